@@ -58,42 +58,36 @@ void bench_timeline(const struct bench *bench, const struct plan *plan, const st
     free(finish_s);
 }
 
-/** One candidate of all pipelines, resolved; arrays as a search would have them. */
-static bool evaluate(const struct bench *bench, const struct slimpack_part *part, struct dag *dag,
-                     struct timeline *path, struct error *err)
+/** One candidate of all pipelines, with arrays as a search has them. */
+static bool try_candidate(const struct bench *bench, const struct slimpack_part *part, struct evaluator *evaluator,
+                          struct error *err)
 {
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
-    struct memory memory = {0};
+    struct evaluation evaluation;
     plan.phases = check_calloc(1, sizeof *plan.phases);
     slimpack_build(part, ((const struct slimpack_knobs *)bench->knobs)->units, plan.phases);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         order_one_f_one_b(&plan.phases->pipelines[i], ORDER_JUST_IN_TIME);
-    bool ok = dag_rebuild(&plan, &bench->setting, (struct dag_options){.gradient_sync = true}, dag, err);
-    if (ok) {
-        critical_path(dag, path);
-        memory_of(&plan, dag, path, &bench->setting, false, &memory);
-    }
-    memory_free(&memory);
+    bool ok =
+        evaluate(evaluator, &plan, &bench->setting, (struct dag_options){.gradient_sync = true}, &evaluation, err);
     plan_free(&plan);
     return ok;
 }
 
-/** Least seconds of an evaluation. */
-static bool evaluate_all(const struct bench *bench, const struct slimpack_part *part, double *each_s, struct error *err)
+/** Least seconds of a candidate. */
+static bool try_all(const struct bench *bench, const struct slimpack_part *part, double *each_s, struct error *err)
 {
     enum { N = 10 * RUNS };
-    struct timeline path = {0};
-    struct dag dag = {0};
+    struct evaluator evaluator = {0};
     double runs_s[N];
     bool ok = true;
     for (int i = 0; ok && i < N; i++) {
         double start_s = clock_cpu_s();
-        ok = evaluate(bench, part, &dag, &path, err);
+        ok = try_candidate(bench, part, &evaluator, err);
         runs_s[i] = clock_cpu_s() - start_s;
     }
     *each_s = ok ? least(runs_s, N) : 0;
-    timeline_free(&path);
-    dag_free(&dag);
+    evaluator_free(&evaluator);
     return ok;
 }
 
@@ -109,9 +103,9 @@ bool bench_candidates(struct bench *bench, struct error *err)
     double anew_s, cached_s;
     slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
     struct slimpack_part part = {&request, &split, 0, split.n_ranks, NULL};
-    bool ok = evaluate_all(bench, &part, &anew_s, err);
+    bool ok = try_all(bench, &part, &anew_s, err);
     bench->setting.cache = &costs;
-    ok = ok && evaluate_all(bench, &part, &cached_s, err);
+    ok = ok && try_all(bench, &part, &cached_s, err);
     bench->setting.cache = NULL;
     if (ok)
         printf(

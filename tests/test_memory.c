@@ -300,13 +300,13 @@ TEST(the_host_holds_what_all_its_gpus_offload)
     memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &run.memory);
     double half = 0.5 * 16.0 * 840 * activation(RECOMPUTE_NONE, false);
     CHECK_CLOSE(run.memory.host_peak_bytes[0], 8 * half, 1e-14);
-    struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, 8);
+    struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, 8, 0);
     CHECK_CLOSE(one.bytes, 2 * 8 * half, 1e-14);
     CHECK_EQUAL(one.node, 0);
-    struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1);
+    struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1, 0);
     CHECK_CLOSE(each.bytes, 8 * half, 1e-14);
     run.dag.places[1].n_gpus = 4;
-    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8).bytes, 5 * 8 * half, 1e-14);
+    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, 0).bytes, 5 * 8 * half, 1e-14);
     close_run(&run);
     plan_free(&plan);
 }

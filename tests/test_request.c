@@ -4,18 +4,10 @@
 #include "hand_request.h"
 #include "harness.h"
 
-/* 100 bytes a GPU less 10 of context: 90. A GPU's memory counts before a node's host. */
-TEST(misfit__names_the_gpu_before_the_host)
+/* 100 bytes a GPU less 10 of context. */
+TEST(memory_bytes__leaves_out_the_context)
 {
-    struct scenario *scenario = calloc(1, sizeof *scenario);
-    scenario->device.memory_bytes = 100;
-    scenario->device.context_bytes = 10;
-    scenario->platform.host_memory_bytes = 50;
-    CHECK_CLOSE(request_memory_bytes(&scenario->device), 90, 1e-15);
-    CHECK_EQUAL(request_misfit_of(scenario, 90, 50), REQUEST_FITS);
-    CHECK_EQUAL(request_misfit_of(scenario, 90, 51), REQUEST_HOST_MEMORY);
-    CHECK_EQUAL(request_misfit_of(scenario, 91, 51), REQUEST_GPU_MEMORY);
-    free(scenario);
+    CHECK_CLOSE(request_memory_bytes(&(struct device){.memory_bytes = 100, .context_bytes = 10}), 90, 1e-15);
 }
 
 /* On one stage units stream and the first and last of l layers stay: of half the activations (l - 2) / l goes. */

@@ -134,8 +134,8 @@ static int32_t check_bounds(const struct search_result *result, const struct cel
             continue;
         check_cell(plan->bound.time_s > 0 && plan->bound.time_s <= plan->score.time_s * (1 + 1e-12), cell,
                    "the bound of time holds");
-        check_cell(plan->bound.peak_bytes > 0 && plan->bound.peak_bytes <= plan->score.peak_bytes * (1 + 1e-12), cell,
-                   "the bound of memory holds");
+        check_cell(plan->bound.peak_bytes > 0 && plan->bound.peak_bytes <= plan->score.worst.peak_bytes * (1 + 1e-12),
+                   cell, "the bound of memory holds");
         n_checked++;
     }
     return n_checked;
@@ -402,7 +402,7 @@ TEST(a_score_is_what_a_run_of_the_plan_gives)
             peak_bytes = fmax(peak_bytes, summary.peak_bytes);
         }
         CHECK_CLOSE(time_s, score->time_s, 1e-12);
-        CHECK_CLOSE(peak_bytes, score->peak_bytes, 1e-12);
+        CHECK_CLOSE(peak_bytes, score->worst.peak_bytes, 1e-12);
         CHECK_EQUAL(score->n_iterations, SEARCH_DECIDING_ITERATIONS);
         CHECK_EQUAL(hand.result.n_warm_up, 0);
         CHECK_CLOSE(score->compute + score->bubble + score->communication, 1, 1e-9);
@@ -528,12 +528,13 @@ TEST(what_does_not_fit_is_the_first_plan_with_the_least_peak)
         search_cell(&exhaustive, &cell, true);
         CHECK_TRUE(!pruned.result.fits);
         CHECK_EQUAL(pruned.result.n_ranked, 1);
-        CHECK_TRUE(chosen(&pruned)->score.peak_bytes > pruned.result.memory_bytes);
+        CHECK_TRUE(chosen(&pruned)->score.worst.peak_bytes > pruned.result.limits.gpu_bytes);
         CHECK_TRUE(same_plan(chosen(&pruned), chosen(&exhaustive)));
         for (const struct search_plan *plan = exhaustive.result.plans; plan < chosen(&exhaustive); plan++)
-            CHECK_TRUE(plan->score.n_iterations == 0 || plan->score.peak_bytes > chosen(&pruned)->score.peak_bytes);
+            CHECK_TRUE(plan->score.n_iterations == 0 ||
+                       plan->score.worst.peak_bytes > chosen(&pruned)->score.worst.peak_bytes);
         for (int32_t j = 0; j < exhaustive.result.n_plans; j++)
-            CHECK_TRUE(exhaustive.result.plans[j].score.peak_bytes >= chosen(&pruned)->score.peak_bytes);
+            CHECK_TRUE(exhaustive.result.plans[j].score.worst.peak_bytes >= chosen(&pruned)->score.worst.peak_bytes);
         CHECK_TRUE(pruned.result.n_resolved < exhaustive.result.n_resolved);
         close_cell(&pruned);
         close_cell(&exhaustive);
@@ -559,7 +560,7 @@ static void search_within(struct hand_search *hand, double memory_bytes)
     search_result_free(&hand->result);
     device->memory_bytes += memory_bytes - request_memory_bytes(device);
     CHECK(search_system(&hand->scenario, &hand->lengths, 0, &options, &hand->result, &err));
-    CHECK_CLOSE(hand->result.memory_bytes, memory_bytes, 1e-12);
+    CHECK_CLOSE(hand->result.limits.gpu_bytes, memory_bytes, 1e-12);
 }
 
 /* Batches of 8 samples of 2048 tokens; the search draws its own among the first SEARCH_CANDIDATES, the run measures
@@ -614,11 +615,12 @@ TEST(the_chosen_plan_fits_in_every_iteration_of_the_run)
         open_surprise(&hand, &cell, surprise ? 64 * 1024 : 2048);
         const struct search_plan roomy = *chosen(&hand);
         fits_run(&hand, &roomy, &of_run);
-        CHECK_TRUE(surprise ? of_run.peak_bytes > roomy.score.peak_bytes : of_run.peak_bytes == roomy.score.peak_bytes);
-        search_within(&hand, (roomy.score.peak_bytes + of_run.peak_bytes) / 2);
+        CHECK_TRUE(surprise ? of_run.peak_bytes > roomy.score.worst.peak_bytes
+                            : of_run.peak_bytes == roomy.score.worst.peak_bytes);
+        search_within(&hand, (roomy.score.worst.peak_bytes + of_run.peak_bytes) / 2);
         const struct search_plan *again = plan_like(&hand.result, &roomy);
         CHECK_EQUAL(again->verdict, surprise ? SEARCH_MISFIT : SEARCH_CHOSEN);
-        CHECK_EQUAL(again->score.peak_bytes > hand.result.memory_bytes, surprise);
+        CHECK_EQUAL(again->score.worst.peak_bytes > hand.result.limits.gpu_bytes, surprise);
         CHECK_TRUE(hand.result.fits && fits_run(&hand, chosen(&hand), NULL));
         close_surprise(&hand);
     }
@@ -671,7 +673,7 @@ TEST(the_host_memory_is_a_limit)
         CHECK(search_system(&hand.scenario, &hand.lengths, 0, &options, &hand.result, &err));
         CHECK_EQUAL(hand.result.fits, i == 0);
         CHECK_EQUAL(chosen(&hand)->layout.offload > 0, i == 1);
-        CHECK_EQUAL(chosen(&hand)->score.host_bytes > 1, i == 1);
+        CHECK_EQUAL(chosen(&hand)->score.worst.host_bytes > 1, i == 1);
         close_cell(&hand);
     }
 }
@@ -699,8 +701,8 @@ TEST(offload_is_searched_where_a_system_leaves_it_to_the_plan)
 /* How much of a memory a plan needs, of the GPU's or the host's. */
 static double need_of(const struct hand_search *hand, const struct search_plan *plan)
 {
-    return fmax(plan->score.peak_bytes / hand->result.memory_bytes,
-                plan->score.host_bytes / hand->scenario.platform.host_memory_bytes);
+    return fmax(plan->score.worst.peak_bytes / hand->result.limits.gpu_bytes,
+                plan->score.worst.host_bytes / hand->scenario.platform.host_memory_bytes);
 }
 
 /* All offload everything, and no host holds it: of all plans the one is taken that exceeds a memory by the least share.
@@ -719,7 +721,7 @@ TEST(what_does_not_fit_exceeds_a_memory_by_the_least_share)
         CHECK(search_system(&hand.scenario, &hand.lengths, 0, &options, &hand.result, &err));
         double need = need_of(&hand, chosen(&hand));
         CHECK_TRUE(!hand.result.fits && need > 1);
-        CHECK_EQUAL(chosen(&hand)->score.peak_bytes / hand.result.memory_bytes < need, i == 0);
+        CHECK_EQUAL(chosen(&hand)->score.worst.peak_bytes / hand.result.limits.gpu_bytes < need, i == 0);
         for (int32_t j = 0; j < hand.result.n_plans; j++)
             CHECK_TRUE(hand.result.plans[j].score.n_iterations == 0 || need_of(&hand, &hand.result.plans[j]) >= need);
         close_cell(&hand);

@@ -492,7 +492,7 @@ static struct resolved resolve(const struct hand_request *hand, const struct pla
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
     struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place], 0, 0, 0};
-    resolved.node_bytes = memory_host_of(plan, &dag, &memory, hand->setting.platform->gpus_per_node).bytes;
+    resolved.node_bytes = memory_host_of(plan, &dag, &memory, hand->setting.platform->gpus_per_node, 0).bytes;
     for (int32_t i = 0; i < memory.n_places; i++)
         resolved.host_bytes = fmax(resolved.host_bytes, memory.host_peak_bytes[i]);
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
@@ -763,8 +763,8 @@ TEST(no_more_is_recomputed_than_must_be)
 {
     struct hand_request hand;
     struct plan plan;
-    struct memory_fit_arrays arrays = {0};
-    struct memory_fit_outcome outcome;
+    struct evaluator evaluator = {0};
+    struct evaluation outcome;
     struct error err = {0};
     hand_request_real(&hand, 1, 4, 4096);
     hand_batch_of(&hand, HAND_EQUAL, 4, 1);
@@ -772,19 +772,20 @@ TEST(no_more_is_recomputed_than_must_be)
     plan.shards = 1;
     for (int32_t unit = 0; unit < 4; unit++)
         set_recompute(&plan, unit, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &arrays, &outcome, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &outcome, &err));
     hand.request.memory_bytes = outcome.peak_bytes;
     for (int32_t unit = 0; unit < 2; unit++)
         set_recompute(&plan, unit, RECOMPUTE_SELECTIVE);
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &arrays, &outcome, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &outcome, &err));
     for (int32_t stage = 0; stage < 2; stage++)
-        CHECK_TRUE(arrays.memory.peak_bytes[stage] > hand.request.memory_bytes);
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.recompute = true}, &plan, &arrays, &outcome, &err));
+        CHECK_TRUE(evaluator.memory.peak_bytes[stage] > hand.request.memory_bytes);
+    CHECK_TRUE(
+        memory_fit(&hand.request, (struct memory_fit_rule){.recompute = true}, &plan, &evaluator, &outcome, &err));
     CHECK_TRUE(outcome.peak_bytes <= hand.request.memory_bytes);
     const struct plan_unit *units = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
     for (int32_t unit = 0; unit < 4; unit++)
         CHECK_EQUAL(units[unit].recompute, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
-    memory_fit_arrays_free(&arrays);
+    evaluator_free(&evaluator);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -795,20 +796,20 @@ TEST(stages_with_room_offload_nothing)
 {
     struct hand_request hand;
     struct plan plan;
-    struct memory_fit_arrays arrays = {0};
-    struct memory_fit_outcome roomy, adapted;
+    struct evaluator evaluator = {0};
+    struct evaluation roomy, adapted;
     struct error err = {0};
     hand_request_real(&hand, 1, 4, 4096);
     hand_batch_of(&hand, HAND_EQUAL, 16, 1);
     hand_uniform(&plan, 4, 16, 4096);
     plan.shards = 1;
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &arrays, &roomy, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &roomy, &err));
     CHECK_TRUE(pipeline->offload == NULL);
     struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
     double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
     hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* of stage 0, which has 4 units and the table */
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.offload = true}, &plan, &arrays, &adapted, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.offload = true}, &plan, &evaluator, &adapted, &err));
     CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
     CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
     double share[4] = {0};
@@ -817,7 +818,7 @@ TEST(stages_with_room_offload_nothing)
             share[stage] += plan_offload(pipeline, i, stage);
     CHECK_TRUE(share[0] > 1 && share[0] > share[1] && share[1] > 0);
     CHECK_TRUE(share[2] == 0 && share[3] == 0);
-    memory_fit_arrays_free(&arrays);
+    evaluator_free(&evaluator);
     plan_free(&plan);
     hand_request_free(&hand);
 }

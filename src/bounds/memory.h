@@ -100,8 +100,10 @@ struct memory_host {
     int32_t stage;       /* of the GPU that has most there */
 };
 
+/** @param n_gpus  0, or the GPUs that train if the plan is of some of them: then a node counts as if its other GPUs
+ *                 that train held as much each */
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
-                                  int32_t gpus_per_node);
+                                  int32_t gpus_per_node, int32_t n_gpus);
 
 void memory_free(struct memory *memory);
 

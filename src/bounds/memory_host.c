@@ -5,20 +5,27 @@
 #include "bounds/memory.h"
 
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
-                                  int32_t gpus_per_node)
+                                  int32_t gpus_per_node, int32_t n_gpus)
 {
     int32_t n_nodes = 1;
     struct memory_host worst = {0};
     for (int32_t i = 0; i < dag->n_places; i++)
         if (dag->places[i].rank / gpus_per_node >= n_nodes)
             n_nodes = dag->places[i].rank / gpus_per_node + 1;
-    double *bytes = check_calloc((size_t)plan->n_phases * (size_t)n_nodes, sizeof *bytes);
+    size_t n = (size_t)plan->n_phases * (size_t)n_nodes;
+    double *bytes = check_calloc(2 * n, sizeof *bytes), *gpus = bytes + n;
     for (int32_t i = 0; i < dag->n_places; i++) {
         const struct dag_place *place = &dag->places[i];
         int32_t node = place->rank / gpus_per_node, at = place->phase * n_nodes + node;
         bytes[at] += memory->host_peak_bytes[i] * place->n_gpus;
-        if (bytes[at] > worst.bytes)
-            worst = (struct memory_host){.bytes = bytes[at], .node = node, .phase = place->phase};
+        gpus[at] += place->n_gpus;
+    }
+    for (int32_t at = 0; at < plan->n_phases * n_nodes; at++) {
+        int32_t node = at % n_nodes, begin = node * gpus_per_node;
+        double in_use = n_gpus - begin < gpus_per_node ? n_gpus - begin : gpus_per_node;
+        double node_bytes = n_gpus > 0 && gpus[at] < in_use ? bytes[at] * in_use / gpus[at] : bytes[at];
+        if (node_bytes > worst.bytes)
+            worst = (struct memory_host){.bytes = node_bytes, .node = node, .phase = at / n_nodes};
     }
     free(bytes);
     double most = 0;

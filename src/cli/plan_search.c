@@ -51,10 +51,10 @@ static void print_plan(const struct search_plan *plan)
         snprintf(name + n, sizeof name - (size_t)n, " %s", trace_sharding_names.text[layout->sharding]);
     printf("  %-9s  %-26s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
            trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
-           100 * layout->offload, score->time_s, score->peak_bytes / gib, score->peak_stage,
-           memory_class_name[score->peak_class]);
-    if (score->host_bytes > 0)
-        printf(", %.1f GiB on a host", score->host_bytes / gib);
+           100 * layout->offload, score->time_s, score->worst.peak_bytes / gib, score->worst.stage,
+           memory_class_name[score->worst.class]);
+    if (score->worst.host_bytes > 0)
+        printf(", %.1f GiB on a host", score->worst.host_bytes / gib);
     printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%", 100 * score->compute, 100 * score->bubble,
            100 * score->communication);
     if (plan->verdict == SEARCH_RUNNER_UP)
@@ -97,13 +97,13 @@ static void print_result(const struct scenario_system *entry, const struct searc
     if (result->fits)
         return;
     const struct search_plan *nearest = &result->plans[result->ranked[0]];
-    double above_bytes = nearest->score.peak_bytes - result->memory_bytes;
+    double above_bytes = nearest->score.worst.peak_bytes - result->limits.gpu_bytes;
     printf("  no plan fits: the chosen one comes nearest, ");
     if (above_bytes > 0)
-        printf("%.2f GiB above the %.2f GiB of a GPU on stage %d\n", above_bytes / gib, result->memory_bytes / gib,
-               nearest->score.peak_stage);
+        printf("%.2f GiB above the %.2f GiB of a GPU on stage %d\n", above_bytes / gib, result->limits.gpu_bytes / gib,
+               nearest->score.worst.stage);
     else
-        printf("with %.2f GiB of a node's host memory, more than it has\n", nearest->score.host_bytes / gib);
+        printf("with %.2f GiB of a node's host memory, more than it has\n", nearest->score.worst.host_bytes / gib);
 }
 
 void plan_search_print(const struct scenario *scenario, const struct plan_search *search)
@@ -135,8 +135,8 @@ static json_t *json_of_plan(const struct search_plan *plan)
         (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "vpp",
         (json_int_t)layout->vpp, "sharding", trace_sharding_names.text[layout->sharding], "recompute",
         trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations", score->n_iterations,
-        "time_s", score->time_s, "contention", score->contention, "peak_bytes", score->peak_bytes, "host_bytes",
-        score->host_bytes, "peak_stage", score->peak_stage, "peak_class", memory_class_name[score->peak_class],
+        "time_s", score->time_s, "contention", score->contention, "peak_bytes", score->worst.peak_bytes, "host_bytes",
+        score->worst.host_bytes, "peak_stage", score->worst.stage, "peak_class", memory_class_name[score->worst.class],
         "compute_fraction", score->compute, "bubble_fraction", score->bubble, "communication_fraction",
         score->communication, "slower", score->slower, "slower_error", score->slower_error);
 }

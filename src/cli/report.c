@@ -336,11 +336,11 @@ static void print_stages(const char *label, const struct stage_peaks *stages)
 /** Where it does not fit, why, and by how much. */
 static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
 {
-    if (summary->misfit == REQUEST_GPU_MEMORY)
+    if (summary->misfit == EXCEEDED_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
                request_memory_bytes(&scenario->device) / gib);
-    if (request_misfit_of(scenario, 0, summary->host.bytes) == REQUEST_HOST_MEMORY)
+    if (summary->host.bytes > scenario->platform.host_memory_bytes)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
                label, summary->host.node, summary->host.bytes / gib, summary->host.stage,
@@ -349,9 +349,9 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
 
 static json_t *json_of_misfit(const struct scenario *scenario, const struct point_summary *summary)
 {
-    if (summary->misfit == REQUEST_FITS)
+    if (summary->misfit == EXCEEDED_NONE)
         return json_null();
-    bool host = summary->misfit == REQUEST_HOST_MEMORY;
+    bool host = summary->misfit == EXCEEDED_HOST_MEMORY;
     return json_pack("{s:s, s:i, s:s, s:f, s:f}", "memory", trace_misfit_names.text[summary->misfit], "stage",
                      host ? summary->host.stage : summary->peak_stage, "class",
                      memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",

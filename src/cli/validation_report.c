@@ -69,8 +69,8 @@ static void print_memory(const struct validate_row *row)
 {
     if (row->memory_bytes > 0)
         printf("%8.1f%%%s%s", 100 * row->peak_bytes / row->memory_bytes,
-               row->misfit != REQUEST_FITS ? "  DOES NOT FIT: " : "",
-               row->misfit != REQUEST_FITS ? trace_misfit_names.text[row->misfit] : "");
+               row->misfit != EXCEEDED_NONE ? "  DOES NOT FIT: " : "",
+               row->misfit != EXCEEDED_NONE ? trace_misfit_names.text[row->misfit] : "");
     else
         printf("%9s", "-");
 }
@@ -152,11 +152,11 @@ static void print_misfits(const struct validate *validate)
     int32_t n = 0, n_misfits = 0;
     for (int32_t i = 0; i < validate->n_rows; i++) {
         n += validate->rows[i].memory_bytes > 0;
-        n_misfits += validate->rows[i].misfit != REQUEST_FITS;
+        n_misfits += validate->rows[i].misfit != EXCEEDED_NONE;
     }
     printf("predicted not to fit, though they ran: %d of %d runs", (int)n_misfits, (int)n);
     for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
-        if (validate->rows[i].misfit != REQUEST_FITS)
+        if (validate->rows[i].misfit != EXCEEDED_NONE)
             printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
     struct validate_full_runs full =
         validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
@@ -219,7 +219,7 @@ static json_t *row_json(const struct validate_row *row)
     json_object_set_new(json, "predicted", json_real(row->predicted));
     json_object_set_new(json, "error", json_real(row->error));
     if (row->memory_bytes > 0) {
-        json_object_set_new(json, "fits", json_boolean(row->misfit == REQUEST_FITS));
+        json_object_set_new(json, "fits", json_boolean(row->misfit == EXCEEDED_NONE));
         json_object_set_new(json, "peak_bytes", json_real(row->peak_bytes));
         json_object_set_new(json, "memory_bytes", json_real(row->memory_bytes));
     }

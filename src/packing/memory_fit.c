@@ -99,7 +99,7 @@ static void open_offload(struct plan_pipeline *plan)
 }
 
 /* @return whether something changed */
-static bool change_place(struct memory_fit_round *fitting, int32_t place, struct memory_fit_outcome *outcome)
+static bool change_place(struct memory_fit_round *fitting, int32_t place)
 {
     struct memory_fit_pipe *pipe = &fitting->pipes[fitting->dag->places[place].pipeline];
     struct memory_fit_excess excess = {.pipe = pipe, .place = place, .stage = fitting->dag->places[place].stage};
@@ -108,14 +108,12 @@ static bool change_place(struct memory_fit_round *fitting, int32_t place, struct
         open_offload(pipe->plan);
     bool offloaded = memory_fit_relieve(fitting, &excess);
     bool recomputed = fitting->rule.recompute && excess.bytes > 0 && memory_fit_recompute(fitting, &excess);
-    outcome->offloads = outcome->offloads || offloaded;
-    outcome->recomputes = outcome->recomputes || recomputed;
     return offloaded || recomputed;
 }
 
 /* Change what the places above the limit ask for. @return whether something changed that may make the plan fit: not
  * where a place has nothing left, and what others changed before has left it as it was, and the makespan too */
-static bool change(struct memory_fit_round *fitting, struct memory_fit_outcome *outcome)
+static bool change(struct memory_fit_round *fitting)
 {
     bool changed = false, stuck = false;
     double *before = fitting->peak_before_bytes;
@@ -124,7 +122,7 @@ static bool change(struct memory_fit_round *fitting, struct memory_fit_outcome *
     for (int32_t place = 0; place < fitting->dag->n_places; place++) {
         double peak_bytes = fitting->memory->peak_bytes[place];
         bool above = peak_bytes > fitting->request->memory_bytes;
-        bool has_left = above && change_place(fitting, place, outcome);
+        bool has_left = above && change_place(fitting, place);
         changed |= has_left;
         stuck |= above && !has_left && same_end && peak_bytes == before[place];
         before[place] = peak_bytes;
@@ -136,89 +134,35 @@ static bool change(struct memory_fit_round *fitting, struct memory_fit_outcome *
     return changed && !stuck;
 }
 
-void memory_fit_arrays_free(struct memory_fit_arrays *arrays)
-{
-    dag_free(&arrays->dag);
-    timeline_free(&arrays->timeline);
-    memory_free(&arrays->memory);
-}
-
-/* GPUs in use: all but the last node are full. */
-static int64_t n_gpus_of(const struct plan_request *request)
-{
-    return request->layout.tp * request->layout.cp * request->layout.dp * request->layout.pp;
-}
-
-double memory_fit_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even)
-{
-    const struct platform *platform = request->setting->platform;
-    int64_t n_node = platform->gpus_per_node, n_gpus = n_ranks * request->layout.tp * request->layout.cp;
-    bool one_stage = n_gpus_of(request) / request->layout.pp % n_node == 0; /* on a node */
-    double share = even && one_stage && n_gpus < n_node ? (double)n_gpus / (double)n_node : 1;
-    return platform->host_memory_bytes * share / (double)request->layout.tp;
-}
-
-/* What a plan has on the host, of the node where that is most: over all memory there; over the even shares of its GPUs.
- */
-struct host {
-    double whole, even;
-};
-
-static struct host host_of(const struct plan_request *request, const struct dag *dag, const struct memory *memory)
-{
-    const struct platform *platform = request->setting->platform;
-    int64_t n_all = n_gpus_of(request), n_node = platform->gpus_per_node, n_nodes = (n_all + n_node - 1) / n_node;
-    double *bytes = check_calloc(2 * (size_t)n_nodes, sizeof *bytes), *n_gpus = bytes + n_nodes;
-    struct host most = {0};
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        int64_t node = dag->places[i].rank / n_node;
-        CHECK(node < n_nodes);
-        bytes[node] += memory->host_peak_bytes[i] * dag->places[i].n_gpus;
-        n_gpus[node] += dag->places[i].n_gpus;
-    }
-    for (int64_t node = 0; node < n_nodes; node++) {
-        double in_use = (double)(node < n_nodes - 1 ? n_node : n_all - node * n_node);
-        double whole = bytes[node] / platform->host_memory_bytes;
-        most.whole = fmax(most.whole, whole);
-        if (whole > 0)
-            most.even = fmax(most.even, whole * in_use / n_gpus[node]);
-    }
-    free(bytes);
-    return most;
-}
-
 bool memory_fit(const struct plan_request *request, struct memory_fit_rule rule, struct plan *plan,
-                struct memory_fit_arrays *arrays, struct memory_fit_outcome *outcome, struct error *err)
+                struct evaluator *evaluator, struct evaluation *evaluation, struct error *err)
 {
-    struct dag *dag = &arrays->dag;
-    struct timeline *timeline = &arrays->timeline;
-    struct memory *memory = &arrays->memory;
-    struct memory_fit_round fitting = {
-        .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline, .memory = memory};
+    const struct platform *platform = request->setting->platform;
+    struct dag *dag = &evaluator->dag;
+    struct timeline *timeline = &evaluator->timeline;
+    struct memory_fit_round fitting = {.request = request,
+                                       .rule = rule,
+                                       .phase = plan->phases,
+                                       .dag = dag,
+                                       .timeline = timeline,
+                                       .memory = &evaluator->memory};
     bool adapts = rule.offload || rule.recompute, again = true;
     CHECK(plan->n_phases == 1);
-    *outcome = (struct memory_fit_outcome){0};
+    evaluator->n_gpus = (int32_t)(request->layout.tp * request->layout.cp * request->layout.dp * request->layout.pp);
     for (int32_t round = 0; again; round++) {
-        if (!dag_rebuild(plan, request->setting, (struct dag_options){0}, dag, err)) {
+        if (!evaluate_time(evaluator, plan, request->setting, (struct dag_options){0}, err)) {
             free(fitting.peak_before_bytes);
             return false;
         }
-        critical_path(dag, timeline);
         if (fitting.peak_before_bytes == NULL)
             fitting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
         bool goes_on = adapts && !late && round < MEMORY_FIT_MAX_ROUNDS;
-        memory_above(plan, dag, timeline, request->setting, goes_on ? request->memory_bytes : INFINITY, memory);
-        double peak_bytes = memory->peak_bytes[memory->worst_place];
-        outcome->makespan_s = timeline->makespan_s;
-        outcome->peak_bytes = peak_bytes;
-        struct host host = host_of(request, dag, memory);
-        double host_share = rule.even_host ? host.even : host.whole;
-        outcome->host_share = host.even;
-        outcome->host_ends = rule.offload && host_share > 1; /* no more goes out */
-        if (host_share > 1)
-            outcome->peak_bytes = fmax(peak_bytes, host_share * request->memory_bytes);
-        again = goes_on && !outcome->host_ends && peak_bytes > request->memory_bytes && change(&fitting, outcome);
+        memory_above(plan, dag, timeline, request->setting, goes_on ? request->memory_bytes : INFINITY,
+                     &evaluator->memory);
+        *evaluation = evaluation_of(evaluator, plan, platform, timeline);
+        bool host_full = rule.offload && evaluation->host_bytes > platform->host_memory_bytes;
+        again = goes_on && !host_full && evaluation->peak_bytes > request->memory_bytes && change(&fitting);
     }
     free(fitting.peak_before_bytes);
     return true;

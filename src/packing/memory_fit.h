@@ -3,31 +3,8 @@
 #ifndef SLIMSIM_PACKING_MEMORY_FIT_H
 #define SLIMSIM_PACKING_MEMORY_FIT_H
 
-#include "bounds/memory.h"
+#include "bounds/evaluate.h"
 #include "packing/memory_fit_place.h"
-
-/** What a plan comes to without the gradients' traffic. */
-struct memory_fit_outcome {
-    double makespan_s;
-    double peak_bytes; /* of the rank that needs most; if the plan has more on a host than it may, this is at least as
-                          far above its limit as that */
-    double host_share; /* what it has on the host over the even shares of its GPUs; of the node where that is most */
-    bool offloads, recomputes; /* some unit was changed so */
-    bool host_ends;            /* offload took more of a host than it may */
-};
-
-/** What resolving takes: kept from plan to plan. */
-struct memory_fit_arrays {
-    struct dag dag;
-    struct timeline timeline;
-    struct memory memory;
-};
-
-void memory_fit_arrays_free(struct memory_fit_arrays *arrays);
-
-/** The most that a GPU of a plan of so many DP ranks can have on the host: a node's memory is shared evenly by its GPUs
- * that train, and those of the plan have their shares together. */
-double memory_fit_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even);
 
 /**
  * Resolve a plan (critical path and memory timeline), and while a rank needs more than request->memory_bytes change
@@ -48,14 +25,14 @@ double memory_fit_host_bytes(const struct plan_request *request, int32_t n_ranks
  * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
  * layer as one batch. Units that pipelines share get the strongest recomputation of any. Every round changes something,
  * so it ends; at MEMORY_FIT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit.
- * It ends, too, once the plan has more on a node's host than it may; then it does not fit either. With offload alone
+ * It ends, too, once a node's host is full; a plan of some of the ranks has their share of it. With offload alone
  * rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier: they end, too, once
  * it ends after rule.limit_s.
  *
- * @param arrays  {0} at first: their room is used again
+ * @param evaluation  of the plan as it is left, without the gradients' traffic
  */
 bool memory_fit(const struct plan_request *request, struct memory_fit_rule rule, struct plan *plan,
-                struct memory_fit_arrays *arrays, struct memory_fit_outcome *outcome, struct error *err);
+                struct evaluator *evaluator, struct evaluation *evaluation, struct error *err);
 
 enum { MEMORY_FIT_MAX_ROUNDS = 60 };
 

@@ -9,8 +9,6 @@
 /** The changes that are allowed, from the units' own settings on. */
 struct memory_fit_rule {
     bool offload, recompute;
-    bool even_host; /* the GPUs of a node have even shares of its host memory, and the plan may use those of its GPUs;
-                       else it may use all, as no other plan offloads there */
     double limit_s; /* a plan that ends later is of no use; 0: none is */
 };
 

@@ -6,11 +6,9 @@
 
 #include "base/check.h"
 #include "base/compare.h"
-#include "bounds/critical_path.h"
+#include "bounds/evaluate.h"
 #include "bounds/lower_bound.h"
-#include "bounds/memory.h"
 #include "cost/cache.h"
-#include "dag/dag.h"
 
 /* One of the halves. */
 struct candidate {
@@ -23,10 +21,9 @@ struct candidate {
 struct fastest {
     struct plan plan; /* of no phases: none yet */
     int32_t number;
-    double end_s;   /* of its passes */
-    double excess;  /* excess_of */
-    struct dag dag; /* the room of these two is used again */
-    struct timeline timeline;
+    struct evaluation evaluation;
+    struct evaluation_limits limits;
+    struct evaluator evaluator;
     struct cost_cache costs; /* candidates have units in common; unused where the request brings one */
 };
 
@@ -36,51 +33,33 @@ static void add_counts(struct plan *plan, const struct plan *other)
     plan->n_resolved += other->n_resolved;
 }
 
-/* What a plan just resolved needs beyond the memory of a GPU or of a node's host, as a share of that; 0: it fits. */
-static double excess_of(const struct plan_request *request, const struct plan *plan, const struct fastest *fastest)
+/* Keep the candidate just evaluated, or what was kept before; the other one is the candidate's. */
+static void keep(struct candidate *candidate, const struct evaluation *evaluation, struct fastest *fastest)
 {
-    const struct platform *platform = request->setting->platform;
-    struct memory memory = {0};
-    memory_of(plan, &fastest->dag, &fastest->timeline, request->setting, false, &memory);
-    double host_bytes = memory_host_of(plan, &fastest->dag, &memory, platform->gpus_per_node).bytes;
-    double gpu = memory.peak_bytes[memory.worst_place] / request->memory_bytes - 1;
-    memory_free(&memory);
-    return fmax(0, fmax(gpu, host_bytes / platform->host_memory_bytes - 1));
-}
-
-/* Keep the candidate just resolved, or what was kept before; the other one is the candidate's. */
-static void keep(const struct plan_request *request, struct candidate *candidate, struct fastest *fastest)
-{
-    double end_s = fastest->timeline.makespan_s;
-    bool first = fastest->plan.n_phases == 0;
-    bool sooner = end_s < fastest->end_s || (end_s == fastest->end_s && candidate->number < fastest->number);
-    if (!first && fastest->excess == 0 && !sooner)
-        return;
-    double excess = excess_of(request, &candidate->plan, fastest);
-    if (!first && (excess > fastest->excess || (excess == fastest->excess && !sooner)))
+    int order = evaluation_compare(evaluation, &fastest->evaluation, &fastest->limits);
+    if (fastest->plan.n_phases > 0 && (order > 0 || (order == 0 && candidate->number > fastest->number)))
         return;
     struct plan other = fastest->plan;
-    fastest->excess = excess;
-    fastest->end_s = end_s;
+    fastest->evaluation = *evaluation;
     fastest->number = candidate->number;
     fastest->plan = candidate->plan;
     candidate->plan = other;
 }
 
-/* Resolve a candidate unless it is known to be slower than one that fits, and keep it or what was kept before. Its
+/* Evaluate a candidate unless it is known to be slower than one that fits, and keep it or what was kept before. Its
  * counts are added to those of the plan, and it is freed. false with err: it cannot run. */
-static bool resolve(const struct plan_request *request, const struct cost_setting *setting, struct candidate *candidate,
-                    struct fastest *fastest, struct error *err)
+static bool try_candidate(const struct plan_request *request, const struct cost_setting *setting,
+                          struct candidate *candidate, struct fastest *fastest, struct error *err)
 {
-    bool fits = fastest->plan.n_phases > 0 && fastest->excess == 0, ok = true;
-    double useful_s = fmin(fits ? fastest->end_s : INFINITY, request->limit_s > 0 ? request->limit_s : INFINITY);
+    bool fits = fastest->plan.n_phases > 0 && evaluation_excess(&fastest->evaluation, &fastest->limits) == 0, ok = true;
+    double useful_s =
+        fmin(fits ? fastest->evaluation.makespan_s : INFINITY, request->limit_s > 0 ? request->limit_s : INFINITY);
+    struct evaluation evaluation;
     if (candidate->least_s <= useful_s) {
         candidate->plan.n_resolved++;
-        ok = dag_rebuild(&candidate->plan, setting, (struct dag_options){0}, &fastest->dag, err);
-        if (ok) {
-            critical_path(&fastest->dag, &fastest->timeline);
-            keep(request, candidate, fastest);
-        }
+        ok = evaluate(&fastest->evaluator, &candidate->plan, setting, (struct dag_options){0}, &evaluation, err);
+        if (ok)
+            keep(candidate, &evaluation, fastest);
     }
     add_counts(&fastest->plan, &candidate->plan);
     plan_free(&candidate->plan);
@@ -119,13 +98,13 @@ static bool resolve_all(const struct plan_request *request, const struct cost_se
     bool ok = true;
     for (int32_t i = 0; i < n; i++) {
         if (ok)
-            ok = resolve(request, setting, &candidates[i], fastest, err);
+            ok = try_candidate(request, setting, &candidates[i], fastest, err);
         else
             plan_free(&candidates[i].plan);
     }
-    dag_free(&fastest->dag);
-    timeline_free(&fastest->timeline);
-    if (ok && request->limit_s > 0 && fastest->end_s > request->limit_s) { /* a faster one may have been left */
+    evaluator_free(&fastest->evaluator);
+    if (ok && request->limit_s > 0 &&
+        fastest->evaluation.makespan_s > request->limit_s) { /* a faster one may have been left */
         struct plan none = {0};
         add_counts(&none, &fastest->plan);
         plan_free(&fastest->plan);
@@ -138,7 +117,7 @@ bool token_cap_search(const struct plan_request *request, int32_t most, int32_t 
                       struct plan *plan, struct error *err)
 {
     struct candidate candidates[(TOKEN_CAP_N_HALVINGS + 1) * TOKEN_CAP_N_VARIANTS] = {0};
-    struct fastest fastest = {0};
+    struct fastest fastest = {.limits = evaluation_limits_of(request->memory_bytes, request->setting->platform)};
     struct cost_setting setting = *request->setting;
     CHECK(n_halvings <= TOKEN_CAP_N_HALVINGS);
     setting.cache = setting.cache != NULL ? setting.cache : &fastest.costs;

@@ -40,13 +40,6 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
     };
 }
 
-enum request_misfit request_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes)
-{
-    if (peak_bytes > request_memory_bytes(&scenario->device))
-        return REQUEST_GPU_MEMORY;
-    return host_bytes > scenario->platform.host_memory_bytes ? REQUEST_HOST_MEMORY : REQUEST_FITS;
-}
-
 /* Six parameters: what a plan depends on. */
 struct plan_request plan_request_of(const struct scenario *scenario, const struct cost_setting *setting,
                                     const struct scenario_plan *layout, const struct batch *batch, const void *knobs,

@@ -24,12 +24,6 @@ struct plan_request {
 /** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
 double request_memory_bytes(const struct device *device);
 
-/** The limit that a plan exceeds; of a GPU before that of a node. */
-enum request_misfit { REQUEST_FITS, REQUEST_GPU_MEMORY, REQUEST_HOST_MEMORY, REQUEST_N_MISFITS };
-
-/** Whether bytes of a GPU and of a node's host memory exceed what there is. */
-enum request_misfit request_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes);
-
 /** Costs of a layout: model, device, platform and overlaps of the scenario. */
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *layout);
 

@@ -27,7 +27,7 @@ void score_add(const struct search_result *result, const struct trial_outcome *o
     double gpu_s = result->iterations[last].weight * bubble->total_s;
     score->gpu_s += gpu_s;
     double part = gpu_s / score->gpu_s;
-    score->iteration_s[last] = outcome->time_s;
+    score->iteration_s[last] = outcome->evaluation.makespan_s;
     score->work_share[last] = outcome->work_share;
     score->time_s = score_time_s(result, score);
     score->compute += part * ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute);
@@ -35,12 +35,7 @@ void score_add(const struct search_result *result, const struct trial_outcome *o
     score->communication +=
         part * ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->reshard_s) / bubble->total_s -
                 score->communication);
-    score->host_bytes = fmax(score->host_bytes, outcome->host_bytes);
-    if (outcome->peak_bytes > score->peak_bytes) {
-        score->peak_bytes = outcome->peak_bytes;
-        score->peak_stage = outcome->peak_stage;
-        score->peak_class = outcome->peak_class;
-    }
+    evaluation_join(&score->worst, &outcome->evaluation);
 }
 
 void score_compare(const struct search_result *result, const struct search_score *chosen, struct search_score *score)

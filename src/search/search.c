@@ -24,7 +24,7 @@ struct search {
 
 static bool fits(const struct search *search, const struct search_plan *plan)
 {
-    return request_misfit_of(search->trials.scenario, plan->score.peak_bytes, plan->score.host_bytes) == REQUEST_FITS;
+    return evaluation_exceeds(&plan->score.worst, &search->result->limits) == EXCEEDED_NONE;
 }
 
 /** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
@@ -97,19 +97,14 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
                               .batch = &batch,
                               .iteration = i,
                               .seed = scenario->seed,
-                              .memory_bytes = result->memory_bytes,
+                              .memory_bytes = result->limits.gpu_bytes,
                               .engine = search->options->engine != NULL,
                               .plan_only = i < scenario->warm_up};
         ok = trial_run(&search->trials, &trial, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
-                 (i < scenario->warm_up ||
-                  request_misfit_of(scenario, outcome.peak_bytes, outcome.host_bytes) == REQUEST_FITS);
-        if (ok && !*holds) {
-            plan->score.peak_bytes = outcome.peak_bytes;
-            plan->score.host_bytes = outcome.host_bytes;
-            plan->score.peak_stage = outcome.peak_stage;
-            plan->score.peak_class = outcome.peak_class;
-        }
+                 (i < scenario->warm_up || evaluation_exceeds(&outcome.evaluation, &result->limits) == EXCEEDED_NONE);
+        if (ok && !*holds)
+            plan->score.worst = outcome.evaluation;
         batch_free(&batch);
     }
     trial_close_state(&search->trials, state);
@@ -142,7 +137,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
             continue;
         search->relaxed[i] = true;
         if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
-            request_misfit_of(search->trials.scenario, outcome.peak_bytes, outcome.host_bytes) == REQUEST_FITS) {
+            evaluation_exceeds(&outcome.evaluation, &search->result->limits) == EXCEEDED_NONE) {
             score_add(search->result, &outcome, &plan->score);
             plan->ranking_s = ranking_expected_s(search->result, plan, plan->score.time_s);
             plan->verdict = SEARCH_SLOWER;
@@ -256,13 +251,6 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
     return true;
 }
 
-/** How much of a memory a plan needs at least, of GPU or host: above 1 it does not fit. */
-static double need_of(const struct search *search, double peak_bytes, double host_bytes)
-{
-    return fmax(peak_bytes / search->result->memory_bytes,
-                host_bytes / search->trials.scenario->platform.host_memory_bytes);
-}
-
 /** Ruled out by memory, how much of it unknown. */
 static bool is_unscored(const struct search_plan *plan)
 {
@@ -274,9 +262,10 @@ static bool is_nearer(const struct search *search, const struct search_plan *pla
 {
     if ((plan->verdict != SEARCH_TOO_LARGE && plan->verdict != SEARCH_MISFIT) || is_unscored(plan))
         return false;
-    double need = need_of(search, plan->score.peak_bytes, plan->score.host_bytes);
-    double least = best == NULL ? INFINITY : need_of(search, best->score.peak_bytes, best->score.host_bytes);
-    return need < least || (need == least && plan < best); /* ties: as in the space */
+    const struct evaluation_limits *limits = &search->result->limits;
+    double excess = evaluation_excess(&plan->score.worst, limits);
+    double least = best == NULL ? INFINITY : evaluation_excess(&best->score.worst, limits);
+    return excess < least || (excess == least && plan < best); /* ties: as in the space */
 }
 
 /** Nothing fits: resolve what has no score, the least possible peak first, and choose what comes nearest. */
@@ -294,8 +283,8 @@ static bool choose_nearest(struct search *search, struct error *err)
             if (is_unscored(plan) && (next == NULL || plan->bound.peak_bytes < next->bound.peak_bytes))
                 next = plan;
         }
-        if (next == NULL || (best != NULL && need_of(search, next->bound.peak_bytes, 0) >
-                                                 need_of(search, best->score.peak_bytes, best->score.host_bytes)))
+        if (next == NULL || (best != NULL && next->bound.peak_bytes / result->limits.gpu_bytes - 1 >
+                                                 evaluation_excess(&best->score.worst, &result->limits)))
             break;
         if (!rank_plan(search, next, 0, err))
             return false;
@@ -330,7 +319,7 @@ static void prune(struct search *search)
         struct trial trial = trial_of(&search->trials, &plan->layout, 0);
         struct plan_request request = trial_request(&search->trials, &setting, &trial);
         plan->bound = bound_of(search->trials.system, &request, share);
-        if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
+        if (plan->bound.peak_bytes > result->limits.gpu_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
         for (int32_t j = 1; j < SEARCH_DECIDING_ITERATIONS && search->trials.system->state_size == 0; j++) {
             trial = trial_of(&search->trials, &plan->layout, j);
@@ -367,10 +356,11 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     const struct training_system *training = system_find(entry->name, err);
     if (training == NULL)
         return false;
-    *result = (struct search_result){.memory_bytes = request_memory_bytes(&scenario->device),
-                                     .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
-                                     .engine = options->engine != NULL,
-                                     .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
+    *result = (struct search_result){
+        .limits = evaluation_limits_of(request_memory_bytes(&scenario->device), &scenario->platform),
+        .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
+        .engine = options->engine != NULL,
+        .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
     result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     struct search search = {
         .trials = {.scenario = scenario, .system = training, .engine = options->engine, .result = result},

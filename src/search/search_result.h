@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SEARCH_SEARCH_RESULT_H
 #define SLIMSIM_SEARCH_SEARCH_RESULT_H
 
-#include "bounds/critical_path.h"
+#include "bounds/evaluate.h"
 #include "search/bound.h"
 #include "search/deciding.h"
 
@@ -31,13 +31,11 @@ struct search_score {
     double contention;                              /* that factor less 1; 0 without SimGrid */
     double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] of what ran, without it */
     double work_share[SEARCH_DECIDING_ITERATIONS];  /* of it: model FLOPs that ran over those of the batch */
-    double slower, slower_error;    /* of a runner-up: time_s over that of the chosen plan, less 1; its standard error
-                                       from the times of the same batches, as if these had been drawn at random with
-                                       their weights: that they were chosen by work makes it smaller */
-    double peak_bytes;              /* of a plan that does not fit in an iteration of the scenario: there */
-    double host_bytes;              /* likewise, the most that a node's host holds */
-    int32_t peak_stage, peak_class; /* class: enum memory_class, the largest at the peak */
-    double gpu_s;                   /* the GPUs' time, weighted sum */
+    double slower, slower_error; /* of a runner-up: time_s over that of the chosen plan, less 1; its standard error
+                                    from the times of the same batches, as if these had been drawn at random with
+                                    their weights: that they were chosen by work makes it smaller */
+    struct evaluation worst;     /* of these; of a plan that does not fit in an iteration of the scenario: there */
+    double gpu_s;                /* the GPUs' time, weighted sum */
     double compute, bubble, communication; /* shares of it: passes and optimizer without collectives; bubble_fraction;
                                               tensor and shard collectives, exposed rings, gradients */
 };
@@ -65,7 +63,7 @@ struct search_result {
     int32_t n_warm_up; /* iterations before them, SEARCH_CANDIDATES and on; 0 where no state is kept */
     bool fits;         /* the chosen plan, in the iterations that decided and those of the scenario */
     bool engine;       /* SimGrid had its say */
-    double memory_bytes;
+    struct evaluation_limits limits;
     int32_t n_iterations; /* of the scenario, warm-up included */
     struct plan *planned; /* [n_iterations] what the system plans with the chosen plan; no phases: it was not asked */
 };

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "bounds/memory.h"
 #include "bounds/work.h"
 #include "cost/flop.h"
 
@@ -22,22 +21,6 @@ void trials_draw(struct trials *trials, const struct lengths *lengths)
     trials->warm_up = check_calloc((size_t)result->n_warm_up, sizeof *trials->warm_up);
     for (int32_t i = 0; i < result->n_warm_up; i++)
         lengths_draw(lengths, &scenario->data, result->seed, SEARCH_CANDIDATES + i, &trials->warm_up[i]);
-}
-
-static void take_peak(const struct scenario *scenario, const struct plan *plan, const struct dag *dag,
-                      const struct memory *memory, struct trial_outcome *outcome)
-{
-    int32_t place = memory->worst_place;
-    struct memory_host host = memory_host_of(plan, dag, memory, scenario->platform.gpus_per_node);
-    outcome->host_bytes = fmax(outcome->host_bytes, host.bytes);
-    if (memory->peak_bytes[place] <= outcome->peak_bytes)
-        return;
-    outcome->peak_bytes = memory->peak_bytes[place];
-    outcome->peak_stage = dag->places[place].stage;
-    outcome->peak_class = 0;
-    for (int i = 1; i < MEMORY_N_CLASSES; i++)
-        if (memory->at_peak[place][i] > memory->at_peak[place][outcome->peak_class])
-            outcome->peak_class = i;
 }
 
 static double passes_end_s(const struct dag *dag, const struct timeline *timeline)
@@ -56,27 +39,24 @@ static bool resolve(struct trials *trials, const struct trial *trial, const stru
     const struct scenario *scenario = trials->scenario;
     struct dag_options options = {
         .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_alike = !trial->engine};
-    struct dag *dag = &trials->dag;
-    struct memory memory = {0};
-    bool ok = dag_rebuild(plan, setting, options, dag, err);
-    if (ok) {
-        critical_path(dag, &trials->path);
-        memory_of(plan, dag, &trials->path, setting, false, &memory);
-        take_peak(scenario, plan, dag, &memory, outcome);
-        outcome->time_s = trials->path.makespan_s;
-        outcome->passes_end_s = passes_end_s(dag, &trials->path);
-        outcome->bubble = bubble_of(dag, &trials->path);
-        struct work work = work_of(plan, dag, setting);
-        outcome->collective_s = work.tensor_s + work.shard_s;
-        memory_free(&memory);
-    }
-    if (ok && trial->engine && (ok = trials->engine(scenario, dag, &trials->executed, err))) {
-        outcome->contention = trials->executed.makespan_s / outcome->time_s - 1;
-        memory_of(plan, dag, &trials->executed, setting, false, &memory);
-        take_peak(scenario, plan, dag, &memory, outcome);
-        memory_free(&memory);
-    }
-    return ok;
+    struct evaluator *evaluator = &trials->evaluator;
+    struct dag *dag = &evaluator->dag;
+    if (!evaluate(evaluator, plan, setting, options, &outcome->evaluation, err))
+        return false;
+    outcome->passes_end_s = passes_end_s(dag, &evaluator->timeline);
+    outcome->bubble = bubble_of(dag, &evaluator->timeline);
+    struct work work = work_of(plan, dag, setting);
+    outcome->collective_s = work.tensor_s + work.shard_s;
+    if (!trial->engine)
+        return true;
+    if (!trials->engine(scenario, dag, &trials->executed, err))
+        return false;
+    double path_s = outcome->evaluation.makespan_s;
+    struct evaluation executed = evaluate_memory(evaluator, plan, setting, &trials->executed);
+    outcome->contention = executed.makespan_s / path_s - 1;
+    evaluation_join(&outcome->evaluation, &executed);
+    outcome->evaluation.makespan_s = path_s;
+    return true;
 }
 
 struct plan_request trial_request(const struct trials *trials, const struct cost_setting *setting,
@@ -99,7 +79,7 @@ struct trial trial_of(const struct trials *trials, const struct scenario_plan *l
                           .batch = &trials->batches[which],
                           .iteration = trials->result->iterations[which].iteration,
                           .seed = trials->result->seed,
-                          .memory_bytes = trials->result->memory_bytes};
+                          .memory_bytes = trials->result->limits.gpu_bytes};
 }
 
 /** Model FLOPs that a plan runs over those of its batch: samples wait, and others have waited. */
@@ -176,9 +156,8 @@ void trials_free(struct trials *trials)
     for (int32_t i = 0; i < trials->result->n_warm_up; i++)
         batch_free(&trials->warm_up[i]);
     free(trials->warm_up);
-    timeline_free(&trials->path);
+    evaluator_free(&trials->evaluator);
     timeline_free(&trials->executed);
-    dag_free(&trials->dag);
     cost_cache_free(&trials->costs);
     free(trials->knobs);
 }

@@ -4,6 +4,7 @@
 #define SLIMSIM_SEARCH_TRIAL_H
 
 #include "bounds/bubble.h"
+#include "bounds/evaluate.h"
 #include "cost/cache.h"
 #include "search/search_result.h"
 
@@ -16,8 +17,8 @@ struct trials {
     void *knobs;
     struct batch batches[SEARCH_DECIDING_ITERATIONS];
     struct batch *warm_up; /* [result->n_warm_up] */
-    struct timeline path, executed;
-    struct dag dag;
+    struct evaluator evaluator;
+    struct timeline executed;
     struct cost_cache costs;
     struct error refused; /* the first refusal */
 };
@@ -35,11 +36,10 @@ struct trial {
 
 /** What one iteration of one plan came to. */
 struct trial_outcome {
-    bool planned;      /* else refused */
-    double work_share; /* model FLOPs that ran over those of the batch; times are of what ran */
-    double time_s, contention, passes_end_s;
-    double peak_bytes, host_bytes;
-    int32_t peak_stage, peak_class;
+    bool planned;                 /* else refused */
+    double work_share;            /* model FLOPs that ran over those of the batch; the makespan is of what ran */
+    struct evaluation evaluation; /* makespan: of the critical path; memory: on SimGrid, too, if it ran */
+    double contention, passes_end_s;
     bool given_up; /* planned, and left as of no use: no more of it is known */
     struct bubble bubble;
     double collective_s; /* inside passes, part of bubble.busy_s */

@@ -29,10 +29,9 @@ struct runner {
     struct cost_cache costs;
     struct batch batch;
     struct plan plan;
-    struct dag dag;
+    struct evaluator evaluator; /* its memory: with events, if the trace has them, at the times of the engine */
     struct graph *graph;
-    struct timeline path, executed;
-    struct memory memory;
+    struct timeline executed;
     double *slack_s;
 };
 
@@ -61,7 +60,7 @@ bool point_lengths(const struct scenario *scenario, struct lengths *lengths, str
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow);
+    struct work work = work_of(&runner->plan, &runner->evaluator.dag, &runner->group_slow);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -153,10 +152,10 @@ static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
 static void fill_result(const struct runner *runner, struct point_iteration *result)
 {
     bool executed = runner->scenario->engine != SCENARIO_CRITICAL_PATH;
-    const struct timeline *timeline = executed ? &runner->executed : &runner->path;
-    const struct dag_place *worst = &runner->dag.places[runner->memory.worst_place];
+    const struct timeline *timeline = executed ? &runner->executed : &runner->evaluator.timeline;
+    const struct dag_place *worst = &runner->evaluator.dag.places[runner->evaluator.memory.worst_place];
     const struct batch *batch = &runner->batch;
-    result->critical_path_s = runner->path.makespan_s;
+    result->critical_path_s = runner->evaluator.timeline.makespan_s;
     result->simgrid_s = executed ? runner->executed.makespan_s : NAN;
     result->time_s = timeline->makespan_s;
     measure_samples(&runner->plan, batch, &runner->scenario->model, result);
@@ -165,19 +164,19 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->nodes = runner->plan.n_nodes;
     result->gap = runner->plan.gap;
     measure_work(runner, result);
-    result->peak_bytes = runner->memory.peak_bytes[runner->memory.worst_place];
+    result->peak_bytes = runner->evaluator.memory.peak_bytes[runner->evaluator.memory.worst_place];
     result->peak_stage = worst->stage;
     result->peak_pipeline = worst->pipeline;
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
-        result->at_peak[i] = runner->memory.at_peak[runner->memory.worst_place][i];
-    result->host =
-        memory_host_of(&runner->plan, &runner->dag, &runner->memory, runner->scenario->platform.gpus_per_node);
-    result->bubble = bubble_of(&runner->dag, timeline);
-    for (int32_t i = 0; i < runner->dag.n_places; i++)
-        result->alike_places += runner->dag.places[i].alike != i;
+        result->at_peak[i] = runner->evaluator.memory.at_peak[runner->evaluator.memory.worst_place][i];
+    result->host = memory_host_of(&runner->plan, &runner->evaluator.dag, &runner->evaluator.memory,
+                                  runner->scenario->platform.gpus_per_node, 0);
+    result->bubble = bubble_of(&runner->evaluator.dag, timeline);
+    for (int32_t i = 0; i < runner->evaluator.dag.n_places; i++)
+        result->alike_places += runner->evaluator.dag.places[i].alike != i;
     measure_units(runner, result);
-    result->dp_imbalance = units_pipeline_imbalance(&runner->dag);
-    result->traffic = traffic_of(&runner->plan, &runner->dag, &runner->setting);
+    result->dp_imbalance = units_pipeline_imbalance(&runner->evaluator.dag);
+    result->traffic = traffic_of(&runner->plan, &runner->evaluator.dag, &runner->setting);
     result->unit_imbalance = unit_imbalance(&runner->plan, &runner->setting);
     result->merged_samples = merged_samples(&runner->plan, batch->n_samples + runner->plan.n_carried);
 }
@@ -186,7 +185,7 @@ static void runner_clear(struct runner *runner)
 {
     batch_free(&runner->batch);
     plan_free(&runner->plan);
-    memory_free(&runner->memory);
+    memory_free(&runner->evaluator.memory);
     graph_free(runner->graph);
     runner->graph = NULL;
     free(runner->slack_s);
@@ -262,8 +261,8 @@ static bool run_on_simgrid(struct runner *runner, const struct point_iteration *
     struct execute_options options = {.cfg = scenario->simgrid_cfg};
     if (*scenario->simgrid_cfg != '\0') /* before what plug-ins report */
         fprintf(stderr, "%s, iteration %" PRId64 ":\n", runner->system->entry->label, result->iteration);
-    return execute(&runner->dag, runner->graph, &scenario->platform, &options, &runner->executed, err) &&
-           check_simgrid(scenario, runner->executed.makespan_s, runner->path.makespan_s, err);
+    return execute(&runner->evaluator.dag, runner->graph, &scenario->platform, &options, &runner->executed, err) &&
+           check_simgrid(scenario, runner->executed.makespan_s, runner->evaluator.timeline.makespan_s, err);
 }
 
 /** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
@@ -275,22 +274,23 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     struct dag_options options = {
         .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_alike = folds};
     if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
-        !dag_rebuild(&runner->plan, &runner->slow, options, &runner->dag, err))
+        !evaluate_time(&runner->evaluator, &runner->plan, &runner->slow, options, err))
         return false;
-    runner->graph = graph_create(&runner->dag, err);
+    runner->graph = graph_create(&runner->evaluator.dag, err);
     if (runner->graph == NULL)
         return false;
-    critical_path(&runner->dag, &runner->path);
-    runner->slack_s = check_malloc((size_t)runner->dag.n_tasks * sizeof *runner->slack_s);
-    critical_path_slack(&runner->dag, runner->graph, &runner->path, runner->slack_s);
+    runner->slack_s = check_malloc((size_t)runner->evaluator.dag.n_tasks * sizeof *runner->slack_s);
+    critical_path_slack(&runner->evaluator.dag, runner->graph, &runner->evaluator.timeline, runner->slack_s);
     if (scenario->engine != SCENARIO_CRITICAL_PATH && !run_on_simgrid(runner, result, err))
         return false;
-    const struct timeline *timeline = scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed;
+    const struct timeline *timeline =
+        scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->evaluator.timeline : &runner->executed;
     bool want_events = scenario->trace == SCENARIO_TRACE_FULL;
-    memory_of(&runner->plan, &runner->dag, timeline, &runner->setting, want_events, &runner->memory);
+    memory_of(&runner->plan, &runner->evaluator.dag, timeline, &runner->setting, want_events,
+              &runner->evaluator.memory);
     fill_result(runner, result);
     if (result->measured)
-        stage_peaks_add(&runner->system->stages, &runner->dag, &runner->memory, result->iteration);
+        stage_peaks_add(&runner->system->stages, &runner->evaluator.dag, &runner->evaluator.memory, result->iteration);
     return true;
 }
 
@@ -304,11 +304,12 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
         .iteration = result,
         .batch = &runner->batch,
         .plan = &runner->plan,
-        .dag = &runner->dag,
+        .dag = &runner->evaluator.dag,
         .graph = runner->graph,
-        .timeline = runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed,
+        .timeline =
+            runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->evaluator.timeline : &runner->executed,
         .slack_s = runner->slack_s,
-        .memory = &runner->memory,
+        .memory = &runner->evaluator.memory,
     };
     return observer == NULL || observer(context, &view, err);
 }
@@ -330,6 +331,9 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
 {
     struct point_system *system = runner->system;
     const struct training_system *training = system->system;
+    const struct scenario *scenario = runner->scenario;
+    const struct evaluation_limits limits =
+        evaluation_limits_of(request_memory_bytes(&scenario->device), &scenario->platform);
     bool ok = true;
     runner->knobs = check_calloc(1, training->knobs_size);
     runner->state = check_calloc(1, training->state_size);
@@ -341,17 +345,16 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
         result->iteration = i;
         result->measured = i >= runner->scenario->warm_up;
         ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
-        system->fits = system->fits && (!result->measured || request_misfit_of(runner->scenario, result->peak_bytes,
-                                                                               result->host.bytes) == REQUEST_FITS);
+        struct evaluation worst = {.peak_bytes = result->peak_bytes, .host_bytes = result->host.bytes};
+        system->fits = system->fits && (!result->measured || evaluation_exceeds(&worst, &limits) == EXCEEDED_NONE);
         runner_clear(runner);
     }
     if (training->close != NULL)
         training->close(runner->state);
-    timeline_free(&runner->path);
+    evaluator_free(&runner->evaluator);
     timeline_free(&runner->executed);
     faults_free(&runner->faults);
     faults_free(&runner->group_faults);
-    dag_free(&runner->dag);
     cost_cache_free(&runner->costs);
     free(runner->knobs);
     free(runner->state);

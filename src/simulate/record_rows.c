@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-_Static_assert(REQUEST_N_MISFITS == 3, "names of misfits in trace/table.c");
+_Static_assert(EXCEEDED_N_LIMITS == 3, "names of misfits in trace/table.c");
 _Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
 _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
 
@@ -154,15 +154,15 @@ struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_
         .sharding = plan->layout.sharding,
         .recompute = plan->layout.recompute,
         .offload = plan->layout.offload,
-        .host_bytes = score->host_bytes,
+        .host_bytes = score->worst.host_bytes,
         .verdict = (int32_t)plan->verdict,
         .iterations = score->n_iterations,
         .time_s = score->time_s,
         .slower = score->slower,
         .slower_error = score->slower_error,
         .contention = score->contention,
-        .peak_bytes = score->peak_bytes,
-        .peak_stage = score->peak_stage,
+        .peak_bytes = score->worst.peak_bytes,
+        .peak_stage = score->worst.stage,
         .compute_fraction = score->compute,
         .bubble_fraction = score->bubble,
         .communication_fraction = score->communication,

@@ -87,7 +87,9 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
         add_bubble(&summary.bubble, &result->bubble);
         summarise_peak(result, &summary);
     }
-    summary.misfit = request_misfit_of(scenario, summary.peak_bytes, summary.host.bytes);
+    struct evaluation worst = {.peak_bytes = summary.peak_bytes, .host_bytes = summary.host.bytes};
+    struct evaluation_limits limits = evaluation_limits_of(point->memory_bytes, &scenario->platform);
+    summary.misfit = evaluation_exceeds(&worst, &limits);
     double gpus = platform_n_gpus(&scenario->platform);
     summary.time_mean_s = gsl_stats_mean(time_s, 1, n);
     gsl_sort(time_s, 1, n);

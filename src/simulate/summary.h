@@ -25,7 +25,7 @@ struct point_summary {
     double at_peak[MEMORY_N_CLASSES];
     enum memory_class peak_class; /* most of peak_bytes; ties: the first */
     struct memory_host host;      /* of the measured iteration that takes most */
-    enum request_misfit misfit;
+    enum exceeded_limit misfit;
     double critical_path_mean_s, simgrid_mean_s;
 };
 

@@ -35,7 +35,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "bounds/critical_path.h"
+#include "bounds/evaluate.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
 #include "plan/order.h"
@@ -205,14 +205,11 @@ static double end_s(const struct work *work, struct plan_pipeline *pipeline)
 {
     struct plan_phase phase = {.n_pipelines = 1, .pipelines = pipeline};
     struct plan plan = {.n_phases = 1, .shards = 1, .phases = &phase};
-    struct dag dag;
-    struct timeline timeline = {0};
+    struct evaluator evaluator = {0};
     struct error err = {0};
-    CHECK(dag_build(&plan, work->request.setting, (struct dag_options){0}, &dag, &err));
-    critical_path(&dag, &timeline);
-    double makespan_s = timeline.makespan_s;
-    timeline_free(&timeline);
-    dag_free(&dag);
+    CHECK(evaluate_time(&evaluator, &plan, work->request.setting, (struct dag_options){0}, &err));
+    double makespan_s = evaluator.timeline.makespan_s;
+    evaluator_free(&evaluator);
     return makespan_s;
 }
 

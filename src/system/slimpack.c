@@ -294,39 +294,34 @@ struct choice {
     struct slimpack_part part;
     double limit_s;  /* a plan that ends later, or does not fit, is of no use; INFINITY: any is */
     double target_s; /* the first that fits and ends no later is taken */
-    struct memory_fit_arrays *arrays;
+    struct evaluator *evaluator;
+    struct evaluation_limits limits;
     int32_t n_candidates, n_resolved;
     struct candidate candidates[2 * N_FACTORS];
     struct candidate best; /* of n_resolved > 0 */
-    struct memory_fit_outcome outcome;
+    struct evaluation evaluation;
     struct plan plan;
 };
 
+static struct evaluation_limits limits_of(const struct plan_request *request)
+{
+    return evaluation_limits_of(request->memory_bytes, request->setting->platform);
+}
+
 static bool fits(const struct choice *choice)
 {
-    return choice->n_resolved > 0 && choice->outcome.peak_bytes <= choice->part.request->memory_bytes;
+    return choice->n_resolved > 0 && evaluation_exceeds(&choice->evaluation, &choice->limits) == EXCEEDED_NONE;
 }
 
 static bool reaches_target(const struct choice *choice)
 {
-    return fits(choice) && choice->outcome.makespan_s <= choice->target_s;
+    return fits(choice) && choice->evaluation.makespan_s <= choice->target_s;
 }
 
 /* A plan whose passes end later cannot win. */
 static double useful_s(const struct choice *choice)
 {
-    return fits(choice) ? fmin(choice->limit_s, choice->outcome.makespan_s) : choice->limit_s;
-}
-
-/* Fits where the other does not, otherwise needs less where neither fits, otherwise ends earlier. */
-static bool is_better(const struct memory_fit_outcome *a, const struct memory_fit_outcome *b, double memory_bytes)
-{
-    bool a_fits = a->peak_bytes <= memory_bytes, b_fits = b->peak_bytes <= memory_bytes;
-    if (a_fits != b_fits)
-        return a_fits;
-    if (!a_fits && a->peak_bytes != b->peak_bytes)
-        return a->peak_bytes < b->peak_bytes;
-    return a->makespan_s < b->makespan_s;
+    return fits(choice) ? fmin(choice->limit_s, choice->evaluation.makespan_s) : choice->limit_s;
 }
 
 static struct plan built(const struct slimpack_part *part, const struct candidate *candidate)
@@ -349,20 +344,20 @@ static struct plan built(const struct slimpack_part *part, const struct candidat
 static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
 {
     const struct slimpack_knobs *knobs = knobs_of(&choice->part);
-    double memory_bytes = choice->part.request->memory_bytes, limit_s = useful_s(choice);
+    double limit_s = useful_s(choice);
     struct memory_fit_rule rule = {.offload = knobs->offload == SLIMPACK_BY_UNIT,
                                    .recompute = knobs->recompute == SLIMPACK_BY_UNIT,
-                                   .even_host = true,
                                    .limit_s = limit_s < INFINITY ? limit_s : 0};
     struct plan plan = built(&choice->part, candidate);
-    struct memory_fit_outcome outcome;
-    bool ok = memory_fit(choice->part.request, rule, &plan, choice->arrays, &outcome, err);
-    bool better = choice->n_resolved == 0 || is_better(&outcome, &choice->outcome, memory_bytes);
+    struct evaluation evaluation;
+    bool ok = memory_fit(choice->part.request, rule, &plan, choice->evaluator, &evaluation, err);
+    bool better =
+        ok && (choice->n_resolved == 0 || evaluation_compare(&evaluation, &choice->evaluation, &choice->limits) < 0);
     choice->n_resolved++;
-    if (ok && better) {
+    if (better) {
         struct plan worse = choice->plan;
         choice->best = *candidate;
-        choice->outcome = outcome;
+        choice->evaluation = evaluation;
         choice->plan = plan;
         plan = worse;
     }
@@ -512,14 +507,14 @@ static void join(const struct slimpack_split *split, struct component *component
 /* The plan of one merge rule, and what its worst components come to. */
 struct solution {
     struct plan plan; /* without phases: a component exceeds the limit */
-    struct memory_fit_outcome worst;
+    struct evaluation worst;
 };
 
 static bool solve(const struct plan_request *request, const struct slimpack_split *split, double limit_s,
                   struct solution *solution, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
-    struct memory_fit_arrays arrays = {0};
+    struct evaluator evaluator = {0};
     struct fill_search search = {.window = MILP_WINDOW, .node_limit = MILP_NODES};
     struct candidate slowest;
     int32_t n;
@@ -531,15 +526,15 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
             .part = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
             .limit_s = limit_s,
             .target_s = solution->worst.makespan_s,
-            .arrays = &arrays,
+            .evaluator = &evaluator,
+            .limits = limits_of(request),
         };
         ok = choose(&choice, i > 0 ? &slowest : NULL, err) && refine(&choice, &search, err);
-        useful =
-            choice.n_resolved > 0 && (limit_s == INFINITY || (fits(&choice) && choice.outcome.makespan_s <= limit_s));
-        if (i == 0 || choice.outcome.makespan_s > solution->worst.makespan_s)
+        useful = choice.n_resolved > 0 &&
+                 (limit_s == INFINITY || (fits(&choice) && choice.evaluation.makespan_s <= limit_s));
+        if (i == 0 || choice.evaluation.makespan_s > solution->worst.makespan_s)
             slowest = choice.best;
-        solution->worst.makespan_s = fmax(solution->worst.makespan_s, choice.outcome.makespan_s);
-        solution->worst.peak_bytes = fmax(solution->worst.peak_bytes, choice.outcome.peak_bytes);
+        evaluation_join(&solution->worst, &choice.evaluation);
         solution->plan.n_candidates += choice.n_candidates + (i > 0);
         solution->plan.n_resolved += choice.n_resolved;
         components[i].plan = choice.plan;
@@ -551,15 +546,16 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
     for (int32_t i = 0; i < n; i++)
         plan_free(&components[i].plan);
     free(components);
-    memory_fit_arrays_free(&arrays);
+    evaluator_free(&evaluator);
     return ok;
 }
 
 /* Keep the better of two solutions, with the work of both. */
 static void keep_better(const struct plan_request *request, struct solution *best, struct solution *other)
 {
+    const struct evaluation_limits limits = limits_of(request);
     bool wins = other->plan.n_phases > 0 &&
-                (best->plan.n_phases == 0 || is_better(&other->worst, &best->worst, request->memory_bytes));
+                (best->plan.n_phases == 0 || evaluation_compare(&other->worst, &best->worst, &limits) < 0);
     struct solution worse = wins ? *best : *other;
     if (wins)
         *best = *other;
@@ -581,12 +577,13 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
 {
     struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
     struct slimpack_split before = {0};
+    const struct evaluation_limits limits = limits_of(request);
     enum slimpack_merge merge;
     bool ok = true;
     for (int32_t i = 0; ok && slimpack_nth_merge(request->knobs, i, &merge); i++) {
         struct slimpack_split split;
         struct solution other = {0};
-        bool has_fit = best.plan.n_phases > 0 && best.worst.peak_bytes <= request->memory_bytes;
+        bool has_fit = best.plan.n_phases > 0 && evaluation_exceeds(&best.worst, &limits) == EXCEEDED_NONE;
         double limit_s = has_fit ? best.worst.makespan_s : request->limit_s > 0 ? request->limit_s : INFINITY;
         slimpack_split(request, merge, &split);
         if (i == 0 || !same_outliers(&split, &before)) {

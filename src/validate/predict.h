@@ -3,8 +3,8 @@
 #ifndef SLIMSIM_VALIDATE_PREDICT_H
 #define SLIMSIM_VALIDATE_PREDICT_H
 
+#include "bounds/evaluate.h"
 #include "cost/flop.h"
-#include "plan/request.h"
 #include "validate/setting.h"
 
 struct predict_result {
@@ -13,7 +13,7 @@ struct predict_result {
     double first_stage_bytes; /* largest of the first stage */
     double last_stage_bytes;  /* likewise of the last one */
     double memory_bytes;      /* that a rank may use: request_memory_bytes */
-    enum request_misfit misfit;
+    enum exceeded_limit misfit;
 };
 
 /** One iteration on the critical path. @return false with err when the simulation fails */

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_VALIDATE_ROW_H
 #define SLIMSIM_VALIDATE_ROW_H
 
-#include "plan/request.h"
+#include "bounds/evaluate.h"
 #include "validate/setting.h"
 
 /** What a row measures; trace_quantity_names (trace/table.h) are their names. The file's column `metric` says it; files
@@ -34,7 +34,7 @@ struct validate_row {
     double error;               /* predicted / measured - 1 */
     double peak_bytes;          /* predicted, of the fullest GPU; 0: no whole run was simulated */
     double memory_bytes;        /* that a rank may use: request_memory_bytes; likewise */
-    enum request_misfit misfit; /* of the prediction; a run that was published did fit */
+    enum exceeded_limit misfit; /* of the prediction; a run that was published did fit */
 };
 
 /** Fill a result from a row. @return false with err: a malformed cell, a device file that cannot be read */
