@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cost/gathered.h"
+#include "bounds/stage_memory.h"
 
 /* And of that the ends of the pipeline. */
 struct end_bytes {
@@ -68,8 +68,7 @@ static struct token *tokens_of(const struct plan_pipeline *pipeline, const struc
             continue;
         }
         tokens[unit].of = dag_token_of(pipeline, own, unit);
-        tokens[unit].kv_bytes = cost_layers_activation_bytes(own, part->recompute, true) -
-                                cost_layers_activation_bytes(own, part->recompute, false);
+        tokens[unit].kv_bytes = stage_token_of(own, false, false, part->context, part->recompute).kv;
     }
     return tokens;
 }
@@ -109,7 +108,7 @@ static void open_layers(const struct opening *opening)
     const struct cost_setting *own = opening->own;
     struct memory_unit *forwards = memory_pipe_units(opening->pipe, PASS_FORWARD, opening->account),
                        *backwards = memory_pipe_units(opening->pipe, PASS_BACKWARD, opening->account);
-    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
+    double kv = stage_token_of(own, false, false, 1, RECOMPUTE_NONE).kv_gradient;
     open_workspace(opening, PASS_FORWARD, forwards);
     open_workspace(opening, PASS_BACKWARD, backwards);
     for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++) {
@@ -134,13 +133,13 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
     const struct relations *relations = opening->relations;
     const struct plan_pipeline *pipeline = opening->pipe->plan;
     struct end_bytes *forwards = opening->ends[PASS_FORWARD], *backwards = opening->ends[PASS_BACKWARD];
-    double token_workspace = cost_head_workspace_bytes(own, 1), token_head = cost_head_bytes(own, 1);
+    const struct stage_token token = stage_token_of(own, true, true, 1, RECOMPUTE_NONE);
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
             struct end_bytes *end = &opening->ends[pass][unit];
             struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
             end->tokens = cost_unit_tokens(&work);
-            end->head_workspace = end->tokens * token_workspace;
+            end->head_workspace = end->tokens * token.head_workspace;
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
                 end->head_weight = cost_head_weight_bytes(own, end->tokens);
         }
@@ -149,7 +148,7 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
             const struct relations_share *share = &relations->shares[i];
             int32_t context = pipeline->cut[PASS_FORWARD].units[share->forward].context;
             double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
-            double head = tokens * token_head, embedding = cost_embedding_bytes(own, tokens);
+            double head = tokens * token.head, embedding = tokens * token.embedding;
             forwards[share->forward].head += head;
             forwards[share->forward].embedding += embedding;
             backwards[unit].head += head;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "cost/gathered.h"
+#include "bounds/stage_memory.h"
 
 static int32_t shards_of(const struct plan *plan, const struct plan_phase *phase)
 {
@@ -14,13 +14,9 @@ double states_bytes(const struct plan *plan, const struct cost_setting *setting,
 {
     const struct plan_phase *phase = &plan->phases[place->phase];
     const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
-    struct cost_setting own = dag_setting(setting, layout, place->stage);
-    int32_t layers = dag_stage_layers(setting, layout, place->stage);
-    int32_t shards = shards_of(plan, phase);
-    bool first = place->stage == 0, last = place->stage == layout->stages - 1;
-    double parameters = dag_stage_parameters(setting, layout, place->stage);
-    return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
-           cost_gathered_bytes(&own);
+    const struct stage_memory memory =
+        stage_memory_of(setting, layout, place->stage, shards_of(plan, phase), &(struct stage_memory_unit){0});
+    return memory.states_bytes + memory.gathered_bytes;
 }
 
 /* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */

@@ -445,6 +445,9 @@ double cost_kv_bytes(const struct model *model, int32_t tensor);
  * values alone [bytes]. */
 double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute);
 
+/** The same in all layers of `setting`, those that recompute in full left out [bytes]. */
+double cost_layers_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute);
+
 /** Parameters of one TP rank of a stage (embeddings on the first, norm and head on the last). Norms, learned positions
  * and the biases behind row-split GEMMs are whole on every TP rank; embedding and head are padded
  * (model_vocabulary_share); tied embeddings have a copy on both ends of the pipeline. */

@@ -129,6 +129,14 @@ double cost_layers_activation_bytes(const struct cost_setting *setting, enum rec
     return setting->recompute_layers * each + (setting->layers - setting->recompute_layers) * kept;
 }
 
+double cost_layers_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute)
+{
+    int32_t layers = setting->layers;
+    if (recompute == RECOMPUTE_FULL)
+        layers = setting->recompute_layers > 0 ? setting->layers - setting->recompute_layers : 0;
+    return layers * cost_kept_kv_bytes(setting, recompute);
+}
+
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     CHECK(shards >= 1 && (setting->sharding != SCENARIO_UNSHARDED || shards == 1));

@@ -213,11 +213,8 @@ struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
     double scores = cost_scores_bytes(own, &work);
     double bytes = cost_layers_activation_bytes(own, part->recompute, false);
-    int32_t keep = own->layers; /* layers whose activations hold keys and values */
-    if (part->recompute == RECOMPUTE_FULL)
-        keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
     return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
-                              .kept = keep * cost_kept_kv_bytes(own, part->recompute),
+                              .kept = cost_layers_kept_kv_bytes(own, part->recompute),
                               .context = part->context};
 }
 

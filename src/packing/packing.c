@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cost/gathered.h"
-#include "dag/dag.h"
+#include "bounds/stage_memory.h"
 #include "packing/samples.h"
 #include "plan/schedule.h"
 
@@ -282,63 +281,12 @@ static double in_flight(const struct plan_layout *layout, int32_t stage)
     return layout->chunks == 1 ? after + 1 : 2 * after + (layout->chunks - 1) * layout->stages + 1;
 }
 
-/* Of a backward, then of a forward. */
-enum { N_MOMENTS = COST_N_MOMENTS + COST_N_FORWARD_MOMENTS };
-
-/* What a rank of a stage has room for, and what each token of a unit takes [bytes]. */
-struct stage_bytes {
-    double room;         /* what states and libraries leave */
-    double n;            /* units (chunks) in flight */
-    double held, others; /* activations of the layers; what else is kept for the backward: of the embedding */
-    int32_t n_moments;   /* any may be the largest: */
-    double in_work[N_MOMENTS], fixed[N_MOMENTS]; /* of the unit in work only; however many tokens it has */
-};
-
-/* Those of zero2 and zero3, of whose activations in work `streamed` is not held. */
-static void add_moments(const struct cost_setting *own, double workspace, double streamed, struct stage_bytes *of)
+static struct stage_memory memory_of_stage(const struct plan_request *request, int32_t stage, double streamed)
 {
-    double layers = of->held * (1 - streamed);
-    struct cost_work none = {0}, token = {.tokens = 1,
-                                          .workspace = workspace,
-                                          .layer = layers / own->layers,
-                                          .layers = layers,
-                                          .head = cost_head_bytes(own, 1),
-                                          .head_workspace = cost_head_workspace_bytes(own, 1)};
-    of->n_moments = N_MOMENTS;
-    cost_moments_of(own, &none, of->fixed);
-    cost_moments_of(own, &token, of->in_work);
-    cost_forward_moments_of(own, &none, of->fixed + COST_N_MOMENTS);
-    cost_forward_moments_of(own, &token, of->in_work + COST_N_MOMENTS);
-    for (int i = 0; i < N_MOMENTS; i++)
-        of->in_work[i] += token.head - of->fixed[i];
-}
-
-static struct stage_bytes bytes_of_stage(const struct plan_request *request, const struct plan_layout *layout,
-                                         int32_t stage, double streamed)
-{
-    struct cost_setting own = dag_setting(request->setting, layout, stage);
-    int32_t gathers = own.context_type == SCENARIO_ALL_GATHER ? layout->context : 1; /* tokens for each of a rank's */
-    struct slice token = {0, 0, gathers};
-    struct cost_unit work = {
-        .slices = &token, .n_slices = 1, .context = gathers, .recompute = (enum recompute)request->layout.recompute};
-    int32_t layers = dag_stage_layers(request->setting, layout, stage), shards = scenario_plan_shards(&request->layout);
-    bool first = stage == 0, last = stage == layout->stages - 1;
-    double states = cost_state_bytes(&own, dag_stage_parameters(request->setting, layout, stage), shards) +
-                    cost_state_block_bytes(&own, layers, first, last, shards) + cost_gathered_bytes(&own) +
-                    own.device->workspace_bytes;
-    double head = last ? cost_head_bytes(&own, 1) + cost_head_workspace_bytes(&own, 1) : 0;
-    double workspace = cost_workspace_bytes(&own, &work);
-    struct stage_bytes of = {
-        .room = request->memory_bytes - states,
-        .n = in_flight(layout, stage),
-        .held = cost_layers_activation_bytes(&own, work.recompute, false),
-        .others = first ? cost_embedding_bytes(&own, 1) : 0,
-        .n_moments = 1,
-        .in_work = {fmax(workspace, head)},
-    };
-    if (cost_shards_in_passes(&own))
-        add_moments(&own, workspace, streamed, &of);
-    return of;
+    struct plan_layout layout = request_pipeline_layout(request, 0);
+    return stage_memory_of(
+        request->setting, &layout, stage, scenario_plan_shards(&request->layout),
+        &(struct stage_memory_unit){.recompute = (enum recompute)request->layout.recompute, .streamed = streamed});
 }
 
 /* The least over stages, of all `cp` ranks together. capacity > 0: units beside the one in work have as many tokens on
@@ -350,24 +298,23 @@ static double least_tokens(const struct plan_request *request, double capacity, 
     if (request_streams(request))
         share = fmax(share, request_offload_share(request, request->layout.offload));
     for (int32_t stage = 0; stage < layout.stages; stage++) {
-        struct stage_bytes of = bytes_of_stage(request, &layout, stage, share);
-        double beside = (of.n - 1) * (of.held * (1 - request->layout.offload) + of.others);
-        for (int32_t i = 0; i < of.n_moments; i++) {
-            double alone = of.held * (1 - share) + of.others + of.in_work[i], room = of.room - of.fixed[i];
-            tokens = fmin(tokens, capacity > 0 ? (room - capacity * beside) / alone : room / (alone + beside));
-        }
+        struct stage_memory of = memory_of_stage(request, stage, share);
+        double room = request->memory_bytes - stage_memory_standing_bytes(&of), others = in_flight(&layout, stage) - 1;
+        double beside = others * (of.token.held * (1 - request->layout.offload) + of.token.embedding);
+        double alone = of.token.held * (1 - share) + of.token.embedding;
+        tokens = fmin(tokens, capacity > 0 ? stage_memory_tokens(&of, room - capacity * beside, alone)
+                                           : stage_memory_tokens(&of, room, alone + beside));
     }
     return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
 }
 
 double packing_room_bytes(const struct plan_request *request)
 {
-    struct plan_phase phase = {0};
     double room = request->memory_bytes;
-    request_megatron_layout(request, &phase);
-    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++)
-        room = fmin(room, bytes_of_stage(request, &phase.pipelines[0].layout, stage, 0).room);
-    plan_phase_free(&phase);
+    for (int32_t stage = 0; stage < (int32_t)request->layout.pp; stage++) {
+        struct stage_memory of = memory_of_stage(request, stage, 0);
+        room = fmin(room, request->memory_bytes - stage_memory_standing_bytes(&of));
+    }
     return room;
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "cost/gathered.h"
+#include "bounds/stage_memory.h"
 #include "scenario/stages.h"
 #include "search/deciding.h"
 
@@ -238,55 +238,41 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
            ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
 }
 
-/* A sample's activations but for the share `away` and what is in work beside them, on a rank of a stage; no less with
- * more tokens. */
-static double held_bytes(const struct cost_setting *setting, const struct cost_unit *unit, double tokens, double away,
-                         bool last)
+/* What a rank of a stage holds at once at least if it has `tokens` of one sample. */
+static double stage_peak_bytes(const struct training_system *system, const struct plan_request *request,
+                               enum recompute recompute, int32_t stage, double tokens)
 {
-    double layers = (1 - away) * tokens * cost_layers_activation_bytes(setting, unit->recompute, false);
-    struct cost_work work = {.tokens = tokens,
-                             .workspace = cost_workspace_bytes(setting, unit),
-                             .layer = layers / setting->layers,
-                             .layers = layers,
-                             .head = cost_head_bytes(setting, tokens),
-                             .head_workspace = cost_head_workspace_bytes(setting, tokens)};
-    if (!cost_shards_in_passes(setting))
-        return layers + fmax(work.workspace, last ? work.head + work.head_workspace : 0);
-    return layers + work.head + cost_moments_most(setting, PASS_BACKWARD, &work);
+    struct plan_layout layout = request_pipeline_layout(request, 0);
+    double away = request_offload_share(request, request->layout.offload), held = 0;
+    struct stage_memory_unit unit = {.recompute = recompute, .streamed = request_streams(request) ? away : 0};
+    struct stage_memory memory;
+    for (int32_t chunk = 0; chunk < layout.chunks; chunk++) {
+        memory = stage_memory_of(request->setting, &layout, chunk * layout.stages + stage,
+                                 scenario_plan_shards(&request->layout), &unit);
+        held += memory.token.held;
+    }
+    double standing = stage_memory_standing_bytes(&memory), in_use = 0;
+    bool leaves = request_streams(request) || layout.chunks > 1;
+    if (system->keeps_samples)
+        in_use = tokens * (held * (leaves ? 1 - away : 1) + memory.token.embedding) +
+                 stage_memory_work_bytes(&memory, tokens);
+    else if (system_offloads(system, request->knobs))
+        in_use = tokens * held * (1 - away);
+    return fmax(standing, standing - memory.gradients_bytes + in_use);
 }
 
-/* `tokens` of one sample that a rank of a stage holds at once. */
-static double peak_bytes(const struct training_system *system, const struct plan_request *request, double tokens,
-                         bool first, bool last)
-{
-    const struct cost_setting *setting = request->setting;
-    enum recompute recompute = (enum recompute)request->layout.recompute;
-    struct slice slice = {0, 0, (int32_t)tokens};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = recompute};
-    double parameters = cost_stage_parameters(setting->model, setting->tensor, setting->layers, first, last);
-    int32_t shards = (int32_t)(request->layout.dp * request->layout.cp);
-    double all =
-        cost_state_bytes(setting, parameters, shards) + cost_gathered_bytes(setting) + setting->device->workspace_bytes;
-    double states = all - (setting->frees_gradients ? cost_gradient_state_bytes(setting, parameters, shards) : 0);
-    double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
-    double away = request_offload_share(request, request->layout.offload);
-    if (!system->keeps_samples)
-        return fmax(all, states + (system_offloads(system, request->knobs) ? tokens * token_bytes * (1 - away) : 0));
-    bool leaves = request_streams(request) || request->layout.vpp > 1;
-    return fmax(all, states + held_bytes(setting, &unit, tokens, leaves ? away : 0, last));
-}
-
-/* The least of first and last stage, if the system decides recomputation itself of any. */
+/* The fullest stage; if the system decides recomputation itself, with the least of any. */
 static double least_peak_bytes(const struct training_system *system, const struct plan_request *request, double tokens)
 {
     static const enum recompute any[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
-    struct plan_request own = *request;
-    bool decides = system_recomputes(system, request->knobs), alone = request->layout.pp == 1;
+    bool decides = system_recomputes(system, request->knobs);
     double least = INFINITY;
     for (int i = 0; i < (decides ? 3 : 1); i++) {
-        own.layout.recompute = decides ? (int32_t)any[i] : request->layout.recompute;
-        least = fmin(
-            least, fmax(peak_bytes(system, &own, tokens, true, alone), peak_bytes(system, &own, tokens, alone, true)));
+        enum recompute recompute = decides ? any[i] : (enum recompute)request->layout.recompute;
+        double most = 0;
+        for (int32_t stage = 0; stage < (int32_t)request->layout.pp; stage++)
+            most = fmax(most, stage_peak_bytes(system, request, recompute, stage, tokens));
+        least = fmin(least, most);
     }
     return least;
 }
@@ -301,16 +287,16 @@ static double most_tokens(const struct training_system *system, const struct pla
     return most / (double)request->layout.cp;
 }
 
-/* The bounds under one way to share the samples; NULL: not known. */
+/* The bounds under one way to share the samples; NULL: not known. `rank`: the request with rank_setting. */
 static struct bound bound_of_shares(const struct training_system *system, const struct plan_request *request,
-                                    const struct system_share *share)
+                                    const struct plan_request *rank, const struct system_share *share)
 {
     bool keeps_state = system->state_size > 0;
     double tokens = keeps_state ? 0 : most_tokens(system, request, share);
     return (struct bound){
-        .time_s = !keeps_state               ? work_s(request, share)
+        .time_s = !keeps_state               ? work_s(rank, share)
                   : system->switches_layouts ? 0
-                                             : any_work_s(request),
+                                             : any_work_s(rank),
         .peak_bytes = least_peak_bytes(system, request, tokens),
     };
 }
@@ -335,13 +321,13 @@ struct bound bound_of(const struct training_system *system, const struct plan_re
     if (system->shares != NULL) {
         struct system_share *share = check_calloc((size_t)request->batch->n_samples, sizeof *share);
         for (int32_t variant = 0; system->shares(request, variant, share); variant++) {
-            struct bound other = bound_of_shares(system, request, share);
+            struct bound other = bound_of_shares(system, asked, request, share);
             bound.time_s = fmin(bound.time_s, other.time_s);
             bound.peak_bytes = fmin(bound.peak_bytes, other.peak_bytes);
         }
         free(share);
     } else {
-        bound = bound_of_shares(system, request, NULL);
+        bound = bound_of_shares(system, asked, request, NULL);
     }
     if (system->keeps_samples && system->state_size == 0)
         bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));

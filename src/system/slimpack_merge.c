@@ -5,8 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "cost/gathered.h"
-#include "dag/dag.h"
+#include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
 enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110 };
@@ -179,53 +178,31 @@ int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_
     return 1;
 }
 
-/* Bytes of one token of a sample on a stage, and what of them may go to the host. */
-struct token_bytes {
-    double all, away;
-};
-
 /* A rank holds most when the backward of the sample begins. If it cuts the sample (`sliced`), it holds its activations,
  * keys, values and their gradients. Otherwise it holds its activations and works on all of it. */
-static struct token_bytes token_bytes_of(const struct plan_request *request, bool adapted,
-                                         const struct cost_setting *own, bool last, bool sliced)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    struct slice slice = {0, 0, 1};
-    struct plan_unit unit = {.n_slices = 1, .context = 1, .recompute = (enum recompute)request->layout.recompute};
-    double share = adapted && knobs->offload == SLIMPACK_BY_UNIT ? 1 : request->layout.offload;
-    double offload = request_offload_share(request, share);
-    if (adapted && knobs->recompute == SLIMPACK_BY_UNIT)
-        unit.recompute = RECOMPUTE_FULL;
-    struct cost_unit work = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = unit.recompute};
-    const struct plan_pipeline one = {
-        .cut[PASS_FORWARD] = {.n_slices = 1, .n_units = 1, .slices = &slice, .units = &unit}};
-    double head = last ? cost_head_bytes(own, 1) : 0, workspace = cost_workspace_bytes(own, &work);
-    double held = cost_layers_activation_bytes(own, unit.recompute, false);
-    struct token_bytes bytes = {.all = head + cost_layers_activation_bytes(own, unit.recompute, sliced)};
-    if (sliced) {
-        bytes.all += own->layers * cost_kv_bytes(own->model, own->tensor);
-        bytes.away = offload * (held - dag_token_of(&one, own, 0).kept);
-    } else {
-        bytes.all += last ? fmax(cost_head_workspace_bytes(own, 1), workspace - head) : workspace;
-        bytes.away = request_streams(request) ? offload * held : 0;
-    }
-    return bytes;
-}
-
 static double tokens_on_stage(const struct plan_request *request, bool adapted, int32_t stage, bool sliced)
 {
+    const struct slimpack_knobs *knobs = request->knobs;
     const struct platform *platform = request->setting->platform;
     struct plan_layout layout = request_pipeline_layout(request, 0);
-    struct cost_setting own = dag_setting(request->setting, &layout, stage);
-    bool first = stage == 0, last = stage == layout.stages - 1;
-    int32_t shards = scenario_plan_shards(&request->layout), n_node = platform->gpus_per_node;
-    int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp;
-    double parameters = cost_stage_parameters(own.model, own.tensor, own.layers, first, last);
-    double room = request->memory_bytes - cost_state_bytes(&own, parameters, shards) - cost_gathered_bytes(&own) -
-                  own.device->workspace_bytes;
+    bool recomputes = adapted && knobs->recompute == SLIMPACK_BY_UNIT;
+    struct stage_memory_unit unit = {.recompute =
+                                         recomputes ? RECOMPUTE_FULL : (enum recompute)request->layout.recompute};
+    const struct stage_memory of =
+        stage_memory_of(request->setting, &layout, stage, scenario_plan_shards(&request->layout), &unit);
+    bool offloads = adapted && knobs->offload == SLIMPACK_BY_UNIT;
+    double offload = request_offload_share(request, offloads ? 1 : request->layout.offload);
+    int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp, n_node = platform->gpus_per_node;
     double host_bytes = platform->host_memory_bytes / (double)(n_gpus < n_node ? n_gpus : n_node);
-    struct token_bytes bytes = token_bytes_of(request, adapted, &own, last, sliced);
-    return fmin(room / (bytes.all - bytes.away), (room + host_bytes) / bytes.all);
+    double room = request->memory_bytes - stage_memory_standing_bytes(&of);
+    double token = of.token.held + of.token.embedding, away;
+    if (sliced) {
+        token += of.token.head + of.token.kv + of.token.kv_gradient;
+        away = offload * (of.token.held - of.token.kept);
+        return fmin(room / (token - away), (room + host_bytes) / token);
+    }
+    away = request_streams(request) ? offload * of.token.held : 0;
+    return fmin(stage_memory_tokens(&of, room, token - away), stage_memory_tokens(&of, room + host_bytes, token));
 }
 
 int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted)

@@ -5,47 +5,48 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/stage_memory.h"
 #include "simulate/summary.h"
 
-/** What the bytes of a rank of a stage depend on. */
-static struct cost_setting cost_setting_of(const struct setting *setting, int32_t stage)
+/** What the bytes of a rank depend on. */
+static struct cost_setting cost_setting_of(const struct setting *setting, const struct device *device)
 {
     const struct scenario_plan *plan = &setting->plan;
     return (struct cost_setting){
         .model = &setting->model,
+        .device = device,
         .attention = setting->attention,
         .tensor = (int32_t)plan->tp,
         .sequence_parallel = plan->sequence_parallel,
-        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, stage),
+        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, 0),
+        .split = plan->stages,
         .gradients = (enum scenario_gradients)plan->gradients,
         .frees_gradients = plan->gradient_buffers == SCENARIO_GRADIENTS_FREED,
         .sharding = (enum scenario_sharding)plan->sharding};
 }
 
-static double stage_state_bytes(const struct setting *setting, int32_t stage)
+static double stage_state_bytes(const struct setting *setting, const struct device *device, int32_t stage)
 {
     const struct scenario_plan *plan = &setting->plan;
-    const struct cost_setting cost = cost_setting_of(setting, stage);
-    bool first = stage == 0, last = stage == (int32_t)plan->pp - 1;
-    int32_t shards = scenario_plan_shards(plan);
-    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, cost.layers, first, last);
-    double freed = cost.frees_gradients ? cost_gradient_state_bytes(&cost, parameters, shards) : 0;
-    return cost_state_bytes(&cost, parameters, shards) - freed +
-           cost_state_block_bytes(&cost, cost.layers, first, last, shards);
+    const struct cost_setting cost = cost_setting_of(setting, device);
+    struct plan_layout layout = {.tensor = (int32_t)plan->tp, .context = 1, .stages = (int32_t)plan->pp, .chunks = 1};
+    const struct stage_memory memory =
+        stage_memory_of(&cost, &layout, stage, scenario_plan_shards(plan), &(struct stage_memory_unit){0});
+    return memory.states_bytes - memory.gradients_bytes + memory.libraries_bytes;
 }
 
 double predict_state_bytes(const struct setting *setting, const struct device *device, bool last_stage)
 {
-    double largest = stage_state_bytes(setting, (int32_t)setting->plan.pp - 1);
+    double largest = stage_state_bytes(setting, device, (int32_t)setting->plan.pp - 1);
     for (int32_t stage = 0; stage < (int32_t)setting->plan.pp && !last_stage; stage++)
-        largest = fmax(largest, stage_state_bytes(setting, stage));
-    return device->workspace_bytes + largest;
+        largest = fmax(largest, stage_state_bytes(setting, device, stage));
+    return largest;
 }
 
 double predict_layer_state_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
-    const struct cost_setting cost = cost_setting_of(setting, 0);
+    const struct cost_setting cost = cost_setting_of(setting, NULL);
     int32_t layers = (int32_t)(setting->model.layers / plan->pp);
     double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, false, false);
     return cost_state_bytes(&cost, parameters, scenario_plan_shards(plan));
@@ -54,7 +55,7 @@ double predict_layer_state_bytes(const struct setting *setting)
 double predict_activation_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
-    const struct cost_setting cost = cost_setting_of(setting, 0);
+    const struct cost_setting cost = cost_setting_of(setting, NULL);
     struct slice sample = {0, 0, (int32_t)setting->seq_len};
     struct cost_unit unit = {
         .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What a rank of a stage holds, and what each token of a unit adds: the memory model that all others combine. */
+#ifndef SLIMSIM_BOUNDS_STAGE_MEMORY_H
+#define SLIMSIM_BOUNDS_STAGE_MEMORY_H
+
+#include "cost/gathered.h"
+#include "dag/dag.h"
+
+enum { STAGE_MEMORY_MAX_MOMENTS = COST_N_MOMENTS + COST_N_FORWARD_MOMENTS };
+
+/** Work on a unit with n tokens takes fixed + n token bytes beside what the unit holds. */
+struct stage_memory_moment {
+    double fixed_bytes, token_bytes;
+};
+
+/** What a token of a unit takes on one virtual stage [bytes]. Scores of unfused attention are left out. */
+struct stage_token {
+    double held;           /* activations of the layers, from forward to backward */
+    double kept;           /* part of them that a sliced sample never sends to the host: keys and values */
+    double kv;             /* of a sliced sample beside them: keys and values that recomputation would drop */
+    double kv_gradient;    /* of a sliced sample, while its backward is open */
+    double workspace;      /* of the layer in work */
+    double embedding;      /* on the first stage, from forward to backward */
+    double head;           /* on the last stage, likewise */
+    double head_workspace; /* on the last stage, while the head works */
+};
+
+struct stage_memory {
+    double states_bytes;    /* weights, gradients and optimizer of all chunks, each block as the allocator rounds it */
+    double gradients_bytes; /* part of them that comes and goes with `gradient_buffers: freed`; 0: gradients stay */
+    double gathered_bytes;  /* cost_gathered_bytes */
+    double libraries_bytes; /* device.workspace_bytes */
+    struct stage_token token;
+    int32_t n_moments;
+    struct stage_memory_moment moments[STAGE_MEMORY_MAX_MOMENTS]; /* of the unit in work, token.head included: any may
+                                                                     be the largest */
+};
+
+/** How units hold their activations. */
+struct stage_memory_unit {
+    enum recompute recompute;
+    double streamed; /* share of the activations that streams to the host (plan_unit.streams) and is never held */
+};
+
+/** @param own      dag_setting of the virtual stage
+ * @param first    the stage has the embedding
+ * @param last     the stage has the head
+ * @param context  CP degree of the unit */
+struct stage_token stage_token_of(const struct cost_setting *own, bool first, bool last, int32_t context,
+                                  enum recompute recompute);
+
+/**
+ * @param setting  as request_setting has it
+ * @param stage    virtual stage: chunk x stages + stage. Embedding and head are those of its rank
+ * @param shards   DP x CP ranks that share the states
+ */
+struct stage_memory stage_memory_of(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage,
+                                    int32_t shards, const struct stage_memory_unit *unit);
+
+/** States with what is gathered and what libraries keep [bytes]. */
+double stage_memory_standing_bytes(const struct stage_memory *memory);
+
+/** The largest moment of a unit of so many tokens on a rank [bytes]. */
+double stage_memory_work_bytes(const struct stage_memory *memory, double tokens);
+
+/** Tokens n of a unit for which n `token_bytes` and its largest moment fill `room_bytes`; negative: there is no room.
+ */
+double stage_memory_tokens(const struct stage_memory *memory, double room_bytes, double token_bytes);
+
+#endif
