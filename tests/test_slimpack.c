@@ -6,7 +6,6 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "packing/memory_fit.h"
 #include "packing/samples.h"
 #include "plan/order.h"
 #include "simulate/units.h"
@@ -747,78 +746,5 @@ TEST(ulysses_deals_whole_heads)
     slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
-    hand_request_free(&hand);
-}
-
-static void set_recompute(struct plan *plan, int32_t unit, enum recompute recompute)
-{
-    for (int pass = 0; pass < N_PASSES; pass++)
-        plan->phases[0].pipelines[0].cut[pass].units[unit].recompute = recompute;
-}
-
-/* Four whole samples on four stages, all held by the first before its backward, three by the second. Memory is what two
- * that recompute fully ask for: two do, the first ones, as they keep no keys and values. What they free counts on the
- * second stage, too, which has too little as well. */
-TEST(no_more_is_recomputed_than_must_be)
-{
-    struct hand_request hand;
-    struct plan plan;
-    struct evaluator evaluator = {0};
-    struct evaluation outcome;
-    struct error err = {0};
-    hand_request_real(&hand, 1, 4, 4096);
-    hand_batch_of(&hand, HAND_EQUAL, 4, 1);
-    hand_uniform(&plan, 4, 4, 4096);
-    plan.shards = 1;
-    for (int32_t unit = 0; unit < 4; unit++)
-        set_recompute(&plan, unit, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &outcome, &err));
-    hand.request.memory_bytes = outcome.peak_bytes;
-    for (int32_t unit = 0; unit < 2; unit++)
-        set_recompute(&plan, unit, RECOMPUTE_SELECTIVE);
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &outcome, &err));
-    for (int32_t stage = 0; stage < 2; stage++)
-        CHECK_TRUE(evaluator.memory.peak_bytes[stage] > hand.request.memory_bytes);
-    CHECK_TRUE(
-        memory_fit(&hand.request, (struct memory_fit_rule){.recompute = true}, &plan, &evaluator, &outcome, &err));
-    CHECK_TRUE(outcome.peak_bytes <= hand.request.memory_bytes);
-    const struct plan_unit *units = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
-    for (int32_t unit = 0; unit < 4; unit++)
-        CHECK_EQUAL(units[unit].recompute, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
-    evaluator_free(&evaluator);
-    plan_free(&plan);
-    hand_request_free(&hand);
-}
-
-/* 1F1B keeps as many units as there are stages behind: with room for little more than stage 2 of 4 has, stages 0 and 1
- * offload, and stages 2 and 3 nothing. A unit goes to the host from two stages only. */
-TEST(stages_with_room_offload_nothing)
-{
-    struct hand_request hand;
-    struct plan plan;
-    struct evaluator evaluator = {0};
-    struct evaluation roomy, adapted;
-    struct error err = {0};
-    hand_request_real(&hand, 1, 4, 4096);
-    hand_batch_of(&hand, HAND_EQUAL, 16, 1);
-    hand_uniform(&plan, 4, 16, 4096);
-    plan.shards = 1;
-    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &roomy, &err));
-    CHECK_TRUE(pipeline->offload == NULL);
-    struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
-    double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
-    hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* of stage 0, which has 4 units and the table */
-    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.offload = true}, &plan, &evaluator, &adapted, &err));
-    CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
-    CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
-    double share[4] = {0};
-    for (int32_t stage = 0; stage < 4; stage++)
-        for (int32_t i = 0; i < 16; i++)
-            share[stage] += plan_offload(pipeline, i, stage);
-    CHECK_TRUE(share[0] > 1 && share[0] > share[1] && share[1] > 0);
-    CHECK_TRUE(share[2] == 0 && share[3] == 0);
-    evaluator_free(&evaluator);
-    plan_free(&plan);
     hand_request_free(&hand);
 }

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "bounds/lower_bound.h"
-#include "packing/memory_fit.h"
+#include "packing/memory_bound.h"
 #include "packing/packing.h"
 #include "plan/order.h"
 
@@ -285,7 +285,8 @@ static void order_phase(struct plan_phase *phase, enum slimpack_injection policy
 struct candidate {
     int64_t m;
     enum slimpack_injection policy;
-    double least_s; /* lower bound of its passes' end */
+    double least_s;      /* lower bound of its passes' end */
+    double least_excess; /* memory_bound_excess */
     int32_t index;
 };
 
@@ -340,14 +341,18 @@ static struct plan built(const struct slimpack_part *part, const struct candidat
     return plan;
 }
 
+static struct memory_fit_rule rule_of(const struct slimpack_part *part, double limit_s)
+{
+    return (struct memory_fit_rule){.offload = knobs_of(part)->offload == SLIMPACK_BY_UNIT,
+                                    .recompute = knobs_of(part)->recompute == SLIMPACK_BY_UNIT,
+                                    .limit_s = limit_s};
+}
+
 /* Resolve a candidate, its MicroPacks offloaded and recomputed as the knobs allow, and keep it if it is better. */
 static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
 {
-    const struct slimpack_knobs *knobs = knobs_of(&choice->part);
     double limit_s = useful_s(choice);
-    struct memory_fit_rule rule = {.offload = knobs->offload == SLIMPACK_BY_UNIT,
-                                   .recompute = knobs->recompute == SLIMPACK_BY_UNIT,
-                                   .limit_s = limit_s < INFINITY ? limit_s : 0};
+    struct memory_fit_rule rule = rule_of(&choice->part, limit_s < INFINITY ? limit_s : 0);
     struct plan plan = built(&choice->part, candidate);
     struct evaluation evaluation;
     bool ok = memory_fit(choice->part.request, rule, &plan, choice->evaluator, &evaluation, err);
@@ -384,6 +389,7 @@ static void list_policies(struct choice *choice, int64_t m)
         order_phase(plan.phases, (enum slimpack_injection)policy);
         candidate.policy = (enum slimpack_injection)policy;
         candidate.least_s = lower_bound_s(&plan, choice->part.request->setting) * (1 - 1e-12); /* sums round */
+        candidate.least_excess = memory_bound_excess(choice->part.request, rule_of(&choice->part, 0), &plan);
         candidate.index = choice->n_candidates;
         choice->candidates[choice->n_candidates++] = candidate;
     }
@@ -400,9 +406,11 @@ static void list_candidates(struct choice *choice)
     }
 }
 
-static int by_least_s(const void *a, const void *b)
+static int by_bounds(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
+    if (x->least_excess != y->least_excess)
+        return COMPARE(x->least_excess, y->least_excess);
     return x->least_s != y->least_s ? COMPARE(x->least_s, y->least_s) : COMPARE(x->index, y->index);
 }
 
@@ -414,11 +422,13 @@ static bool choose(struct choice *choice, const struct candidate *first, struct 
     if (reaches_target(choice))
         return true;
     list_candidates(choice);
-    qsort(choice->candidates, (size_t)choice->n_candidates, sizeof *choice->candidates, by_least_s);
+    qsort(choice->candidates, (size_t)choice->n_candidates, sizeof *choice->candidates, by_bounds);
     for (int32_t i = 0; i < choice->n_candidates && !reaches_target(choice); i++) {
         const struct candidate *candidate = &choice->candidates[i];
         bool known = first != NULL && candidate->m == first->m && candidate->policy == first->policy;
         if (candidate->least_s > useful_s(choice))
+            break;
+        if (candidate->least_excess > 0 && (choice->n_resolved > 0 || choice->limit_s < INFINITY))
             break;
         if (!known && !try_candidate(choice, candidate, err))
             return false;
