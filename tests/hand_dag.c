@@ -28,7 +28,8 @@ struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges)
     for (int32_t s = 0; s < n_streams; s++)
         dag.stream_first[s] = -1;
     for (int32_t p = 0; p < n_places; p++)
-        dag.places[p] = (struct dag_place){.stage = (int16_t)p, .rank = p, .n_gpus = 1, .alike = p, .n_alike = 1};
+        dag.places[p] =
+            (struct dag_place){.stage = (int16_t)p, .rank = p, .n_gpus = 1, .representative = p, .n_represented = 1};
     return dag;
 }
 

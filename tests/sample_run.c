@@ -132,8 +132,8 @@ static void build_dag(struct dag *dag, const struct sample_shape *shape)
                                             .pipeline = p / shape->stages,
                                             .rank = p,
                                             .n_gpus = 1,
-                                            .alike = p,
-                                            .n_alike = 1};
+                                            .representative = p,
+                                            .n_represented = 1};
     for (int32_t p = 0; p < shape->pipelines; p++)
         build_pipeline(dag, shape, p);
 }

@@ -25,7 +25,7 @@ struct told {
 
 static void tell(const struct plan *plan, const struct cost_setting *setting, bool fold, struct told *told)
 {
-    struct dag dag = hand_built(plan, setting, (struct dag_options){.gradient_sync = true, .fold_alike = fold});
+    struct dag dag = hand_built(plan, setting, (struct dag_options){.gradient_sync = true, .fold_equal = fold});
     struct timeline timeline = {0};
     critical_path(&dag, &timeline);
     *told = (struct told){.n_tasks = dag.n_tasks,

@@ -15,7 +15,7 @@ struct marks {
     double slowest_s;        /* end of the last pass of the phase */
     double end_s;            /* of the phase */
     double now_s;            /* accounted for up to here */
-    double n_gpus;           /* that the place stands for, those of places alike too */
+    double n_gpus;           /* that the place stands for, those of places that it represents, too */
 };
 
 static double larger(double a, double b)
@@ -149,7 +149,7 @@ static void open_account(struct account *account)
         marks->slowest_s = larger(marks->first_pass_s, window->slowest_s);
         marks->end_s = window->end_s;
         marks->now_s = window->begin_s;
-        marks->n_gpus = dag->places[i].n_gpus * dag->places[i].n_alike;
+        marks->n_gpus = dag->places[i].n_gpus * dag->places[i].n_represented;
     }
 }
 

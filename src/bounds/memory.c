@@ -43,7 +43,7 @@ static void open_pipes(struct ledger *ledger)
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
         for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++) {
             int32_t pipe = dag->first_pipe[phase] + i;
-            if (dag->pipes[pipe].alike == pipe)
+            if (dag->pipes[pipe].representative == pipe)
                 ledger->pipes[pipe] =
                     memory_pipe_of(&plan->phases[phase].pipelines[i], ledger->setting, &dag->pipes[pipe]);
         }
@@ -444,8 +444,8 @@ static void resolve_peaks(struct ledger *ledger, int32_t place)
 {
     const struct dag *dag = ledger->dag;
     const struct dag_place *at = &dag->places[place];
-    if (at->alike != place) {
-        copy_peaks(ledger->memory, at->alike, place);
+    if (at->representative != place) {
+        copy_peaks(ledger->memory, at->representative, place);
         return;
     }
     start_place(ledger, place);
@@ -499,7 +499,8 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
 static void resolve_sums(struct ledger *ledger, int32_t place, double limit_bytes)
 {
     struct memory *memory = ledger->memory;
-    bool alike = ledger->dag->places[place].alike != place, one_walk = !alike && copies(ledger->dag, place);
+    bool represented = ledger->dag->places[place].representative != place;
+    bool one_walk = !represented && copies(ledger->dag, place);
     int64_t first = memory->sums.n;
     if (!one_walk)
         resolve_peaks(ledger, place);

@@ -93,7 +93,7 @@ struct traffic traffic_of(const struct plan *plan, const struct dag *dag, const 
         const struct plan_phase *phase = &plan->phases[i];
         for (int32_t j = 0; j < phase->n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &phase->pipelines[j];
-            struct source source = {pipeline, &dag->pipes[dag->pipes[dag->first_pipe[i] + j].alike], setting,
+            struct source source = {pipeline, &dag->pipes[dag->pipes[dag->first_pipe[i] + j].representative], setting,
                                     (double)pipeline->layout.tensor * pipeline->layout.context};
             add_passes(&source, &traffic);
             add_exchanges(&source, &traffic);

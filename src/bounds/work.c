@@ -38,7 +38,7 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
-            const struct dag_pipe *pipe = &dag->pipes[dag->pipes[dag->first_pipe[i] + j].alike];
+            const struct dag_pipe *pipe = &dag->pipes[dag->pipes[dag->first_pipe[i] + j].representative];
             for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
                 for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
                     if (setting->faults != NULL)

@@ -32,7 +32,7 @@ struct builder_pipe {
     int32_t *exchange_group[N_PASSES];      /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
     int32_t *exchange_first;                /* [exchange groups + 1] into plan's exchanges */
     int32_t *exchange_arrived;              /* of each: cursors that wait there */
-    int32_t alike; /* the pipeline whose steps are built for it too: itself, but for fold_alike */
+    int32_t representative; /* the pipeline whose steps are built for it, too; itself without fold_equal */
     int32_t first_place, first_cursor;
     int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
     int32_t n_built;           /* of the latter: those with tasks, the first ones */

@@ -245,7 +245,7 @@ static void add_places(struct builder *builder, int32_t phase)
             for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
                 int32_t n = layout->stages * layout->context * n_tensor(layout, options);
                 int32_t context = rank / n_tensor(layout, options), tensor = rank % n_tensor(layout, options);
-                int32_t alike = dag->n_places - n_folded * n - (folded ? context : 0);
+                int32_t representative = dag->n_places - n_folded * n - (folded ? context : 0);
                 dag->places[dag->n_places++] = (struct dag_place){.phase = (int16_t)phase,
                                                                   .stage = (int16_t)stage,
                                                                   .pipeline = pipeline,
@@ -253,8 +253,8 @@ static void add_places(struct builder *builder, int32_t phase)
                                                                   .tensor = tensor,
                                                                   .rank = plan_rank(layout, stage, context, tensor),
                                                                   .n_gpus = layout->tensor / n_tensor(layout, options),
-                                                                  .alike = alike};
-                dag->places[alike].n_alike++;
+                                                                  .representative = representative};
+                dag->places[representative].n_represented++;
             }
     }
 }
@@ -330,24 +330,6 @@ static void open_builder(struct builder *builder)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
 }
 
-/* Whether alike pipelines take the same times here, and the graph is large enough to look for them. */
-static bool folds(const struct builder *builder)
-{
-    const struct plan_phase *phase = &builder->plan->phases[0];
-    struct dag_options options = builder->options;
-    int64_t n_passes = 0;
-    if (!options.fold_alike || options.all_tensor_ranks || builder->setting->faults != NULL ||
-        builder->plan->n_phases != 1 || phase->n_groups > 0 || phase->n_reshards > 0)
-        return false;
-    for (int32_t i = 0; i < phase->n_pipelines; i++) {
-        const struct plan_pipeline *pipeline = &phase->pipelines[i];
-        n_passes += (int64_t)pipeline->step_first[pipeline->layout.stages] * pipeline->layout.context;
-        if (pipeline->n_exchanges > 0)
-            return false;
-    }
-    return n_passes > DAG_FOLD_PASSES;
-}
-
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
                struct error *err)
 {
@@ -362,7 +344,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     bool ok = true;
     dag->n_tasks = dag->n_edges = dag->n_places = 0;
     dag->faults = setting->faults;
-    if (folds(&builder))
+    if (equal_pipelines_fold(plan, setting, options))
         builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform->gpus_per_node);
     make_places(&builder);
     free_pipes(dag);

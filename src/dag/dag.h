@@ -153,8 +153,8 @@ struct dag_place {
     int32_t pipeline, context, tensor; /* indices inside the pipeline */
     int32_t rank;                      /* GPU, the first of those that it stands for */
     int32_t n_gpus;                    /* that it stands for: all of its TP group, or 1 where each is a place */
-    int32_t alike;                     /* the place whose passes stand for its own: itself, unless fold_alike */
-    int32_t n_alike;                   /* places that its passes stand for; 0: those of `alike` stand for it */
+    int32_t representative;            /* the place whose passes stand for its own; itself without fold_equal */
+    int32_t n_represented; /* places that its passes stand for; 0: those of its representative stand for it */
 };
 
 enum { DAG_MAX_KINDS = 6 };
@@ -172,7 +172,7 @@ struct dag_pipe {
     struct dag_kinds kinds; /* of its virtual stages */
     struct relations relations;
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
-    int32_t alike;                         /* the pipe that has all this for it: itself, unless fold_alike */
+    int32_t representative;                /* the pipe that has all this for it; itself without fold_equal */
 };
 
 /** What the arrays of a graph have room for, so that the next one is built in them. */
@@ -205,17 +205,17 @@ static inline int32_t dag_n_streams(const struct dag *dag)
     return (dag->n_places + dag->n_senders) * DAG_N_STREAMS;
 }
 
-/** Passes of units on places below which fold_alike is not worth it. */
+/** Graphs of up to so many passes of units on places are built without fold_equal. */
 enum { DAG_FOLD_PASSES = 1 << 17 };
 
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off while candidates of one pipeline are weighed */
-    bool fold_alike; /* of pipelines, and of context ranks, that are alike (dag/equal_pipelines.h) only the first gets
-                        tasks for its passes; all get those of gradients and parameters. Tasks start and finish at the
-                        same times, which is all that the critical path and bounds/ (without events of memory) need;
-                        sums over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and
-                        with faults, groups, exchanges, several phases or all_tensor_ranks */
+    bool fold_equal;    /* of equal pipelines, and equal context ranks (dag/equal_pipelines.h), only the first gets
+                           tasks for its passes; all get those of gradients and parameters. Tasks start and finish at the
+                           same times, which is all that the critical path and bounds/ (without events of memory) need;
+                           sums over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and
+                           with faults, groups, exchanges, several phases or all_tensor_ranks */
 };
 
 /**

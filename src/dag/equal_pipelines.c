@@ -132,24 +132,24 @@ static int by_hash(const void *a, const void *b)
 bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node)
 {
     const struct plan_layout *layout = &pipeline->layout;
-    bool alike = layout->context > 1;
+    bool equal = layout->context > 1;
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; alike && unit < pipeline->cut[pass].n_units; unit++)
-            alike = pipeline->cut[pass].units[unit].context == layout->context;
-    for (int32_t stage = 1; alike && stage < layout->stages; stage++) {
+        for (int32_t unit = 0; equal && unit < pipeline->cut[pass].n_units; unit++)
+            equal = pipeline->cut[pass].units[unit].context == layout->context;
+    for (int32_t stage = 1; equal && stage < layout->stages; stage++) {
         int32_t n_inside = 0;
         for (int32_t i = 0; i < layout->context; i++)
             n_inside +=
                 plan_rank(layout, stage - 1, i, 0) / gpus_per_node == plan_rank(layout, stage, i, 0) / gpus_per_node;
-        alike = n_inside == 0 || n_inside == layout->context;
+        equal = n_inside == 0 || n_inside == layout->context;
     }
-    return alike;
+    return equal;
 }
 
 int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_node)
 {
     int32_t n = phase->n_pipelines, n_numbers = n_samples(phase);
-    int32_t *alike = check_malloc((size_t)n * sizeof *alike);
+    int32_t *equal = check_malloc((size_t)n * sizeof *equal);
     struct numbers numbers = {check_malloc((size_t)n_numbers * sizeof(int32_t)),
                               check_malloc((size_t)n_numbers * sizeof(int32_t))};
     struct form *forms = check_malloc((size_t)n * sizeof *forms);
@@ -161,15 +161,31 @@ int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_nod
     for (int32_t i = 0, first = 0; i < n; i++) { /* first: of those of its hash */
         first = forms[first].hash == forms[i].hash ? first : i;
         int32_t other = first;
-        while (other < i && (alike[forms[other].number] != forms[other].number ||
+        while (other < i && (equal[forms[other].number] != forms[other].number ||
                              !are_equal(&forms[other], &forms[i], gpus_per_node)))
             other++;
-        alike[forms[i].number] = forms[other].number;
+        equal[forms[i].number] = forms[other].number;
     }
     for (int32_t i = 0; i < n; i++)
         free(forms[i].slices);
     free(forms);
     free(numbers.of);
     free(numbers.pipeline);
-    return alike;
+    return equal;
+}
+
+bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)
+{
+    const struct plan_phase *phase = &plan->phases[0];
+    int64_t n_passes = 0;
+    if (!options.fold_equal || options.all_tensor_ranks || setting->faults != NULL || plan->n_phases != 1 ||
+        phase->n_groups > 0 || phase->n_reshards > 0)
+        return false;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
+        n_passes += (int64_t)pipeline->step_first[pipeline->layout.stages] * pipeline->layout.context;
+        if (pipeline->n_exchanges > 0)
+            return false;
+    }
+    return n_passes > DAG_FOLD_PASSES;
 }

@@ -197,7 +197,7 @@ static double loss_of(const struct builder *builder, const struct replicas *repl
 /* A place that other places' passes stand for, or without passes, has none of its own. */
 static double place_shown_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s, double loss)
 {
-    return builder->dag->places[place].alike == place ? unhidden_s(builder, place, pass, chunk_s, loss) : -1;
+    return builder->dag->places[place].representative == place ? unhidden_s(builder, place, pass, chunk_s, loss) : -1;
 }
 
 /* What of a collective of all parameters, `bytes` each, the passes of `pass` of each place do not hide: dag/dag.h.

@@ -274,7 +274,7 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     }
 }
 
-/* One context rank for all, where they are alike. */
+/* One context rank for all, if they are equal. */
 static void open_fold(struct builder *builder, struct builder_pipe *pipe)
 {
     if (builder->equal_pipelines == NULL ||
@@ -388,12 +388,12 @@ static void open_phase(struct builder *builder)
         place++;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
-        int32_t alike = builder_equal_pipeline(builder, i);
-        if (alike != i)
-            *pipe = builder->pipes[alike];
-        pipe->alike = alike;
+        int32_t representative = builder_equal_pipeline(builder, i);
+        if (representative != i)
+            *pipe = builder->pipes[representative];
+        pipe->representative = representative;
         pipe->first_place = place;
-        if (alike == i)
+        if (representative == i)
             open_pipe(builder, i, pipe);
         place += pipe->n_ranks * pipe->plan->layout.stages;
     }
@@ -407,8 +407,8 @@ void builder_close_phase(struct builder *builder)
     for (int32_t i = 0; i < builder->plan->phases[builder->phase].n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
         struct dag_pipe *kept = &dag->pipes[dag->n_pipes++];
-        *kept = (struct dag_pipe){.alike = dag->first_pipe[builder->phase] + pipe->alike};
-        if (pipe->alike != i)
+        *kept = (struct dag_pipe){.representative = dag->first_pipe[builder->phase] + pipe->representative};
+        if (pipe->representative != i)
             continue;
         kept->kinds = pipe->kinds;
         kept->relations = pipe->relations;

@@ -38,7 +38,7 @@ static bool resolve(struct trials *trials, const struct trial *trial, const stru
 {
     const struct scenario *scenario = trials->scenario;
     struct dag_options options = {
-        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_alike = !trial->engine};
+        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = !trial->engine};
     struct evaluator *evaluator = &trials->evaluator;
     struct dag *dag = &evaluator->dag;
     if (!evaluate(evaluator, plan, setting, options, &outcome->evaluation, err))

@@ -173,7 +173,7 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
                                   runner->scenario->platform.gpus_per_node, 0);
     result->bubble = bubble_of(&runner->evaluator.dag, timeline);
     for (int32_t i = 0; i < runner->evaluator.dag.n_places; i++)
-        result->alike_places += runner->evaluator.dag.places[i].alike != i;
+        result->represented_places += runner->evaluator.dag.places[i].representative != i;
     measure_units(runner, result);
     result->dp_imbalance = units_pipeline_imbalance(&runner->evaluator.dag);
     result->traffic = traffic_of(&runner->plan, &runner->evaluator.dag, &runner->setting);
@@ -272,7 +272,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
     bool folds = scenario->engine == SCENARIO_CRITICAL_PATH && scenario->trace != SCENARIO_TRACE_FULL;
     struct dag_options options = {
-        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_alike = folds};
+        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = folds};
     if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
         !evaluate_time(&runner->evaluator, &runner->plan, &runner->slow, options, err))
         return false;

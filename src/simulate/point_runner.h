@@ -30,8 +30,8 @@ struct point_iteration {
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];
     struct memory_host host;
-    struct bubble bubble; /* of the engine asked for */
-    int32_t alike_places; /* that another one stands for: dag_options.fold_alike */
+    struct bubble bubble;       /* of the engine asked for */
+    int32_t represented_places; /* that another one stands for: dag_options.fold_equal */
     int32_t forward_units, backward_units;
     int64_t padding_tokens;           /* of forward units */
     int32_t listed_units, full_units; /* forward units that recompute listed kernels, whole layers */
@@ -63,7 +63,7 @@ struct point_view {
     const struct point_iteration *iteration;
     const struct batch *batch;
     const struct plan *plan;
-    const struct dag *dag;           /* every task with SimGrid or a full trace, else with fold_alike */
+    const struct dag *dag;           /* every task with SimGrid or a full trace, else with fold_equal */
     struct graph *graph;             /* the same in igraph */
     const struct timeline *timeline; /* of the engine asked for */
     const double *slack_s;           /* of the critical path */

@@ -108,7 +108,7 @@ static double *busy_s_of(const struct dag *dag)
         if (dag->tasks[i].kind == DAG_COMPUTE || dag->tasks[i].kind == DAG_ATTENTION)
             busy_s[dag->tasks[i].place] += dag->duration_s[i];
     for (int32_t i = 0; i < dag->n_places; i++)
-        busy_s[i] = busy_s[dag->places[i].alike];
+        busy_s[i] = busy_s[dag->places[i].representative];
     return busy_s;
 }
 
