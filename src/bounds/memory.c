@@ -67,6 +67,18 @@ static void grow_events(struct ledger *ledger)
         check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity, sizeof *memory->events);
 }
 
+/* The classes of a moment. Work that has freed more of its unit's activations than it takes has a workspace below 0:
+ * these activations are gone. */
+LEDGER_INLINE void copy_classes(const struct live *live, double bytes[MEMORY_N_CLASSES])
+{
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        bytes[k] = live->bytes[k];
+    if (bytes[MEMORY_WORKSPACE] < 0) {
+        bytes[MEMORY_ACTIVATIONS] += bytes[MEMORY_WORKSPACE];
+        bytes[MEMORY_WORKSPACE] = 0;
+    }
+}
+
 LEDGER_INLINE void record_event(struct ledger *ledger, const struct live *live, double time_s)
 {
     struct memory *memory = ledger->memory;
@@ -75,8 +87,7 @@ LEDGER_INLINE void record_event(struct ledger *ledger, const struct live *live, 
     struct memory_event *event = &memory->events[memory->n_events++];
     event->time_s = time_s;
     event->place = ledger->place;
-    for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        event->bytes[k] = live->bytes[k];
+    copy_classes(live, event->bytes);
 }
 
 LEDGER_INLINE void record_sum(struct ledger *ledger, double bytes, double time_s)
@@ -94,8 +105,7 @@ LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_
         sum += live->bytes[k];
     if (sum > live->peak_bytes) {
         live->peak_bytes = sum;
-        for (int k = 0; k < MEMORY_N_CLASSES; k++)
-            live->peak[k] = live->bytes[k];
+        copy_classes(live, live->peak);
     }
     if (want == WANT_EVENTS)
         record_event(ledger, live, time_s);
