@@ -317,7 +317,7 @@ static struct stage_bytes bytes_of_stage(const struct plan_request *request, con
                                          int32_t stage, double streamed)
 {
     struct cost_setting own = dag_setting(request->setting, layout, stage);
-    int32_t gathers = own.context_type == SCENARIO_ALL_GATHER ? layout->context : 1; /* tokens for each of a rank's */
+    int32_t gathers = own.plan->cp_type == SCENARIO_ALL_GATHER ? layout->context : 1; /* tokens for each of a rank's */
     struct slice token = {0, 0, gathers};
     struct cost_unit work = {
         .slices = &token, .n_slices = 1, .context = gathers, .recompute = (enum recompute)request->layout.recompute};

@@ -30,8 +30,8 @@ enum request_misfit { REQUEST_FITS, REQUEST_GPU_MEMORY, REQUEST_HOST_MEMORY, REQ
 /** Whether bytes of a GPU and of a node's host memory exceed what there is. */
 enum request_misfit request_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes);
 
-/** Costs of a layout: model, device, platform and overlaps of the scenario. */
-struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *layout);
+/** Costs of a plan under the scenario; both are borrowed. */
+struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan);
 
 /** The request for one iteration's plan with the scenario's seed. Everything is borrowed. */
 struct plan_request plan_request_of(const struct scenario *scenario, const struct cost_setting *setting,

@@ -13,13 +13,10 @@ static struct cost_setting cost_setting_of(const struct setting *setting, int32_
     const struct scenario_plan *plan = &setting->plan;
     return (struct cost_setting){
         .model = &setting->model,
+        .plan = plan,
         .attention = setting->attention,
         .tensor = (int32_t)plan->tp,
-        .sequence_parallel = plan->sequence_parallel,
-        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, stage),
-        .gradients = (enum scenario_gradients)plan->gradients,
-        .frees_gradients = plan->gradient_buffers == SCENARIO_GRADIENTS_FREED,
-        .sharding = (enum scenario_sharding)plan->sharding};
+        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, stage)};
 }
 
 static double stage_state_bytes(const struct setting *setting, int32_t stage)
@@ -29,7 +26,7 @@ static double stage_state_bytes(const struct setting *setting, int32_t stage)
     bool first = stage == 0, last = stage == (int32_t)plan->pp - 1;
     int32_t shards = scenario_plan_shards(plan);
     double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, cost.layers, first, last);
-    double freed = cost.frees_gradients ? cost_gradient_state_bytes(&cost, parameters, shards) : 0;
+    double freed = cost_frees_gradients(&cost) ? cost_gradient_state_bytes(&cost, parameters, shards) : 0;
     return cost_state_bytes(&cost, parameters, shards) - freed +
            cost_state_block_bytes(&cost, cost.layers, first, last, shards);
 }
