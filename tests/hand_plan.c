@@ -40,12 +40,13 @@ const struct cost_setting *hand_setting(void)
                                              .nic_bytes_per_s = 50e9,
                                              .pcie_bytes_per_s = 25e9,
                                              .host_memory_bytes = 1e12};
+    static const struct scenario_plan plan = {.tp = 1, .pp = 1, .cp = 1, .dp = 1, .vpp = 1, .sequence_parallel = true};
     static const struct cost_setting setting = {.model = &model,
                                                 .device = &device,
                                                 .platform = &platform,
+                                                .plan = &plan,
                                                 .communication = {.cp_overlap = true, .pp_overlap = true},
                                                 .tensor = 1,
-                                                .sequence_parallel = true,
                                                 .layers = 840};
     return &setting;
 }

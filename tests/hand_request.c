@@ -19,12 +19,13 @@ void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_
     hand->request = (struct plan_request){
         .batch = &hand->batch,
         .setting = &hand->setting,
-        .layout = {.tp = 1, .pp = pp, .cp = 1, .dp = dp, .vpp = 1},
+        .layout = {.tp = 1, .pp = pp, .cp = 1, .dp = dp, .vpp = 1, .sequence_parallel = true},
         .context = context,
         .memory_bytes = 1e30,
         .knobs = hand->knobs,
     };
     hand->setting.model = &hand->model;
+    hand->setting.plan = &hand->request.layout;
 }
 
 void hand_request(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)

@@ -6,7 +6,7 @@
 #include "plan/check.h"
 #include "system/system.h"
 
-/** A request and what it borrows. */
+/** A request and what it borrows; costs are those of its layout. */
 struct hand_request {
     struct plan_request request;
     struct cost_setting setting;

@@ -146,7 +146,7 @@ TEST(of_unequal_stages_the_least_one_counts)
         hand_request_real(&hand, 2, 2, 5000);
         hand_batch(&hand, 2, (int32_t[]){5000, 1000});
         hand.model.layers = i == 0 ? 838 : 839;
-        hand.request.layout.stages.count_head = hand.setting.split.count_head = i == 1;
+        hand.request.layout.stages.count_head = i == 1;
         hand.setting.layers = i == 0 ? 419 : 420; /* of the first, as request_setting has it */
         bounds[i] = bound_of(&system_length_balanced, &hand.request, 1);
         after_s[i] = bound_after_passes_s(&hand.setting, &hand.request.layout);

@@ -237,7 +237,12 @@ static void write_layer(FILE *file, const struct device *device, const char *att
     const struct platform machine = {.gpus_per_node = 1, .n_nodes = 1};
     const struct slice slice = {0, 0, tokens};
     const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting setting = {.model = &model, .device = device, .platform = &machine, .tensor = 1, .layers = 1};
+    struct cost_setting setting = {.model = &model,
+                                   .device = device,
+                                   .platform = &machine,
+                                   .plan = &(struct scenario_plan){0},
+                                   .tensor = 1,
+                                   .layers = 1};
     struct model gelu = model;
     gelu.activation = MODEL_GELU;
     setting.model = &gelu;

@@ -29,16 +29,23 @@ static const struct platform links = {
 
 static const struct slice two_slices[] = {{.sample = 0, .begin = 0, .end = 4}, {.sample = 1, .begin = 2, .end = 6}};
 
-static struct cost_setting toy_setting(void)
+static const struct scenario_plan toy_plan = {.tp = 2, .pp = 1, .cp = 1, .dp = 1, .vpp = 1, .sequence_parallel = true};
+
+static struct cost_setting toy_setting_of(const struct scenario_plan *plan)
 {
     return (struct cost_setting){.model = &hand_toy,
                                  .device = &plain,
                                  .platform = &links,
+                                 .plan = plan,
                                  .communication = {.tp_overlap = SCENARIO_EXPOSED},
                                  .attention = DEVICE_FLASH2,
                                  .tensor = 2,
-                                 .sequence_parallel = true,
                                  .layers = 3};
+}
+
+static struct cost_setting toy_setting(void)
+{
+    return toy_setting_of(&toy_plan);
 }
 
 static struct cost_unit toy_unit(enum recompute recompute)
@@ -203,15 +210,16 @@ TEST(a_list_repeats_what_it_names)
  * the head's backward has one. */
 TEST(without_sequence_parallelism_norms_and_adds_are_whole)
 {
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct device device = plain;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     setting.device = &device;
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        setting.sequence_parallel = true;
+        plan.sequence_parallel = true;
         struct cost_pass shared = cost_of_pass(&setting, pass, &unit);
-        setting.sequence_parallel = false;
+        plan.sequence_parallel = false;
         struct cost_pass whole = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
         CHECK_CLOSE(whole.other_s - shared.other_s, 3 * 5 * 2 * (pass == PASS_FORWARD ? 40.0 : 48.0), 1e-12);
         CHECK_CLOSE(whole.tensor_bytes, 3 * 2 * 40.0, 1e-14);
@@ -243,7 +251,8 @@ TEST(the_head_is_counted_by_hand)
  * parameters 12 bytes. A reduce-scatter, backward an all-gather, of 5 x 4 x 2/2 = 20 bytes: 3 s. */
 TEST(the_embedding_is_counted_by_hand)
 {
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct cost_unit unit = toy_unit(RECOMPUTE_FULL);
     struct cost_pass forward = cost_of_embedding(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(forward.other_s, 5 * 2 * (16.0 + 4), 1e-14);
@@ -253,9 +262,9 @@ TEST(the_embedding_is_counted_by_hand)
     struct cost_pass backward = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(backward.other_s, 2 * (5 * (8 + 4.0) + 12 * 32), 1e-14);
     CHECK_CLOSE(backward.tensor_s, 3.0, 1e-14);
-    setting.gradients = SCENARIO_BF16;
+    plan.gradients = SCENARIO_BF16;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s, 2 * (5 * (8 + 4.0) + 8 * 32), 1e-14);
-    setting.sharding = SCENARIO_ZERO3;
+    plan.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s, 2 * (5 * (8 + 4.0) + 2 * 32), 1e-14);
     struct cost_unit empty = {.context = 1};
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &empty).other_s == 0);
@@ -266,7 +275,8 @@ TEST(the_embedding_is_counted_by_hand)
  * token, 12 bytes of each of 7 x 4 parameters on every rank. Dropout 5h, with sequence parallelism half of it. */
 TEST(learned_positions_and_dropout_belong_to_the_embedding)
 {
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct device device = plain;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     struct model model = hand_toy;
@@ -285,7 +295,7 @@ TEST(learned_positions_and_dropout_belong_to_the_embedding)
     /* no rotation then: 4h + 4k = 24 bytes a token, over TP */
     CHECK_CLOSE(layers.other_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * 5 * 12.0, 1e-12);
     model.positions = 0;
-    setting.sequence_parallel = false;
+    plan.sequence_parallel = false;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s == 0);
     CHECK_TRUE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s == 0);
@@ -293,9 +303,9 @@ TEST(learned_positions_and_dropout_belong_to_the_embedding)
         double before_s = pass == PASS_FORWARD ? f.other_s : b.other_s;
         model.dropout = true;
         CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).other_s - before_s, 2 * 5 * 20.0, 1e-12);
-        setting.sequence_parallel = true;
+        plan.sequence_parallel = true;
         CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).other_s - before_s, 2 * 5 * 10.0, 1e-12);
-        setting.sequence_parallel = false;
+        plan.sequence_parallel = false;
     }
 }
 
@@ -324,9 +334,10 @@ TEST(context_parallelism_halves_the_rank)
 TEST(sharding_by_sequence_waits_for_the_slowest_rank)
 {
     const struct slice documents[] = {{0, 0, 12}, {1, 0, 4}}, one = {0, 0, 16};
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     setting.tensor = 1;
-    setting.context_type = SCENARIO_ALL_GATHER;
+    plan.cp_type = SCENARIO_ALL_GATHER;
     struct cost_unit unit = {.slices = documents, .n_slices = 2, .context = 2};
     struct cost_pass even = cost_of_pass(&setting, PASS_FORWARD, &unit);
     unit.sharding = SLICE_PER_SEQUENCE;
@@ -349,7 +360,7 @@ TEST(sharding_by_sequence_waits_for_the_slowest_rank)
     cost_cache_free(&cache);
     setting.cache = NULL;
     unit.sharding = SLICE_PER_SEQUENCE;
-    setting.context_type = SCENARIO_RING;
+    plan.cp_type = SCENARIO_RING;
     CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
     unit.slices = &one;
     unit.n_slices = 1;
@@ -488,7 +499,8 @@ TEST(blocks_of_other_ranks_run_in_waves)
 TEST(a_ring_copies_and_sums_beside_its_blocks)
 {
     const struct slice slices[] = {{0, 0, 24}, {1, 0, 24}, {2, 0, 8}};
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct cost_unit unit = {.slices = slices, .n_slices = 1, .context = 4};
     struct cost_unit unlike = {.slices = slices + 1, .n_slices = 2, .context = 4};
     const double bytes[] = {104, 160};
@@ -498,10 +510,10 @@ TEST(a_ring_copies_and_sums_beside_its_blocks)
                         3 * 2 * bytes[pass] * 3 * unit.n_slices, 1e-12);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s - blocks_s(&setting, PASS_FORWARD, &unlike),
                 3 * 2 * 144.0 * 4, 1e-12);
-    setting.context_type = SCENARIO_ALL_GATHER;
+    plan.cp_type = SCENARIO_ALL_GATHER;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s, blocks_s(&setting, PASS_FORWARD, &unlike),
                 1e-14);
-    setting.context_type = SCENARIO_RING;
+    plan.cp_type = SCENARIO_RING;
     unlike.context = 1;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s, blocks_s(&setting, PASS_FORWARD, &unlike),
                 1e-14);
@@ -536,9 +548,10 @@ TEST(keys_are_gathered_before_attention)
 {
     struct device device = plain;
     device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     setting.device = &device;
-    setting.context_type = SCENARIO_ALL_GATHER;
+    plan.cp_type = SCENARIO_ALL_GATHER;
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
@@ -563,9 +576,10 @@ TEST(heads_are_exchanged_for_tokens)
     struct device device = plain;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     setting.device = &device;
-    setting.context_type = SCENARIO_ULYSSES;
+    plan.cp_type = SCENARIO_ULYSSES;
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 4 * 2.0, 1e-14);
@@ -600,11 +614,12 @@ TEST(few_heads_of_keys_are_copied_for_many_ranks)
     model.hidden = 64;
     model.heads = 16;
     model.kv_heads = 1;
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     setting.model = &model;
     setting.device = &device;
     setting.tensor = 1;
-    setting.context_type = SCENARIO_ULYSSES;
+    plan.cp_type = SCENARIO_ULYSSES;
     const struct slice whole = {0, 0, 128};
     static const int32_t ranks[] = {4, 16, 32}, copies[] = {4, 16, 16};
     for (int i = 0; i < 3; i++) {
@@ -631,18 +646,19 @@ TEST(kernels_follow_the_forms_of_the_device)
 TEST(the_optimizer_is_counted_by_hand)
 {
     struct device device = plain;
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     device.launch_s = 1;
     setting.device = &device;
     CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * (3 * 38 + 144.0), 1e-14);
-    setting.gradients = SCENARIO_BF16;
+    plan.gradients = SCENARIO_BF16;
     CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * (3 * 44 + 72.0), 1e-14);
-    setting.gradients = SCENARIO_FP32;
-    setting.sharding = SCENARIO_ZERO2;
+    plan.gradients = SCENARIO_FP32;
+    plan.sharding = SCENARIO_ZERO2;
     CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 46.0, 1e-14);
-    setting.sharding = SCENARIO_ZERO3;
+    plan.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 40.0, 1e-14);
-    setting.optimizer = SCENARIO_EAGER;
+    plan.optimizer = SCENARIO_EAGER;
     CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 100.0, 1e-14);
 }
 
@@ -716,13 +732,14 @@ TEST(outputs_and_sums_cost_memory)
 /* Weights' gradients are added to their fp32 or bf16 sum by fused kernels alone, and not where every pass reduces. */
 TEST(only_fused_kernels_add_gradients_up)
 {
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     CHECK_TRUE(cost_sum_bytes(&setting) == 8);
-    setting.gradients = SCENARIO_BF16;
+    plan.gradients = SCENARIO_BF16;
     CHECK_TRUE(cost_sum_bytes(&setting) == 4);
-    setting.sharding = SCENARIO_ZERO3;
+    plan.sharding = SCENARIO_ZERO3;
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
-    setting.sharding = SCENARIO_ZERO1;
+    plan.sharding = SCENARIO_ZERO1;
     setting.kernels = SCENARIO_COMPILED;
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
     setting.kernels = SCENARIO_EAGER;
@@ -802,12 +819,8 @@ TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks)
     device.gemm = (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
     device.forward[0] = (struct device_flash){0.45, 64, 490, 26, .tail = 0.9};
     device.backward[0] = (struct device_flash){0.42, 725, 64, 30, .tail = 0.3};
-    struct cost_setting setting = {.model = &hand_llama_13b,
-                                   .device = &device,
-                                   .platform = &links,
-                                   .tensor = 1,
-                                   .sequence_parallel = true,
-                                   .layers = 10};
+    struct cost_setting setting = {
+        .model = &hand_llama_13b, .device = &device, .platform = &links, .plan = &toy_plan, .tensor = 1, .layers = 10};
     for (int32_t tensor = 1; tensor <= 8; tensor *= 2)
         for (int32_t end = 1; end < 1 << 18; end = 3 * end + 1)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -829,8 +842,8 @@ TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks)
  * operations 8h and 2f more, which the list computes again as well; GPT-3 nothing. */
 TEST(activations_follow_the_breakdown)
 {
-    struct cost_setting llama = {.model = &hand_llama_13b, .tensor = 1, .sequence_parallel = true};
-    struct cost_setting gpt_3 = {.model = &hand_gpt_3, .tensor = 1, .sequence_parallel = true};
+    struct cost_setting llama = {.model = &hand_llama_13b, .plan = &toy_plan, .tensor = 1};
+    struct cost_setting gpt_3 = {.model = &hand_gpt_3, .plan = &toy_plan, .tensor = 1};
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 81920 + 82944 + 160.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, false), 10240.0, 1e-14);
@@ -882,38 +895,40 @@ TEST(working_memory_is_counted_by_hand)
  * unless they are units of their own. */
 TEST(states_follow_precision_and_sharding)
 {
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
     CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
-    setting.gradients = SCENARIO_BF16;
+    plan.gradients = SCENARIO_BF16;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 700.0, 1e-14);
-    setting.sharding = SCENARIO_UNSHARDED;
+    plan.sharding = SCENARIO_UNSHARDED;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 1), 1600.0, 1e-14);
     CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
-    setting.sharding = SCENARIO_ZERO2;
+    plan.sharding = SCENARIO_ZERO2;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
     CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
-    setting.sharding = SCENARIO_ZERO3;
+    plan.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
-    setting.gradients = SCENARIO_FP32;
+    plan.gradients = SCENARIO_FP32;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
     CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 68.0, 1e-14);
-    setting.fsdp_ends = SCENARIO_ENDS_OWN;
-    setting.fsdp = 2;
+    plan.fsdp_ends = SCENARIO_ENDS_OWN;
+    plan.fsdp = 2;
     CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
 }
 
 /* Of 100 parameters over 4 ranks: whole 4 or 2 bytes each, with zero2 a quarter, with zero3 fp32 in any case. */
 TEST(gradients_are_part_of_the_states)
 {
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     static const double bytes[][2] = {[SCENARIO_ZERO1] = {400, 200},
                                       [SCENARIO_ZERO2] = {100, 50},
                                       [SCENARIO_ZERO3] = {100, 100},
                                       [SCENARIO_UNSHARDED] = {400, 200}};
     for (int32_t i = 0; i < 8; i++) {
-        setting.sharding = (enum scenario_sharding)(i / 2);
-        setting.gradients = (enum scenario_gradients)(i % 2);
+        plan.sharding = i / 2;
+        plan.gradients = i % 2;
         CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), bytes[i / 2][i % 2], 1e-15);
     }
 }
@@ -986,25 +1001,26 @@ TEST(groups_that_do_not_fill_nodes_go_by_the_fewest_on_one)
     } cases[] = {{3, 3, 1}, {3, 6, 2}, {3, 2, 2}, {3, 4, 4}, {3, 12, 4}, {1, 3, 3}};
     struct device device = plain;
     struct platform platform = links;
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     const struct slice slice = {0, 0, 48};
     device.fabric.efficiency = 0.5;
     device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
     platform.gpus_per_node = 8;
     setting.device = &device;
     setting.platform = &platform;
-    setting.context_type = SCENARIO_ALL_GATHER;
+    plan.cp_type = SCENARIO_ALL_GATHER;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int32_t ranks = cases[i].ranks;
         const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = ranks}, empty = {.context = ranks};
         platform.n_nodes = cases[i].nodes;
-        setting.sharding = SCENARIO_ZERO1;
+        plan.sharding = SCENARIO_ZERO1;
         double bytes = 48 * cost_kv_bytes(setting.model, 2);
         CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
                     3 * cost_rails_s(&setting, DEVICE_ALL_GATHER, bytes, ranks, cases[i].each), 1e-14);
-        setting.sharding = SCENARIO_ZERO3;
-        setting.shards = ranks;
-        setting.shard_groups = 2;
+        plan.sharding = SCENARIO_ZERO3;
+        plan.dp = 2 * ranks; /* two groups */
+        plan.shard_group = ranks;
         double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
         device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
         CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
@@ -1059,12 +1075,13 @@ TEST(so_many_layers_recompute)
  * needs, the residual add alone. */
 TEST(recomputation_stops_before_the_last_gemm)
 {
-    struct cost_setting setting = toy_setting(), dropped = setting;
+    struct scenario_plan plan = toy_plan, stopping = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan), dropped = toy_setting();
     struct model dropping = *setting.model;
     struct cost_unit full = toy_unit(RECOMPUTE_FULL), listed = toy_unit(RECOMPUTE_SELECTIVE);
     struct cost_pass all = cost_of_pass(&setting, PASS_BACKWARD, &full);
     struct cost_pass selective = cost_of_pass(&setting, PASS_BACKWARD, &listed);
-    setting.early_stop = true;
+    stopping.early_stop = plan.early_stop = true;
     struct cost_pass stopped = cost_of_pass(&setting, PASS_BACKWARD, &full);
     CHECK_CLOSE(stopped.flop, all.flop - 3 * 160, 1e-14);
     CHECK_CLOSE(stopped.other_s, all.other_s - 3 * (320 + 120), 1e-14);
@@ -1074,12 +1091,12 @@ TEST(recomputation_stops_before_the_last_gemm)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &listed).other_s, selective.other_s, 1e-14);
     setting.recompute_layers = 2;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).flop, all.flop - 832 - 2 * 160, 1e-14);
-    setting.sequence_parallel = false; /* an all-reduce of twice the bytes */
+    plan.sequence_parallel = false; /* an all-reduce of twice the bytes */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).tensor_bytes, 40 * (3 * 2 + 2 * 1), 1e-14);
     dropping.dropout = true;
     dropped.model = &dropping;
     struct cost_pass whole = cost_of_pass(&dropped, PASS_BACKWARD, &full);
-    dropped.early_stop = true;
+    dropped.plan = &stopping;
     stopped = cost_of_pass(&dropped, PASS_BACKWARD, &full);
     CHECK_CLOSE(stopped.flop, whole.flop, 1e-14);
     CHECK_CLOSE(stopped.other_s, whole.other_s - 3 * 120, 1e-14);
@@ -1125,7 +1142,7 @@ TEST(every_second_gemm_is_computed_again)
 TEST(every_second_gemm_is_not_kept)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
-    struct cost_setting llama = {.model = &hand_llama_13b, .tensor = 1, .sequence_parallel = true};
+    struct cost_setting llama = {.model = &hand_llama_13b, .plan = &toy_plan, .tensor = 1};
     struct cost_setting toy = toy_setting();
     struct slice slice = {0, 0, 10};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = list};
@@ -1154,12 +1171,13 @@ TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
     struct platform nodes = links;
     struct device device = plain;
     nodes.gpus_per_node = 8;
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE), empty = {.context = 2};
     setting.device = &device;
     setting.platform = &nodes;
-    setting.shards = 4;
-    setting.sharding = SCENARIO_ZERO3;
+    plan.dp = 4;
+    plan.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 13.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * 6 / 4.0 * 2, 1e-14);
@@ -1171,8 +1189,8 @@ TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 20.4, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4 + 13, 1e-14);
-    setting.gradients = SCENARIO_BF16;
-    setting.sharding = SCENARIO_ZERO2;
+    plan.gradients = SCENARIO_BF16;
+    plan.sharding = SCENARIO_ZERO2;
     setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
     CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
@@ -1183,9 +1201,9 @@ TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
     setting.communication.dp_overlap = SCENARIO_OVERLAP_BOTH;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);
-    setting.sharding = SCENARIO_ZERO3;
+    plan.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 10.2 + 13, 1e-14);
-    setting.shards = 1;
+    plan.dp = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
@@ -1197,13 +1215,14 @@ TEST(fsdp2_copies_in_and_out)
 {
     struct platform nodes = links;
     nodes.gpus_per_node = 8;
-    struct cost_setting setting = toy_setting(), first;
+    struct scenario_plan plan = toy_plan, first_plan;
+    struct cost_setting setting = toy_setting_of(&plan), first = toy_setting_of(&first_plan);
     const struct cost_unit empty = {.context = 2};
-    setting.platform = &nodes;
-    setting.shards = 4;
-    setting.sharding = SCENARIO_ZERO3;
-    first = setting;
-    setting.fsdp = 2;
+    setting.platform = first.platform = &nodes;
+    plan.dp = 4;
+    plan.sharding = SCENARIO_ZERO3;
+    first_plan = plan;
+    plan.fsdp = 2;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * (4 + 10 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (10 + 22 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &empty).other_s, 68 * (4 + 10 / 4.0) * 2, 1e-14);
@@ -1211,10 +1230,10 @@ TEST(fsdp2_copies_in_and_out)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &empty).shard_bytes, cost_of_pass(&first, pass, &empty).shard_bytes,
                     1e-15);
-    setting.gradients = SCENARIO_BF16;
+    plan.gradients = SCENARIO_BF16;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (8 + 28 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_optimizer_s(&setting, 40, 4), 2 * 10 * 40.0, 1e-14);
-    setting.sharding = SCENARIO_ZERO2;
+    plan.sharding = SCENARIO_ZERO2;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (4 + 18 / 4.0) * 2, 1e-14);
 }
@@ -1229,12 +1248,13 @@ TEST(collectives_of_shards_slow_what_runs_beside_them)
     nodes.gpus_per_node = 8;
     device.multiprocessors = 4;
     device.training.node_multiprocessors = 1;
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     setting.device = &device;
     setting.platform = &nodes;
-    setting.shards = 4;
-    setting.sharding = SCENARIO_ZERO3;
+    plan.dp = 4;
+    plan.sharding = SCENARIO_ZERO3;
     const double alone_s[] = {13, 25}, beside_s[] = {13, 13 + 25};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         device.training.persistent_gemms = false;
@@ -1261,20 +1281,22 @@ TEST(groups_hold_a_nodes_channels_inside_it)
     device.training.node_multiprocessors = 1;
     device.training.collective_multiprocessors = 2;
     device.fabric = (struct device_fabric){.latency_s = 3, .efficiency = 0.5};
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     setting.device = &device;
     setting.platform = &nodes;
-    setting.shards = 4;
-    setting.shard_groups = 2;
-    setting.sharding = SCENARIO_ZERO3;
+    plan.dp = 8; /* two groups */
+    plan.shard_group = 4;
+    plan.sharding = SCENARIO_ZERO3;
     double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
     double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
     double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s,
                 scatter_s + across_s + 2 * ((gather_s + scatter_s) / 4 + across_s / 2), 1e-9);
-    setting.shards = 3;
+    plan.dp = 6;
+    plan.shard_group = 3;
     device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
     nodes.n_nodes = 2;
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
@@ -1292,13 +1314,14 @@ TEST(groups_of_shards_reduce_their_gradients)
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
     device.fabric =
         (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct cost_unit empty = {.context = 2};
     setting.device = &device;
     setting.platform = &nodes;
-    setting.shards = 4;
-    setting.shard_groups = 2;
-    setting.sharding = SCENARIO_ZERO3;
+    plan.dp = 8; /* two groups */
+    plan.shard_group = 4;
+    plan.sharding = SCENARIO_ZERO3;
     double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
     double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
     double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
@@ -1307,8 +1330,7 @@ TEST(groups_of_shards_reduce_their_gradients)
                 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (120 + 240 + 80.0), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
-    setting.shards = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
-    setting.shard_groups = 4;
+    plan.shard_group = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (80 + 160 + 2 * 160 * 0.75), 1e-14);
     across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 4, 2);
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 2, 2);
@@ -1316,18 +1338,17 @@ TEST(groups_of_shards_reduce_their_gradients)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
     nodes.gpus_per_node = 16; /* six groups, four on the one node, two on the other: by the NICs of two */
-    setting.shard_groups = 6;
+    plan.dp = 12;
     across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2, 4);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
-    setting.shards = 3; /* three of groups 0-2, 3-5, 6-8, 9-11 begin on the first node, 8 is on the other with 11 */
-    setting.shard_groups = 4;
+    plan.shard_group = 3; /* three of groups 0-2, 3-5, 6-8, 9-11 begin on the first node, 8 is on the other with 11 */
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
     scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 3, 1);
     across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 4, 1);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
-    setting.shard_groups = 8; /* of each shard three, three and two on three nodes, in some order */
+    plan.dp = 24; /* eight groups: of each shard three, three and two on three nodes, in some order */
     across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 8, 2, 3);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
@@ -1377,9 +1398,9 @@ TEST(unfused_attention_moves_its_scores)
     struct cost_setting setting = {.model = &model,
                                    .device = &plain,
                                    .platform = &links,
+                                   .plan = &toy_plan,
                                    .attention = DEVICE_UNFUSED,
                                    .tensor = 8,
-                                   .sequence_parallel = true,
                                    .layers = 1};
     struct cost_kernels kernels;
     double scores = 8.0 * 4 * 2048 * 2048, narrow = 8.0 * 4 * 2048 * 96, bytes, flop;
@@ -1454,7 +1475,8 @@ TEST(batched_gemms_share_their_waves)
  * whole without sequence parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
 TEST(eager_modules_move_more)
 {
-    struct cost_setting setting = toy_setting();
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 2 * 72};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -1466,7 +1488,7 @@ TEST(eager_modules_move_more)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - fused.other_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
                     1e-12);
     }
-    setting.sequence_parallel = false; /* norms of all tokens on both TP ranks */
+    plan.sequence_parallel = false; /* norms of all tokens on both TP ranks */
     double eager_s = cost_of_pass(&setting, PASS_FORWARD, &unit).other_s;
     setting.kernels = SCENARIO_FUSED;
     CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,

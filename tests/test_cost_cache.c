@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/cache.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "hand_plan.h"
@@ -63,36 +62,72 @@ TEST(a_cost_from_the_cache_is_the_computed_one)
     cost_cache_free(&cache);
 }
 
-/* Fields that differ make another setting; bytes between fields do not. */
-TEST(settings_are_told_apart_by_their_fields)
+/* In three passes, the last of which repeats a forward. */
+static bool all_passes_same(const struct cost_setting *setting)
+{
+    static const struct slice slice = {0, 0, 64};
+    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 2, .recompute = RECOMPUTE_FULL};
+    return all_same(setting, PASS_FORWARD, &unit) && all_same(setting, PASS_BACKWARD, &unit) &&
+           all_same(setting, PASS_WEIGHT, &unit);
+}
+
+TEST(cost_cached__tells_settings_apart)
 {
     struct cost_cache cache = {0};
-    struct cost_setting setting = setting_with(&cache), marked;
-    const struct slice slice = {0, 0, 64};
-    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting other[10];
-    for (int i = 0; i < 10; i++)
+    struct cost_setting setting = setting_with(&cache), other[12];
+    struct model model = *setting.model;
+    struct device device = *setting.device;
+    struct platform platform = *setting.platform;
+    for (int i = 0; i < 12; i++)
         other[i] = setting;
-    other[0].sequence_parallel = !setting.sequence_parallel;
-    other[1].communication.pp_overlap = !setting.communication.pp_overlap;
-    other[2].split.count_head = !setting.split.count_head;
-    other[3].shard_groups = setting.shard_groups + 1;
-    other[4].recompute_layers = 1;
-    other[5].early_stop = !setting.early_stop;
-    other[6].fsdp = 2;
-    other[7].frees_gradients = true;
-    other[8].fsdp_prefetch = SCENARIO_BACKWARD_POST;
-    other[9].fsdp_ends = SCENARIO_ENDS_OWN;
-    memcpy(&marked, &setting, sizeof marked);
-    ((unsigned char *)&marked)[offsetof(struct cost_setting, early_stop) + 1] ^= 0xff; /* before an int32_t */
-    CHECK_TRUE(all_same(&setting, PASS_FORWARD, &unit));
-    CHECK_TRUE(all_same(&marked, PASS_FORWARD, &unit));
-    CHECK_EQUAL(cache.n_settings, 1);
-    for (int32_t i = 0; i < 10; i++) {
-        struct cost_pass costs[COST_N_PARTS];
-        cost_cached(&other[i], PASS_FORWARD, &unit, 1U << COST_LAYERS, costs);
-        CHECK_EQUAL(cache.n_settings, i + 2);
-    }
+    other[1].layers = 5;
+    other[2].tensor = 2;
+    other[3].recompute_layers = 1;
+    other[4].attention = DEVICE_UNFUSED;
+    other[5].kernels = SCENARIO_EAGER;
+    other[6].loss = SCENARIO_LOSS_FUSED;
+    other[7].communication.tp_overlap = SCENARIO_BULK;
+    other[8].communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    other[9].model = &model;
+    other[10].device = &device;
+    other[11].platform = &platform;
+    for (int32_t round = 0; round < 2; round++)
+        for (int i = 0; i < 12; i++)
+            CHECK_TRUE(all_passes_same(&other[i]));
+    CHECK_EQUAL(cache.n_keys, 12 + 1); /* the one layer that recomputes is a setting of its own */
+    cost_cache_free(&cache);
+}
+
+/* A plan is borrowed, and the next one stands where it stood: costs are those of the plan that is there. Options that
+ * no pass depends on share what is known. */
+TEST(cost_cached__follows_a_plan_that_changes_in_place)
+{
+    const struct scenario_plan base = {.tp = 2, .pp = 1, .cp = 2, .dp = 4, .vpp = 1, .sharding = SCENARIO_ZERO3};
+    struct scenario_plan plans[13], plan;
+    struct cost_cache cache = {0};
+    struct cost_setting setting = setting_with(&cache);
+    setting.plan = &plan;
+    setting.tensor = 2;
+    for (int i = 0; i < 13; i++)
+        plans[i] = base;
+    plans[1].dp = 8;
+    plans[2].shard_group = 2;
+    plans[3].sharding = SCENARIO_ZERO2;
+    plans[4].fsdp = 2;
+    plans[5].gradients = SCENARIO_BF16;
+    plans[6].sequence_parallel = true;
+    plans[7].cp_type = SCENARIO_ALL_GATHER;
+    plans[8].early_stop = true;
+    plans[9].gradient_buffers = SCENARIO_GRADIENTS_FREED;
+    plans[10].fsdp_prefetch = SCENARIO_BACKWARD_POST;
+    plans[11].recompute = RECOMPUTE_NORM;
+    plans[12].offload = 0.5;
+    for (int32_t round = 0; round < 2; round++)
+        for (int i = 0; i < 13; i++) {
+            plan = plans[i];
+            CHECK_TRUE(all_passes_same(&setting));
+        }
+    CHECK_EQUAL(cache.n_keys, 9);
     cost_cache_free(&cache);
 }
 
@@ -127,6 +162,6 @@ TEST(a_full_cache_starts_anew)
                 break;
             }
         }
-    CHECK_TRUE(cache.n_settings < 150);
+    CHECK_TRUE(cache.n_keys < 150);
     cost_cache_free(&cache);
 }

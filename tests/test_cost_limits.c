@@ -35,6 +35,7 @@ struct run {
     struct model model;
     struct device device;
     struct platform platform;
+    struct scenario_plan plan;
     struct cost_setting setting;
     struct slice slice;
     int32_t context;
@@ -59,19 +60,21 @@ static void draw(struct rng *rng, struct run *run)
     run->recompute = recomputes[rng_index(rng, 3)];
     run->context = 1 << rng_index(rng, 4);
     run->slice = (struct slice){.end = 512 << rng_index(rng, 8)};
+    run->plan = (struct scenario_plan){.cp = 1,
+                                       .dp = 8 << rng_index(rng, 8),
+                                       .cp_type = (int32_t)rng_index(rng, 3),
+                                       .gradients = (int32_t)rng_index(rng, 2),
+                                       .sharding = (int32_t)rng_index(rng, 4),
+                                       .sequence_parallel = rng_index(rng, 2) == 0};
     run->setting = (struct cost_setting){.model = &run->model,
                                          .device = &run->device,
                                          .platform = &run->platform,
+                                         .plan = &run->plan,
                                          .communication = {.tp_overlap = (int32_t)rng_index(rng, 3)},
                                          .attention = (enum device_attention)rng_index(rng, DEVICE_N_CURVES),
                                          .tensor = 1 << rng_index(rng, 3),
-                                         .sequence_parallel = rng_index(rng, 2) == 0,
                                          .layers = 1 + (int32_t)rng_index(rng, 8),
-                                         .kernels = (enum scenario_kernels)rng_index(rng, 2),
-                                         .context_type = (enum scenario_context)rng_index(rng, 3),
-                                         .gradients = (enum scenario_gradients)rng_index(rng, 2),
-                                         .sharding = (enum scenario_sharding)rng_index(rng, 4),
-                                         .shards = 8 << rng_index(rng, 8)};
+                                         .kernels = (enum scenario_kernels)rng_index(rng, 2)};
 }
 
 static struct cost_unit unit_of(const struct run *run)
@@ -101,8 +104,7 @@ static void hold(bool true_or_not, const char *what, const struct run *run, enum
     if (!harness_true(true_or_not, what, __FILE__, __LINE__))
         printf("case: %s hidden %d, %d tokens, tp %d, cp %d, sharding %d on %d, tp_overlap %d, pass %d\n", run->name,
                (int)run->model.hidden, (int)run->slice.end, (int)run->setting.tensor, (int)run->context,
-               (int)run->setting.sharding, (int)run->setting.shards, (int)run->setting.communication.tp_overlap,
-               (int)pass);
+               (int)run->plan.sharding, (int)run->plan.dp, (int)run->setting.communication.tp_overlap, (int)pass);
 }
 
 /* Faster links, or a faster chip and memory, take no longer; a longer sequence does; and no run computes faster than

@@ -52,13 +52,14 @@ TEST(a_layer_holds_what_the_table_says)
         for (int32_t t = 1; t <= 8; t *= 2)
             for (int32_t b = 1; b <= 4; b *= 4) {
                 double s = 2048, h = (double)gpts[i].hidden, a = (double)gpts[i].heads, sbh = s * b * h;
+                struct scenario_plan plan = {0};
                 struct cost_setting setting = {
-                    .model = &gpts[i], .attention = DEVICE_UNFUSED, .tensor = t, .layers = 1};
+                    .model = &gpts[i], .plan = &plan, .attention = DEVICE_UNFUSED, .tensor = t, .layers = 1};
                 CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_NONE, 2048, b), sbh * (10 + 24.0 / t + 5 * a * s / (h * t)),
                             1e-12);
                 CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_ATTENTION_CORE, 2048, b), sbh * (10 + 24.0 / t), 1e-12);
                 CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_FULL, 2048, b), 2 * sbh, 1e-12);
-                setting.sequence_parallel = true;
+                plan.sequence_parallel = true;
                 CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_NONE, 2048, b), sbh / t * (34 + 5 * a * s / h), 1e-12);
                 CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_ATTENTION_CORE, 2048, b), 34 * sbh / t, 1e-12);
                 CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_FULL, 2048, b), 2 * sbh / t, 1e-12);
@@ -86,9 +87,10 @@ TEST(every_list_is_counted_by_hand)
         {RECOMPUTE_FULL, 8, 16},
     };
     for (int i = 0; i < 9; i++) {
-        struct cost_setting setting = {.model = &small, .tensor = 2, .layers = 1};
+        struct scenario_plan plan = {0};
+        struct cost_setting setting = {.model = &small, .plan = &plan, .tensor = 2, .layers = 1};
         CHECK_CLOSE(cost_activation_bytes(&setting, cases[i].recompute, false), cases[i].whole, 1e-15);
-        setting.sequence_parallel = true;
+        plan.sequence_parallel = true;
         CHECK_CLOSE(cost_activation_bytes(&setting, cases[i].recompute, false), cases[i].shared, 1e-15);
     }
 }
@@ -98,11 +100,12 @@ TEST(dropout_and_slices_add_their_bytes)
 {
     struct model dropped = small;
     dropped.dropout = true;
-    struct cost_setting setting = {.model = &dropped, .tensor = 2, .sequence_parallel = true, .layers = 1};
+    struct scenario_plan plan = {.sequence_parallel = true};
+    struct cost_setting setting = {.model = &dropped, .plan = &plan, .tensor = 2, .layers = 1};
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), 112 + 8.0, 1e-15);
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_FULL, true), 8 + 8.0, 1e-15);
     CHECK_CLOSE(cost_embedding_bytes(&setting, 10), 40.0, 1e-15);
-    setting.sequence_parallel = false;
+    plan.sequence_parallel = false;
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), 144 + 16.0, 1e-15);
     CHECK_CLOSE(cost_embedding_bytes(&setting, 10), 80.0, 1e-15);
 }
@@ -115,8 +118,11 @@ TEST(scores_are_counted_by_slice)
     struct model dropped = small;
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
     struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 1};
-    struct cost_setting setting = {
-        .model = &dropped, .attention = DEVICE_UNFUSED, .tensor = 2, .sequence_parallel = true, .layers = 3};
+    struct cost_setting setting = {.model = &dropped,
+                                   .plan = &(struct scenario_plan){.sequence_parallel = true},
+                                   .attention = DEVICE_UNFUSED,
+                                   .tensor = 2,
+                                   .layers = 3};
     CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 2 * 66.0, 1e-15);
     dropped.dropout = true;
     CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 5 * 66.0, 1e-15);
@@ -141,10 +147,11 @@ TEST(gathered_keys_and_values_are_of_the_whole_prefix)
 {
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
     struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 4};
-    struct cost_setting setting = {.model = &small, .tensor = 2, .sequence_parallel = true, .layers = 3};
+    struct scenario_plan plan = {.sequence_parallel = true};
+    struct cost_setting setting = {.model = &small, .plan = &plan, .tensor = 2, .layers = 3};
     CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit) == 0);
     CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 84 + 1.75 * 32, 1e-15);
-    setting.context_type = SCENARIO_ALL_GATHER;
+    plan.cp_type = SCENARIO_ALL_GATHER;
     CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_FORWARD, &unit), 72.0, 1e-15);
     CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit), 144.0, 1e-15);
     CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 144 + 1.75 * 32, 1e-15);
@@ -196,12 +203,13 @@ TEST(large_blocks_are_not_split_for_less_than_a_mebibyte)
                                 .activation = MODEL_GELU,
                                 .tied_embeddings = true,
                                 .vocabulary_multiple = 128};
-    struct cost_setting setting = {.model = &model, .tensor = 2};
+    struct scenario_plan plan = {0};
+    struct cost_setting setting = {.model = &model, .plan = &plan, .tensor = 2};
     double parameters = 6 * (1572864 + 1024) + 512 + 25216 * 512.0;
     double gradients = 86 * mib - 4 * parameters;
     CHECK_CLOSE(cost_state_block_bytes(&setting, 6, false, true, 1), 3 * 0.75 * mib + gradients, 1e-12);
     CHECK_CLOSE(cost_state_block_bytes(&setting, 6, false, true, 2), gradients, 1e-12);
-    setting.sharding = SCENARIO_ZERO3;
+    plan.sharding = SCENARIO_ZERO3;
     CHECK_TRUE(cost_state_block_bytes(&setting, 6, false, true, 2) == 0);
 }
 
@@ -219,7 +227,8 @@ TEST(a_layers_matrices_are_blocks_of_their_own)
                                 .ffn = 4928,
                                 .vocabulary = 32000,
                                 .activation = MODEL_SWIGLU};
-    struct cost_setting setting = {.model = &model, .tensor = 1, .frees_gradients = true};
+    struct cost_setting setting = {
+        .model = &model, .plan = &(struct scenario_plan){.gradient_buffers = SCENARIO_GRADIENTS_FREED}, .tensor = 1};
     double layer = 0.5546875 + 3 * (0.2890625 + 0.859375 + 0.21875);
     CHECK_CLOSE(cost_state_block_bytes(&setting, 3, false, false, 1), 3 * layer * mib, 1e-12);
     setting.tensor = 2;
@@ -230,7 +239,7 @@ TEST(a_layers_matrices_are_blocks_of_their_own)
 TEST(weights_hold_what_the_zero_bubble_paper_says)
 {
     for (int i = 0; i < 4; i++) {
-        struct cost_setting setting = {.model = &gpts[i], .tensor = 1, .layers = 1};
+        struct cost_setting setting = {.model = &gpts[i], .plan = &(struct scenario_plan){0}, .tensor = 1, .layers = 1};
         CHECK_CLOSE(cost_weight_bytes(&setting), 32.0 * (double)gpts[i].hidden, 1e-15);
     }
 }
@@ -277,19 +286,20 @@ static void check_alike_moments(const struct cost_setting *setting, double at_he
 TEST(fsdp1_holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
-    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = (int32_t)hand_toy.layers};
-    setting.sharding = SCENARIO_ZERO3;
-    setting.gradients = SCENARIO_BF16;
-    setting.fsdp_prefetch = SCENARIO_BACKWARD_POST;
+    struct scenario_plan plan = {0};
+    struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 1, .layers = (int32_t)hand_toy.layers};
+    plan.sharding = SCENARIO_ZERO3;
+    plan.gradients = SCENARIO_BF16;
+    plan.fsdp_prefetch = SCENARIO_BACKWARD_POST;
     check_alike_moments(&setting, 0, (double[]){head + down + 2 * p, head + 4 * p, head + 6 * p}, 4 * 132, 2 * p);
-    setting.gradients = SCENARIO_FP32;
+    plan.gradients = SCENARIO_FP32;
     check_alike_moments(&setting, 0, (double[]){head + down + 2 * p, head + 4 * p, head + 8 * p}, 4 * 132, 2 * p);
-    setting.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
-    setting.gradients = SCENARIO_BF16;
+    plan.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
+    plan.gradients = SCENARIO_BF16;
     check_alike_moments(&setting, 2 * p, (double[]){head + down + 4 * p, head + 6 * p, head + 8 * p}, 4 * 132, 2 * p);
-    setting.sharding = SCENARIO_ZERO2;
+    plan.sharding = SCENARIO_ZERO2;
     check_alike_moments(&setting, 0, (double[]){head + down, head + 2 * p, head + 4 * p}, 4 * 132, 0);
-    setting.gradients = SCENARIO_FP32;
+    plan.gradients = SCENARIO_FP32;
     check_alike_moments(&setting, 0, (double[]){head + down, head + 2 * p, head + 6 * p}, 6 * 132, 0);
 }
 
@@ -300,13 +310,14 @@ TEST(fsdp1_holds_whole_tensors_moment_by_moment)
 TEST(fsdp2_holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
-    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = (int32_t)hand_toy.layers, .fsdp = 2};
-    setting.sharding = SCENARIO_ZERO3;
+    struct scenario_plan plan = {.fsdp = 2};
+    struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 1, .layers = (int32_t)hand_toy.layers};
+    plan.sharding = SCENARIO_ZERO3;
     check_moments(&setting,
                   (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 6 * p, head + 8 * p, head + down + 8 * p,
                              head + 10 * p, head + 8 * p, 2 * 132 + 4 * p},
                   4 * p);
-    setting.fsdp_ends = SCENARIO_ENDS_OWN;
+    plan.fsdp_ends = SCENARIO_ENDS_OWN;
     check_moments(&setting,
                   (double[]){2 * p + head, head + 2 * p + head, 2 * head + down + 4 * p, 2 * head + 6 * p, 8 * p,
                              down + 8 * p, 10 * p, 8 * p, 4 * 68 + 4 * p},
@@ -320,11 +331,12 @@ TEST(the_last_layer_prefetches_none)
 {
     const double p = 152, head = 128, down = 64;
     struct model model = hand_toy;
-    struct cost_setting setting = {.model = &model, .tensor = 1, .sharding = SCENARIO_ZERO3};
-    setting.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
+    struct scenario_plan plan = {.sharding = SCENARIO_ZERO3};
+    struct cost_setting setting = {.model = &model, .plan = &plan, .tensor = 1};
+    plan.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
     model.layers = setting.layers = 1;
     check_alike_moments(&setting, 2 * p, (double[]){head + down + 2 * p, head + 4 * p, head + 6 * p}, 4 * 132, 2 * p);
-    setting.fsdp = 2;
+    plan.fsdp = 2;
     check_moments(&setting,
                   (double[]){2 * p, head + 2 * p, head + down + 2 * p, head + 4 * p, head + 6 * p, head + down + 4 * p,
                              head + 6 * p, head + 6 * p, 2 * 132 + 4 * p},
@@ -346,7 +358,8 @@ TEST(forward_moments_are_counted_by_hand)
 {
     const double p = 152, table = 10 * 16.0;
     const struct cost_work work = {.tokens = 10, .workspace = 5000, .head = 700, .head_workspace = 900};
-    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = 3, .sharding = SCENARIO_ZERO3};
+    struct scenario_plan plan = {.sharding = SCENARIO_ZERO3};
+    struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 1, .layers = 3};
     double bytes[COST_N_FORWARD_MOMENTS];
     cost_forward_moments_of(&setting, &work, bytes);
     CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 4 * table, 1e-14);
@@ -357,12 +370,12 @@ TEST(forward_moments_are_counted_by_hand)
     CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 10 * table, 1e-14);
     CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 4 * table, 1e-14);
     setting.loss = SCENARIO_LOSS_FUSED;
-    setting.fsdp = 2;
+    plan.fsdp = 2;
     cost_forward_moments_of(&setting, &work, bytes);
     CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 2 * table + 4 * p, 1e-14);
     CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 2 * p, 1e-14);
     CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 160 + 4 * p - 700, 1e-14);
-    setting.fsdp_ends = SCENARIO_ENDS_OWN;
+    plan.fsdp_ends = SCENARIO_ENDS_OWN;
     cost_forward_moments_of(&setting, &work, bytes);
     CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 2 * table + 2 * p + 2 * 128, 1e-14);
     CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 2 * p + 128, 1e-14);
@@ -377,26 +390,28 @@ TEST(forward_moments_are_counted_by_hand)
  * input, 8; over TP 2 half the logits, the input whole and, with sequence parallelism, gathered again. */
 TEST(the_heads_backward_works_on_bf16)
 {
-    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .sequence_parallel = true};
+    struct scenario_plan plan = {.sequence_parallel = true};
+    struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 1};
     CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 32.0), 1e-15);
     setting.loss = SCENARIO_LOSS_FUSED;
     CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * 8.0, 1e-15);
     setting.loss = SCENARIO_LOSS_PASSES;
     setting.tensor = 2;
     CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (16 - 16.0), 1e-15);
-    setting.sequence_parallel = false;
+    plan.sequence_parallel = false;
     CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 16.0), 1e-15);
 }
 
 /* h 4: four bf16 tensors, of single operations six fp32 and two bf16 ones; LayerNorm is one kernel. */
 TEST(a_norms_backward_holds_what_its_operations_leave)
 {
-    struct cost_setting setting = {.model = &hand_toy, .tensor = 2};
+    struct scenario_plan plan = {0};
+    struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 2};
     struct model gpt = hand_toy;
     CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 8.0, 1e-15);
     setting.kernels = SCENARIO_EAGER;
     CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 28.0, 1e-15);
-    setting.sequence_parallel = true;
+    plan.sequence_parallel = true;
     CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 14.0, 1e-15);
     gpt.activation = MODEL_GELU;
     setting.model = &gpt;
@@ -409,14 +424,15 @@ TEST(a_norms_backward_holds_what_its_operations_leave)
 TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
 {
     const struct cost_work work = {.tokens = 10};
-    struct cost_setting setting = {.model = &hand_toy, .tensor = 2, .layers = (int32_t)hand_toy.layers};
-    setting.sharding = SCENARIO_ZERO3;
+    struct scenario_plan plan = {0};
+    struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 2, .layers = (int32_t)hand_toy.layers};
+    plan.sharding = SCENARIO_ZERO3;
     for (int32_t version = 1; version <= 2; version++) {
         double whole[COST_N_MOMENTS], split[COST_N_MOMENTS];
-        setting.fsdp = version;
-        setting.sequence_parallel = false;
+        plan.fsdp = version;
+        plan.sequence_parallel = false;
         cost_moments_of(&setting, &work, whole);
-        setting.sequence_parallel = true;
+        plan.sequence_parallel = true;
         cost_moments_of(&setting, &work, split);
         CHECK_CLOSE(whole[COST_IN_NEXT] - whole[COST_IN_NEXT_NORM], -80 + 32 - 2 * 80 - 10 * 4 * 8, 1e-12);
         const double more[COST_N_MOMENTS] = {[COST_AT_HEAD] = 80,

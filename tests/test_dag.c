@@ -366,6 +366,8 @@ TEST(a_ring_without_overlap_and_a_gather_come_before_attention)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
+    struct scenario_plan gathers = *setting.plan;
+    gathers.cp_type = SCENARIO_ALL_GATHER;
     one_unit_on_two_ranks(&plan);
     setting.communication.cp_overlap = false;
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
@@ -375,7 +377,7 @@ TEST(a_ring_without_overlap_and_a_gather_come_before_attention)
     dag_free(&dag);
 
     setting.communication.cp_overlap = true; /* of no use to a gather */
-    setting.context_type = SCENARIO_ALL_GATHER;
+    setting.plan = &gathers;
     dag = hand_built(&plan, &setting, (struct dag_options){0});
     double expected_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -465,13 +467,15 @@ TEST(collectives_of_context_cross_nodes_as_transfers)
     struct platform platform = hand_platform("hopper-8x8", 8);
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
+    struct scenario_plan layout = *setting.plan;
     struct plan plan;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
     setting.device = &device;
+    setting.plan = &layout;
     shared_sample(&plan, 8, 2, 4);
     static const int32_t others[] = {8, 16, 24};
     for (int gathers = 0; gathers < 2; gathers++) {
-        setting.context_type = gathers ? SCENARIO_ALL_GATHER : SCENARIO_ULYSSES;
+        layout.cp_type = gathers ? SCENARIO_ALL_GATHER : SCENARIO_ULYSSES;
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
         struct cost_pass pass[N_PASSES];
         for (int i = 0; i < N_PASSES; i++)
@@ -498,9 +502,11 @@ TEST(collectives_inside_a_node_stay_seconds)
 {
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
+    struct scenario_plan layout = *setting.plan;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
     setting.device = &device;
-    setting.context_type = SCENARIO_ULYSSES;
+    setting.plan = &layout;
+    layout.cp_type = SCENARIO_ULYSSES;
     static const int32_t each[] = {3, 2}, tensor[] = {2, 4};
     for (int i = 0; i < 2; i++) {
         struct plan plan;
@@ -575,6 +581,7 @@ TEST(gradients_are_reduced_and_parameters_gathered)
 /* A model of 10^6 words: more than three buckets of 40e6 parameters; bf16 gradients. */
 static void open_buckets(struct cost_setting *setting, struct model *model, struct platform *slow, double bytes_per_s)
 {
+    static const struct scenario_plan layout = {.cp = 1, .dp = 1, .gradients = SCENARIO_BF16};
     *setting = *hand_setting();
     *model = *setting->model;
     *slow = *setting->platform;
@@ -582,7 +589,7 @@ static void open_buckets(struct cost_setting *setting, struct model *model, stru
     slow->nvlink_bytes_per_s = bytes_per_s;
     setting->model = model;
     setting->platform = slow;
-    setting->gradients = SCENARIO_BF16;
+    setting->plan = &layout;
     setting->communication.dp_overlap = SCENARIO_OVERLAP_BOTH;
 }
 
@@ -645,7 +652,7 @@ TEST(groups_on_a_node_share_inside_it_and_reduce_over_nodes)
     device.training.node_multiprocessors = 2;
     device.training.collective_multiprocessors = 4;
     setting.device = &device;
-    setting.shards = setting.shard_groups = 2;
+    setting.plan = &(struct scenario_plan){.cp = 1, .dp = 4, .shard_group = 2, .gradients = SCENARIO_BF16};
     hand_whole_samples(&plan, 4, 1, 16);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double inside_s = 1e-6 + parameters / n / 1e15, across_s = 4e-6 + parameters / n / 1e15;
@@ -698,8 +705,7 @@ TEST(what_is_hidden_is_the_slowest_groups)
         open_buckets(&setting, &model, &links, 1e10);
         links.gpus_per_node = 4;
         links.nic_bytes_per_s = 1e8;
-        setting.shards = 3;
-        setting.shard_groups = 2;
+        setting.plan = &(struct scenario_plan){.cp = 1, .dp = 6, .shard_group = 3, .gradients = SCENARIO_BF16};
         hand_plan(&plan, 6, 1, 1);
         for (int32_t i = 0; i < 6; i++) {
             plan.phases[0].pipelines[i].layout.first_rank = 2 * first + i;
@@ -902,9 +908,8 @@ TEST(sharded_traffic_is_inside_the_passes)
     struct cost_setting setting = *hand_setting();
     hand_whole_samples(&plan, 2, 1, 16);
     double plain_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0).other_s;
-    setting.shards = 2;
-    for (enum scenario_sharding sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
-        setting.sharding = sharding;
+    for (int32_t sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
+        setting.plan = &(struct scenario_plan){.cp = 1, .dp = 2, .sharding = sharding};
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         CHECK_EQUAL(count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 0);
         CHECK_EQUAL(count(&dag, DAG_SEND, DAG_ALL_GATHER), sharding == SCENARIO_ZERO2 ? 2 : 0);
@@ -936,25 +941,21 @@ static void check_sends(const struct dag *dag, enum dag_purpose purpose, int32_t
  * gathered. */
 TEST(replicas_share_states_in_groups_or_not_at_all)
 {
-    static const struct {
-        enum scenario_sharding sharding;
-        int32_t shards, groups;
-    } cases[] = {{SCENARIO_UNSHARDED, 1, 4}, {SCENARIO_ZERO1, 2, 2}};
+    static const struct scenario_plan layouts[] = {{.cp = 1, .dp = 4, .sharding = SCENARIO_UNSHARDED},
+                                                   {.cp = 1, .dp = 4, .sharding = SCENARIO_ZERO1, .shard_group = 2}};
     for (int i = 0; i < 2; i++) {
         struct plan plan;
         struct cost_setting setting = *hand_setting();
         hand_whole_samples(&plan, 4, 1, 16);
-        setting.sharding = cases[i].sharding;
-        setting.shards = cases[i].shards;
-        setting.shard_groups = cases[i].groups;
+        setting.plan = &layouts[i];
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
-        bool shared = cases[i].shards > 1;
+        bool shared = i == 1;
         check_sends(&dag, DAG_REDUCE_SCATTER, shared ? 4 : 0, parameters * 2);
         check_sends(&dag, DAG_ALL_REDUCE, 4, parameters * (shared ? 2 : 6));
         check_sends(&dag, DAG_ALL_GATHER, shared ? 4 : 0, parameters);
         int32_t optimizer = find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
-        CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, cases[i].shards), 1e-15);
+        CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, shared ? 2 : 1), 1e-15);
         int32_t to = dag.tasks[find(&dag, DAG_SEND, DAG_ALL_REDUCE, 0)].to_rank;
         CHECK_EQUAL(to, shared ? 2 : 1); /* rank 0's shard is also rank 2's */
         dag_free(&dag);
@@ -998,7 +999,7 @@ TEST(stages_may_differ_in_layers)
     struct plan plan;
     struct cost_setting setting = *hand_setting();
     hand_uniform(&plan, 3, 1, 16);
-    setting.split = (struct scenario_stages){.first_layers = 100, .last_layers = 100};
+    setting.plan = &(struct scenario_plan){.stages = {.first_layers = 100, .last_layers = 100}};
     setting.recompute_layers = 200;
     const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});

@@ -32,13 +32,17 @@ static void varied_plan(struct plan *plan, bool chunks)
 
 static struct cost_setting sharded_setting(bool chunks)
 {
+    static struct scenario_plan layouts[2];
+    struct scenario_plan *layout = &layouts[chunks];
     struct cost_setting setting = *hand_setting();
-    setting.sharding = SCENARIO_ZERO3;
-    setting.shards = 16; /* over nodes: with TP 2 a node has four of them */
-    setting.context_type = SCENARIO_ALL_GATHER;
-    setting.communication.tp_overlap = SCENARIO_EXPOSED;
+    *layout = *setting.plan;
+    layout->sharding = SCENARIO_ZERO3;
+    layout->dp = 16; /* over nodes: with TP 2 a node has four of them */
+    layout->cp_type = SCENARIO_ALL_GATHER;
     if (!chunks)
-        setting.split = (struct scenario_stages){.first_layers = 100, .last_layers = 180};
+        layout->stages = (struct scenario_stages){.first_layers = 100, .last_layers = 180};
+    setting.plan = layout;
+    setting.communication.tp_overlap = SCENARIO_EXPOSED;
     return setting;
 }
 

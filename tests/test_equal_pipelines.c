@@ -95,12 +95,12 @@ static double compare(const struct plan *plan, const struct cost_setting *settin
  * the passes' tasks 1/24 are built. */
 TEST(folded_graphs_tell_the_same)
 {
-    static const enum scenario_context types[] = {SCENARIO_RING, SCENARIO_ALL_GATHER};
+    static const int32_t types[] = {SCENARIO_RING, SCENARIO_ALL_GATHER};
     struct plan plan;
     two_sorts(&plan, 4, 2, 12, 690, 0);
     for (int i = 0; i < 2; i++) {
         struct cost_setting setting = *hand_setting();
-        setting.context_type = types[i];
+        setting.plan = &(struct scenario_plan){.cp_type = types[i], .sequence_parallel = true};
         setting.communication.cp_overlap = i == 0;
         setting.communication.dp_overlap = i == 0 ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_NONE;
         CHECK_TRUE(compare(&plan, &setting) < 10);

@@ -229,9 +229,11 @@ TEST(a_context_group_is_as_slow_as_its_slowest_member)
     struct plan plan;
     struct cost_setting setting;
     group_plan(&plan, &setting);
+    struct scenario_plan layout = *setting.plan;
+    setting.plan = &layout;
     struct fault entries[] = {fault_of(FAULT_GPU, 0, 1.3), fault_of(FAULT_GPU, 4, 1.3)};
-    for (int type = SCENARIO_RING; type <= SCENARIO_ALL_GATHER; type++) {
-        setting.context_type = (enum scenario_context)type;
+    for (int32_t type = SCENARIO_RING; type <= SCENARIO_ALL_GATHER; type++) {
+        layout.cp_type = type;
         struct faults one = faults_of(entries, 1, setting.platform), two = faults_of(entries, 2, setting.platform);
         faults_fold(&one, 4);
         faults_fold(&two, 4);
@@ -247,8 +249,10 @@ TEST(a_context_group_is_as_slow_as_its_slowest_member)
 /* 16 replicas on 2 nodes, one unit of so many tokens each. */
 static void replica_plan(struct plan *plan, struct cost_setting *setting, int32_t tokens)
 {
+    static const struct scenario_plan replicas = {
+        .tp = 1, .pp = 1, .cp = 1, .dp = 16, .vpp = 1, .sequence_parallel = true};
     *setting = *hand_setting();
-    setting->shards = 16;
+    setting->plan = &replicas;
     hand_whole_samples(plan, 16, 1, tokens);
 }
 
@@ -278,17 +282,20 @@ TEST(links_that_are_all_slow_are_a_slower_platform)
     group_plan(&plan, &setting);
     struct device device = *setting.device;
     device.collective[DEVICE_ALL_TO_ALL] = device.collective[DEVICE_ALL_GATHER];
+    struct scenario_plan layout = *setting.plan;
     setting.device = &device;
-    setting.shards = 2;
-    for (int type = 0; type < 2 * SCENARIO_ULYSSES + 2; type++) {
-        setting.context_type = (enum scenario_context)(type / 2);
+    setting.plan = &layout;
+    for (int32_t type = 0; type < 2 * SCENARIO_ULYSSES + 2; type++) {
+        layout.cp_type = type / 2;
         setting.communication.cp_overlap = type % 2 == 1;
         check_as_slower_platform(&plan, &setting, true);
     }
     plan_free(&plan);
     replica_plan(&plan, &setting, 64);
-    for (int type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
-        setting.sharding = (enum scenario_sharding)(type / 3);
+    layout = *setting.plan;
+    setting.plan = &layout;
+    for (int32_t type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
+        layout.sharding = type / 3;
         setting.communication.dp_overlap = type % 3;
         check_as_slower_platform(&plan, &setting, false);
     }
@@ -344,15 +351,16 @@ TEST(all_of_a_machine_slow_by_a_factor_takes_so_many_times_as_long)
     for (int overlap = SCENARIO_EXPOSED; overlap <= SCENARIO_CHUNKED; overlap++)
         for (int all = 0; all < 2; all++) {
             setting.device = &device;
-            setting.shards = 2;
             setting.communication.tp_overlap = overlap;
             check_three_times(&plan, &setting, (struct dag_options){.all_tensor_ranks = all == 1});
         }
     plan_free(&plan);
     replica_plan(&plan, &setting, 4096);
+    struct scenario_plan layout = *setting.plan;
     setting.device = &device;
-    for (int type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
-        setting.sharding = (enum scenario_sharding)(type / 3);
+    setting.plan = &layout;
+    for (int32_t type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
+        layout.sharding = type / 3;
         setting.communication.dp_overlap = type % 3;
         check_three_times(&plan, &setting, (struct dag_options){.gradient_sync = true});
     }
@@ -366,8 +374,8 @@ TEST(a_slow_link_makes_no_pass_of_others_faster)
     struct plan plan;
     struct cost_setting setting;
     replica_plan(&plan, &setting, 64);
-    setting.sharding = SCENARIO_ZERO3;
-    setting.shards = 4;
+    setting.plan =
+        &(struct scenario_plan){.tp = 2, .cp = 1, .dp = 4, .sharding = SCENARIO_ZERO3, .sequence_parallel = true};
     setting.tensor = 2;
     struct platform platform = *setting.platform;
     platform.gpus_per_node = 2;

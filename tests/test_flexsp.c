@@ -271,11 +271,10 @@ TEST(plans_hold_each_micro_batch_in_a_phase)
     hand_knobs(&hand, system, "capacity: 1600");
     CHECK_TRUE(!system->plan(&hand.request, NULL, &plan, &err));
     CHECK_CONTAINS(err.text, "zero3");
-    hand.request.layout.sharding = (int32_t)(hand.setting.sharding = SCENARIO_ZERO3);
-    hand.setting.shards = 4;
+    hand.request.layout.sharding = SCENARIO_ZERO3;
     CHECK_TRUE(!system->plan(&hand.request, NULL, &plan, &err));
     CHECK_CONTAINS(err.text, "ulysses");
-    hand.setting.context_type = SCENARIO_ULYSSES;
+    hand.request.layout.cp_type = SCENARIO_ULYSSES;
     CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
     CHECK_TRUE(plan_check(&plan, 4, hand.batch.tokens, &err));
     for (int32_t i = 0; i < plan.n_phases; i++)

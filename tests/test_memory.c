@@ -123,7 +123,7 @@ TEST(uneven_stages_hold_their_own_layers)
     struct plan plan;
     struct run run;
     struct cost_setting setting = *hand_setting();
-    setting.split = (struct scenario_stages){.first_layers = 80, .last_layers = 80};
+    setting.plan = &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}};
     hand_uniform(&plan, 3, 4, 16);
     open_run(&run, &plan, &setting, false);
     for (int32_t s = 0; s < 3; s++) {
@@ -323,7 +323,7 @@ TEST(the_host_holds_the_layers_of_each_stage)
     struct plan plan;
     struct run run;
     struct cost_setting setting = *hand_setting();
-    setting.split = (struct scenario_stages){.first_layers = 80, .last_layers = 80};
+    setting.plan = &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}};
     hand_uniform(&plan, 3, 1, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
         plan.phases[0].pipelines[0].cut[pass].units[0].offload = 0.5;
@@ -418,15 +418,17 @@ TEST(gathered_keys_and_values_are_held)
     struct plan plan;
     struct run run;
     struct cost_setting setting = *hand_setting();
+    struct scenario_plan layout = *setting.plan;
     struct slice slice = {0, 0, 128};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 32};
+    setting.plan = &layout;
     hand_plan(&plan, 1, 2, 32);
     for (int pass = 0; pass < N_PASSES; pass++)
         hand_unit(&plan.phases[0].pipelines[0].cut[pass], slice)->context = 32;
     hand_order(&plan);
     double ring = cost_workspace_bytes(&setting, &unit);
     for (int i = 0; i < 2; i++) {
-        setting.context_type = i == 0 ? SCENARIO_RING : SCENARIO_ALL_GATHER;
+        layout.cp_type = i == 0 ? SCENARIO_RING : SCENARIO_ALL_GATHER;
         open_run(&run, &plan, &setting, false);
         CHECK_CLOSE(highest(&run.memory, 0, MEMORY_WORKSPACE), cost_workspace_bytes(&setting, &unit), 1e-15);
         close_run(&run);
@@ -523,7 +525,8 @@ TEST(places_above_a_limit_tell_their_sums)
         struct plan plan;
         struct run run;
         struct cost_setting setting = *hand_setting_of_heads(seed);
-        setting.frees_gradients = seed % 4 == 0;
+        setting.plan = &(struct scenario_plan){.gradient_buffers =
+                                                   seed % 4 == 0 ? SCENARIO_GRADIENTS_FREED : SCENARIO_GRADIENTS_KEPT};
         hand_random(&plan, seed);
         open_run(&run, &plan, &setting, false);
         const double *peak_bytes = run.memory.peak_bytes;
@@ -550,10 +553,12 @@ TEST(places_above_a_limit_tell_their_sums)
 }
 
 /* A setting whose optimizer frees the gradients; states then start at 14 bytes a parameter. */
+static const struct scenario_plan freeing_plan = {.gradient_buffers = SCENARIO_GRADIENTS_FREED};
+
 static struct cost_setting freeing(void)
 {
     struct cost_setting setting = *hand_setting();
-    setting.frees_gradients = true;
+    setting.plan = &freeing_plan;
     return setting;
 }
 
@@ -707,14 +712,14 @@ TEST(shards_of_gradients_are_freed_too)
     struct plan plan;
     hand_uniform(&plan, 1, 1, 16);
     plan.shards = 4;
-    setting.sharding = SCENARIO_ZERO2;
+    setting.plan = &(struct scenario_plan){.sharding = SCENARIO_ZERO2, .gradient_buffers = SCENARIO_GRADIENTS_FREED};
     struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, 0);
     CHECK_CLOSE(gradients.head + gradients.tables, 128064.0, 1e-15);
     CHECK_TRUE(gradients.head == 0 && gradients.layers == 840);
     CHECK_CLOSE(gradients.layer, 41088.0, 1e-15);
     tied.tied_embeddings = true;
     setting.model = &tied;
-    setting.sharding = SCENARIO_ZERO1;
+    setting.plan = &freeing_plan;
     gradients = states_gradients_of(&plan, &setting, &place, 0);
     CHECK_CLOSE(gradients.head, 4 * 64064.0, 1e-15);
     CHECK_TRUE(gradients.tables == 0);
@@ -763,7 +768,7 @@ TEST(freed_gradients_are_between_none_and_kept)
         struct plan plan;
         struct run kept, freed;
         struct memory quick;
-        setting.frees_gradients = true;
+        setting.plan = &freeing_plan;
         hand_random(&plan, seed);
         open_run(&kept, &plan, keeping, seed % 2);
         open_run(&freed, &plan, &setting, seed % 2);
@@ -802,10 +807,11 @@ TEST(memory_classes__are_never_negative)
         struct cost_setting setting = *hand_setting();
         struct plan plan;
         struct run run;
-        setting.frees_gradients = true;
-        setting.shards = 1;
+        struct scenario_plan states = *setting.plan;
+        states.gradient_buffers = SCENARIO_GRADIENTS_FREED;
         setting.loss = i % 2 == 0 ? SCENARIO_LOSS_PASSES : SCENARIO_LOSS_FUSED;
-        setting.sharding = (enum scenario_sharding)(i / 2 % 4);
+        states.sharding = i / 2 % 4;
+        setting.plan = &states;
         hand_uniform(&plan, 1, 4, 4096);
         for (int32_t unit = 0; unit < 4; unit++)
             for (int pass = 0; pass < N_PASSES; pass++)
@@ -853,7 +859,7 @@ TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
         struct error err = {0};
         struct cost_setting setting = *hand_setting_of_heads(seed / 2);
         setting.communication.cp_overlap = seed % 2 == 0;
-        setting.context_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING;
+        setting.plan = &(struct scenario_plan){.cp_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING};
         hand_random(&plan, seed);
         for (uint64_t round = 0; round < 4; round++) {
             struct run run = {0};

@@ -14,15 +14,17 @@ static const struct device plain = {
 };
 static const struct platform links = {.gpus_per_node = 8, .nvlink_bytes_per_s = 10, .nic_bytes_per_s = 1};
 
+static const struct scenario_plan sequence_parallel = {.sequence_parallel = true};
+
 static struct cost_setting setting_of(const struct device *device, int32_t tensor,
                                       enum scenario_tensor_overlap tp_overlap)
 {
     return (struct cost_setting){.model = &hand_toy,
                                  .device = device,
                                  .platform = &links,
+                                 .plan = &sequence_parallel,
                                  .communication = {.tp_overlap = (int32_t)tp_overlap},
                                  .tensor = tensor,
-                                 .sequence_parallel = true,
                                  .layers = 3};
 }
 
@@ -157,7 +159,7 @@ TEST(all_reduces_hide_under_the_gemms_of_training)
     device.training.products = 0.25;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_BULK);
-    setting.sequence_parallel = false;
+    setting.plan = &(struct scenario_plan){.sequence_parallel = false};
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 2 * 9.0, 1e-14);
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, (9 - 8) + (9 - 4), 1e-13);
     CHECK_CLOSE(overlap_tensor_head(&setting, PASS_BACKWARD, 10, 8).exposed_s, 9 - 8, 1e-13);

@@ -173,7 +173,8 @@ TEST(memory_has_room_for_so_many_tokens)
                 struct hand_request hand;
                 hand_request_real(&hand, 1, pp, 100);
                 hand_heads(&hand.model, (uint64_t)(pp + cp + vpp));
-                hand.setting.frees_gradients = cp == 2; /* of 16 units all but the first have all gradients */
+                if (cp == 2) /* of 16 units all but the first have all gradients */
+                    hand.request.layout.gradient_buffers = SCENARIO_GRADIENTS_FREED;
                 hand.request.memory_bytes = 8e9;
                 hand.request.layout.cp = cp;
                 hand.request.layout.vpp = vpp;
@@ -226,14 +227,13 @@ TEST(the_bound_of_memory_holds_for_freed_gradients)
         struct hand_request hand;
         hand_request_real(&hand, 1 + i / 16, 1, tokens[i % 4]);
         hand_heads(&hand.model, (uint64_t)i);
-        hand.setting.frees_gradients = i / 4 % 2 == 1;
-        hand.setting.sharding = hand.request.layout.sharding = i / 8 % 2 == 1 ? SCENARIO_ZERO2 : SCENARIO_ZERO1;
-        hand.setting.shards = 1 + i / 16;
+        hand.request.layout.gradient_buffers = i / 4 % 2 == 1 ? SCENARIO_GRADIENTS_FREED : SCENARIO_GRADIENTS_KEPT;
+        hand.request.layout.sharding = i / 8 % 2 == 1 ? SCENARIO_ZERO2 : SCENARIO_ZERO1;
         double peak_bytes = peak_of(&hand, 2, tokens[i % 4]);
         hand_knobs(&hand, &system_length_balanced, "");
         double bound_bytes = bound_of(&system_length_balanced, &hand.request, 1).peak_bytes;
         CHECK_TRUE(bound_bytes > 0 && bound_bytes <= peak_bytes * (1 + 1e-12));
-        tightest = fmax(tightest, hand.setting.frees_gradients ? bound_bytes / peak_bytes : 0);
+        tightest = fmax(tightest, cost_frees_gradients(&hand.setting) ? bound_bytes / peak_bytes : 0);
         hand_request_free(&hand);
     }
     CHECK_TRUE(tightest > 0.9);
@@ -246,11 +246,10 @@ TEST(memory_has_room_beside_whole_tensors)
         struct hand_request hand;
         hand_request_real(&hand, 1, 1, 100);
         hand_heads(&hand.model, (uint64_t)i);
-        hand.setting.sharding = hand.request.layout.sharding = i % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
-        hand.setting.fsdp = 1 + i / 2 % 2;
-        hand.setting.gradients = i / 4 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
+        hand.request.layout.sharding = i % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
+        hand.request.layout.fsdp = 1 + i / 2 % 2;
+        hand.request.layout.gradients = i / 4 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
         hand.request.layout.recompute = i / 8 % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
-        hand.setting.shards = 1;
         hand.request.memory_bytes = 2 * peak_of(&hand, 1, 8);
         int64_t tokens = packing_memory_tokens(&hand.request);
         CHECK_TRUE(tokens > 100);
@@ -270,13 +269,12 @@ TEST(the_bound_of_memory_holds_for_whole_tensors)
         struct hand_request hand;
         hand_request_real(&hand, 1, 1, tokens[i % 3]);
         hand_heads(&hand.model, (uint64_t)(i / 3));
-        hand.setting.sharding = hand.request.layout.sharding = i / 3 % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
-        hand.setting.fsdp = 1 + i / 6 % 2;
-        hand.setting.fsdp_prefetch = i / 12 % 2 == 0 ? SCENARIO_BACKWARD_PRE : SCENARIO_BACKWARD_POST;
-        hand.setting.fsdp_ends = i / 12 % 2 == 0 ? SCENARIO_ENDS_ROOT : SCENARIO_ENDS_OWN;
-        hand.setting.gradients = i / 24 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
-        hand.setting.frees_gradients = i / 48 % 2 == 1;
-        hand.setting.shards = 1;
+        hand.request.layout.sharding = i / 3 % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
+        hand.request.layout.fsdp = 1 + i / 6 % 2;
+        hand.request.layout.fsdp_prefetch = i / 12 % 2 == 0 ? SCENARIO_BACKWARD_PRE : SCENARIO_BACKWARD_POST;
+        hand.request.layout.fsdp_ends = i / 12 % 2 == 0 ? SCENARIO_ENDS_ROOT : SCENARIO_ENDS_OWN;
+        hand.request.layout.gradients = i / 24 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
+        hand.request.layout.gradient_buffers = i / 48 % 2 == 1 ? SCENARIO_GRADIENTS_FREED : SCENARIO_GRADIENTS_KEPT;
         hand.request.layout.recompute = i / 96 % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
         double peak_bytes = peak_of(&hand, 2, tokens[i % 3]);
         hand_knobs(&hand, &system_length_balanced, "");

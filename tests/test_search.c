@@ -915,12 +915,12 @@ TEST(what_follows_the_passes_is_bounded_by_what_cannot_hide)
     struct scenario_plan layout = {.tp = 1, .pp = 1, .cp = 1, .dp = 2, .vpp = 1};
     model.vocabulary = 1000000;
     setting.model = &model;
-    setting.shards = 2;
+    setting.plan = &layout;
     hand_whole_samples(&plan, 2, 1, 4096);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     const double bytes[] = {2 * parameters, parameters};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        setting.sharding = cases[i].sharding;
+        layout.sharding = (int32_t)cases[i].sharding;
         setting.communication.dp_overlap = (int32_t)cases[i].overlap;
         double bound_s = cost_optimizer_s(&setting, parameters, 2), last_s = 0;
         for (int k = 0; k < 2; k++) {

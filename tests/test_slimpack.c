@@ -736,7 +736,7 @@ TEST(ulysses_deals_whole_heads)
     hand.model.heads = 6;
     hand.model.kv_heads = 2;
     for (int ulysses = 0; ulysses < 2; ulysses++) {
-        hand.setting.context_type = ulysses ? SCENARIO_ULYSSES : SCENARIO_RING;
+        hand.request.layout.cp_type = ulysses ? SCENARIO_ULYSSES : SCENARIO_RING;
         slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
         CHECK_EQUAL(split.n_outliers, 1);
         CHECK_EQUAL(split.outliers[0].width, ulysses ? 2 : 4);

@@ -158,9 +158,8 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
     if (system->uses_context && hand_below(&state, 3) == 0)
         hand.request.layout.cp = 2;
-    hand.request.layout.cp_type = (int32_t)(hand.setting.context_type = system->context_type);
-    hand.request.layout.sharding = (int32_t)(hand.setting.sharding = system->sharding);
-    hand.setting.shards = scenario_plan_shards(&hand.request.layout);
+    hand.request.layout.cp_type = (int32_t)system->context_type;
+    hand.request.layout.sharding = (int32_t)system->sharding;
     if (pp == 1 && hand_below(&state, 2) == 0)
         hand.model.layers = hand.setting.layers = 1 + hand_below(&state, 4);
     if (system->offloads)
@@ -262,7 +261,6 @@ TEST(every_schedule_runs_with_every_system_that_takes_it)
             hand_heads(&hand.model, (uint64_t)round);
             hand.request.layout.schedule = schedule;
             hand.request.layout.cp_type = (int32_t)training_systems[i]->context_type;
-            hand.setting.context_type = training_systems[i]->context_type;
             hand.request.layout.cp = training_systems[i]->uses_context && round % 2 == 1 ? 2 : 1;
             hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 20, (uint64_t)round);
             hand_knobs(&hand, training_systems[i], "");

@@ -56,8 +56,7 @@ TEST(replicas_send_gradients_and_parameters)
         struct traffic sent = traffic(&plan, hand_setting());
         CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], (n - 1) * 6 * parameters, 1e-14);
         double m = n / 2.0;
-        groups.shards = 2;
-        groups.shard_groups = n / 2;
+        groups.plan = &(struct scenario_plan){.cp = 1, .dp = n, .shard_group = 2};
         sent = traffic(&plan, &groups);
         double one = n == 2 ? 3 * parameters : parameters * (2 + 1 + 4 * (m - 1) / m);
         CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], n * one, 1e-14);
@@ -76,8 +75,8 @@ TEST(ranks_send_what_their_passes_cost)
     hand_uniform(&plan, STAGES, UNITS, 16);
     struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     pipeline->layout.tensor = pipeline->layout.stage_stride = TENSOR;
-    setting.sharding = SCENARIO_ZERO3;
-    setting.shards = 3;
+    setting.plan =
+        &(struct scenario_plan){.tp = 2, .cp = 1, .dp = 3, .sharding = SCENARIO_ZERO3, .sequence_parallel = true};
     double tensor_bytes = 0, shard_bytes = 0, middle_bytes = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t stage = 0; stage < STAGES; stage++) {

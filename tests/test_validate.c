@@ -1533,10 +1533,10 @@ TEST(one_gpu_takes_the_sum_of_its_passes)
     const struct cost_setting cost = {.model = &setting.model,
                                       .device = &device,
                                       .platform = &setting.platform,
+                                      .plan = &(struct scenario_plan){.sequence_parallel = true},
                                       .communication = setting.communication,
                                       .attention = DEVICE_FLASH2,
                                       .tensor = 1,
-                                      .sequence_parallel = true,
                                       .layers = 4};
     double step_s = cost_optimizer_s(&cost, cost_stage_parameters(&setting.model, 1, 4, true, true), 1);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -1979,6 +1979,7 @@ static double ring_s(const struct device *device, const struct measured *kernels
     const struct cost_setting setting = {
         .model = &model,
         .device = device,
+        .plan = &(struct scenario_plan){.cp_type = SCENARIO_RING},
         .attention = strstr(measured_text(kernels, row, "library"), "cuDNN") != NULL ? DEVICE_CUDNN : DEVICE_FLASH2,
         .tensor = 1,
         .layers = 1};

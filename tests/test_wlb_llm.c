@@ -282,7 +282,7 @@ TEST(sharding_takes_the_shorter_attention)
     struct error err = {0};
     hand_request_real(&hand, 1, 1, 4096);
     hand.request.layout.cp = 2;
-    hand.request.layout.cp_type = hand.setting.context_type = SCENARIO_ALL_GATHER;
+    hand.request.layout.cp_type = SCENARIO_ALL_GATHER;
     hand_batch(&hand, 3, (int32_t[]){3000, 500, 500});
     for (int32_t adaptive = 0; adaptive < 2; adaptive++) {
         void *state = calloc(1, system_wlb_llm.state_size);
@@ -332,7 +332,7 @@ TEST(short_documents_are_sharded_by_sequence)
         device.forward[i].q_half = device.backward[i].q_half = 64;
     hand.setting.device = &device;
     hand.request.layout.cp = 2;
-    hand.request.layout.cp_type = hand.setting.context_type = SCENARIO_ALL_GATHER;
+    hand.request.layout.cp_type = SCENARIO_ALL_GATHER;
     for (int32_t i = 0; i < 64; i++)
         tokens[i] = 64;
     hand_batch(&hand, 64, tokens);

@@ -298,7 +298,7 @@ LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, enum wan
     live->bytes[MEMORY_STATES] = states_bytes(ledger->plan, ledger->setting, at) + moving;
     for (int32_t chunk = 0; chunk <= UINT8_MAX; chunk++) /* later phases add to the gradients of those before */
         ledger->grown[chunk] = at->phase > 0;
-    if (ledger->setting->frees_gradients)
+    if (cost_frees_gradients(ledger->setting))
         live->bytes[MEMORY_STATES] -= gradient_bytes(ledger, false);
     live->bytes[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, live, 0.0, want);
@@ -340,7 +340,7 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
     const struct dag *dag = ledger->dag;
     const struct plan_pipeline *plan = ledger->pipe->plan;
     const bool attends = !plain && ledger->pipe->attends, splits = !plain && plan->splits_backward,
-               exchanges = !plain && plan->n_exchanges > 0, frees = !plain && ledger->setting->frees_gradients;
+               exchanges = !plain && plan->n_exchanges > 0, frees = !plain && cost_frees_gradients(ledger->setting);
     const double *start_s = ledger->timeline->start_s, *finish_s = ledger->timeline->finish_s;
     struct live live = {0};
     struct chunk chunk = {.number = -1};
@@ -384,7 +384,7 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
     struct live live = {0};
     struct chunk chunk = {.number = -1};
     const struct plan_pipeline *plan = ledger->pipe->plan;
-    const bool exchanges = plan->n_exchanges > 0, frees = ledger->setting->frees_gradients;
+    const bool exchanges = plan->n_exchanges > 0, frees = cost_frees_gradients(ledger->setting);
     struct queues no_copies = {NULL, NULL, INFINITY, INFINITY};
     open_place(ledger, &live, WANT_PEAKS);
     for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
@@ -429,7 +429,7 @@ LEDGER_INLINE void resolve_tasks(struct ledger *ledger, enum want want)
     memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->place, DAG_STREAM_FROM_HOST, &ledger->in);
     const struct plan_pipeline *plan = ledger->pipe->plan;
     if (want == WANT_EVENTS || ledger->pipe->attends || plan->splits_backward || plan->n_exchanges > 0 ||
-        ledger->setting->frees_gradients)
+        cost_frees_gradients(ledger->setting))
         walk_tasks(ledger, want, false);
     else
         walk_tasks(ledger, want == WANT_SUMS ? WANT_SUMS : WANT_PEAKS, true);

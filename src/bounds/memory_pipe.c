@@ -37,7 +37,8 @@ struct opening {
 static void add_weight(const struct cost_setting *own, double tokens, struct memory_unit *bytes)
 {
     bytes->weight = own->layers * tokens * cost_weight_bytes(own);
-    bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
+    bytes->weight_workspace =
+        own->tensor > 1 && own->plan->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
 }
 
 /* What the layers hold of the tokens of a forward unit that one backward unit consumes. */
@@ -90,7 +91,7 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
         double scores = 0, gathered_bytes = 0;
         if (unit == 0 || part[-1].recompute != part->recompute)
             each = cost_workspace_of(own, part->recompute);
-        if (own->attention == DEVICE_UNFUSED || own->context_type == SCENARIO_ALL_GATHER) {
+        if (own->attention == DEVICE_UNFUSED || own->plan->cp_type == SCENARIO_ALL_GATHER) {
             struct cost_unit work = dag_unit(pipeline, pass, unit);
             scores = cost_scores(own, &work);
             gathered_bytes = cost_gathered_kv_bytes(own, pass, &work);
@@ -343,7 +344,7 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     open_ends(&opening, &first);
     open_all_layers(opening, setting);
     opening.own = &first;
-    if (setting->frees_gradients) {
+    if (cost_frees_gradients(setting)) {
         pipe.growth = check_calloc((size_t)(of->kinds.n * pipeline->cut[PASS_BACKWARD].n_units), sizeof *pipe.growth);
         for (int32_t kind = 0; kind < of->kinds.n; kind++)
             add_growth(&opening, kind);

@@ -6,7 +6,7 @@
 struct stage_token stage_token_of(const struct cost_setting *own, bool first, bool last, int32_t context,
                                   enum recompute recompute)
 {
-    int32_t gathers = own->context_type == SCENARIO_ALL_GATHER ? context : 1; /* tokens for each of a rank's */
+    int32_t gathers = own->plan->cp_type == SCENARIO_ALL_GATHER ? context : 1; /* tokens for each of a rank's */
     struct slice token = {0, 0, gathers};
     struct cost_unit work = {.slices = &token, .n_slices = 1, .context = gathers, .recompute = recompute};
     struct cost_workspace each = cost_workspace_of(own, recompute);
@@ -53,7 +53,7 @@ struct stage_memory stage_memory_of(const struct cost_setting *setting, const st
     struct stage_memory memory = {
         .states_bytes =
             cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards),
-        .gradients_bytes = own.frees_gradients ? cost_gradient_state_bytes(&own, parameters, shards) : 0,
+        .gradients_bytes = cost_frees_gradients(&own) ? cost_gradient_state_bytes(&own, parameters, shards) : 0,
         .gathered_bytes = cost_gathered_bytes(&own),
         .libraries_bytes = own.device->workspace_bytes,
         .token = stage_token_of(&own, first, last, layout->context, unit->recompute),

@@ -42,7 +42,7 @@ double states_moving_bytes(const struct plan *plan, const struct cost_setting *s
         return 0;
     const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
     const struct plan_phase *before = &plan->phases[(place->phase > 0 ? place->phase : plan->n_phases) - 1];
-    double gradient_bytes = place->phase > 0 ? cost_gradient_bytes(setting->gradients) : 0;
+    double gradient_bytes = place->phase > 0 ? cost_gradient_bytes(setting) : 0;
     return (2 + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, place->stage, 0, 0),
                                                       layout->context * layout->tensor);
 }

@@ -64,14 +64,14 @@ static void add_sync(const struct source *source, int32_t n_places, struct traff
 {
     const struct cost_setting *setting = source->setting;
     const struct plan_layout *layout = &source->plan->layout;
-    double gradient_bytes = cost_gradient_bytes(setting->gradients), parameters = 0;
-    int32_t group = setting->shard_groups > 1 ? setting->shards : n_places;
+    double gradient_bytes = cost_gradient_bytes(setting), parameters = 0;
+    int32_t group = scenario_plan_shard_groups(setting->plan) > 1 ? scenario_plan_shards(setting->plan) : n_places;
     double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_places;
     for (int32_t stage = 0; stage < layout->stages; stage++)
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
     if (!cost_shards_in_passes(setting))
         traffic->bytes[TRAFFIC_SYNC] += parameters * gradient_bytes * (others + 2 * other_groups / group);
-    if (setting->sharding != SCENARIO_ZERO3)
+    if (setting->plan->sharding != SCENARIO_ZERO3)
         traffic->bytes[TRAFFIC_SYNC] += parameters * 2 * others;
     if (setting->model->tied_embeddings && layout->stages > 1)
         traffic->bytes[TRAFFIC_SYNC] += 2 * source->ranks * (double)setting->model->hidden *

@@ -24,6 +24,7 @@ struct question {
     struct device device;
     struct platform platform;
     struct slice slice;
+    struct scenario_plan plan;
     struct cost_setting setting;
     struct cost_unit unit;
 };
@@ -78,14 +79,20 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         return error_set(err,
                          "--recompute: alternate-gemms stands beside norm and activation (selective+alternate-gemms), "
                          "and needs a model with swiglu and without dropout");
+    question->plan = (struct scenario_plan){.tp = arguments->tp,
+                                            .pp = 1,
+                                            .cp = arguments->cp,
+                                            .dp = 1,
+                                            .vpp = 1,
+                                            .sequence_parallel = arguments->sequence_parallel != 0};
     question->setting = (struct cost_setting){
         .model = &question->model,
         .device = &question->device,
         .platform = &question->platform,
+        .plan = &question->plan,
         .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = true},
         .attention = (enum device_attention)arguments->attention,
         .tensor = (int32_t)arguments->tp,
-        .sequence_parallel = arguments->sequence_parallel != 0,
         .layers = (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers),
     };
     question->unit = (struct cost_unit){
@@ -177,7 +184,7 @@ static void print_text(const struct question *question)
     printf(
         "%s, tokens [%d, %d) of a sample, TP %d, sequence parallelism %s, CP %d, %d layers, on %s with links of %s\n",
         question->model.name, question->slice.begin, question->slice.end, question->setting.tensor,
-        question->setting.sequence_parallel ? "on" : "off", question->unit.context, question->setting.layers,
+        question->plan.sequence_parallel ? "on" : "off", question->unit.context, question->setting.layers,
         question->device.name, question->platform.name);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
@@ -226,7 +233,7 @@ static void print_json(const struct question *question)
         "{s:s, s:s, s:s, s:[i,i], s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
         "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slice",
         question->slice.begin, question->slice.end, "tp", question->setting.tensor, "sequence_parallel",
-        question->setting.sequence_parallel, "cp", question->unit.context, "layers", question->setting.layers, "flop",
+        question->plan.sequence_parallel, "cp", question->unit.context, "layers", question->setting.layers, "flop",
         "forward", (json_int_t)forward.layers, "backward", (json_int_t)backward.layers, "forward_attention",
         (json_int_t)forward.attention, "backward_attention", (json_int_t)backward.attention, "forward_head",
         (json_int_t)forward.head, "backward_head", (json_int_t)backward.head, "forward",

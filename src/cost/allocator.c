@@ -27,7 +27,7 @@ double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers
     if (cost_shards_in_passes(setting))
         return 0;
     double parameters = cost_stage_parameters(model, setting->tensor, layers, first, last);
-    double bytes = setting->frees_gradients ? 0 : rest(cost_gradient_bytes(setting->gradients) * parameters);
+    double bytes = cost_frees_gradients(setting) ? 0 : rest(cost_gradient_bytes(setting) * parameters);
     if (shards > 1)
         return bytes + rest(2 * parameters);
     double h = (double)model->hidden, q = (double)model_query_width(model), f = (double)model->ffn, t = setting->tensor;

@@ -25,12 +25,12 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
     const struct model *model = setting->model;
     double head_dim = (double)model_head_width(model);
     int32_t kernels = context_kernels(setting, context);
-    bool ulysses = setting->context_type == SCENARIO_ULYSSES;
+    bool ulysses = setting->plan->cp_type == SCENARIO_ULYSSES;
     return (struct sharing){
         .setting = setting,
         .pass = pass,
         .parts = (double)kernels * sharers * setting->tensor,
-        .key_ranks = setting->context_type == SCENARIO_RING ? context : 1,
+        .key_ranks = setting->plan->cp_type == SCENARIO_RING ? context : 1,
         .query_ranks = ulysses ? 1 : sharers,
         .heads = (double)model->heads / (setting->tensor * (ulysses ? context : 1)),
         .head_dim = head_dim,
@@ -223,7 +223,8 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_u
 static void add_fused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                       struct cost_kernels *kernels)
 {
-    bool even = unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->context_type == SCENARIO_ULYSSES;
+    bool even =
+        unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->plan->cp_type == SCENARIO_ULYSSES;
     const struct sharing sharing = sharing_of(setting, pass, unit->context, even ? unit->context : 1);
     struct pack pack = even ? even_pack(&sharing, unit) : slowest_pack(&sharing, unit);
     struct cost_kernel blocks = fused_kernel(&sharing, &pack, HALF_KEYS);
@@ -251,10 +252,10 @@ struct batch {
 static struct batch batch_of(const struct cost_setting *setting, const struct cost_unit *unit)
 {
     const struct model *model = setting->model;
-    bool ulysses = setting->context_type == SCENARIO_ULYSSES;
+    bool ulysses = setting->plan->cp_type == SCENARIO_ULYSSES;
     double heads = (double)model->heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0, scores = 0;
     double query_ranks = ulysses ? 1 : unit->context;
-    double key_ranks = setting->context_type == SCENARIO_RING ? unit->context : 1;
+    double key_ranks = setting->plan->cp_type == SCENARIO_RING ? unit->context : 1;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         double own = (double)slice_tokens(unit->slices[i]) / query_ranks;
         queries += own;

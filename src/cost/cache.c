@@ -7,11 +7,11 @@
 #include "base/check.h"
 #include "cost/tokens.h"
 
-enum { MAX_SETTINGS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
+enum { MAX_KEYS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
 
 /** What the tokens of a rank decide. */
 struct cost_known {
-    int32_t setting, pass;
+    int32_t key, pass;
     double tokens;
     unsigned known; /* parts: a bit each */
     struct cost_pass parts[COST_N_PARTS];
@@ -22,11 +22,11 @@ static struct cost_known *cost_at(const struct cost_cache *cache, int32_t index)
     return &cache->costs[index / BLOCK_COSTS][index % BLOCK_COSTS];
 }
 
-static uint64_t hash_of(int32_t setting, enum pass pass, double tokens)
+static uint64_t hash_of(int32_t key, enum pass pass, double tokens)
 {
     uint64_t bits;
     memcpy(&bits, &tokens, sizeof bits);
-    bits = (bits ^ ((uint64_t)setting << 3 | (uint64_t)pass)) * 0x9e3779b97f4a7c15U; /* 2^64 over the golden ratio */
+    bits = (bits ^ ((uint64_t)key << 3 | (uint64_t)pass)) * 0x9e3779b97f4a7c15U; /* 2^64 over the golden ratio */
     return bits;
 }
 
@@ -53,44 +53,49 @@ static struct cost_known *cost_in(const struct cost_cache *cache, uint32_t slot)
 
 static void empty(struct cost_cache *cache)
 {
-    cache->n_settings = cache->n_costs = cache->latest = 0;
+    cache->n_keys = cache->n_costs = cache->latest = 0;
     if (cache->slot != NULL)
         memset(cache->slot, 0, (size_t)cache->slots * sizeof *cache->slot);
 }
 
-/* All fields: bytes between them differ without meaning. */
-static bool same_setting(const struct cost_setting *a, const struct cost_setting *b)
+/** All that costs of passes depend on, by value: where a setting's plan stood, another one may stand later. It has no
+ * gaps between fields, so keys are compared by their bytes. */
+struct cost_key {
+    int64_t number[20]; /* those not given are 0 */
+    const void *object[4];
+};
+
+static struct cost_key key_of(const struct cost_setting *setting)
 {
-    const struct scenario_communication *x = &a->communication, *y = &b->communication;
-    const struct scenario_stages *s = &a->split, *t = &b->split;
-    _Static_assert(sizeof *a == 152, "a field more is compared here, too");
-    return a->model == b->model && a->device == b->device && a->platform == b->platform &&
-           a->shards_platform == b->shards_platform && a->faults == b->faults && a->cache == b->cache &&
-           a->layers == b->layers && a->tensor == b->tensor && a->attention == b->attention &&
-           a->sequence_parallel == b->sequence_parallel && a->recompute_layers == b->recompute_layers &&
-           a->early_stop == b->early_stop && a->frees_gradients == b->frees_gradients && a->kernels == b->kernels &&
-           a->loss == b->loss && a->context_type == b->context_type && a->gradients == b->gradients &&
-           a->optimizer == b->optimizer && a->sharding == b->sharding && a->fsdp == b->fsdp &&
-           a->fsdp_prefetch == b->fsdp_prefetch && a->fsdp_ends == b->fsdp_ends && a->shards == b->shards &&
-           a->shard_groups == b->shard_groups && x->tp_overlap == y->tp_overlap && x->cp_overlap == y->cp_overlap &&
-           x->pp_overlap == y->pp_overlap && x->dp_overlap == y->dp_overlap && s->first_layers == t->first_layers &&
-           s->last_layers == t->last_layers && s->count_embedding == t->count_embedding &&
-           s->count_head == t->count_head;
+    const struct scenario_plan *plan = setting->plan;
+    return (struct cost_key){
+        .number = {setting->layers, setting->tensor, setting->recompute_layers, setting->attention, setting->kernels,
+                   setting->loss, setting->communication.tp_overlap, setting->communication.dp_overlap,
+                   plan->dp * plan->cp, plan->shard_group, plan->sharding, plan->gradients, plan->fsdp, plan->cp_type,
+                   plan->sequence_parallel, plan->early_stop},
+        .object = {setting->model, setting->device, setting->platform, setting->shards_platform},
+    };
 }
 
-static int32_t setting_number(struct cost_cache *cache, const struct cost_setting *setting)
+static bool same(const struct cost_key *a, const struct cost_key *b)
 {
-    if (cache->latest < cache->n_settings && same_setting(&cache->settings[cache->latest], setting))
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static int32_t key_number(struct cost_cache *cache, const struct cost_setting *setting)
+{
+    const struct cost_key key = key_of(setting);
+    if (cache->latest < cache->n_keys && same(&cache->keys[cache->latest], &key))
         return cache->latest;
-    for (cache->latest = cache->n_settings - 1; cache->latest >= 0; cache->latest--)
-        if (same_setting(&cache->settings[cache->latest], setting))
+    for (cache->latest = cache->n_keys - 1; cache->latest >= 0; cache->latest--)
+        if (same(&cache->keys[cache->latest], &key))
             return cache->latest;
-    if (cache->n_settings == MAX_SETTINGS)
+    if (cache->n_keys == MAX_KEYS)
         empty(cache);
-    if (cache->settings == NULL)
-        cache->settings = check_malloc(MAX_SETTINGS * sizeof *cache->settings);
-    cache->settings[cache->n_settings] = *setting;
-    return cache->latest = cache->n_settings++;
+    if (cache->keys == NULL)
+        cache->keys = check_malloc(MAX_KEYS * sizeof *cache->keys);
+    cache->keys[cache->n_keys] = key;
+    return cache->latest = cache->n_keys++;
 }
 
 /** Twice as many slots, or the first. */
@@ -101,20 +106,20 @@ static void add_slots(struct cost_cache *cache)
     cache->slot = check_calloc((size_t)cache->slots, sizeof *cache->slot);
     for (int32_t i = 0; i < cache->n_costs; i++) {
         const struct cost_known *known = cost_at(cache, i);
-        uint64_t hash = hash_of(known->setting, (enum pass)known->pass, known->tokens), at = place_for(hash);
+        uint64_t hash = hash_of(known->key, (enum pass)known->pass, known->tokens), at = place_for(hash);
         while (cache->slot[at & (uint64_t)(cache->slots - 1)] != 0)
             at++;
         cache->slot[at & (uint64_t)(cache->slots - 1)] = slot_for(i, hash);
     }
 }
 
-static struct cost_known *add_known(struct cost_cache *cache, int32_t setting, enum pass pass, double tokens)
+static struct cost_known *add_known(struct cost_cache *cache, int32_t key, enum pass pass, double tokens)
 {
     struct cost_known **block = &cache->costs[cache->n_costs / BLOCK_COSTS];
     if (*block == NULL)
         *block = check_malloc(BLOCK_COSTS * sizeof **block);
     struct cost_known *known = cost_at(cache, cache->n_costs++);
-    known->setting = setting;
+    known->key = key;
     known->pass = (int32_t)pass;
     known->tokens = tokens;
     known->known = 0;
@@ -129,11 +134,11 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
         empty(cache);
     if (2 * (int64_t)cache->n_costs >= (int64_t)cache->slots)
         add_slots(cache);
-    int32_t number = setting_number(cache, setting);
+    int32_t number = key_number(cache, setting);
     uint64_t hash = hash_of(number, pass, tokens), at = place_for(hash), mask = (uint64_t)(cache->slots - 1);
     for (uint32_t slot; (slot = cache->slot[at & mask]) != 0; at++) {
         struct cost_known *known = cost_in(cache, slot);
-        if (slot >> INDEX_BITS == hash >> TAG_SHIFT && known->tokens == tokens && known->setting == number &&
+        if (slot >> INDEX_BITS == hash >> TAG_SHIFT && known->tokens == tokens && known->key == number &&
             known->pass == (int32_t)pass)
             return known;
     }
@@ -186,7 +191,7 @@ void cost_cached(const struct cost_setting *setting, enum pass pass, const struc
 
 void cost_cache_free(struct cost_cache *cache)
 {
-    free(cache->settings);
+    free(cache->keys);
     for (int32_t i = 0; i < COST_CACHE_BLOCKS; i++)
         free(cache->costs[i]);
     free(cache->slot);

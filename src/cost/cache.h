@@ -10,12 +10,12 @@ enum cost_part { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_PARTS };
 
 enum { COST_CACHE_BLOCKS = 16 };
 
-/** {0} is empty. For one scenario: what settings point to must not change while it is in use. */
+/** {0} is empty. For one scenario: model, device and platform must not change while it is in use. A plan may. */
 struct cost_cache {
-    int32_t n_settings, n_costs;
-    int32_t latest; /* setting */
-    int32_t slots;  /* a power of two */
-    struct cost_setting *settings;
+    int32_t n_keys, n_costs;
+    int32_t latest;                              /* key */
+    int32_t slots;                               /* a power of two */
+    struct cost_key *keys;                       /* of the settings that costs are known of */
     struct cost_known *costs[COST_CACHE_BLOCKS]; /* of as many each; NULL: none yet */
     uint32_t *slot;                              /* [slots] into costs */
 };

@@ -5,7 +5,7 @@
 
 int32_t context_kernels(const struct cost_setting *setting, int32_t context)
 {
-    return setting->context_type == SCENARIO_RING ? context : 1;
+    return setting->plan->cp_type == SCENARIO_RING ? context : 1;
 }
 
 /** An all-to-all in which each of the ranks sends `sent`. */
@@ -75,9 +75,9 @@ void context_of_layers(const struct cost_setting *setting, enum pass pass, const
     if (unit->context == 1)
         return;
     double bytes = cost_prefix_tokens(unit) * cost_kv_bytes(setting->model, setting->tensor);
-    if (setting->context_type == SCENARIO_RING)
+    if (setting->plan->cp_type == SCENARIO_RING)
         add_ring(cost, setting, pass, bytes, unit->context);
-    else if (setting->context_type == SCENARIO_ALL_GATHER)
+    else if (setting->plan->cp_type == SCENARIO_ALL_GATHER)
         add_gather(cost, setting, pass, bytes, unit->context);
     else
         add_ulysses(cost, setting, cost_unit_tokens(unit), unit->context);

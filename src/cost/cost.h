@@ -15,31 +15,25 @@
 #include "cost/slice.h"
 #include "scenario/scenario.h"
 
-/** What all costs of one pipeline have in common. All pointers are borrowed. */
+/**
+ * What all costs of one pipeline have in common. All pointers are borrowed.
+ *
+ * Costs read the plan's options of the framework and the number of its DP x CP ranks; dag_setting reads its stages.
+ * They do not read its tp, pp, cp, vpp, recompute, recompute_layers and offload: a phase, stage or unit may have
+ * others.
+ */
 struct cost_setting {
     const struct model *model;
     const struct device *device;
     const struct platform *platform;
+    const struct scenario_plan *plan;
     struct scenario_communication communication;
     enum device_attention attention;
-    int32_t tensor;                /* TP degree */
-    bool sequence_parallel;        /* norms, dropouts and residuals are shared over TP as well */
-    bool frees_gradients;          /* gradient_buffers: freed */
-    bool early_stop;               /* full recomputation ends before a layer's down GEMM */
-    int32_t layers;                /* of one virtual stage: of one chunk of a stage */
-    struct scenario_stages split;  /* of all layers: dag_setting fills `layers` in by it */
-    int32_t recompute_layers;      /* of these, under full recomputation: so many recompute; 0: all */
     enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
     enum scenario_loss loss;
-    enum scenario_context context_type;
-    enum scenario_gradients gradients;
-    enum scenario_kernels optimizer;
-    enum scenario_sharding sharding;
-    int32_t fsdp;                         /* 1 or 2 (0 as 1): whose copies zero2 and zero3 do, cost/shards.h */
-    enum scenario_prefetch fsdp_prefetch; /* of FSDP1 */
-    enum scenario_ends fsdp_ends;         /* of FSDP2 */
-    int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
-    int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
+    int32_t tensor;              /* TP degree */
+    int32_t layers;              /* of one virtual stage: of one chunk of a stage */
+    int32_t recompute_layers;    /* of these, under full recomputation: so many recompute; 0: all */
     const struct faults *faults; /* slow devices, NULL: none; dag/ sees to them, these costs are of sound ones */
     const struct platform *shards_platform; /* whose links zero2's and zero3's collectives run on; NULL: `platform`'s */
     struct cost_cache *cache;               /* cost/cache.h; NULL: none */
@@ -374,11 +368,17 @@ struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum p
 /** Whether passes gather parameters or reduce gradients (zero2, zero3), not the end of the iteration. */
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 {
-    return setting->sharding == SCENARIO_ZERO2 || setting->sharding == SCENARIO_ZERO3;
+    return setting->plan->sharding == SCENARIO_ZERO2 || setting->plan->sharding == SCENARIO_ZERO3;
+}
+
+/** Whether gradients stand in memory from the first backward to the optimizer's end alone. */
+static inline bool cost_frees_gradients(const struct cost_setting *setting)
+{
+    return setting->plan->gradient_buffers == SCENARIO_GRADIENTS_FREED;
 }
 
 /** Bytes of one gradient: 4 (fp32) or 2 (bf16). */
-double cost_gradient_bytes(enum scenario_gradients gradients);
+double cost_gradient_bytes(const struct cost_setting *setting);
 
 /**
  * Optimizer step of a rank of a stage of `parameters` parameters, of which it updates 1/shards [s]: Adam with fp32
@@ -455,7 +455,7 @@ double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t 
 
 /**
  * Weights, gradients and optimizer states of one rank of a stage of `parameters` parameters, n = shards, by
- * `gradients` (g = 4 bytes or 2) and `sharding` of the setting [bytes a parameter]:
+ * `gradients` (g = 4 bytes or 2) and `sharding` of the plan [bytes a parameter]:
  *   none    2 + g + 12
  *   zero1   2 + g + 12/n     bf16 weight, gradient; fp32 master weight and two moments, shared
  *   zero2   2 + (g + 12)/n

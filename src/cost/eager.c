@@ -20,7 +20,7 @@ bool eager_is_llama(const struct cost_setting *setting)
 void eager_add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, int32_t n_norms,
                      double tokens)
 {
-    double norm_tokens = setting->sequence_parallel ? tokens / setting->tensor : tokens;
+    double norm_tokens = setting->plan->sequence_parallel ? tokens / setting->tensor : tokens;
     if (eager_is_llama(setting))
         kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "norms by single operations",
                                  n_norms * (pass == PASS_FORWARD ? 36 - 4 : 68 - 6) * (double)setting->model->hidden *
@@ -49,7 +49,8 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
 {
     const struct model *model = setting->model;
     bool forward = pass == PASS_FORWARD;
-    double rank_tokens = tokens / setting->tensor, norm_tokens = setting->sequence_parallel ? rank_tokens : tokens;
+    double rank_tokens = tokens / setting->tensor,
+           norm_tokens = setting->plan->sequence_parallel ? rank_tokens : tokens;
     if (setting->kernels != SCENARIO_EAGER)
         return;
     if (model->activation != MODEL_SWIGLU) {

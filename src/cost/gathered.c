@@ -18,7 +18,7 @@ static double root_parameters(const struct cost_setting *setting)
 /** Bytes of a gathered weight that is no state. */
 static double weight_bytes(const struct cost_setting *setting)
 {
-    return setting->sharding == SCENARIO_ZERO3 ? 2 : 0;
+    return setting->plan->sharding == SCENARIO_ZERO3 ? 2 : 0;
 }
 
 static double head_parameters(const struct cost_setting *setting)
@@ -29,7 +29,7 @@ static double head_parameters(const struct cost_setting *setting)
 /** Whether embedding and head are no part of the root. */
 static bool has_own_ends(const struct cost_setting *setting)
 {
-    return setting->fsdp == 2 && setting->fsdp_ends == SCENARIO_ENDS_OWN;
+    return setting->plan->fsdp == 2 && setting->plan->fsdp_ends == SCENARIO_ENDS_OWN;
 }
 
 double cost_gathered_bytes(const struct cost_setting *setting)
@@ -45,8 +45,8 @@ struct whole {
 static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 {
     double w = weight_bytes(setting), layer = layer_parameters(setting), root = root_parameters(setting);
-    double copy = setting->gradients == SCENARIO_FP32 ? cost_gradient_bytes(setting->gradients) : 0;
-    bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, alone = setting->model->layers == 1;
+    double copy = setting->plan->gradients == SCENARIO_FP32 ? cost_gradient_bytes(setting) : 0;
+    bool early = setting->plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE, alone = setting->model->layers == 1;
     double weights = early && !alone ? 2 * w : w, head = 2 * head_parameters(setting);
     double in_layer = head + weights * layer, in_norm = in_layer + 2 * layer;
     return (struct whole){
@@ -61,7 +61,7 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 {
     double w = weight_bytes(setting), layer = layer_parameters(setting), root = root_parameters(setting);
-    double g = cost_gradient_bytes(setting->gradients), layers = (double)setting->model->layers;
+    double g = cost_gradient_bytes(setting), layers = (double)setting->model->layers;
     double weights = fmin(layers, 2) * w, next = fmin(layers - 1, 2) * w, behind = layers > 1 ? w + 2 + g : 2 + g;
     bool own = has_own_ends(setting);
     double head = head_parameters(setting), waits = own ? 0 : 2 * head, reduced = own ? g * head : 2 * head;
@@ -78,7 +78,7 @@ static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 void cost_forward_moments_of(const struct cost_setting *setting, const struct cost_work *work,
                              double bytes[COST_N_FORWARD_MOMENTS])
 {
-    bool two = setting->fsdp == 2, passes = setting->loss == SCENARIO_LOSS_PASSES;
+    bool two = setting->plan->fsdp == 2, passes = setting->loss == SCENARIO_LOSS_PASSES;
     double w = weight_bytes(setting), layer = w * layer_parameters(setting), head = w * head_parameters(setting);
     double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
     double logits = model_vocabulary_share(setting->model, setting->tensor) * work->tokens;
@@ -94,9 +94,9 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
 {
     CHECK(cost_shards_in_passes(setting));
     const struct model *model = setting->model;
-    const struct whole whole = setting->fsdp == 2 ? whole_of_fsdp2(setting) : whole_of_fsdp1(setting);
+    const struct whole whole = setting->plan->fsdp == 2 ? whole_of_fsdp2(setting) : whole_of_fsdp1(setting);
     double h = (double)model->hidden, vocabulary = model_vocabulary_share(model, setting->tensor);
-    double input = 2 * h * work->tokens, shard = setting->sequence_parallel ? input / setting->tensor : input;
+    double input = 2 * h * work->tokens, shard = setting->plan->sequence_parallel ? input / setting->tensor : input;
     double norm = cost_norm_backward_bytes(setting, work->tokens);
     double inner = 2 * (double)model->ffn / setting->tensor, down = inner * h;
     double workspace = work->workspace - inner * work->tokens; /* the down GEMM's input has gone by then */

@@ -7,7 +7,7 @@
 /** What norms, residuals and dropouts are divided by. */
 static double outside_division(const struct cost_setting *setting)
 {
-    return setting->sequence_parallel ? setting->tensor : 1;
+    return setting->plan->sequence_parallel ? setting->tensor : 1;
 }
 
 double cost_kv_bytes(const struct model *model, int32_t tensor)
@@ -139,27 +139,27 @@ double cost_layers_kept_kv_bytes(const struct cost_setting *setting, enum recomp
 
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
-    CHECK(shards >= 1 && (setting->sharding != SCENARIO_UNSHARDED || shards == 1));
-    double gradient = cost_gradient_bytes(setting->gradients);
-    if (setting->sharding == SCENARIO_ZERO3)
+    CHECK(shards >= 1 && (setting->plan->sharding != SCENARIO_UNSHARDED || shards == 1));
+    double gradient = cost_gradient_bytes(setting);
+    if (setting->plan->sharding == SCENARIO_ZERO3)
         return parameters * (16.0 / shards);
-    if (setting->sharding == SCENARIO_ZERO2)
+    if (setting->plan->sharding == SCENARIO_ZERO2)
         return parameters * (2 + (gradient + 12) / shards);
     return parameters * (2 + gradient + 12.0 / shards);
 }
 
 double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
-    if (setting->sharding == SCENARIO_ZERO3)
+    if (setting->plan->sharding == SCENARIO_ZERO3)
         return parameters * (4.0 / shards);
-    double gradient = cost_gradient_bytes(setting->gradients);
-    return parameters * (setting->sharding == SCENARIO_ZERO2 ? gradient / shards : gradient);
+    double gradient = cost_gradient_bytes(setting);
+    return parameters * (setting->plan->sharding == SCENARIO_ZERO2 ? gradient / shards : gradient);
 }
 
 struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute)
 {
     const struct model *model = setting->model;
-    bool full = recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->sequence_parallel;
+    bool full = recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->plan->sequence_parallel;
     double again = all_listed_bytes(setting, recompute);
     if (full) /* its input is there, but for the fp32 copy that eager norms keep */
         again = cost_activation_bytes(setting, RECOMPUTE_NONE, false) -
@@ -181,7 +181,7 @@ double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens
 
 double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
-    if (setting->context_type != SCENARIO_ALL_GATHER || unit->context == 1)
+    if (setting->plan->cp_type != SCENARIO_ALL_GATHER || unit->context == 1)
         return 0;
     return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(unit) * cost_kv_bytes(setting->model, setting->tensor);
 }
@@ -228,7 +228,7 @@ double cost_head_bytes(const struct cost_setting *setting, double tokens)
 
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens)
 {
-    bool gathered = setting->tensor > 1 && setting->sequence_parallel;
+    bool gathered = setting->tensor > 1 && setting->plan->sequence_parallel;
     double input = gathered ? 2.0 * (double)setting->model->hidden : 0;
     double logit = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES ? 4 + 4 : 2;
     return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + input);
@@ -236,7 +236,7 @@ double cost_head_workspace_bytes(const struct cost_setting *setting, double toke
 
 double cost_head_backward_bytes(const struct cost_setting *setting, double tokens)
 {
-    bool gathered = setting->tensor > 1 && setting->sequence_parallel;
+    bool gathered = setting->tensor > 1 && setting->plan->sequence_parallel;
     double logits = (2 - kept_logit_bytes(setting)) * model_vocabulary_share(setting->model, setting->tensor);
     return tokens * (logits + (gathered ? 4 : 2) * (double)setting->model->hidden);
 }

@@ -161,7 +161,7 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, e
     const struct overlap_widths *w = widths;
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
-    if (!setting->sequence_parallel) {
+    if (!setting->plan->sequence_parallel) {
         add_all_reduces(&sum, setting, pass, tokens, w);
         return sum;
     }
@@ -186,7 +186,7 @@ struct overlap_tensor overlap_tensor_down(const struct cost_setting *setting, do
     struct overlap_tensor sum = {0};
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
-    if (setting->sequence_parallel)
+    if (setting->plan->sequence_parallel)
         add_chunked(&sum, setting, DEVICE_REDUCE_SCATTER, tokens, hidden, ffn);
     else
         add_exposed(&sum, setting, DEVICE_ALL_REDUCE, tokens);
@@ -200,7 +200,7 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
     double weight_s = weight_gemm_s(setting, (double)setting->model->hidden, logits, tokens);
-    if (!setting->sequence_parallel) {
+    if (!setting->plan->sequence_parallel) {
         if (pass == PASS_BACKWARD)
             add_bulk(&sum, setting, DEVICE_ALL_REDUCE, tokens, weight_s);
         if (pass == PASS_INPUT)
@@ -217,8 +217,8 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
 struct overlap_tensor overlap_tensor_embedding(const struct cost_setting *setting, enum pass pass, double tokens)
 {
     struct overlap_tensor sum = {0};
-    bool forward = pass == PASS_FORWARD, whole = !setting->sequence_parallel || setting->model->positions > 0;
-    if (setting->tensor == 1 || tokens <= 0 || (!forward && !setting->sequence_parallel))
+    bool forward = pass == PASS_FORWARD, whole = !setting->plan->sequence_parallel || setting->model->positions > 0;
+    if (setting->tensor == 1 || tokens <= 0 || (!forward && !setting->plan->sequence_parallel))
         return sum;
     enum device_collective_kind kind = DEVICE_ALL_GATHER;
     if (forward)

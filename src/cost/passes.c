@@ -44,7 +44,7 @@ static struct shares shares_of(const struct cost_setting *setting, double tokens
     double q = (double)model_query_width(model), k = (double)model_kv_width(model);
     return (struct shares){
         .h = h,
-        .outside = h / (setting->sequence_parallel ? tp : 1),
+        .outside = h / (setting->plan->sequence_parallel ? tp : 1),
         .qkv = (q + 2 * k) / tp,
         .heads = q / tp,
         .kv = k / tp,
@@ -57,7 +57,7 @@ static struct shares shares_of(const struct cost_setting *setting, double tokens
 double cost_sum_bytes(const struct cost_setting *setting)
 {
     bool anew = cost_shards_in_passes(setting) || setting->kernels != SCENARIO_FUSED;
-    return anew ? 0 : 2 * cost_gradient_bytes(setting->gradients);
+    return anew ? 0 : 2 * cost_gradient_bytes(setting);
 }
 
 static void add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
@@ -222,7 +222,7 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     last.n = 0;
     add_known(cost, setting, s, forward);
     add_attention(cost, setting, PASS_FORWARD, unit);
-    if (!setting->early_stop)
+    if (!setting->plan->early_stop)
         return;
     kernels_add_memory_bound(&last, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
                              6 * s->outside * s->tokens);
@@ -394,7 +394,7 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
  */
 static double table_gradient_bytes(const struct cost_setting *setting)
 {
-    double added = 2 + 2 * cost_gradient_bytes(setting->gradients);
+    double added = 2 + 2 * cost_gradient_bytes(setting);
     if (cost_shards_in_passes(setting))
         added = setting->model->tied_embeddings ? 2 + 2 + 2 : 0;
     return 2 + added;

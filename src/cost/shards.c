@@ -13,31 +13,41 @@ struct traffic {
     bool reduce_hides;
 };
 
+static int32_t n_shards(const struct cost_setting *setting)
+{
+    return scenario_plan_shards(setting->plan);
+}
+
+static int32_t n_groups(const struct cost_setting *setting)
+{
+    return scenario_plan_shard_groups(setting->plan);
+}
+
 /** Ranks of a group on a node: the only group begins a node. */
 static int32_t ranks_each(const struct cost_setting *setting)
 {
-    int32_t n = setting->shards;
-    bool one_node = setting->shard_groups <= 1 && n * setting->tensor <= setting->platform->gpus_per_node;
+    int32_t n = n_shards(setting);
+    bool one_node = n_groups(setting) == 1 && n * setting->tensor <= setting->platform->gpus_per_node;
     return one_node ? n : cost_ranks_each(setting, n);
 }
 
 /** Ranks of some group on the node that has most of them. */
 static int32_t most_each(const struct cost_setting *setting)
 {
-    int32_t n = setting->shards, each = ranks_each(setting), fit = setting->platform->gpus_per_node / setting->tensor;
+    int32_t n = n_shards(setting), each = ranks_each(setting), fit = setting->platform->gpus_per_node / setting->tensor;
     return each == n || n < fit ? n : fit;
 }
 
 /** Where the ranks of each group are. */
 static enum overlap_place place_of_group(const struct cost_setting *setting)
 {
-    return ranks_each(setting) == setting->shards ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+    return ranks_each(setting) == n_shards(setting) ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
 /** Where those of all groups are, of which there are several. */
 static enum overlap_place place_of_all(const struct cost_setting *setting)
 {
-    bool node = setting->shards * setting->shard_groups * setting->tensor <= setting->platform->gpus_per_node;
+    bool node = n_shards(setting) * n_groups(setting) * setting->tensor <= setting->platform->gpus_per_node;
     return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
@@ -55,7 +65,7 @@ static double beside_s(const struct cost_setting *setting, struct overlap_kernel
 static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            double *sent_bytes)
 {
-    int32_t n = setting->shards;
+    int32_t n = n_shards(setting);
     CHECK(n >= 1);
     *sent_bytes += bytes * (n - 1) / n;
     return cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
@@ -65,7 +75,7 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
  * first one on. */
 static void count_groups(const struct cost_setting *setting, int32_t *fewest, int32_t *most)
 {
-    int32_t m = setting->shard_groups, n = setting->shards, fit = setting->platform->gpus_per_node / setting->tensor;
+    int32_t m = n_groups(setting), n = n_shards(setting), fit = setting->platform->gpus_per_node / setting->tensor;
     int32_t n_node = fit > 1 ? fit : 1;
     *fewest = m;
     *most = 0;
@@ -83,10 +93,10 @@ static void count_groups(const struct cost_setting *setting, int32_t *fewest, in
  */
 static double group_reduce_s(const struct cost_setting *setting, double parameters, double *sent_bytes)
 {
-    int32_t m = setting->shard_groups;
+    int32_t m = n_groups(setting);
     if (m <= 1)
         return 0;
-    double bytes = parameters * cost_gradient_bytes(setting->gradients) / setting->shards;
+    double bytes = parameters * cost_gradient_bytes(setting) / n_shards(setting);
     int32_t fewest, most;
     count_groups(setting, &fewest, &most);
     *sent_bytes += 2 * bytes * (m - 1) / m;
@@ -105,9 +115,9 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     if (setting->shards_platform != NULL)
         on_links.platform = setting->shards_platform;
     bool hides = setting->communication.dp_overlap >= SCENARIO_OVERLAP_GRADIENTS;
-    struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
-    double gradient_bytes = cost_gradient_bytes(setting->gradients);
-    if (gathers && setting->sharding == SCENARIO_ZERO3)
+    struct traffic traffic = {.reduce_hides = hides || setting->plan->sharding == SCENARIO_ZERO3};
+    double gradient_bytes = cost_gradient_bytes(setting);
+    if (gathers && setting->plan->sharding == SCENARIO_ZERO3)
         traffic.gather_s = collective_s(&on_links, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
     if (reduces(setting, pass)) {
         traffic.scatter_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
@@ -123,15 +133,15 @@ struct copies {
 
 static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    double bytes = cost_gradient_bytes(setting->gradients);
-    double converted = setting->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
+    double bytes = cost_gradient_bytes(setting);
+    double converted = setting->plan->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
     return (struct copies){.whole = reduces ? (2 + 2) + converted + 2 * bytes : 0,
                            .own = (gathers ? 4 + 2 : 0) + (reduces ? (2 + 3) * bytes : 0)};
 }
 
 static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    double bytes = cost_gradient_bytes(setting->gradients), converted = setting->gradients == SCENARIO_FP32 ? 0 : 2 + 4;
+    double bytes = cost_gradient_bytes(setting), converted = setting->plan->gradients == SCENARIO_FP32 ? 0 : 2 + 4;
     return (struct copies){.whole = (gathers ? 2 + 2 : 0) + (reduces ? 2 + bytes : 0),
                            .own = (gathers ? (4 + 2) + (2 + 2) : 0) + (reduces ? converted + 3 * 4 : 0)};
 }
@@ -139,13 +149,13 @@ static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool ga
 /** Passes over whole tensors and over a rank's shards, beside the collectives. */
 static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
-    if (setting->shards == 1)
+    if (n_shards(setting) == 1)
         return 0;
-    gathers = gathers && setting->sharding == SCENARIO_ZERO3;
-    struct copies copies = setting->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
-                                              : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
+    gathers = gathers && setting->plan->sharding == SCENARIO_ZERO3;
+    struct copies copies = setting->plan->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
+                                                    : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
-                               (copies.whole + copies.own / setting->shards) * parameters);
+                               (copies.whole + copies.own / n_shards(setting)) * parameters);
 }
 
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)

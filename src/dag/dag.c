@@ -20,7 +20,8 @@ struct cost_setting dag_setting(const struct cost_setting *setting, const struct
 {
     struct cost_setting own = *setting;
     own.tensor = layout->tensor;
-    own.layers = scenario_stage_layers(&setting->split, setting->model->layers, layout->stages, layout->chunks, stage);
+    own.layers =
+        scenario_stage_layers(&setting->plan->stages, setting->model->layers, layout->stages, layout->chunks, stage);
     CHECK(own.layers >= 0);
     if (own.recompute_layers > own.layers)
         own.recompute_layers = own.layers;

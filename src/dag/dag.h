@@ -51,7 +51,7 @@
  *   - reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient norm),
  *     OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
  *     that leave a rank, (n-1)/n of the whole;
- *   - groups of ranks that share states (cost_setting.shard_groups m > 1): both rings and the OPTIMIZER's share are
+ *   - groups of ranks that share states (scenario_plan_shard_groups m > 1): both rings and the OPTIMIZER's share are
  *     those of a group. After the reduce-scatter the m ranks that hold the same shard all-reduce it, 2 (m-1)/m of it
  *     each. Without sharding (groups of one) only this all-reduce is left;
  *   - tied embeddings on two stages: first and last stage all-reduce the whole table's gradients, rank by rank, after

@@ -82,7 +82,8 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
         ready[1] = builder->at[replicas->places[i]].ring;
         ready[2] = builder->at[replicas->places[i]].copy;
     }
-    replicas->group = builder->setting->shard_groups > 1 ? builder->setting->shards : replicas->n;
+    const struct scenario_plan *plan = builder->setting->plan;
+    replicas->group = scenario_plan_shard_groups(plan) > 1 ? scenario_plan_shards(plan) : replicas->n;
     CHECK(replicas->group >= 1 && replicas->n % replicas->group == 0);
     replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
@@ -364,7 +365,7 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
                                                 .purpose = DAG_ALL_REDUCE,
                                                 .bytes = (double)model->hidden *
                                                          model_vocabulary_share(model, layout->tensor) *
-                                                         cost_gradient_bytes(builder->setting->gradients),
+                                                         cost_gradient_bytes(builder->setting),
                                                 .share = 1};
         done[i] = builder_collective(builder, &collective);
     }
@@ -376,7 +377,7 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
     int32_t n = n_stages * n_tensor, n_tied = 0;
-    double bytes = cost_gradient_bytes(builder->setting->gradients);
+    double bytes = cost_gradient_bytes(builder->setting);
     int32_t *reduced = check_malloc((size_t)n * sizeof *reduced), *tied = NULL;
     for (int32_t i = 0; i < n; i++) {
         collect(builder, i / n_tensor, i % n_tensor, replicas);
@@ -422,7 +423,7 @@ bool builder_gradients(struct builder *builder, struct error *err)
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {
         collect(builder, i / n_tensor, i % n_tensor, &replicas);
         add_optimizers(builder, &replicas, norm);
-        if (builder->setting->sharding != SCENARIO_ZERO3)
+        if (builder->setting->plan->sharding != SCENARIO_ZERO3)
             add_gathers(builder, &replicas);
     }
     free(replicas.places);

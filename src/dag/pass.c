@@ -194,13 +194,13 @@ static void add_context_rings(struct pass_work *work)
                                              .bytes = cost->ring_bytes,
                                              .steps = cost->ring_steps,
                                              .wire_bytes = cost->context_wire_bytes,
-                                             .to_all = work->builder->setting->context_type == SCENARIO_ULYSSES});
+                                             .to_all = work->builder->setting->plan->cp_type == SCENARIO_ULYSSES});
     }
 }
 
 static void add_context(struct pass_work *work)
 {
-    bool ring = work->builder->setting->context_type == SCENARIO_RING;
+    bool ring = work->builder->setting->plan->cp_type == SCENARIO_RING;
     if (ring && work->builder->setting->communication.cp_overlap) {
         add_attention(work); /* its own keys are at hand: it waits for no ring, the next pass does */
         add_context_rings(work);

@@ -271,7 +271,7 @@ static void plan_messages(struct switching *work, bool gradients, struct reshard
         work->first[i] = -1;
     move_all(work, 2, true);
     if (gradients)
-        move_all(work, cost_gradient_bytes(work->setting->gradients), false);
+        move_all(work, cost_gradient_bytes(work->setting), false);
     struct reshard_messages all = join_parts(work);
     messages->n = all.n;
     messages->message = check_calloc((size_t)all.n, sizeof *messages->message);

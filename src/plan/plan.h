@@ -12,8 +12,8 @@
  * layouts (FlexSP, HotSPa) and the re-sharding before them (HotSPa); context sharding, recompute
  * and offload per unit (WLB-LLM, ByteScale); documents that wait for a later iteration, and those that waited (delay).
  *
- * It does not carry: what states are sharded and how context parallelism works (cost_setting's sharding and
- * context_type hold for all pipelines), two pipelines on the same GPUs (Chimera). A field for each comes with the
+ * It does not carry: what states are sharded and how context parallelism works (scenario_plan's sharding and
+ * cp_type hold for all pipelines), two pipelines on the same GPUs (Chimera). A field for each comes with the
  * system that needs it.
  */
 #ifndef SLIMSIM_PLAN_PLAN_H

@@ -10,33 +10,21 @@ double request_memory_bytes(const struct device *device)
     return device->memory_bytes - device->context_bytes;
 }
 
-struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *layout)
+struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)
 {
     return (struct cost_setting){
         .model = &scenario->model,
         .device = &scenario->device,
         .platform = &scenario->platform,
+        .plan = plan,
         .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
-        .tensor = (int32_t)layout->tp,
-        .sequence_parallel = layout->sequence_parallel,
-        .layers = scenario_stage_layers(&layout->stages, scenario->model.layers, (int32_t)layout->pp,
-                                        (int32_t)layout->vpp, 0),
-        .split = layout->stages,
-        .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
-        .early_stop = layout->early_stop,
-        .frees_gradients = layout->gradient_buffers == SCENARIO_GRADIENTS_FREED,
-        .context_type = (enum scenario_context)layout->cp_type,
-        .gradients = (enum scenario_gradients)layout->gradients,
-        .optimizer = (enum scenario_kernels)layout->optimizer,
-        .sharding = (enum scenario_sharding)layout->sharding,
-        .fsdp = (int32_t)layout->fsdp,
-        .fsdp_ends = (enum scenario_ends)layout->fsdp_ends,
-        .fsdp_prefetch = (enum scenario_prefetch)layout->fsdp_prefetch,
-        .shards = scenario_plan_shards(layout),
-        .shard_groups = (int32_t)(layout->dp * layout->cp / scenario_plan_shards(layout)),
+        .tensor = (int32_t)plan->tp,
+        .layers =
+            scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, 0),
+        .recompute_layers = (int32_t)(plan->recompute_layers / plan->vpp),
     };
 }
 

@@ -24,8 +24,8 @@ struct plan_request {
 /** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
 double request_memory_bytes(const struct device *device);
 
-/** Costs of a layout: model, device, platform and overlaps of the scenario. */
-struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *layout);
+/** Costs of a plan under the scenario; both are borrowed. */
+struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan);
 
 /** The request for one iteration's plan with the scenario's seed. Everything is borrowed. */
 struct plan_request plan_request_of(const struct scenario *scenario, const struct cost_setting *setting,

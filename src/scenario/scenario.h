@@ -119,6 +119,14 @@ static inline int32_t scenario_plan_shards(const struct scenario_plan *plan)
     return (int32_t)(plan->shard_group > 0 ? plan->shard_group : plan->dp * plan->cp);
 }
 
+/** Groups of so many ranks, which all hold the same: 1 where all DP x CP ranks share. */
+static inline int32_t scenario_plan_shard_groups(const struct scenario_plan *plan)
+{
+    if (plan->sharding != SCENARIO_UNSHARDED && plan->shard_group == 0)
+        return 1;
+    return (int32_t)(plan->dp * plan->cp / scenario_plan_shards(plan));
+}
+
 struct scenario_system {
     char name[64];
     char label[64];            /* names the row; the system's name by default */

@@ -28,7 +28,7 @@ static double attention_s(const struct plan_request *request, int32_t tokens, en
 {
     const struct cost_setting *setting = request->setting;
     const struct model *model = setting->model;
-    bool ring = setting->context_type == SCENARIO_RING && request->layout.cp > 1;
+    bool ring = setting->plan->cp_type == SCENARIO_RING && request->layout.cp > 1;
     struct cost_attention work = {
         .flop = (double)flop_attention(model, pass, 0, tokens) / setting->tensor,
         .queries = ring ? 2.0 * tokens : tokens + 1.0,
@@ -56,7 +56,7 @@ static double exposed_s(const struct cost_setting *setting, double tokens, enum 
     bool forward = pass == PASS_FORWARD, exposed = overlap == SCENARIO_EXPOSED;
     if (overlap == SCENARIO_CHUNKED)
         return 0;
-    if (!setting->sequence_parallel)
+    if (!setting->plan->sequence_parallel)
         return forward || exposed ? 2 * cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor) : 0;
     return forward ? 2 * (gather_s + scatter_s) : 2 * gather_s + (exposed ? 2 * (gather_s + scatter_s) : 0);
 }
@@ -104,7 +104,7 @@ static double token_s(const struct plan_request *request, double n_tokens)
     double sum = head_s(request->setting, n_tokens);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         sum += layers_s(request->setting, n_tokens, pass);
-    if (request->layout.recompute == RECOMPUTE_FULL && !request->setting->early_stop) { /* else more than is done */
+    if (request->layout.recompute == RECOMPUTE_FULL && !request->layout.early_stop) { /* else more than is done */
         struct cost_setting again = *request->setting;
         if (again.recompute_layers > 0)
             again.layers = again.recompute_layers;
@@ -148,7 +148,7 @@ static double context_gathers_s(const struct plan_request *request, double n_tok
     const struct cost_setting *setting = request->setting;
     double bytes = n_tokens * cost_kv_bytes(setting->model, setting->tensor);
     int32_t context = (int32_t)request->layout.cp;
-    if (setting->context_type != SCENARIO_ALL_GATHER || context == 1)
+    if (setting->plan->cp_type != SCENARIO_ALL_GATHER || context == 1)
         return 0;
     return setting->layers * (2 * least_rails_s(setting, DEVICE_ALL_GATHER, bytes, context) +
                               least_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context));
@@ -207,7 +207,7 @@ static double ring_s(const struct cost_setting *setting, enum device_collective_
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
     int32_t hides = gathers ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
-    bool inside = gathers ? setting->sharding == SCENARIO_ZERO3 : cost_shards_in_passes(setting);
+    bool inside = gathers ? setting->plan->sharding == SCENARIO_ZERO3 : cost_shards_in_passes(setting);
     if (n <= 1 || inside || setting->communication.dp_overlap >= hides)
         return 0;
     return least_rails_s(setting, kind, bytes, n);
@@ -233,7 +233,7 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
     int32_t n = (int32_t)(layout->dp * layout->cp);
     double parameters =
         cost_stage_parameters(setting->model, setting->tensor, least_layers(setting, layout), whole, whole);
-    double gradient_bytes = parameters * cost_gradient_bytes(setting->gradients);
+    double gradient_bytes = parameters * cost_gradient_bytes(setting);
     return ring_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
            ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
 }

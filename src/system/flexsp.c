@@ -45,7 +45,7 @@ static bool check_request(const struct plan_request *request, struct error *err)
 {
     if (request->layout.sharding != SCENARIO_ZERO3)
         return error_set(err, "flexsp: plan.sharding must be zero3: no rank holds the whole model's states");
-    if (request->setting->context_type != SCENARIO_ULYSSES)
+    if (request->layout.cp_type != SCENARIO_ULYSSES)
         return error_set(err, "flexsp: plan.cp_type must be ulysses: its groups exchange heads for tokens");
     return true;
 }

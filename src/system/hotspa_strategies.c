@@ -146,7 +146,7 @@ static struct strategy open_strategy(const struct choosing *work, const struct p
     strategy.whole.layers = (int32_t)setting->model->layers;
     for (int32_t stage = 0; stage < layout.stages; stage++)
         strategy.parameters = fmax(strategy.parameters, dag_stage_parameters(setting, &layout, stage));
-    strategy.moving = (2 + cost_gradient_bytes(setting->gradients)) * strategy.parameters;
+    strategy.moving = (2 + cost_gradient_bytes(setting)) * strategy.parameters;
     strategy.attention_s = measure_attention(work, &strategy);
     return strategy;
 }
@@ -210,7 +210,7 @@ static bool same_layout(const struct strategy *a, const struct strategy *b)
 static double switches_s(const struct choosing *work, const struct strategy *strategy, const struct strategy *after)
 {
     const struct strategy *own = &work->strategies[work->own];
-    double gradient_bytes = cost_gradient_bytes(work->request->setting->gradients), seconds = 0;
+    double gradient_bytes = cost_gradient_bytes(work->request->setting), seconds = 0;
     if (!same_layout(strategy, own))
         seconds += cost_of_transfer(work->request->setting, own->request.layout.pp == 1 ? COST_NVLINK : COST_NIC,
                                     2 * strategy->parameters, 1)

@@ -68,7 +68,7 @@ static int32_t place(struct blocks *blocks, int64_t flop, int32_t width)
 static bool can_share(const struct cost_setting *setting, int32_t width)
 {
     int64_t parts = (int64_t)setting->tensor * width;
-    return setting->context_type != SCENARIO_ULYSSES ||
+    return setting->plan->cp_type != SCENARIO_ULYSSES ||
            (setting->model->heads % parts == 0 && setting->model->kv_heads % parts == 0);
 }
 

@@ -250,7 +250,7 @@ static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struc
 static bool check_request(const struct plan_request *request, struct error *err)
 {
     const struct wlb_knobs *knobs = request->knobs;
-    if (request->layout.cp > 1 && request->setting->context_type != SCENARIO_ALL_GATHER)
+    if (request->layout.cp > 1 && request->layout.cp_type != SCENARIO_ALL_GATHER)
         return error_set(err, "wlb-llm: plan.cp_type must be all-gather with plan.cp above 1: it gathers keys and "
                               "values");
     if (knobs->sharding == WLB_PER_SEQUENCE && request->setting->attention == DEVICE_UNFUSED)

@@ -15,14 +15,10 @@ static struct cost_setting cost_setting_of(const struct setting *setting, const 
     return (struct cost_setting){
         .model = &setting->model,
         .device = device,
+        .plan = plan,
         .attention = setting->attention,
         .tensor = (int32_t)plan->tp,
-        .sequence_parallel = plan->sequence_parallel,
-        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, 0),
-        .split = plan->stages,
-        .gradients = (enum scenario_gradients)plan->gradients,
-        .frees_gradients = plan->gradient_buffers == SCENARIO_GRADIENTS_FREED,
-        .sharding = (enum scenario_sharding)plan->sharding};
+        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, 0)};
 }
 
 static double stage_state_bytes(const struct setting *setting, const struct device *device, int32_t stage)
