@@ -26,6 +26,7 @@ struct growing {
 struct trace {
     struct output output;
     hid_t file;
+    bool broken; /* HDF5 could not write: it is not called for this file again */
     int32_t n_own;
     struct growing tables[TRACE_N_TABLES + MAX_OWN_TABLES];
 };
@@ -35,8 +36,10 @@ static const struct trace_table *table_of(const struct trace *trace, int32_t id)
     return id < TRACE_N_TABLES ? &trace_tables[id] : trace->tables[id].table;
 }
 
-static bool write_failed(const struct trace *trace, struct error *err)
+/* HDF5 1.10.8 leaves a file in pieces that it could not write: what closes it dies with SIGSEGV. */
+static bool write_failed(struct trace *trace, struct error *err)
 {
+    trace->broken = true;
     return output_failed(&trace->output, ERROR_IO, hdf5_reason(), err);
 }
 
@@ -105,7 +108,7 @@ bool trace_add_group(struct trace *trace, const char *name, struct error *err)
 
 /* Disk space for all of the file and n_bytes more. HDF5 1.10.8 crashes when the disk is full in the midst of H5Ocopy.
  */
-static bool reserve(const struct trace *trace, size_t n_bytes, struct error *err)
+static bool reserve(struct trace *trace, size_t n_bytes, struct error *err)
 {
     hsize_t n = 0;
     int *descriptor = NULL;
@@ -124,9 +127,8 @@ bool trace_copy_image(struct trace *trace, const char *group, void *image, size_
     CHECK(access >= 0 && H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
     CHECK(H5Pset_file_image(access, image, n_bytes) >= 0); /* it copies */
     hid_t file = H5Fopen("trace", H5F_ACC_RDONLY, access);
-    bool ok = hdf5_ok(file) && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT));
-    if (file >= 0)
-        H5Fclose(file);
+    bool ok = hdf5_ok(file) && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT)) &&
+              hdf5_ok(H5Fclose(file));
     H5Pclose(access);
     return ok || write_failed(trace, err);
 }
@@ -336,27 +338,26 @@ bool trace_append(struct trace *trace, int32_t id, const void *rows, int64_t n, 
     return true;
 }
 
-/* Close what is open of the tables; without `keep`, buffered rows are dropped. */
-static bool close_tables(struct trace *trace, bool keep)
+/* Write what is buffered and close the table. A failure leaves it as it is, for trace_abandon. */
+static bool close_table(struct growing *growing)
 {
-    bool ok = true;
-    for (int32_t t = 0; t < TRACE_N_TABLES + trace->n_own; t++) {
-        struct growing *growing = &trace->tables[t];
-        if (!growing->open)
-            continue;
-        ok = (!keep || write_buffered(growing)) && ok;
-        ok = hdf5_ok(H5Dclose(growing->dataset)) && ok;
-        H5Tclose(growing->memory_type);
-        free(growing->buffer);
-        *growing = (struct growing){0};
-    }
-    return ok;
+    if (!growing->open)
+        return true;
+    if (!write_buffered(growing) || !hdf5_ok(H5Dclose(growing->dataset)))
+        return false;
+    H5Tclose(growing->memory_type);
+    free(growing->buffer);
+    *growing = (struct growing){0};
+    return true;
 }
 
 /* All that is buffered and the mark that nothing is missing. */
 static bool complete(struct trace *trace)
 {
-    return close_tables(trace, true) && set_attribute(trace->file, "complete", H5T_NATIVE_INT64, -1, &(int64_t){1}) &&
+    for (int32_t t = 0; t < TRACE_N_TABLES + trace->n_own; t++)
+        if (!close_table(&trace->tables[t]))
+            return false;
+    return set_attribute(trace->file, "complete", H5T_NATIVE_INT64, -1, &(int64_t){1}) &&
            hdf5_ok(H5Fflush(trace->file, H5F_SCOPE_GLOBAL));
 }
 
@@ -394,10 +395,16 @@ void trace_abandon(struct trace *trace)
 {
     if (trace == NULL)
         return;
-    if (trace->file >= 0) {
-        close_tables(trace, false);
-        H5Fclose(trace->file);
+    for (int32_t t = 0; t < TRACE_N_TABLES + trace->n_own; t++) {
+        struct growing *growing = &trace->tables[t];
+        if (growing->open && !trace->broken) {
+            H5Dclose(growing->dataset);
+            H5Tclose(growing->memory_type);
+        }
+        free(growing->buffer);
     }
+    if (trace->file >= 0 && !trace->broken)
+        H5Fclose(trace->file);
     output_abandon(&trace->output);
     free(trace);
 }

@@ -1,0 +1,47 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each write, sync, rename and creation of a file fails once: what the program says and what it leaves."""
+import errno
+import itertools
+import os
+import unittest
+
+from program import SANITIZED, SMALL, fresh, run, write
+
+
+@unittest.skipIf(SANITIZED, "a sanitizer must be the first library")
+class WriteFaults(unittest.TestCase):
+    def failures(self, *arguments, on=False, before=None):
+        """Run with the first, second, ... call failing until none fails: the folder after each, and how it ended."""
+        for n in itertools.count(1):
+            folder, mark = fresh("faults"), write("mark", "")
+            mark.unlink()
+            folder.mkdir()
+            if before is not None:
+                before(folder)
+            settings = {"LD_PRELOAD": os.environ["SLIMSIM_FAIL_NTH"], "FAIL_UNDER": str(folder), "FAIL_NTH": str(n),
+                        "FAIL_MARK": str(mark), "FAIL_ERRNO": str(errno.EIO if n % 2 else errno.ENOSPC)}
+            if on:
+                settings["FAIL_ON"] = "1"
+            done = run(*arguments, "--quiet", "--output", folder, env={**os.environ, **settings})
+            if not mark.exists():
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertGreater(n, 10)
+                return
+            with self.subTest(call=n, on=on):
+                self.assertIn(done.returncode, (73, 74), done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertRegex(done.stderr, r"^slimsim: [^\n]*(Input/output error|No space left on device)\n$")
+                yield folder
+
+    def names(self, folder):
+        return sorted(path.name for path in folder.iterdir())
+
+    def test_a_run_that_cannot_write_leaves_no_temporary_file(self):
+        for on in (False, True):
+            for folder in self.failures("run", write("small.yaml", SMALL), on=on):
+                self.assertLessEqual(set(self.names(folder)), {"small.h5", "small.csv"})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
