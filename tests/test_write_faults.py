@@ -4,9 +4,12 @@
 import errno
 import itertools
 import os
+import shutil
 import unittest
 
 from program import SANITIZED, SMALL, fresh, run, write
+
+TINY = SMALL.replace("global_batch: 48", "global_batch: 16").replace("measured: 2", "measured: 1").split("  - {name: slimpack")[0]
 
 
 @unittest.skipIf(SANITIZED, "a sanitizer must be the first library")
@@ -34,13 +37,25 @@ class WriteFaults(unittest.TestCase):
                 self.assertRegex(done.stderr, r"^slimsim: [^\n]*(Input/output error|No space left on device)\n$")
                 yield folder
 
-    def names(self, folder):
-        return sorted(path.name for path in folder.iterdir())
+    def contents(self, folder):
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    def test_a_run_that_cannot_write_leaves_no_temporary_file(self):
+    def test_a_run_writes_both_files_or_none(self):
+        scenario, old = write("small.yaml", TINY), fresh("old")
+        self.assertEqual(run("run", scenario, "--set", "seed=8", "--quiet", "--output", old).returncode, 0)
         for on in (False, True):
-            for folder in self.failures("run", write("small.yaml", SMALL), on=on):
-                self.assertLessEqual(set(self.names(folder)), {"small.h5", "small.csv"})
+            for folder in self.failures("run", scenario, on=on):
+                self.assertEqual(self.contents(folder), {})
+        for folder in self.failures("run", scenario, before=lambda folder: shutil.copytree(old, folder, dirs_exist_ok=True)):
+            self.assertEqual(self.contents(folder), self.contents(old))
+
+    def test_a_sweep_writes_all_files_or_none(self):
+        swept, old = (write("small.yaml", TINY), "--sweep", "seed=1,2"), fresh("old")
+        self.assertEqual(run("run", *swept, "--quiet", "--output", old).returncode, 0)
+        for folder in self.failures("run", *swept):
+            self.assertLessEqual(set(self.contents(folder)), {"small.journal"})
+        for folder in self.failures("run", *swept, before=lambda folder: shutil.copytree(old, folder, dirs_exist_ok=True)):
+            self.assertEqual(self.contents(folder), self.contents(old))
 
 
 if __name__ == "__main__":

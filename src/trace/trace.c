@@ -76,9 +76,12 @@ struct trace *trace_create(const char *directory, const char *name, struct error
 {
     char *path = check_asprintf("%s/%s.h5", directory, name);
     struct trace *trace = check_calloc(1, sizeof *trace);
-    output_begin(&trace->output, path);
+    bool ok = output_begin(&trace->output, path, err);
     free(path);
-    return begin(trace, trace->output.temporary, err);
+    if (ok)
+        return begin(trace, trace->output.temporary, err);
+    free(trace);
+    return NULL;
 }
 
 struct trace *trace_create_image(const char *name, struct error *err)
@@ -131,11 +134,6 @@ bool trace_copy_image(struct trace *trace, const char *group, void *image, size_
               hdf5_ok(H5Fclose(file));
     H5Pclose(access);
     return ok || write_failed(trace, err);
-}
-
-const char *trace_path(const struct trace *trace)
-{
-    return trace->output.path;
 }
 
 const char *trace_hdf5_version(void)
@@ -361,7 +359,7 @@ static bool complete(struct trace *trace)
            hdf5_ok(H5Fflush(trace->file, H5F_SCOPE_GLOBAL));
 }
 
-bool trace_close(struct trace *trace, struct error *err)
+bool trace_end(struct trace *trace, struct output *output, struct error *err)
 {
     bool ok = complete(trace) && hdf5_ok(H5Fclose(trace->file));
     if (!ok) {
@@ -369,9 +367,15 @@ bool trace_close(struct trace *trace, struct error *err)
         trace_abandon(trace);
         return false;
     }
-    ok = output_commit(&trace->output, err);
+    *output = trace->output;
     free(trace);
-    return ok;
+    return true;
+}
+
+bool trace_close(struct trace *trace, struct error *err)
+{
+    struct output output;
+    return trace_end(trace, &output, err) && output_commit(&output, 1, err);
 }
 
 /* HDF5 1.10.8 refuses what its own H5Fget_file_image gives (checksum of the superblock): read the driver's memory. */
