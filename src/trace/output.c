@@ -72,12 +72,13 @@ bool output_may_replace(const char *path, output_recognizer *is_ours, const char
                         struct error *err)
 {
     struct stat status;
-    if (stat(path, &status) != 0 || (S_ISREG(status.st_mode) && (status.st_size == 0 || is_ours(path))))
+    if (stat(path, &status) != 0)
         return true;
     if (!S_ISREG(status.st_mode))
         return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path,
                                 S_ISDIR(status.st_mode) ? strerror(EISDIR) : "it is not a regular file");
-    return error_set(err, "%s is no %s of slimsim, which this command would replace; %s keeps both", path, what, other);
+    return status.st_size == 0 || is_ours == NULL || is_ours(path) ||
+           error_set(err, "%s is no %s of slimsim, which this command would replace; %s keeps both", path, what, other);
 }
 
 static const char temporary_mark[] = ".tmp-";

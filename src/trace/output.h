@@ -27,8 +27,9 @@ typedef bool output_recognizer(const char *path);
 /**
  * Whether an output may get this name: nothing stands there, an empty file, or one of ours. It is never a folder, a
  * pipe or a device (ERROR_CANT_CREATE).
- * @param what   that a foreign file is not: "table"
- * @param other  how the user keeps both, for the message
+ * @param is_ours  NULL: any file will do, since the user named it
+ * @param what     that a foreign file is not: "table"
+ * @param other    how the user keeps both, for the message
  */
 bool output_may_replace(const char *path, output_recognizer *is_ours, const char *what, const char *other,
                         struct error *err);

@@ -70,6 +70,9 @@ void trace_abandon(struct trace *trace);
 
 enum { TRACE_ID_BYTES = 16 }; /* digits of a point's id, in the file of a sweep */
 
+/** An output_recognizer: whether the file is a trace of slimsim, of any version. */
+bool trace_is_at(const char *path);
+
 struct trace_reader; /* a complete trace */
 
 /** @return NULL with err when it is no trace, not complete, or of another format version */
