@@ -57,6 +57,22 @@ class WriteFaults(unittest.TestCase):
         for folder in self.failures("run", *swept, before=lambda folder: shutil.copytree(old, folder, dirs_exist_ok=True)):
             self.assertEqual(self.contents(folder), self.contents(old))
 
+    def test_no_memory_for_yaml_is_no_bug(self):
+        """Allocations of libyaml while it reads a scenario: the first, the second, ..., then every tenth or so."""
+        scenario, n, mark = write("small.yaml", "unknown: 1\n" + TINY), 1, write("mark", "")
+        while mark.exists():
+            mark.unlink()
+            settings = {"LD_PRELOAD": os.environ["SLIMSIM_FAIL_NTH"], "FAIL_LIBRARY": "libyaml", "FAIL_NTH": str(n),
+                        "FAIL_MARK": str(mark)}
+            done = run("run", scenario, env={**os.environ, **settings})
+            if mark.exists():
+                with self.subTest(allocation=n):
+                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertEqual(done.stderr, "slimsim: out of memory (a parser of YAML wanted)\n")
+            n += 1 + n // 10
+        self.assertEqual(done.returncode, 2)
+        self.assertGreater(n, 50)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -2,25 +2,25 @@
 /*
  * A library for LD_PRELOAD. The FAIL_NTH-th call that writes, syncs, renames or creates below the folder FAIL_UNDER
  * fails as on a full disk (FAIL_ERRNO: another reason); with FAIL_ON each later one fails too. The file FAIL_MARK then
- * exists.
+ * exists. Likewise the FAIL_NTH-th malloc or realloc fails that the library FAIL_LIBRARY calls, a part of its path.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool fails_below(const char *path)
+static bool is_turn(void)
 {
     static long n;
-    const char *folder = getenv("FAIL_UNDER"), *nth = getenv("FAIL_NTH"), *reason = getenv("FAIL_ERRNO");
-    if (folder == NULL || nth == NULL || strncmp(path, folder, strlen(folder)) != 0)
-        return false;
+    const char *nth = getenv("FAIL_NTH"), *reason = getenv("FAIL_ERRNO");
     n++;
     if (n != atol(nth) && (n < atol(nth) || getenv("FAIL_ON") == NULL))
         return false;
@@ -29,6 +29,12 @@ static bool fails_below(const char *path)
         syscall(SYS_close, mark);
     errno = reason != NULL ? atoi(reason) : ENOSPC;
     return true;
+}
+
+static bool fails_below(const char *path)
+{
+    const char *folder = getenv("FAIL_UNDER");
+    return folder != NULL && strncmp(path, folder, strlen(folder)) == 0 && is_turn();
 }
 
 static bool fails(int descriptor)
@@ -40,6 +46,51 @@ static bool fails(int descriptor)
         return false;
     path[n] = '\0';
     return fails_below(path);
+}
+
+/** Where a library lies in memory. */
+struct range {
+    const char *library;
+    uintptr_t begin, end;
+};
+
+static int find_library(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct range *range = context;
+    (void)size;
+    if (strstr(info->dlpi_name, range->library) == NULL)
+        return 0;
+    range->begin = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            range->end = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    return 1;
+}
+
+/* Whether an allocation fails that is called from here. */
+static bool fails_at(void *caller)
+{
+    static struct range range;
+    if (range.library == NULL) {
+        const char *library = getenv("FAIL_LIBRARY");
+        range.library = library != NULL ? library : "";
+        if (library != NULL)
+            dl_iterate_phdr(find_library, &range);
+    }
+    return range.begin <= (uintptr_t)caller && (uintptr_t)caller < range.end && is_turn();
+}
+
+void *__libc_malloc(size_t bytes);
+void *__libc_realloc(void *old, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    return fails_at(__builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
+}
+
+void *realloc(void *old, size_t bytes)
+{
+    return fails_at(__builtin_return_address(0)) ? NULL : __libc_realloc(old, bytes);
 }
 
 ssize_t write(int descriptor, const void *bytes, size_t n)
