@@ -35,15 +35,10 @@ static const struct trace_table *table_of(const struct trace *trace, int32_t id)
     return id < TRACE_N_TABLES ? &trace_tables[id] : trace->tables[id].table;
 }
 
-static bool failed(const struct trace *trace, enum error_status status, struct error *err)
-{
-    const char *reason = trace->sink.reason != 0 ? strerror(trace->sink.reason) : hdf5_reason();
-    return output_failed(&trace->output, status, reason, err);
-}
-
 static bool write_failed(const struct trace *trace, struct error *err)
 {
-    return failed(trace, ERROR_IO, err);
+    const char *reason = trace->sink.reason != 0 ? strerror(trace->sink.reason) : hdf5_reason();
+    return output_failed(&trace->output, ERROR_IO, reason, err);
 }
 
 /* sink NULL: in memory. */
@@ -70,8 +65,8 @@ static struct trace *begin(struct trace *trace, struct hdf5_sink *sink, struct e
 {
     hdf5_quiet();
     trace->file = create_file(sink);
-    if (trace->file < 0 || trace->sink.reason != 0)
-        failed(trace, ERROR_CANT_CREATE, err);
+    if (trace->file < 0)
+        output_failed(&trace->output, ERROR_CANT_CREATE, hdf5_reason(), err);
     else if (trace_set_integer(trace, "format_version", TRACE_FORMAT_VERSION, err))
         return trace;
     trace_abandon(trace);
