@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import unittest
+import unittest.mock
 
 from program import SANITIZED, SMALL, fresh, run, write
 
@@ -60,6 +61,15 @@ class WriteFaults(unittest.TestCase):
     def test_a_sweep_with_full_traces_leaves_its_journal_alone(self):
         for folder in self.failures("run", write("small.yaml", TINY + "trace: full\n"), "--sweep", "seed=1,2", few=True):
             self.assertLessEqual(set(self.contents(folder)), {"small.journal"})
+
+    def test_submit_writes_both_job_scripts_or_none(self):
+        scripts = fresh("scripts")
+        scripts.mkdir()
+        (scripts / "sbatch").write_text("#!/bin/sh\necho 1\n")
+        (scripts / "sbatch").chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{scripts}:{os.environ['PATH']}"):
+            for folder in self.failures("submit", write("small.yaml", TINY), "--sweep", "seed=1,2", "--shards", "2"):
+                self.assertEqual(self.contents(folder), {})
 
     def test_no_memory_for_yaml_is_no_bug(self):
         """Allocations of libyaml while it reads a scenario: the first, the second, ..., then every tenth or so."""

@@ -264,18 +264,21 @@ static void (*const write_script[N_JOBS])(FILE *, const struct submission *) = {
 
 static bool write_files(const struct submission *submission, struct error *err)
 {
+    struct output outputs[N_JOBS] = {0};
     bool ok = command_make_folder(submission->arguments->options.output, err);
     for (int i = 0; i < N_JOBS && ok; i++)
         ok = output_may_replace(submission->path[i], is_script, "job script",
                                 "another folder (--output DIR) or name (--set name=NAME)", err);
     for (int i = 0; i < N_JOBS && ok; i++) {
-        struct output output;
-        FILE *file = output_open(&output, submission->path[i], err);
-        if (file == NULL)
-            return false;
-        write_script[i](file, submission);
-        ok = output_close(&output, file, true, err);
+        FILE *file = output_open(&outputs[i], submission->path[i], err);
+        ok = file != NULL;
+        if (ok)
+            write_script[i](file, submission);
+        ok = ok && output_end(&outputs[i], file, true, err);
     }
+    ok = ok && output_commit(outputs, N_JOBS, err);
+    for (int i = 0; i < N_JOBS; i++)
+        output_abandon(&outputs[i]);
     return ok;
 }
 
