@@ -74,8 +74,8 @@ bool ledger_enter(struct ledger *ledger, int32_t point, int32_t journal, int64_t
 bool ledger_damaged(const char *path, int64_t offset, struct error *err)
 {
     return error_set(err,
-                     "%s: the result at byte %" PRId64 " is damaged; remove this file, and the same command computes "
-                     "its points again",
+                     "%s: the result at byte %" PRId64 " is damaged; remove this file, and its sweep computes the "
+                     "points again",
                      path, offset);
 }
 
