@@ -97,10 +97,10 @@ bool kept_may_replace(const char *directory, const char *name, const struct mani
         return false;
     char *path = check_asprintf("%s/%s.csv", directory, name);
     const char *what = NULL;
-    if (is_run_table(path))
-        what = sweep != NULL ? "the table of a single run" : NULL;
-    else if (is_sweep_table(path) && sweep == NULL)
-        what = "the table of a sweep";
+    if (sweep == NULL)
+        what = is_sweep_table(path) ? "the table of a sweep" : NULL;
+    else if (is_run_table(path))
+        what = "the table of a single run";
     else if (is_sweep_table(path) && !is_of_sweep(directory, name, sweep))
         what = "the table of another sweep";
     bool ok = what == NULL || error_set(err, "%s is %s, which this %s would replace; %s keeps both", path, what,

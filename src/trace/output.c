@@ -175,9 +175,7 @@ static bool put_in_place(struct output *output)
 /* Bring back what stood there before put_in_place. */
 static void take_back(const struct output *output)
 {
-    if (output->former == NULL)
-        unlink(output->path);
-    else if (rename(output->former, output->path) != 0)
+    if (output->former == NULL || rename(output->former, output->path) != 0)
         unlink(output->path);
 }
 

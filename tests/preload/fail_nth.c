@@ -21,13 +21,14 @@ static bool is_turn(void)
 {
     static long n;
     const char *nth = getenv("FAIL_NTH"), *reason = getenv("FAIL_ERRNO");
+    long turn = nth != NULL ? strtol(nth, NULL, 10) : 0;
     n++;
-    if (n != atol(nth) && (n < atol(nth) || getenv("FAIL_ON") == NULL))
+    if (n != turn && (n < turn || getenv("FAIL_ON") == NULL))
         return false;
     long mark = syscall(SYS_openat, AT_FDCWD, getenv("FAIL_MARK"), O_CREAT | O_WRONLY, 0600);
     if (mark >= 0)
         syscall(SYS_close, mark);
-    errno = reason != NULL ? atoi(reason) : ENOSPC;
+    errno = reason != NULL ? (int)strtol(reason, NULL, 10) : ENOSPC;
     return true;
 }
 
@@ -80,6 +81,8 @@ static bool fails_at(void *caller)
     return range.begin <= (uintptr_t)caller && (uintptr_t)caller < range.end && is_turn();
 }
 
+/* These are the C library's own functions, whose parameters have other names there.
+ * NOLINTBEGIN(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name) */
 void *__libc_malloc(size_t bytes);
 void *__libc_realloc(void *old, size_t bytes);
 
@@ -186,3 +189,4 @@ FILE *fdopen(int descriptor, const char *mode)
     return fopencookie(cookie, mode,
                        (cookie_io_functions_t){.read = stream_read, .write = stream_write, .close = stream_close});
 }
+/* NOLINTEND(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name) */
