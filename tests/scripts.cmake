@@ -10,9 +10,16 @@ foreach(source ${python_tests})
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/${name}")
 endforeach()
 
+# test_write_faults.py loads this library into the program. A sanitizer would have to come before it.
+add_library(fail_nth MODULE preload/fail_nth.c)
+target_compile_definitions(fail_nth PRIVATE _GNU_SOURCE)
+target_compile_options(fail_nth PRIVATE -fno-sanitize=all)
+set_property(TEST test_write_faults APPEND PROPERTY ENVIRONMENT "SLIMSIM_FAIL_NTH=$<TARGET_FILE:fail_nth>")
+
 # Checks labelled "once" find nothing more in a program with sanitizers or of another compiler: they run in the dev
-# preset only. Here, those of pictures and pages, of readers in Python, of what Slurm does.
+# preset only. Here, those of pictures and pages, of readers in Python, of what Slurm does, of writes that fail.
 set_tests_properties(test_lengths_figure test_paper_figures test_results_page test_rivals_page test_slurm test_trace_h5py
+  test_write_faults
   PROPERTIES LABELS once)
 set_tests_properties(test_cli test_sweep_failures PROPERTIES COST 500)
 

@@ -464,6 +464,21 @@ class PlanSearch(unittest.TestCase):
                 self.assertEqual((plan["vpp"], names[plan["sharding"]].decode()), (vpp, sharding))
                 self.assertEqual(file["summary"][0]["vpp"], vpp)
 
+    def test_plan_space__is_found_beside_the_scenario(self):
+        folder = fresh("beside")
+        (folder / "spaces").mkdir(parents=True)
+        (folder / "spaces" / "mine.yaml").write_text("tp: 2\npp: 2\ncp: 1\nrecompute: full\nsource: this test\n")
+        path = folder / "auto.yaml"
+        path.write_text(AUTO + "plan_space: {name: spaces/mine.yaml}\n")
+        quick = ("--quiet", "--set", "engine=critical-path", "--set", "trace=summary", "--output", folder)
+        done = run("run", path, *quick, cwd=SCRATCH)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with h5py.File(folder / "small.h5") as file:
+            plans = [plan for plan in file["plans"] if plan["system"] == 0]
+        self.assertEqual({(int(plan["tp"]), int(plan["pp"])) for plan in plans}, {(2, 2)})
+        done = run("run", path, *quick, "--set", "plan_space.name=beside/spaces/mine.yaml", cwd=SCRATCH)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_no_plan_that_fits_is_a_result(self):
         done = simulate("none", "--set", "model=llama-150b", "--set", "platform=hopper-1x8", "--set", "trace=none",
                         "--set", "data.context=4Ki", "--set", "data.global_batch=8", "--set", "engine=critical-path",

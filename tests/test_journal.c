@@ -152,22 +152,43 @@ TEST(a_lock_alone_leaves_a_journal_as_it_is_and_none_behind)
     free(path);
 }
 
-TEST(another_file_is_not_touched)
+TEST(another_file__is_not_touched)
 {
-    char *path = new_path("other.journal"), text[64] = "";
+    const char *const texts[] = {"a file of somebody else, longer than the mark", "a short one", "s"};
+    char *path = new_path("other.journal");
+    for (int i = 0; i < 3; i++) {
+        struct seen seen = {""};
+        struct error err = {0};
+        struct journal journal;
+        char text[64] = "";
+        FILE *file = fopen(path, "w");
+        CHECK(file != NULL);
+        fputs(texts[i], file);
+        fclose(file);
+        bool begun = i == 2; /* a journal that was torn in its mark */
+        CHECK_TRUE(journal_open(path, see, &seen, &journal, &err) == begun);
+        CHECK_CONTAINS(err.text, begun ? "" : "not a journal of slimsim; another folder");
+        journal_close(&journal);
+        file = fopen(path, "r");
+        CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+        fclose(file);
+        CHECK_TEXT(text, begun ? "slimsim journal" : texts[i]);
+    }
+    free(path);
+}
+
+TEST(journal_open__follows_no_link)
+{
+    char *path = new_path("link.journal"), *target = new_path("target.journal");
     struct seen seen = {""};
     struct error err = {0};
     struct journal journal;
-    FILE *file = fopen(path, "w");
-    CHECK(file != NULL);
-    fputs("a file of somebody else, longer than the mark", file);
-    fclose(file);
-    CHECK_TRUE(!journal_open(path, see, &seen, &journal, &err));
-    CHECK_CONTAINS(err.text, "not a journal of slimsim");
+    CHECK(symlink(target, path) == 0);
+    CHECK_TRUE(!journal_open(path, see, &seen, &journal, &err) && err.status == ERROR_CANT_CREATE);
+    CHECK_CONTAINS(err.text, "link.journal: not a regular file");
     journal_close(&journal);
-    file = fopen(path, "r");
-    CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
-    fclose(file);
-    CHECK_TEXT(text, "a file of somebody else, longer than the mark");
+    CHECK_TRUE(access(target, F_OK) != 0);
+    CHECK(unlink(path) == 0);
+    free(target);
     free(path);
 }

@@ -237,6 +237,37 @@ TEST(hdf5_data_sets_are_found)
     refuse("a.h5", "corpus", "there is no data set 'corpus', those of integers are: corpus/length");
 }
 
+/* A small file must not cost much memory or time. */
+TEST(reader_hdf5__refuses_more_than_the_file_can_hold)
+{
+    const hsize_t n[] = {10000000000, 3}, chunk[] = {1000, 100000000}, unlimited = H5S_UNLIMITED;
+    for (int i = 0; i < 2; i++) {
+        hid_t file = create_hdf5(), creation = H5Pcreate(H5P_DATASET_CREATE);
+        CHECK(H5Pset_chunk(creation, 1, &chunk[i]) >= 0 && H5Pset_fill_value(creation, H5T_NATIVE_INT, &(int){1}) >= 0);
+        hid_t space = H5Screate_simple(1, &n[i], &unlimited);
+        hid_t dataset = H5Dcreate2(file, "x", H5T_STD_I32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+        CHECK(dataset >= 0);
+        H5Dclose(dataset);
+        H5Sclose(space);
+        H5Pclose(creation);
+        H5Fclose(file);
+        refuse("a.h5", "",
+               i == 0 ? "data set 'x' claims 10000000000 lengths and stores 0 bytes; allowed: at most 1032"
+                      : "data set 'x' claims 100000000 lengths and stores 0 bytes; allowed: at most 1032");
+    }
+    hid_t file = create_hdf5(), group = H5Gcreate2(file, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    for (int i = 0; i < 6000; i++) {
+        hid_t next = H5Gcreate2(group, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        CHECK(next >= 0);
+        H5Gclose(group);
+        group = next;
+    }
+    H5Gclose(group);
+    H5Fclose(file);
+    refuse("a.h5", "", "a.h5: its groups are nested more than 64 deep; data.column names");
+    refuse("a.h5", "x", "there is no data set 'x'");
+}
+
 TEST(wrong_hdf5_is_refused)
 {
     const int64_t values[] = {3, 1, 0};

@@ -51,6 +51,17 @@ class Points(Sweep):
                    scenario=BASE.replace("name: small", "name: options"))
         self.assertTrue(filecmp.cmp(folder / "options.csv", other / "options.csv", shallow=False))
 
+    def test_command__reads_a_file_that_begins_with_a_dash_as_a_file(self):
+        folder = fresh("dash")
+        folder.mkdir()
+        (folder / "-a b.yaml").write_text(BASE)
+        swept = ("--sweep", "seed=1,2", "--output", "out", "--quiet")
+        self.assertEqual(run("run", *swept, "--", "-a b.yaml", cwd=folder).returncode, 0)
+        commands = [row["command"] for row in rows(folder / "out" / "small.points.csv")]
+        self.assertEqual(commands, [f"slimsim run ./'-a b.yaml' --sweep seed=1,2 --point {i}" for i in range(2)])
+        script = run("submit", *swept, "--shards", "2", "--dry-run", "--", "-a b.yaml", cwd=folder)
+        self.assertIn(" run ./'-a b.yaml' --sweep seed=1,2 --output out ", script.stdout, script.stderr)
+
     def test_results_are_tables_with_the_swept_keys_first(self):
         with h5py.File(self.whole / "small.h5") as file:
             self.assertEqual(file.attrs["complete"], 1)

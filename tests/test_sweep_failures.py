@@ -95,6 +95,43 @@ class Failures(Sweep):
             self.assertEqual(done.stderr, f"slimsim: cannot create {folder}/{name}: Is a directory\n")
             self.assertEqual([path.name for path in folder.iterdir()], [name])
 
+    def test_replace__refuses_files_that_are_not_of_slimsim(self):
+        alone, swept, folder = write("alone.yaml", BASE), ("--sweep", "seed=1,2"), fresh("foreign")
+        folder.mkdir()
+
+        def refused(name, what, *arguments):
+            before = (folder / name).read_bytes()
+            done = run(*arguments, "--quiet", "--output", folder)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertRegex(done.stderr, rf"^slimsim: {folder}/{name} is no {what} of slimsim, which this command would "
+                             r"replace; another folder \(--output DIR\)( or name \(--set name=NAME\))? keeps both\n$")
+            self.assertEqual((folder / name).read_bytes(), before)
+            self.assertEqual([path.name for path in folder.iterdir()], [name])
+            (folder / name).unlink()
+
+        with h5py.File(folder / "small.h5", "w") as file:
+            file["lengths"] = [4096, 8192, 1024] * 100
+        refused("small.h5", "trace", "run", alone, "--set", f"data.lengths={folder}/small.h5")
+        for name, what, *arguments in (
+                ("small.h5", "trace", "run", alone), ("small.h5", "trace", "run", alone, *swept),
+                ("small.csv", "table", "run", alone), ("small.points.csv", "table", "run", alone, *swept),
+                ("small.shards.sbatch", "job script", "submit", alone, *swept, "--shards", "2"),
+                ("validation.h5", "trace", "validate", "--filter", "source=nothing")):
+            (folder / name).write_text("of somebody else\n")
+            refused(name, what, *arguments)
+
+    def test_a_pipe_in_the_place_of_a_table_is_refused_at_once(self):
+        alone = write("alone.yaml", BASE)
+        for name, arguments in (("small.csv", ()), ("small.csv", ("--sweep", "seed=1,2")),
+                                ("small.points.csv", ("--sweep", "seed=1,2")), ("small.h5", ())):
+            folder = fresh("pipes")
+            folder.mkdir()
+            os.mkfifo(folder / name)
+            done = subprocess.run([PROGRAM, "run", alone, "--quiet", "--output", folder, *arguments], capture_output=True,
+                                  text=True, timeout=20)
+            self.assertEqual((done.returncode, done.stdout), (73, ""))
+            self.assertEqual(done.stderr, f"slimsim: cannot create {folder}/{name}: it is not a regular file\n")
+
     def test_outputs_that_cannot_be_written(self):
         write("file", "")
         self.sweep(SCRATCH / "file" / "below", status=73)

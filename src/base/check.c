@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/check.h"
 
+#include "base/error.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +14,23 @@ _Noreturn void check_failed(const char *condition, const char *file, int line)
     abort();
 }
 
+_Noreturn void check_out_of_memory(const char *wanted)
+{
+    struct rlimit limit;
+    fprintf(stderr, "slimsim: out of memory (%s wanted", wanted);
+    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        fprintf(stderr, ", the limit of the process is %zu", (size_t)limit.rlim_cur);
+    fputs(")\n", stderr);
+    exit(ERROR_FAILED);
+}
+
 static void *check_memory(void *memory, size_t bytes)
 {
-    if (memory == NULL) {
-        struct rlimit limit;
-        fprintf(stderr, "slimsim: out of memory (%zu bytes wanted", bytes);
-        if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-            fprintf(stderr, ", the limit of the process is %zu", (size_t)limit.rlim_cur);
-        fputs(")\n", stderr);
-        exit(1);
-    }
-    return memory;
+    char wanted[32];
+    if (memory != NULL)
+        return memory;
+    snprintf(wanted, sizeof wanted, "%zu bytes", bytes);
+    check_out_of_memory(wanted);
 }
 
 void *check_malloc(size_t bytes)

@@ -11,6 +11,10 @@
 
 _Noreturn void check_failed(const char *condition, const char *file, int line);
 
+/** Say that there is no memory and end with ERROR_FAILED: where a library returns that it found none.
+ * @param wanted  for what: "text of YAML" */
+_Noreturn void check_out_of_memory(const char *wanted);
+
 /** malloc, calloc, realloc, strdup, strndup that never return NULL (size 0 gives a pointer that free takes). */
 void *check_malloc(size_t bytes);
 void *check_calloc(size_t n, size_t size);

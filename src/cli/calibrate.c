@@ -100,11 +100,9 @@ static bool write_file(const char *path, const char *sheet, const struct calibra
 {
     struct output output;
     struct stat status;
-    bool there = stat(path, &status) == 0;
-    if (there && !S_ISREG(status.st_mode))
-        return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path,
-                                S_ISDIR(status.st_mode) ? strerror(EISDIR) : "it is not a regular file");
-    char *target = there ? realpath(path, NULL) : check_strdup(path);
+    if (!output_may_replace(path, NULL, NULL, NULL, err))
+        return false;
+    char *target = stat(path, &status) == 0 ? realpath(path, NULL) : check_strdup(path);
     FILE *file = target != NULL ? output_open(&output, target, err) : NULL;
     if (target == NULL)
         error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(errno));

@@ -212,12 +212,19 @@ static void write_place(FILE *file, const struct submission *submission)
     sweep_write_quoted(file, submission->program);
 }
 
+#define SCRIPT_BEGIN "#!/bin/sh\n# slimsim: "
+
+static bool is_script(const char *path)
+{
+    return output_begins_with(path, SCRIPT_BEGIN);
+}
+
 static void write_shards(FILE *file, const struct submission *submission)
 {
     const struct arguments *arguments = submission->arguments;
     int32_t jobs = arguments->sweep.jobs > 0 ? arguments->sweep.jobs : 1;
     char log[64];
-    fprintf(file, "#!/bin/sh\n# %d points in %d parts. `sbatch --array=K` and this file computes part K again.\n",
+    fprintf(file, SCRIPT_BEGIN "%d points in %d parts. `sbatch --array=K` and this file computes part K again.\n",
             submission->manifest.n_points, arguments->shards);
     write_head(file, submission, "");
     fprintf(file, "#SBATCH --array=1-%d\n#SBATCH --cpus-per-task=%d\n", arguments->shards, jobs);
@@ -241,7 +248,7 @@ static void write_shards(FILE *file, const struct submission *submission)
 static void write_merge(FILE *file, const struct submission *submission)
 {
     char *shard = check_asprintf("%s/%s.shard-", submission->arguments->options.output, submission->manifest.name);
-    fprintf(file, "#!/bin/sh\n# Joins the %d parts; it can be submitted again.\n", submission->arguments->shards);
+    fprintf(file, SCRIPT_BEGIN "joins the %d parts; it can be submitted again.\n", submission->arguments->shards);
     write_head(file, submission, "-merge");
     write_log(file, submission, ".merge.log");
     write_place(file, submission);
@@ -257,15 +264,21 @@ static void (*const write_script[N_JOBS])(FILE *, const struct submission *) = {
 
 static bool write_files(const struct submission *submission, struct error *err)
 {
+    struct output outputs[N_JOBS] = {0};
     bool ok = command_make_folder(submission->arguments->options.output, err);
+    for (int i = 0; i < N_JOBS && ok; i++)
+        ok = output_may_replace(submission->path[i], is_script, "job script",
+                                "another folder (--output DIR) or name (--set name=NAME)", err);
     for (int i = 0; i < N_JOBS && ok; i++) {
-        struct output output;
-        FILE *file = output_open(&output, submission->path[i], err);
-        if (file == NULL)
-            return false;
-        write_script[i](file, submission);
-        ok = output_close(&output, file, true, err);
+        FILE *file = output_open(&outputs[i], submission->path[i], err);
+        ok = file != NULL;
+        if (ok)
+            write_script[i](file, submission);
+        ok = ok && output_end(&outputs[i], file, true, err);
     }
+    ok = ok && output_commit(outputs, N_JOBS, err);
+    for (int i = 0; i < N_JOBS; i++)
+        output_abandon(&outputs[i]);
     return ok;
 }
 

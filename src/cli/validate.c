@@ -64,7 +64,8 @@ int command_validate(int argc, char **argv)
     arguments.request.paths = arguments.paths;
     arguments.request.filters = arguments.filters;
     bool shown = !arguments.options.quiet && isatty(STDERR_FILENO);
-    bool ok = validate_run(&arguments.request, show, &shown, &validate, &err);
+    bool ok = validation_may_write(arguments.options.output, &err) &&
+              validate_run(&arguments.request, show, &shown, &validate, &err);
     if (shown)
         fputs("\r\033[K", stderr);
     ok = ok && command_make_folder(arguments.options.output, &err) &&

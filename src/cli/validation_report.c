@@ -302,6 +302,14 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
     return ok;
 }
 
+bool validation_may_write(const char *directory, struct error *err)
+{
+    char *path = check_asprintf("%s/validation.h5", directory);
+    bool ok = output_may_replace(path, trace_is_at, "trace", "another folder (--output DIR)", err);
+    free(path);
+    return ok;
+}
+
 bool validation_write(const struct validate *validate, const char *directory, struct error *err)
 {
     static const char *const names[3] = {"rows", "sources", "models"}, *const systems[] = {"best-fit"};

@@ -11,6 +11,9 @@ void validation_print(const struct validate *validate);
 /** The same as JSON, errors as fractions. */
 void validation_print_json(const struct validate *validate);
 
+/** Whether DIRECTORY/validation.h5 may be written: trace/output.h. */
+bool validation_may_write(const char *directory, struct error *err);
+
 /** DIRECTORY/validation.h5 with the table of trace/validation.def and what it refers to. */
 bool validation_write(const struct validate *validate, const char *directory, struct error *err);
 

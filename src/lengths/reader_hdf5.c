@@ -9,12 +9,17 @@
 #include "base/check.h"
 #include "base/regular.h"
 
-/** Numbers read at a time. */
-enum { PIECE = 65536 };
+/** Numbers read at a time, and what a file may hold. */
+enum {
+    PIECE = 65536,
+    MAX_DEPTH = 64,            /* of groups: HDF5 walks from the root to each of them anew */
+    MAX_LENGTHS_OF_BYTE = 1032 /* Deflate packs no more bytes into one (zlib's technical details) */
+};
 
 /** The one-dimensional data sets of integers of a file. */
 struct candidates {
     int64_t n;
+    bool too_deep;
     char first[1024]; /* path of the first */
     char all[1024];   /* their paths, as many as fit */
 };
@@ -33,6 +38,12 @@ static bool is_integer_list(hid_t dataset)
 static herr_t collect(hid_t object, const char *name, const H5O_info_t *info, void *data)
 {
     struct candidates *found = data;
+    int depth = 0;
+    for (const char *slash = name; (slash = strchr(slash, '/')) != NULL; slash++)
+        depth++;
+    found->too_deep = depth >= MAX_DEPTH;
+    if (found->too_deep)
+        return -1;
     if (info->type != H5O_TYPE_DATASET)
         return 0;
     hid_t dataset = H5Dopen2(object, name, H5P_DEFAULT);
@@ -47,11 +58,22 @@ static herr_t collect(hid_t object, const char *name, const H5O_info_t *info, vo
     return H5Dclose(dataset);
 }
 
+/** List the data sets. */
+static bool list(hid_t file, const char *path, struct candidates *found, struct error *err)
+{
+    if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, collect, found, H5O_INFO_BASIC) >= 0)
+        return true;
+    if (found->too_deep)
+        return error_set(err, "%s: its groups are nested more than %d deep; data.column names the data set to read",
+                         path, MAX_DEPTH);
+    return error_set(err, "%s: its data sets cannot be listed, the file is damaged", path);
+}
+
 /** Find the data set to read when the user names none. */
 static bool choose_dataset(hid_t file, const char *path, struct candidates *found, struct error *err)
 {
-    if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, collect, found, H5O_INFO_BASIC) < 0)
-        return error_set(err, "%s: its data sets cannot be listed, the file is damaged", path);
+    if (!list(file, path, found, err))
+        return false;
     if (found->n == 0)
         return error_set(err, "%s: holds no one-dimensional data set of integers", path);
     if (found->n > 1)
@@ -71,12 +93,36 @@ static bool read_piece(hid_t dataset, hid_t space, hsize_t begin, hsize_t n, int
     return ok;
 }
 
+/** Lengths that HDF5 reads as one piece; 0: any number. */
+static hsize_t chunk_lengths(hid_t dataset)
+{
+    hsize_t n = 0;
+    hid_t creation = H5Dget_create_plist(dataset);
+    if (creation >= 0 && H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, 1, &n) != 1)
+        n = 0;
+    if (creation >= 0)
+        H5Pclose(creation);
+    return n;
+}
+
+/** Whether so many lengths can be in the file at all: those that were never written cost it nothing. */
+static bool check_number(hid_t dataset, hssize_t n, const char *where, struct error *err)
+{
+    hsize_t stored = H5Dget_storage_size(dataset), chunk = chunk_lengths(dataset);
+    if (n < 1)
+        return error_set(err, "%s holds no length, at least one is needed", where);
+    hsize_t claimed = chunk > (hsize_t)n ? chunk : (hsize_t)n;
+    return claimed / MAX_LENGTHS_OF_BYTE <= stored ||
+           error_set(err, "%s claims %llu lengths and stores %llu bytes; allowed: at most %d lengths a byte", where,
+                     (unsigned long long)claimed, (unsigned long long)stored, MAX_LENGTHS_OF_BYTE);
+}
+
 static bool read_numbers(hid_t dataset, hid_t space, const char *where, struct reader_lengths *lengths,
                          struct error *err)
 {
     hssize_t n = H5Sget_simple_extent_npoints(space);
-    if (n < 1)
-        return error_set(err, "%s holds no length, at least one is needed", where);
+    if (!check_number(dataset, n, where, err))
+        return false;
     int64_t *piece = check_malloc(PIECE * sizeof *piece);
     bool ok = true;
     for (hssize_t begin = 0; ok && begin < n; begin += PIECE) {

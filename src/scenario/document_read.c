@@ -53,9 +53,10 @@ static bool next_event(struct reader *reader, yaml_event_t *event)
     if (yaml_parser_parse(&reader->parser, event))
         return true;
     const yaml_parser_t *parser = &reader->parser;
+    if (parser->error == YAML_MEMORY_ERROR)
+        check_out_of_memory("a parser of YAML");
     yaml_mark_t mark =
         parser->error == YAML_READER_ERROR ? mark_of_offset(reader, parser->problem_offset) : parser->problem_mark;
-    CHECK(parser->error != YAML_MEMORY_ERROR);
     return reader_error(reader, mark, "not valid YAML: %s", parser->problem ? parser->problem : "no reason given");
 }
 
@@ -260,7 +261,8 @@ int32_t document_read_nodes(struct document *document, const char *text, size_t 
         error_add(err, "%s: larger than %d bytes, the limit", file, MAX_BYTES);
         return -1;
     }
-    CHECK(yaml_parser_initialize(&reader.parser));
+    if (!yaml_parser_initialize(&reader.parser))
+        check_out_of_memory("a parser of YAML");
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, n_bytes);
     int32_t root = read_stream(&reader);
     yaml_parser_delete(&reader.parser);

@@ -3,42 +3,11 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "scenario/library.h"
-
-/* The folder where relative paths written in this node start. */
-static bool base_folder(const struct document *document, int32_t node, char folder[PATH_MAX])
-{
-    if (document->node[node].file != document->file)
-        return getcwd(folder, PATH_MAX) != NULL;
-    if (realpath(document->file, folder) == NULL)
-        return false;
-    char *slash = strrchr(folder, '/');
-    slash[slash == folder] = '\0';
-    return true;
-}
-
-/* Make the path in `text` (512 bytes, as `key` gave it) absolute, and canonical if the file exists. */
-static bool resolve_path(const struct document *document, const char *key, char *text, struct error *err)
-{
-    int32_t node = document_find(document, 0, key);
-    char folder[PATH_MAX], joined[PATH_MAX + SCHEMA_TEXT_BYTES + 1], canonical[PATH_MAX];
-    if (*text == '/')
-        snprintf(joined, sizeof joined, "%s", text);
-    else if (base_folder(document, node, folder))
-        snprintf(joined, sizeof joined, "%s/%s", folder, text);
-    else
-        return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
-    const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
-    if (strlen(path) >= SCHEMA_TEXT_BYTES)
-        return document_error(document, node, err, "%s: as an absolute path this is longer than %d bytes", key,
-                              SCHEMA_TEXT_BYTES - 1);
-    strcpy(text, path);
-    return true;
-}
+#include "scenario/path.h"
 
 /* Find the file that a key names: the name in `text`, below `folder`, or a path (then made absolute). */
 static bool resolve_name(const struct document *document, const char *key, const char *folder, const char *suffix,
@@ -50,7 +19,7 @@ static bool resolve_name(const struct document *document, const char *key, const
         return false;
     int32_t node = document_find(document, 0, key);
     if (library_is_path(text, suffix))
-        return resolve_path(document, key, text, err) &&
+        return path_resolve(document, node, key, text, err) &&
                (access(text, R_OK) == 0 ||
                 document_error(document, node, err, "%s: %s: cannot be read: %s", key, text, strerror(errno)));
     if (library_find(folder, text, suffix, key, path, &unknown))
@@ -70,7 +39,7 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
     if (strcmp(lengths, "fixed") == 0 || scenario_lists_lengths(&scenario->data))
         return true;
     if (strpbrk(lengths, "./") != NULL)
-        return resolve_path(document, "data.lengths", lengths, err);
+        return path_resolve(document, document_find(document, 0, "data.lengths"), "data.lengths", lengths, err);
     snprintf(folder, sizeof folder, "%s/model/lengths", scenario_data_dir());
     if (library_find(folder, lengths, ".yaml", "law or table", path, &unknown))
         return true;

@@ -2,13 +2,14 @@
 #include "scenario/plan_space.h"
 
 #include "scenario/library.h"
+#include "scenario/path.h"
 #include "scenario/schema_text.h"
 
 #define FIELD(field) offsetof(struct plan_space, field)
 
 /* The first key is the scenario's, the last that of a file of model/plan_space. */
 static const struct schema_key keys[] = {
-    {"name", SCHEMA_WORD, "-", 0, 0, "free", NULL, "of model/plan_space, or the path of a .yaml file; what it allows",
+    {"name", SCHEMA_TEXT, "-", 0, 0, "free", NULL, "of model/plan_space, or the path of a .yaml file; what it allows",
      FIELD(name)},
     {"tp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "tensor-parallel degrees", FIELD(tp)},
     {"pp", SCHEMA_INTS, "stages", 1, 1 << 15, "", NULL, "pipeline stages", FIELD(pp)},
@@ -30,13 +31,15 @@ static const struct schema_key keys[] = {
 };
 enum { N_KEYS = sizeof keys / sizeof *keys, N_SCENARIO_KEYS = N_KEYS - 1, N_FILE_KEYS = N_KEYS - 1 };
 
-static bool read_named(const struct document *document, int32_t node, const char *data_dir, const char *name,
+static bool read_named(const struct document *document, int32_t node, const char *data_dir, char *name,
                        struct plan_space *space, struct error *err)
 {
     char folder[1024], path[1024];
     struct error unknown = {0};
     int32_t at = document_find(document, node, "name");
     snprintf(folder, sizeof folder, "%s/model/plan_space", data_dir);
+    if (library_is_path(name, ".yaml") && !path_resolve(document, at, "plan_space.name", name, err))
+        return false;
     if (!library_find(folder, name, ".yaml", "plan space", path, &unknown))
         return document_error(document, at >= 0 ? at : node, err, "plan_space.name: %s", unknown.text);
     return schema_read_file(path, keys + 1, N_FILE_KEYS, NULL, space, err);

@@ -25,7 +25,7 @@ enum plan_space_feature {
  * system's own; offload: none). Of vpp and sharding a layout takes those that it can have: vpp above 1 with several
  * stages of whole chunks, in systems with an interleaved order; zero2 and zero3 with one stage. */
 struct plan_space {
-    char name[64], source[512];
+    char name[SCHEMA_TEXT_BYTES], source[SCHEMA_TEXT_BYTES]; /* name: of a file of the user's, its absolute path */
     struct schema_ints tp, pp, cp, dp, vpp;
     struct schema_choices sharding;  /* enum scenario_sharding but SCENARIO_UNSHARDED */
     struct schema_choices recompute; /* none, selective, full, in this order */

@@ -250,10 +250,12 @@ bool record_search(struct record *record, int32_t system, const struct search_re
     return ok;
 }
 
-static bool save_csv(const char *h5_path, const char *csv_path, struct error *err)
+/* The summary as a file of its own, which lacks only its name. */
+static bool write_csv(const char *h5_path, const char *csv_path, struct output *output, struct error *err)
 {
     struct trace_reader *reader = trace_open(h5_path, err);
-    bool ok = reader != NULL && csv_save(reader, TRACE_SUMMARY, csv_path, err);
+    FILE *file = reader != NULL ? output_open(output, csv_path, err) : NULL;
+    bool ok = file != NULL && output_end(output, file, csv_print(reader, TRACE_SUMMARY, file, err), err);
     trace_reader_close(reader);
     return ok;
 }
@@ -294,11 +296,14 @@ bool record_close(struct record *record, const struct scenario *scenario, const 
 {
     bool ok = append_results(record, scenario, point, summary, err);
     if (ok) {
-        char *h5_path = check_strdup(trace_path(record->trace));
-        ok = trace_close(record->trace, err);
+        struct output outputs[2] = {0};
+        ok = trace_end(record->trace, &outputs[0], err) &&
+             write_csv(outputs[0].temporary, record->csv_path, &outputs[1], err);
         record->trace = NULL;
-        ok = ok && save_csv(h5_path, record->csv_path, err);
-        free(h5_path);
+        if (ok)
+            ok = output_commit(outputs, 2, err);
+        else
+            output_abandon(&outputs[0]);
     }
     record_abandon(record);
     return ok;

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/book.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "scenario/quantity.h"
@@ -34,7 +30,6 @@ struct book {
     struct trace_column point_back[3], scenario_back; /* what stands behind the swept keys in two of them */
     struct trace *trace;
     FILE *csv, *points_csv;
-    struct output csv_output, points_output;
     int32_t n_labels;
     char **label; /* of systems, in order of appearance */
     size_t label_capacity;
@@ -362,45 +357,44 @@ static FILE *open_csv(const char *directory, const char *name, const char *suffi
     return file;
 }
 
+/* Close all three files, the largest first; each lacks only its name then. */
+static bool end_files(struct book *book, bool ok, struct output outputs[3])
+{
+    if (book->trace != NULL && ok)
+        ok = trace_end(book->trace, &outputs[0], book->err);
+    else
+        trace_abandon(book->trace);
+    if (book->points_csv != NULL)
+        ok = output_end(&outputs[1], book->points_csv, ok, book->err);
+    if (book->csv != NULL)
+        ok = output_end(&outputs[2], book->csv, ok, book->err);
+    return ok;
+}
+
 bool book_write(const char *directory, const struct manifest *manifest, book_source *source, void *context,
                 int32_t *n_failed, struct error *err)
 {
     struct book book = {.manifest = manifest, .err = err};
-    book.csv = open_csv(directory, manifest->name, ".csv", &book.csv_output, err);
+    struct output outputs[3] = {0};
+    book.csv = open_csv(directory, manifest->name, ".csv", &outputs[2], err);
     if (book.csv != NULL)
-        book.points_csv = open_csv(directory, manifest->name, ".points.csv", &book.points_output, err);
+        book.points_csv = open_csv(directory, manifest->name, ".points.csv", &outputs[1], err);
     if (book.points_csv != NULL)
         book.trace = trace_create(directory, manifest->name, err);
     bool ok = book.trace != NULL && write_all(&book, source, context, n_failed);
-    /* The largest file gets its name first; the others are written by then and only lack theirs. */
-    if (ok && (fflush(book.csv) != 0 || fflush(book.points_csv) != 0))
-        ok = output_failed(&book.csv_output, ERROR_IO, strerror(errno), err);
-    if (book.trace != NULL && ok)
-        ok = trace_close(book.trace, err);
-    else
-        trace_abandon(book.trace);
-    if (book.points_csv != NULL)
-        ok = output_close(&book.points_output, book.points_csv, ok, err);
-    if (book.csv != NULL)
-        ok = output_close(&book.csv_output, book.csv, ok, err);
+    ok = end_files(&book, ok, outputs) && output_commit(outputs, 3, err);
+    for (int i = 0; i < 3; i++)
+        output_abandon(&outputs[i]);
     book_free(&book);
     return ok;
 }
 
 void book_clean(const char *directory, const char *name)
 {
-    static const char *const suffix[] = {".h5.tmp-", ".csv.tmp-", ".points.csv.tmp-"};
-    size_t length = strlen(name);
-    DIR *folder = opendir(directory);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
-        for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
-            const char *rest = entry->d_name + length;
-            if (strncmp(entry->d_name, name, length) != 0 || strncmp(rest, suffix[i], strlen(suffix[i])) != 0)
-                continue;
-            long process = strtol(rest + strlen(suffix[i]), NULL, 10);
-            if (process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH)
-                unlinkat(dirfd(folder), entry->d_name, 0);
-        }
-    if (folder != NULL)
-        closedir(folder);
+    static const char *const suffix[] = {".h5", ".csv", ".points.csv"};
+    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+        char *file = check_asprintf("%s%s", name, suffix[i]);
+        output_clean(directory, file);
+        free(file);
+    }
 }

@@ -67,15 +67,15 @@ static bool visit(void *context, enum journal_kind kind, int64_t offset, const v
                   struct error *err)
 {
     struct driver *driver = context;
-    (void)err;
     if (kind == JOURNAL_BUILD)
         driver->own_build = n_bytes == strlen(driver->build) && memcmp(payload, driver->build, n_bytes) == 0;
     if (kind == JOURNAL_MANIFEST)
         driver->manifest_set = n_bytes == driver->packed_bytes && memcmp(payload, driver->packed, n_bytes) == 0;
     int32_t point = kind == JOURNAL_RESULT ? ledger_find(&driver->ledger, payload, n_bytes) : -1;
     if (point >= 0 && driver->own_build)
-        ledger_enter(&driver->ledger, point, 0, offset, payload, n_bytes);
-    else if (point >= 0)
+        return ledger_enter(&driver->ledger, point, 0, offset, payload, n_bytes) ||
+               ledger_damaged(driver->journal.path, offset, err);
+    if (point >= 0)
         driver->other_build[point] = true;
     return true;
 }
@@ -173,7 +173,7 @@ static bool take(void *context, const struct pool_answer *answer, struct error *
     CHECK(ledger_find(&driver->ledger, payload, n_bytes) == answer->task);
     bool ok = journal_append(&driver->journal, JOURNAL_RESULT, payload, n_bytes, err);
     if (ok) {
-        ledger_enter(&driver->ledger, answer->task, 0, driver->journal.end - (int64_t)n_bytes, payload, n_bytes);
+        CHECK(ledger_enter(&driver->ledger, answer->task, 0, driver->journal.end - (int64_t)n_bytes, payload, n_bytes));
         bool failed = driver->ledger.entries[answer->task].status != RESULT_DONE;
         driver->outcome->n_computed++;
         driver->outcome->n_failed += failed;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -115,55 +114,47 @@ static bool write_end(struct journal *journal, const void *head, size_t n_head, 
     return true;
 }
 
-/** The folder must know the file before points are trusted to it. */
-static void sync_folder(const char *path)
-{
-    char *copy = check_strdup(path);
-    int descriptor = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor >= 0) {
-        fsync(descriptor);
-        close(descriptor);
-    }
-    free(copy);
-}
-
-/** The begin of the file: written where it is empty. */
+/** The begin of the file: written where it is empty, or torn. */
 static bool open_begin(struct journal *journal, int64_t size, bool writable, struct error *err)
 {
     char begin[sizeof magic];
-    if (size >= (int64_t)sizeof magic)
-        return (read_at(journal->descriptor, begin, sizeof begin, 0) && memcmp(begin, magic, sizeof magic) == 0) ||
-               error_set(err, "%s: not a journal of slimsim", journal->path);
+    size_t n = size < (int64_t)sizeof magic ? (size_t)size : sizeof magic;
+    if (!read_at(journal->descriptor, begin, n, 0) || memcmp(begin, magic, n) != 0)
+        return error_set(err, "%s: not a journal of slimsim%s", journal->path,
+                         writable ? "; another folder (--output DIR) or name (--set name=NAME) keeps it" : "");
+    if (n == sizeof magic)
+        return true;
     if (!writable)
-        return error_set(err, "%s: truncated, or not a journal of slimsim", journal->path);
-    journal->end = 0;
-    if (!write_end(journal, magic, sizeof magic, NULL, 0))
-        return write_failed(journal, err);
-    sync_folder(journal->path);
-    return true;
+        return error_set(err, "%s: truncated at byte %lld, before any point", journal->path, (long long)size);
+    journal->end = 0; /* the folder must know the file before points are trusted to it */
+    return (write_end(journal, magic, sizeof magic, NULL, 0) && output_sync_folder(journal->path)) ||
+           write_failed(journal, err);
 }
 
 /** Whether the path still leads to the open file: who held the lock may have removed it. */
 static bool is_at(const char *path, const struct stat *status)
 {
     struct stat other;
-    return stat(path, &other) == 0 && other.st_dev == status->st_dev && other.st_ino == status->st_ino;
+    return lstat(path, &other) == 0 && other.st_dev == status->st_dev && other.st_ino == status->st_ino;
 }
 
-/** Open, made where it is missing, and take the lock. */
+/** Open, made where it is missing, and take the lock. Somebody may have put a link there in a shared folder: it is not
+ * followed. */
 static bool open_locked(const char *path, struct journal *journal, struct stat *status, struct error *err)
 {
     *journal = (struct journal){.path = check_strdup(path), .descriptor = -1};
     do {
         if (journal->descriptor >= 0)
             close(journal->descriptor);
-        journal->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (journal->descriptor < 0)
+        journal->descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+        if (journal->descriptor < 0 && errno != ELOOP)
             return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(errno));
+        if (journal->descriptor < 0 || fstat(journal->descriptor, status) != 0 || !S_ISREG(status->st_mode))
+            return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: not a regular file", path);
         if (!lock(journal, err))
             return false;
-        if (fstat(journal->descriptor, status) != 0 || !S_ISREG(status->st_mode))
-            return error_set_status(err, ERROR_CANT_CREATE, "%s: not a regular file", path);
+        if (fstat(journal->descriptor, status) != 0) /* once more: who held the lock wrote it */
+            return write_failed(journal, err);
     } while (!is_at(path, status));
     return true;
 }

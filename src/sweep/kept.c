@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/kept.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/csv_rows.h"
+#include "trace/output.h"
+#include "trace/trace.h"
 
 /** What the points in NAME.points.csv have in common with a sweep. */
 struct kept {
@@ -58,25 +58,34 @@ static bool is_of_sweep(const char *directory, const char *name, const struct ma
     return ok;
 }
 
-/** The first bytes of a file as text; none where there is no file. */
-static void read_first(const char *path, size_t size, char *first)
+static bool is_run_table(const char *path)
 {
-    FILE *file = fopen(path, "re");
-    first[file != NULL ? fread(first, 1, size - 1, file) : 0] = '\0';
-    if (file != NULL)
-        fclose(file);
+    return output_begins_with(path, "system,");
 }
 
-/** A folder in the place of a file would be met only when all is computed. */
-static bool no_folder(const char *directory, const char *name, bool sweep, struct error *err)
+static bool is_sweep_table(const char *path)
 {
-    static const char *const suffix[] = {".h5", ".csv", ".points.csv"};
+    return output_begins_with(path, "point,");
+}
+
+static bool is_table(const char *path)
+{
+    return is_run_table(path) || is_sweep_table(path);
+}
+
+static const char another[] = "another folder (--output DIR) or name (--set name=NAME)";
+
+/** Whether no foreign file has the name of one that is written. */
+static bool none_is_foreign(const char *directory, const char *name, bool sweep, struct error *err)
+{
+    static const struct {
+        const char *suffix, *what;
+        output_recognizer *is_ours;
+    } files[] = {{".h5", "trace", trace_is_at}, {".csv", "table", is_table}, {".points.csv", "table", is_sweep_table}};
     bool ok = true;
     for (int i = 0; i < 2 + sweep && ok; i++) {
-        char *path = check_asprintf("%s/%s%s", directory, name, suffix[i]);
-        struct stat status;
-        if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
-            ok = error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(EISDIR));
+        char *path = check_asprintf("%s/%s%s", directory, name, files[i].suffix);
+        ok = output_may_replace(path, files[i].is_ours, files[i].what, another, err);
         free(path);
     }
     return ok;
@@ -84,23 +93,18 @@ static bool no_folder(const char *directory, const char *name, bool sweep, struc
 
 bool kept_may_replace(const char *directory, const char *name, const struct manifest *sweep, struct error *err)
 {
-    if (!no_folder(directory, name, sweep != NULL, err))
+    if (!none_is_foreign(directory, name, sweep != NULL, err))
         return false;
-    char *path = check_asprintf("%s/%s.csv", directory, name), first[16];
+    char *path = check_asprintf("%s/%s.csv", directory, name);
     const char *what = NULL;
-    read_first(path, sizeof first, first);
-    if (strncmp(first, "system,", strlen("system,")) == 0)
-        what = sweep != NULL ? "the table of a single run" : NULL;
-    else if (strncmp(first, "point,", strlen("point,")) == 0)
-        what = sweep == NULL                          ? "the table of a sweep"
-               : !is_of_sweep(directory, name, sweep) ? "the table of another sweep"
-                                                      : NULL;
-    else if (*first != '\0')
-        what = "no table of slimsim";
-    bool ok = what == NULL || error_set(err,
-                                        "%s is %s, which this %s would replace; another folder (--output DIR) or name "
-                                        "(--set name=NAME) keeps both",
-                                        path, what, sweep != NULL ? "sweep" : "run");
+    if (sweep == NULL)
+        what = is_sweep_table(path) ? "the table of a sweep" : NULL;
+    else if (is_run_table(path))
+        what = "the table of a single run";
+    else if (is_sweep_table(path) && !is_of_sweep(directory, name, sweep))
+        what = "the table of another sweep";
+    bool ok = what == NULL || error_set(err, "%s is %s, which this %s would replace; %s keeps both", path, what,
+                                        sweep != NULL ? "sweep" : "run", another);
     free(path);
     return ok;
 }

@@ -6,10 +6,10 @@
 #include "sweep/manifest.h"
 
 /**
- * Whether DIRECTORY/NAME.csv may be written. No folder has the name of a file that is written with it. It is absent,
- * empty or of the same kind, as its first column says (`point` of a sweep, `system` of a run); and of the same sweep:
- * one command made both, or all points of the table that stands there, as NAME.points.csv names them, are the new one's
- * too. NAME.h5 goes with it.
+ * Whether DIRECTORY/NAME.h5 and NAME.csv may be written, of a sweep NAME.points.csv, too. Each is absent, empty or a
+ * file of slimsim (trace/output.h). NAME.csv is of the same kind, as its first column says (`point` of a sweep,
+ * `system` of a run); and of the same sweep: one command made both, or all points of the table that stands there, as
+ * NAME.points.csv names them, are the new one's too. NAME.h5 goes with it.
  *
  * @param sweep  that would write it, with command and ids; NULL: a run
  * @return       false with err

@@ -59,14 +59,24 @@ int32_t ledger_find(const struct ledger *ledger, const void *payload, size_t n_b
     return unpack.ok && found != NULL ? found->point : -1;
 }
 
-void ledger_enter(struct ledger *ledger, int32_t point, int32_t journal, int64_t offset, const void *payload,
+bool ledger_enter(struct ledger *ledger, int32_t point, int32_t journal, int64_t offset, const void *payload,
                   size_t n_bytes)
 {
     struct unpack unpack = {.at = payload, .n_left = n_bytes, .ok = true};
     unpack_integer(&unpack);
     int64_t status = unpack_integer(&unpack);
-    CHECK(unpack.ok && 0 <= status && status < RESULT_N);
+    if (!unpack.ok || status < 0 || status >= RESULT_N)
+        return false;
     ledger->entries[point] = (struct ledger_entry){journal, (enum result_status)status, offset, n_bytes};
+    return true;
+}
+
+bool ledger_damaged(const char *path, int64_t offset, struct error *err)
+{
+    return error_set(err,
+                     "%s: the result at byte %" PRId64 " is damaged; remove this file, and its sweep computes the "
+                     "points again",
+                     path, offset);
 }
 
 bool ledger_source(void *context, int32_t point, struct result *result, struct error *err)
@@ -81,7 +91,7 @@ bool ledger_source(void *context, int32_t point, struct result *result, struct e
         return false;
     bool ok = result_unpack(payload, entry->n_bytes, result) && result->id == ledger->manifest->id[point];
     free(payload);
-    return ok || error_set(err, "%s: the result at byte %" PRId64 " is damaged", journal->path, entry->offset);
+    return ok || ledger_damaged(journal->path, entry->offset, err);
 }
 
 void ledger_close(struct ledger *ledger)

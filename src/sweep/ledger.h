@@ -32,9 +32,12 @@ bool ledger_open(const struct manifest *manifest, struct ledger *ledger, struct 
 /** The point of a packed result; -1: none of this manifest. */
 int32_t ledger_find(const struct ledger *ledger, const void *payload, size_t n_bytes);
 
-/** Enter where a point's packed result lies, in place of what was entered before. */
-void ledger_enter(struct ledger *ledger, int32_t point, int32_t journal, int64_t offset, const void *payload,
+/** Enter where a point's packed result lies, in place of what was entered before. @return false: it is no result */
+bool ledger_enter(struct ledger *ledger, int32_t point, int32_t journal, int64_t offset, const void *payload,
                   size_t n_bytes);
+
+/** Say that a journal's frame holds no result, as somebody else may have written it. @return false */
+bool ledger_damaged(const char *path, int64_t offset, struct error *err);
 
 /** A book_source; `context` is the ledger, whose points are all finished. */
 bool ledger_source(void *context, int32_t point, struct result *result, struct error *err);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "scenario/scenario.h"
 #include "sweep/pack.h"
+#include "trace/table.h"
 
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest)
 {
@@ -56,6 +58,51 @@ static char **unpack_texts(struct unpack *unpack, size_t n)
     return text;
 }
 
+enum {
+    MAX_KEYS = 1000,
+    MAX_KEY_BYTES = 100,       /* of a column of HDF5, in whose attributes' names it stands */
+    MAX_VALUE_BYTES = 1 << 16, /* every point has as many bytes as the longest */
+    MAX_NOTES_BYTES = 1 << 26  /* likewise every note */
+};
+
+/** Whether it is a key of a scenario, as "data.context". */
+static bool is_key(const char *text)
+{
+    size_t n = strlen(text);
+    return 0 < n && n < MAX_KEY_BYTES &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n;
+}
+
+/** Whether the names can be those of files and of columns: a table has no two of one name. */
+static bool names_fit(const struct manifest *manifest)
+{
+    static const char *const taken[] = {"point", "id", "status", "message", "scenario", "command"};
+    size_t n_name = strlen(manifest->name);
+    bool fit = 0 < n_name && n_name < sizeof((struct scenario *)NULL)->name && *manifest->name != '.' &&
+               strchr(manifest->name, '/') == NULL;
+    for (int32_t c = 0; c < manifest->n_columns && fit; c++) {
+        const char *key = manifest->column[c];
+        fit = is_key(key) && !trace_table_has(TRACE_SUMMARY, key) && !trace_table_has(TRACE_ITERATIONS, key);
+        for (size_t i = 0; i < sizeof taken / sizeof *taken && fit; i++)
+            fit = strcmp(key, taken[i]) != 0;
+        for (int32_t other = 0; other < c && fit; other++)
+            fit = strcmp(key, manifest->column[other]) != 0;
+    }
+    return fit;
+}
+
+/** Whether the texts are of a length that their tables can have. */
+static bool texts_fit(const struct manifest *manifest)
+{
+    size_t longest = 0, n_values = (size_t)manifest->n_points * (size_t)manifest->n_columns;
+    for (int32_t i = 0; i < manifest->n_notes; i++)
+        longest = strlen(manifest->note[i]) > longest ? strlen(manifest->note[i]) : longest;
+    bool fit = (size_t)manifest->n_notes * longest <= MAX_NOTES_BYTES;
+    for (size_t i = 0; i < n_values && fit; i++)
+        fit = strlen(manifest->value[i]) < MAX_VALUE_BYTES;
+    return fit;
+}
+
 bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifest)
 {
     struct unpack unpack = {.at = bytes, .n_left = n_bytes, .ok = true};
@@ -63,8 +110,8 @@ bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifes
     manifest->command = unpack_text(&unpack);
     manifest->scenario = unpack_text(&unpack);
     int64_t n_points = unpack_integer(&unpack), n_columns = unpack_integer(&unpack), n_notes = unpack_integer(&unpack);
-    bool small = 0 <= n_points && n_points <= AXIS_MAX_POINTS && 0 <= n_columns && 0 <= n_notes &&
-                 (uint64_t)n_columns <= n_bytes && (uint64_t)n_notes <= n_bytes &&
+    bool small = 0 < n_points && n_points <= AXIS_MAX_POINTS && 0 <= n_columns && n_columns <= MAX_KEYS &&
+                 0 <= n_notes && n_notes <= INT32_MAX && (uint64_t)n_notes <= n_bytes &&
                  (uint64_t)(n_points * n_columns) <= n_bytes;
     if (!unpack.ok || !small)
         return false;
@@ -80,7 +127,7 @@ bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifes
     if (!unpack.ok || unpack.n_left != 0 || id_bytes != (size_t)n_points * sizeof *manifest->id)
         return false;
     memcpy(manifest->id, ids, id_bytes);
-    return true;
+    return names_fit(manifest) && texts_fit(manifest);
 }
 
 void manifest_print(const struct manifest *manifest)

@@ -26,6 +26,8 @@ static inline const char *manifest_value(const struct manifest *manifest, int32_
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest);
 
 void manifest_pack(FILE *file, const struct manifest *manifest);
+
+/** @return false where the bytes are no manifest or a field is out of its range; the caller frees in any case */
 bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifest);
 
 /** Print "index id key=value ..." lines, the exclusions and the number of points on stdout. */

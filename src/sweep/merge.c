@@ -54,10 +54,9 @@ static bool visit_result(void *context, enum journal_kind kind, int64_t offset, 
     if (before >= 0 && before != merge->at)
         return error_set(err, "%s: point %d stands in %s too; each shard is given once", merge->paths[merge->at], point,
                          merge->paths[before]);
-    if (merge->own_build)
-        ledger_enter(&merge->ledger, point, merge->at, offset, payload, n_bytes);
     merge->n_other += !merge->own_build;
-    return true;
+    return !merge->own_build || ledger_enter(&merge->ledger, point, merge->at, offset, payload, n_bytes) ||
+           ledger_damaged(merge->paths[merge->at], offset, err);
 }
 
 /** The manifest of each journal; all must be the same. */

@@ -30,7 +30,7 @@ struct result {
 
 void result_pack(FILE *file, const struct result *result);
 
-/** @return false where the bytes are no result; the caller frees in any case */
+/** @return false where the bytes are no result or a field is out of its range; the caller frees in any case */
 bool result_unpack(const void *bytes, size_t n_bytes, struct result *result);
 
 void result_free(struct result *result);

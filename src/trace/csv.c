@@ -2,7 +2,6 @@
 #include "trace/csv.h"
 
 #include "base/check.h"
-#include "trace/output.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -95,11 +94,4 @@ bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *fil
     if (csv.table == NULL)
         return trace_absent(reader, table, err);
     return write_line(&csv, NULL, err) && trace_visit_file(reader, table, write_line, &csv, err);
-}
-
-bool csv_save(struct trace_reader *reader, enum trace_table_id table, const char *path, struct error *err)
-{
-    struct output output;
-    FILE *file = output_open(&output, path, err);
-    return file != NULL && output_close(&output, file, csv_print(reader, table, file, err), err);
 }

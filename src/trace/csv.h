@@ -16,7 +16,4 @@ void csv_print_double(double value, FILE *file);
  * not hold is an error. */
 bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err);
 
-/** The same into `path`, which appears when it is whole. */
-bool csv_save(struct trace_reader *reader, enum trace_table_id table, const char *path, struct error *err);
-
 #endif

@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file that could not be closed since the disk is full leaves a dangling id, on which HDF5 1.10 dies with SIGSEGV
- * when it closes all ids at exit. Every file is closed by us, so it need not. Before main: it must be HDF5's first
- * call. */
+/* A process that ends in the midst of a run need not write its files. This must be HDF5's first call: before main. */
 __attribute__((constructor)) static void forbid_closing_at_exit(void)
 {
     H5dont_atexit();

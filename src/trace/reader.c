@@ -250,6 +250,15 @@ static struct trace_reader *open_file(const char *path, struct error *err)
     return reader;
 }
 
+bool trace_is_at(const char *path)
+{
+    struct error err = {0};
+    struct trace_reader *reader = open_file(path, &err);
+    bool is = reader != NULL && read_integer(reader->root, "format_version") >= 0;
+    trace_reader_close(reader);
+    return is;
+}
+
 struct trace_reader *trace_open(const char *path, struct error *err)
 {
     struct trace_reader *reader = open_file(path, err);

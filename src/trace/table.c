@@ -134,3 +134,11 @@ int32_t trace_table_find(const char *name)
             return t;
     return -1;
 }
+
+bool trace_table_has(enum trace_table_id table, const char *column)
+{
+    for (int32_t c = 0; c < trace_tables[table].n_columns; c++)
+        if (strcmp(trace_tables[table].columns[c].name, column) == 0)
+            return true;
+    return false;
+}

@@ -112,6 +112,9 @@ extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pas
     trace_stream_names, trace_edge_names, trace_formation_names, trace_recompute_names, trace_quantity_names,
     trace_sharding_names, trace_gradients_names, trace_gradient_buffers_names, trace_misfit_names, trace_verdict_names;
 
+/** Whether a table has a column of this name. */
+bool trace_table_has(enum trace_table_id table, const char *column);
+
 /** A table by its name, -1: there is none. */
 int32_t trace_table_find(const char *name);
 

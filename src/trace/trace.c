@@ -2,11 +2,10 @@
 #include "trace/trace.h"
 
 #include "base/check.h"
+#include "trace/hdf5_sink.h"
 #include "trace/hdf5_type.h"
 #include "trace/output.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@ struct growing {
 struct trace {
     struct output output;
     hid_t file;
+    struct hdf5_sink sink; /* of a file on disk */
     int32_t n_own;
     struct growing tables[TRACE_N_TABLES + MAX_OWN_TABLES];
 };
@@ -37,30 +37,34 @@ static const struct trace_table *table_of(const struct trace *trace, int32_t id)
 
 static bool write_failed(const struct trace *trace, struct error *err)
 {
-    return output_failed(&trace->output, ERROR_IO, hdf5_reason(), err);
+    const char *reason = trace->sink.reason != 0 ? strerror(trace->sink.reason) : hdf5_reason();
+    return output_failed(&trace->output, ERROR_IO, reason, err);
 }
 
-/* path NULL: in memory. */
-static hid_t create_file(const char *path)
+/* sink NULL: in memory. */
+static hid_t create_file(struct hdf5_sink *sink)
 {
     hid_t creation = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
     CHECK(creation >= 0 && access >= 0);
     CHECK(H5Pset_obj_track_times(creation, false) >= 0);
     CHECK(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0);
     CHECK(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
-    CHECK(path != NULL || H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
-    hid_t file = H5Fcreate(path != NULL ? path : "trace", H5F_ACC_TRUNC, creation, access);
+    if (sink != NULL)
+        hdf5_sink_use(access, sink);
+    else
+        CHECK(H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
+    hid_t file = H5Fcreate("trace", H5F_ACC_TRUNC, creation, access);
     hdf5_ok(file);
     H5Pclose(creation);
     H5Pclose(access);
     return file;
 }
 
-/* Create the file of a trace whose output is named. path NULL: in memory. @return NULL with err, the trace freed */
-static struct trace *begin(struct trace *trace, const char *path, struct error *err)
+/* Create the file of a trace whose output is named. sink NULL: in memory. @return NULL with err, the trace freed */
+static struct trace *begin(struct trace *trace, struct hdf5_sink *sink, struct error *err)
 {
     hdf5_quiet();
-    trace->file = create_file(path);
+    trace->file = create_file(sink);
     if (trace->file < 0)
         output_failed(&trace->output, ERROR_CANT_CREATE, hdf5_reason(), err);
     else if (trace_set_integer(trace, "format_version", TRACE_FORMAT_VERSION, err))
@@ -73,9 +77,13 @@ struct trace *trace_create(const char *directory, const char *name, struct error
 {
     char *path = check_asprintf("%s/%s.h5", directory, name);
     struct trace *trace = check_calloc(1, sizeof *trace);
-    output_begin(&trace->output, path);
+    bool ok = output_begin(&trace->output, path, err);
     free(path);
-    return begin(trace, trace->output.temporary, err);
+    trace->sink.descriptor = trace->output.descriptor;
+    if (ok)
+        return begin(trace, &trace->sink, err);
+    free(trace);
+    return NULL;
 }
 
 struct trace *trace_create_image(const char *name, struct error *err)
@@ -103,37 +111,18 @@ bool trace_add_group(struct trace *trace, const char *name, struct error *err)
     return ok || write_failed(trace, err);
 }
 
-/* Disk space for all of the file and n_bytes more. HDF5 1.10.8 crashes when the disk is full in the midst of H5Ocopy.
- */
-static bool reserve(const struct trace *trace, size_t n_bytes, struct error *err)
-{
-    hsize_t n = 0;
-    int *descriptor = NULL;
-    if (!hdf5_ok(H5Fget_filesize(trace->file, &n)) ||
-        !hdf5_ok(H5Fget_vfd_handle(trace->file, H5P_DEFAULT, (void **)&descriptor)))
-        return write_failed(trace, err);
-    return fallocate(*descriptor, FALLOC_FL_KEEP_SIZE, 0, (off_t)(n + n_bytes)) == 0 || errno == EOPNOTSUPP ||
-           output_failed(&trace->output, ERROR_IO, strerror(errno), err);
-}
-
 bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err)
 {
-    if (!reserve(trace, 2 * n_bytes + IMAGE_GROWTH_BYTES, err)) /* the copy is laid out anew */
-        return false;
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     CHECK(access >= 0 && H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
     CHECK(H5Pset_file_image(access, image, n_bytes) >= 0); /* it copies */
     hid_t file = H5Fopen("trace", H5F_ACC_RDONLY, access);
-    bool ok = hdf5_ok(file) && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT));
+    bool ok = hdf5_ok(file) && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT)) &&
+              trace->sink.reason == 0;
     if (file >= 0)
         H5Fclose(file);
     H5Pclose(access);
     return ok || write_failed(trace, err);
-}
-
-const char *trace_path(const struct trace *trace)
-{
-    return trace->output.path;
 }
 
 const char *trace_hdf5_version(void)
@@ -330,7 +319,7 @@ bool trace_append(struct trace *trace, int32_t id, const void *rows, int64_t n, 
         if (!check_finite(trace, table, row, growing->n_written + growing->n_buffered, err))
             return false;
         memcpy(growing->buffer + (size_t)growing->n_buffered * table->row_bytes, row, table->row_bytes);
-        if (++growing->n_buffered == growing->chunk_rows && !write_buffered(growing))
+        if (++growing->n_buffered == growing->chunk_rows && (!write_buffered(growing) || trace->sink.reason != 0))
             return write_failed(trace, err);
     }
     return true;
@@ -360,17 +349,25 @@ static bool complete(struct trace *trace)
            hdf5_ok(H5Fflush(trace->file, H5F_SCOPE_GLOBAL));
 }
 
-bool trace_close(struct trace *trace, struct error *err)
+bool trace_end(struct trace *trace, struct output *output, struct error *err)
 {
-    bool ok = complete(trace) && hdf5_ok(H5Fclose(trace->file));
-    if (!ok) {
+    bool ok = complete(trace);
+    ok = hdf5_ok(H5Fclose(trace->file)) && ok;
+    trace->file = -1;
+    if (!ok || trace->sink.reason != 0) {
         write_failed(trace, err);
         trace_abandon(trace);
         return false;
     }
-    ok = output_commit(&trace->output, err);
+    *output = trace->output;
     free(trace);
-    return ok;
+    return true;
+}
+
+bool trace_close(struct trace *trace, struct error *err)
+{
+    struct output output;
+    return trace_end(trace, &output, err) && output_commit(&output, 1, err);
 }
 
 /* HDF5 1.10.8 refuses what its own H5Fget_file_image gives (checksum of the superblock): read the driver's memory. */
@@ -394,10 +391,9 @@ void trace_abandon(struct trace *trace)
 {
     if (trace == NULL)
         return;
-    if (trace->file >= 0) {
-        close_tables(trace, false);
+    close_tables(trace, false);
+    if (trace->file >= 0)
         H5Fclose(trace->file);
-    }
     output_abandon(&trace->output);
     free(trace);
 }

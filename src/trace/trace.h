@@ -12,6 +12,7 @@
 #define SLIMSIM_TRACE_TRACE_H
 
 #include "base/error.h"
+#include "trace/output.h"
 #include "trace/table.h"
 
 /** Root attribute format_version: moves when a reader of older files would be misled. */
@@ -37,9 +38,6 @@ bool trace_copy_image(struct trace *trace, const char *group, void *image, size_
 /** A group without members, "points". */
 bool trace_add_group(struct trace *trace, const char *name, struct error *err);
 
-/** The name the file will get. Borrowed from the trace. */
-const char *trace_path(const struct trace *trace);
-
 /** Version of the HDF5 library that runs, "1.10.8". Static storage. */
 const char *trace_hdf5_version(void);
 
@@ -57,7 +55,11 @@ bool trace_set_texts(struct trace *trace, const char *name, int32_t n, const cha
 /** The data set `systems`: labels. Every trace has it. */
 bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels, struct error *err);
 
-/** Write what is buffered, `complete` = 1, flush, sync, rename. Frees the trace; on failure nothing is left. */
+/** Write what is buffered and `complete` = 1, so that the file lacks only its name: that is left to output_commit.
+ * Frees the trace; on failure nothing is left. */
+bool trace_end(struct trace *trace, struct output *output, struct error *err);
+
+/** trace_end and output_commit. */
 bool trace_close(struct trace *trace, struct error *err);
 
 /** The same of a trace in memory: its bytes, which the caller frees. */
@@ -67,6 +69,9 @@ bool trace_close_image(struct trace *trace, void **image, size_t *n_bytes, struc
 void trace_abandon(struct trace *trace);
 
 enum { TRACE_ID_BYTES = 16 }; /* digits of a point's id, in the file of a sweep */
+
+/** An output_recognizer: whether the file is a trace of slimsim, of any version. */
+bool trace_is_at(const char *path);
 
 struct trace_reader; /* a complete trace */
 

@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each write, sync, rename and creation of a file fails once: what the program says and what it leaves."""
+import errno
+import os
+import shutil
+import unittest
+import unittest.mock
+
+from program import SANITIZED, SMALL, fresh, run, write
+
+TINY = SMALL.replace("global_batch: 48", "global_batch: 16").replace("measured: 2", "measured: 1").split("  - {name: slimpack")[0]
+
+
+@unittest.skipIf(SANITIZED, "a sanitizer must be the first library")
+class WriteFaults(unittest.TestCase):
+    def failures(self, *arguments, on=False, before=None, few=False):
+        """Run with the first, second, ... call failing until none fails: the folder after each. few: some of the calls
+        behind the 20th."""
+        n = 0
+        while True:
+            n += 1 + (n // 10 if few and n > 20 else 0)
+            folder, mark = fresh("faults"), write("mark", "")
+            mark.unlink()
+            folder.mkdir()
+            if before is not None:
+                before(folder)
+            settings = {"LD_PRELOAD": os.environ["SLIMSIM_FAIL_NTH"], "FAIL_UNDER": str(folder), "FAIL_NTH": str(n),
+                        "FAIL_MARK": str(mark), "FAIL_ERRNO": str(errno.EIO if n % 2 else errno.ENOSPC)}
+            if on:
+                settings["FAIL_ON"] = "1"
+            done = run(*arguments, "--quiet", "--output", folder, env={**os.environ, **settings})
+            if not mark.exists():
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertGreater(n, 10)
+                return
+            with self.subTest(call=n, on=on):
+                self.assertIn(done.returncode, (73, 74), done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertRegex(done.stderr, r"^slimsim: [^\n]*(Input/output error|No space left on device)\n$")
+                yield folder
+
+    def contents(self, folder):
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def test_a_run_writes_both_files_or_none(self):
+        scenario, old = write("small.yaml", TINY), fresh("old")
+        self.assertEqual(run("run", scenario, "--set", "seed=8", "--quiet", "--output", old).returncode, 0)
+        for on in (False, True):
+            for folder in self.failures("run", scenario, on=on):
+                self.assertEqual(self.contents(folder), {})
+        for folder in self.failures("run", scenario, before=lambda folder: shutil.copytree(old, folder, dirs_exist_ok=True)):
+            self.assertEqual(self.contents(folder), self.contents(old))
+
+    def test_a_sweep_writes_all_files_or_none(self):
+        swept, old = (write("small.yaml", TINY), "--sweep", "seed=1,2"), fresh("old")
+        self.assertEqual(run("run", *swept, "--quiet", "--output", old).returncode, 0)
+        for folder in self.failures("run", *swept, before=lambda folder: shutil.copytree(old, folder, dirs_exist_ok=True)):
+            self.assertEqual(self.contents(folder), self.contents(old))
+
+    def test_a_sweep_with_full_traces_leaves_its_journal_alone(self):
+        for folder in self.failures("run", write("small.yaml", TINY + "trace: full\n"), "--sweep", "seed=1,2", few=True):
+            self.assertLessEqual(set(self.contents(folder)), {"small.journal"})
+
+    def test_submit_writes_both_job_scripts_or_none(self):
+        scripts = fresh("scripts")
+        scripts.mkdir()
+        (scripts / "sbatch").write_text("#!/bin/sh\necho 1\n")
+        (scripts / "sbatch").chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{scripts}:{os.environ['PATH']}"):
+            for folder in self.failures("submit", write("small.yaml", TINY), "--sweep", "seed=1,2", "--shards", "2"):
+                self.assertEqual(self.contents(folder), {})
+
+    def test_no_memory_for_yaml_is_no_bug(self):
+        """Allocations of libyaml while it reads a scenario: the first, the second, ..., then every tenth or so."""
+        scenario, n, mark = write("small.yaml", "unknown: 1\n" + TINY), 1, write("mark", "")
+        while mark.exists():
+            mark.unlink()
+            settings = {"LD_PRELOAD": os.environ["SLIMSIM_FAIL_NTH"], "FAIL_LIBRARY": "libyaml", "FAIL_NTH": str(n),
+                        "FAIL_MARK": str(mark)}
+            done = run("run", scenario, env={**os.environ, **settings})
+            if mark.exists():
+                with self.subTest(allocation=n):
+                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertEqual(done.stderr, "slimsim: out of memory (a parser of YAML wanted)\n")
+            n += 1 + n // 10
+        self.assertEqual(done.returncode, 2)
+        self.assertGreater(n, 50)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
