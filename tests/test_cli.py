@@ -652,6 +652,32 @@ class Validation(unittest.TestCase):
             self.assertEqual(set(table["misfit"]), {0})
             self.assertIn(row["peak_bytes"], table["peak_bytes"])
 
+    def test_runs_that_only_fitted_or_not_are_counted(self):
+        """One sequence a GPU of a small model fits, 256 do not (128 GiB): two rows say so, two say otherwise. A row with a
+        throughput did fit; one that says no beside it, or something else, is skipped."""
+        head = ("id,gpu,framework,model,hidden,layers,heads,kv_groups,ffn,vocab,activation,seq_len,n_gpus,tp,pp,dp,sharding,"
+                "mbs,gbs,precision,fitted,tps_per_gpu\n")
+        row = "%s,H100-SXM-80GB,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,8,ZeRO-1,%d,2048,bf16,%s,%s\n"
+        cells = [("A", 1, "yes", ""), ("B", 256, "No", ""), ("C", 1, "no", ""), ("D", 256, "yes", ""), ("E", 1, "", "100"),
+                 ("F", 1, "no", "100"), ("G", 1, "OOM", "")]
+        path = write("fitted.csv", head + "".join(row % cell for cell in cells))
+        report = json.loads(self.validate("--json", path).stdout)
+        self.assertEqual(report["outcomes"], {"rows": 5, "right": 3, "ran_out_of_memory": 2, "fitted_predicted_not_to": 1,
+                                              "ran_out_predicted_to_fit": 1})
+        told = [(one["row"], one["measured"], one["predicted"], one["error"]) for one in report["rows"]
+                if one["quantity"] == "fitted"]
+        self.assertEqual(told, [("C", 0, 1, 1), ("D", 1, 0, -1), ("A", 1, 1, 0), ("B", 0, 0, 0)])
+        self.assertEqual({one["quantity"] for one in report["statistics"]}, {"tokens/s/GPU"})
+        self.assertEqual({one["row"]: one["skipped"] for one in report["skipped"]},
+                         {"F": "fitted is no, though the row has a measured value", "G": "fitted 'OOM' is neither yes nor no"})
+        self.assertNotIn("unread_columns", report)
+        lines = self.validate(path).stdout.splitlines()
+        for line in ("whether runs fit: 3 of 5 predicted right", "predicted not to fit, though they ran: 1 of 3 runs: D",
+                     "predicted to fit, though they ran out of memory: 1 of 2 runs: C"):
+            self.assertIn(line, lines)
+        (line,) = [line for line in lines if line.startswith("C ")]
+        self.assertRegex(line, r" yes +no +wrong +\d+\.\d%  FITS, THOUGH IT RAN OUT OF MEMORY")
+
     def test_a_file_of_ones_own_is_listed_with_what_it_lacks(self):
         path = write("own.csv", "id,hidden,step_time_s\nX1,4096,2.5\n")
         done = self.validate(path)

@@ -10,7 +10,7 @@
 #include "trace/trace.h"
 #include "validate/statistics.h"
 
-_Static_assert(VALIDATE_N_QUANTITIES == 8, "names of quantities in trace/table.c");
+_Static_assert(VALIDATE_N_QUANTITIES == 9, "names of quantities in trace/table.c");
 
 static const double gib = 1 << 30;
 
@@ -64,35 +64,50 @@ static void texts_free(struct texts *texts)
 
 enum { N_EXPLAINED = 10 }; /* worst rows with a sentence on the cause */
 
-/** How full the fullest GPU is predicted to be; a run that did fit and is said not to is a wrong prediction, too. */
+/** How full the fullest GPU is predicted to be, and whether that contradicts what the run did. */
 static void print_memory(const struct validate_row *row)
 {
     if (row->memory_bytes > 0)
-        printf("%8.1f%%%s%s", 100 * row->peak_bytes / row->memory_bytes,
+        printf("%8.1f%%%s%s%s", 100 * row->peak_bytes / row->memory_bytes,
                row->misfit != EXCEEDED_NONE ? "  DOES NOT FIT: " : "",
-               row->misfit != EXCEEDED_NONE ? trace_misfit_names.text[row->misfit] : "");
+               row->misfit != EXCEEDED_NONE ? trace_misfit_names.text[row->misfit] : "",
+               row->ran_out && validate_misjudged(row) ? "  FITS, THOUGH IT RAN OUT OF MEMORY" : "");
     else
         printf("%9s", "-");
+}
+
+static void print_values(const struct validate_row *row)
+{
+    bool throughput = row->quantity == VALIDATE_THROUGHPUT, time = row->quantity >= VALIDATE_LAYER_FORWARD;
+    double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
+    int digits = throughput ? 1 : 3;
+    if (row->quantity == VALIDATE_FITTED)
+        printf("%12s%12s%9s", row->predicted > 0 ? "yes" : "no", row->measured > 0 ? "yes" : "no",
+               validate_misjudged(row) ? "wrong" : "-");
+    else
+        printf("%12.*f%12.*f%8.1f%%", digits, row->predicted * scale, digits, row->measured * scale, 100 * row->error);
+}
+
+static const char *unit_of(enum validate_quantity quantity)
+{
+    if (quantity == VALIDATE_THROUGHPUT || quantity == VALIDATE_FITTED)
+        return "";
+    return quantity >= VALIDATE_LAYER_FORWARD ? " [ms]" : " [GiB]";
 }
 
 static void print_rows(const struct validate *validate, enum validate_quantity quantity)
 {
     int32_t n;
     int32_t *rows = validate_worst_first(validate, quantity, &n);
-    bool throughput = quantity == VALIDATE_THROUGHPUT, time = quantity >= VALIDATE_LAYER_FORWARD;
     if (n > 0)
         printf("%s%s, worst first\n%-6s%-6s%-28s%-26s%6s  %-52s%12s%12s%9s%9s\n", trace_quantity_names.text[quantity],
-               throughput ? ""
-               : time     ? " [ms]"
-                          : " [GiB]",
-               "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error", "memory");
+               unit_of(quantity), "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error",
+               "memory");
     for (int32_t i = 0; i < n; i++) {
         const struct validate_row *row = &validate->rows[rows[i]];
-        double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
-        int digits = throughput ? 1 : 3;
-        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s%12.*f%12.*f%8.1f%%", row->id, row->trust, row->source,
-               row->model, (long long)row->n_gpus, row->plan, digits, row->predicted * scale, digits,
-               row->measured * scale, 100 * row->error);
+        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s", row->id, row->trust, row->source, row->model,
+               (long long)row->n_gpus, row->plan);
+        print_values(row);
         print_memory(row);
         printf("%s%s%s\n", row->calibration ? "  calib" : "", row->assumed[0] != '\0' ? "  assumed: " : "",
                row->assumed);
@@ -123,7 +138,7 @@ static void print_skipped(const struct validate *validate)
 static void print_statistics(const struct validate *validate, const char *name, struct validate_group group)
 {
     struct validate_statistics statistics = validate_statistics_of(validate, group);
-    if (statistics.n == 0)
+    if (statistics.n == 0 || group.quantity == VALIDATE_FITTED)
         return;
     printf("%-46.45s%6d%8.1f%%%8.1f%%%8.1f%%  %-8s", name, (int)statistics.n, 100 * statistics.mape,
            100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id);
@@ -145,23 +160,31 @@ static void print_statistics_by(const struct validate *validate, const struct te
     }
 }
 
-/** Which of the simulated runs are predicted not to fit: each a wrong prediction, unless the row leaves its plan open.
- */
-static void print_misfits(const struct validate *validate)
+/** Rows of runs that ran out of memory, or of those that fitted, if the prediction says otherwise. */
+static void print_misjudged(const struct validate *validate, bool ran_out)
 {
-    int32_t n = 0, n_misfits = 0;
-    for (int32_t i = 0; i < validate->n_rows; i++) {
-        n += validate->rows[i].memory_bytes > 0;
-        n_misfits += validate->rows[i].misfit != EXCEEDED_NONE;
-    }
-    printf("predicted not to fit, though they ran: %d of %d runs", (int)n_misfits, (int)n);
     for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
-        if (validate->rows[i].misfit != EXCEEDED_NONE)
+        if (validate->rows[i].ran_out == ran_out && validate_misjudged(&validate->rows[i]))
             printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
+    putchar('\n');
+}
+
+/** Which of the simulated runs are predicted wrongly to fit or not: unless the row leaves its plan open. */
+static void print_outcomes(const struct validate *validate)
+{
+    struct validate_outcomes outcomes = validate_outcomes_of(validate);
+    printf("whether runs fit: %d of %d predicted right\n",
+           (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), (int)outcomes.n);
+    printf("predicted not to fit, though they ran: %d of %d runs", (int)outcomes.n_false_alarm,
+           (int)(outcomes.n - outcomes.n_ran_out));
+    print_misjudged(validate, false);
+    printf("predicted to fit, though they ran out of memory: %d of %d runs", (int)outcomes.n_missed,
+           (int)outcomes.n_ran_out);
+    print_misjudged(validate, true);
     struct validate_full_runs full =
         validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
     printf(
-        "\npredicted at least %.0f%% full, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast; of "
+        "predicted at least %.0f%% full, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast; of "
         "%d others %d\n",
         100 * validate->pressure.share, (int)full.n, (int)full.n_slow, 100 * validate->pressure.slower_least,
         (int)full.n_others, (int)full.n_slow_others);
@@ -188,7 +211,7 @@ static void print_summary(const struct validate *validate, const struct texts *s
         validate_statistics_of(validate, (struct validate_group){.quantity = VALIDATE_RESERVED});
     if (reserved.n > 0)
         printf("max_memory_reserved not below the prediction: %d of %d rows\n", (int)reserved.n_below, (int)reserved.n);
-    print_misfits(validate);
+    print_outcomes(validate);
 }
 
 void validation_print(const struct validate *validate)
@@ -229,7 +252,7 @@ static json_t *row_json(const struct validate_row *row)
 static void append_statistics(json_t *list, const struct validate *validate, struct validate_group group)
 {
     struct validate_statistics statistics = validate_statistics_of(validate, group);
-    if (statistics.n == 0)
+    if (statistics.n == 0 || group.quantity == VALIDATE_FITTED)
         return;
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:i, s:i}", "quantity",
@@ -243,6 +266,15 @@ static void append_statistics(json_t *list, const struct validate *validate, str
         json_object_set_new(json, "families", json_integer(statistics.n_families));
     }
     json_array_append_new(list, json);
+}
+
+static json_t *outcomes_json(const struct validate *validate)
+{
+    struct validate_outcomes outcomes = validate_outcomes_of(validate);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "rows", (int)outcomes.n, "right",
+                     (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), "ran_out_of_memory",
+                     (int)outcomes.n_ran_out, "fitted_predicted_not_to", (int)outcomes.n_false_alarm,
+                     "ran_out_predicted_to_fit", (int)outcomes.n_missed);
 }
 
 void validation_print_json(const struct validate *validate)
@@ -266,7 +298,8 @@ void validation_print_json(const struct validate *validate)
     for (int32_t i = 0; i < validate->n_rows; i++)
         if (validate->rows[i].reason[0] != '\0')
             json_array_append_new(skipped, row_json(&validate->rows[i]));
-    json_t *root = json_pack("{s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics);
+    json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics,
+                             "outcomes", outcomes_json(validate));
     if (validate->unread[0] != '\0')
         json_object_set_new(root, "unread_columns", json_string(validate->unread));
     command_print_json(root);

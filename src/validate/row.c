@@ -49,7 +49,7 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
     const char *metric = text(file, "metric");
     metric += strncmp(metric, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
     *quantity = VALIDATE_THROUGHPUT;
-    if (measured_column(file->measured, "metric") < 0)
+    if (measured_column(file->measured, "metric") < 0 || (*metric == '\0' && *text(file, "fitted") != '\0'))
         return true;
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
         if (strncmp(metric, metrics[i].begin, strlen(metrics[i].begin)) == 0) {
@@ -236,7 +236,9 @@ static void simulate(const struct setting *setting, const struct device *device,
     double bytes = ranks == RANKS_LAST    ? predicted.last_stage_bytes
                    : ranks == RANKS_FIRST ? predicted.first_stage_bytes
                                           : predicted.peak_bytes;
-    result->predicted = result->quantity == VALIDATE_THROUGHPUT ? predicted.tokens_per_s_per_gpu : bytes;
+    result->predicted = result->quantity == VALIDATE_THROUGHPUT ? predicted.tokens_per_s_per_gpu
+                        : result->quantity == VALIDATE_FITTED   ? predicted.misfit == EXCEEDED_NONE
+                                                                : bytes;
     result->peak_bytes = predicted.peak_bytes;
     result->memory_bytes = predicted.memory_bytes;
     result->misfit = predicted.misfit;
@@ -267,7 +269,7 @@ static void predict(const struct file *file, const struct setting *setting, cons
     bool of_layers = result->quantity == VALIDATE_ACTIVATIONS || result->quantity >= VALIDATE_LAYER_FORWARD;
     if (of_layers && setting->plan.recompute_layers > 0)
         snprintf(result->reason, sizeof result->reason, "recomputation of some layers has no model for this metric");
-    else if (result->quantity != VALIDATE_THROUGHPUT && is_mean(file))
+    else if (result->quantity != VALIDATE_THROUGHPUT && result->quantity != VALIDATE_FITTED && is_mean(file))
         snprintf(result->reason, sizeof result->reason, "ranks '%.60s': means of ranks have no model",
                  text(file, "ranks"));
     else if (result->quantity == VALIDATE_STATES)
@@ -282,7 +284,25 @@ static void predict(const struct file *file, const struct setting *setting, cons
     else
         simulate(setting, device, ranks, result);
     if (result->reason[0] == '\0')
-        result->error = result->predicted / result->measured - 1;
+        result->error = result->quantity == VALIDATE_FITTED ? result->predicted - result->measured
+                                                            : result->predicted / result->measured - 1;
+}
+
+/** What the column `fitted` adds: it is what is compared if the row gives nothing else. */
+static void read_fitted(const struct file *file, struct validate_row *result)
+{
+    const char *fitted = text(file, "fitted");
+    if (*fitted == '\0')
+        return;
+    result->ran_out = strcasecmp(fitted, "no") == 0;
+    if (!result->ran_out && strcasecmp(fitted, "yes") != 0)
+        snprintf(result->reason, sizeof result->reason, "fitted '%.60s' is neither yes nor no", fitted);
+    else if (result->ran_out && result->measured > 0)
+        snprintf(result->reason, sizeof result->reason, "fitted is no, though the row has a measured value");
+    if (result->measured > 0)
+        return;
+    result->quantity = VALIDATE_FITTED;
+    result->measured = !result->ran_out;
 }
 
 bool row_read(const struct measured *measured, int32_t row, const struct setting_tables *tables,
@@ -300,7 +320,8 @@ bool row_read(const struct measured *measured, int32_t row, const struct setting
     result->measured = throughput ? measured_throughput(&file, setting)
                        : time     ? number(&file, "value_ms") / 1e3
                                   : number(&file, "value_bytes");
-    if (result->measured == 0)
+    read_fitted(&file, result);
+    if (result->measured == 0 && result->quantity != VALIDATE_FITTED)
         snprintf(result->reason, sizeof result->reason, "%s",
                  throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, nor tflops_per_gpu of a known formula"
                  : time     ? "value_ms is missing"

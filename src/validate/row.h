@@ -15,6 +15,7 @@ enum validate_quantity {
     VALIDATE_RESERVED,     /* torch.cuda.max_memory_reserved: an upper bound of the prediction [bytes] */
     VALIDATE_ACTIVATIONS,  /* of a first stage, by the formulas of Korthikanti et al. 2022 (arXiv:2205.05198) [bytes] */
     VALIDATE_LAYER_STATES, /* of the layers of a stage, likewise: their section 6's table of model states [bytes] */
+    VALIDATE_FITTED, /* whether the run fitted into memory: 1, or 0 if it ran out of it; no quantity above is given */
     VALIDATE_LAYER_FORWARD,  /* of one layer on one GPU, its tensor-parallel collectives included [s] */
     VALIDATE_LAYER_BACKWARD, /* likewise, recomputation included [s] */
     VALIDATE_N_QUANTITIES
@@ -31,10 +32,11 @@ struct validate_row {
     bool calibration;           /* split calib: constants may have been fitted on it */
     int64_t n_gpus;             /* 0: not in the row */
     double measured, predicted; /* in the quantity's unit */
-    double error;               /* predicted / measured - 1 */
+    double error;               /* predicted / measured - 1; of VALIDATE_FITTED predicted - measured */
     double peak_bytes;          /* predicted, of the fullest GPU; 0: no whole run was simulated */
     double memory_bytes;        /* that a rank may use: request_memory_bytes; likewise */
-    enum exceeded_limit misfit; /* of the prediction; a run that was published did fit */
+    bool ran_out;               /* of memory, by the column `fitted`; else a published run did fit */
+    enum exceeded_limit misfit; /* of the prediction */
 };
 
 /** Fill a result from a row. @return false with err: a malformed cell, a device file that cannot be read */

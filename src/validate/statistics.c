@@ -128,6 +128,25 @@ struct validate_full_runs validate_full_runs_of(const struct validate *validate,
     return runs;
 }
 
+bool validate_misjudged(const struct validate_row *row)
+{
+    return row->memory_bytes > 0 && row->ran_out == (row->misfit == EXCEEDED_NONE);
+}
+
+struct validate_outcomes validate_outcomes_of(const struct validate *validate)
+{
+    struct validate_outcomes outcomes = {0};
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        const struct validate_row *row = &validate->rows[i];
+        bool simulated = row->memory_bytes > 0, wrong = validate_misjudged(row);
+        outcomes.n += simulated;
+        outcomes.n_ran_out += simulated && row->ran_out;
+        outcomes.n_false_alarm += wrong && !row->ran_out;
+        outcomes.n_missed += wrong && row->ran_out;
+    }
+    return outcomes;
+}
+
 int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n)
 {
     struct ranked *ranked = check_malloc((size_t)validate->n_rows * sizeof *ranked);

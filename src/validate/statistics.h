@@ -42,6 +42,18 @@ struct validate_full_runs {
 
 struct validate_full_runs validate_full_runs_of(const struct validate *validate, struct validate_group group);
 
+/** Simulated runs of which a row says, or shows by a measured value, whether they fitted into memory. */
+struct validate_outcomes {
+    int32_t n, n_ran_out;  /* n_ran_out: of them those that ran out of memory */
+    int32_t n_false_alarm; /* fitted and are predicted not to */
+    int32_t n_missed;      /* ran out of memory and are predicted to fit */
+};
+
+/** Whether the prediction whether a run fits is wrong; false if the row has none. */
+bool validate_misjudged(const struct validate_row *row);
+
+struct validate_outcomes validate_outcomes_of(const struct validate *validate);
+
 /** Indices of the rows of one quantity that were simulated, calibration included, largest |error| first (ties: by
  * index). Caller frees. */
 int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n);

@@ -166,7 +166,7 @@ static const char known_columns[] =
     "norm seq_len n_gpus tp sp pp vpp cp dp sharding mbs gbs n_microbatch recompute offload precision "
     "attn_kernel attn_backend step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct hfu_pct tflops_per_gpu "
     "layer_fwd_ms layer_bwd_ms metric value_bytes value_ms value_printed tp_comm_overlap flops_formula ranks "
-    "source notes ";
+    "fitted source notes ";
 
 static bool is_known(const char *column)
 {

@@ -30,6 +30,8 @@ typedef void validate_progress(void *context, int32_t row, int32_t n_rows);
  * measured tokens a second and GPU, else those of the step time, else of the TFLOP/s by the formula that the row names.
  * Memory: largest live bytes of any rank, or of the first or last stage where `ranks` says so (a mean of ranks:
  * skipped); no CUDA context, no allocator's rounding.
+ * Fitted: whether the simulated run fits. Column `fitted`, yes or no (out of memory), is read if there is no measured
+ * value.
  *
  * @param validate  {0}
  * @return          false with err: a file that cannot be read, a filter of an unknown column
