@@ -509,6 +509,25 @@ class Costs(unittest.TestCase):
         self.assertEqual(json.loads(run(*arguments).stdout), both[0])
         self.assertIn("must be one of off|on", run(*arguments, "--sequence-parallel", "maybe").stderr)
 
+    def test_context_parallelism_is_that_of_the_type(self):
+        """4096 tokens on two ranks, 32 layers, q = k = h = 4096. Ring and all-gather send half of 4k L bytes a layer, ulysses
+        half of (2q + 2k) x 2 bytes of each of L/2 tokens. The ring's transfers are tasks of their own, not seconds here."""
+        arguments = ("cost", "--model", "llama-7b", "--slice", "0:4Ki", "--cp", "2", "--json")
+        costs = {kind: json.loads(run(*arguments, "--cp-type", kind).stdout) for kind in ("ring", "all-gather", "ulysses")}
+        self.assertEqual({kind: cost["cp_type"] for kind, cost in costs.items()}, {kind: kind for kind in costs})
+        sent = 32 * 4096 * 4 * 4096 // 2
+        self.assertEqual([cost["forward"]["ring_bytes"] for cost in costs.values()], [sent, sent, sent])
+        self.assertEqual([cost["backward"]["ring_bytes"] for cost in costs.values()], [2 * sent, 2 * sent, sent])
+        self.assertEqual([cost["forward"]["context_s"] > 0 for cost in costs.values()], [False, True, True])
+        self.assertEqual(json.loads(run(*arguments).stdout), costs["ring"])
+        self.assertIn("CP 2 (ulysses)", run(*arguments[:-1], "--cp-type", "ulysses").stdout)
+        self.assertIn("--cp-type must be one of ring|", run(*arguments, "--cp-type", "star").stderr)
+        for more, told in ((("--cp-type", "ulysses", "--cp", "64"), "ulysses needs tp x cp = 1 x 64 to divide the 32 heads"),
+                           (("--tp", "16"), "--tp: 16 does not divide the 8 GPUs of a node of hopper-16x8")):
+            done = run(*arguments, *more)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(told, done.stderr)
+
     def test_the_kernels_of_every_pass_are_its_seconds(self):
         cost = json.loads(run("cost", "--model", "gpt3-175b", "--slice", "0:1Ki", "--layers", "1", "--json").stdout)
         for name in ("forward", "backward", "input", "weight"):

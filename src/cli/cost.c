@@ -14,7 +14,7 @@
 struct arguments {
     const char *model, *device, *platform, *slice;
     int64_t tp, cp, layers; /* layers 0: all of the model */
-    int32_t recompute, attention, sequence_parallel;
+    int32_t recompute, attention, sequence_parallel, cp_type;
     struct options options;
 };
 
@@ -52,6 +52,17 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
     if (question->model.heads % arguments->tp != 0 || question->model.kv_heads % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
                          arguments->tp, question->model.heads, question->model.kv_heads, question->model.name);
+    int64_t node_gpus = question->platform.gpus_per_node, ranks = arguments->tp * arguments->cp;
+    if (node_gpus % arguments->tp != 0)
+        return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of a node of %s", arguments->tp,
+                         node_gpus, question->platform.name);
+    if (arguments->cp_type == SCENARIO_ULYSSES &&
+        (question->model.heads % ranks != 0 || question->model.kv_heads % ranks != 0))
+        return error_set(err,
+                         "--cp-type: ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide the %" PRId64
+                         " heads and %" PRId64 " groups of %s",
+                         arguments->tp, arguments->cp, question->model.heads, question->model.kv_heads,
+                         question->model.name);
     if (arguments->layers > question->model.layers)
         return error_set(err, "--layers: %s has %" PRId64 ", not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
@@ -82,6 +93,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
     question->plan = (struct scenario_plan){.tp = arguments->tp,
                                             .pp = 1,
                                             .cp = arguments->cp,
+                                            .cp_type = arguments->cp_type,
                                             .dp = 1,
                                             .vpp = 1,
                                             .sequence_parallel = arguments->sequence_parallel != 0};
@@ -156,11 +168,11 @@ static void print_pass(const struct question *question, enum pass pass)
     print_kernels("kernels of the embedding on one rank", &kernels);
     cost_head_kernels(&question->setting, pass, &question->unit, &kernels);
     print_kernels("kernels of the head on one rank", &kernels);
-    printf("  seconds of a rank: layers %.6f (attention %.6f), tensor-parallel collectives %.6f, embedding %.6f, head "
-           "%.6f\n",
-           layers.other_s + layers.attention_s, layers.attention_s, layers.tensor_s,
+    printf("  seconds of a rank: layers %.6f (attention %.6f), tensor-parallel collectives %.6f, context-parallel "
+           "collectives %.6f, embedding %.6f, head %.6f\n",
+           layers.other_s + layers.attention_s, layers.attention_s, layers.tensor_s, layers.context_s,
            embedding.other_s + embedding.tensor_s, head.other_s + head.tensor_s);
-    printf("  bytes a rank sends: tensor-parallel %.0f, context ring %.0f, to the next stage %.0f\n",
+    printf("  bytes a rank sends: tensor-parallel %.0f, context-parallel %.0f, to the next stage %.0f\n",
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
 
@@ -180,11 +192,13 @@ static void print_split(const struct question *question)
 
 static void print_text(const struct question *question)
 {
-    char line[ASSUMPTIONS_SIZE];
+    char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES];
+    schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     printf(
-        "%s, tokens [%d, %d) of a sample, TP %d, sequence parallelism %s, CP %d, %d layers, on %s with links of %s\n",
+        "%s, tokens [%d, %d) of a sample, TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s with links of "
+        "%s\n",
         question->model.name, question->slice.begin, question->slice.end, question->setting.tensor,
-        question->plan.sequence_parallel ? "on" : "off", question->unit.context, question->setting.layers,
+        question->plan.sequence_parallel ? "on" : "off", question->unit.context, cp_type, question->setting.layers,
         question->device.name, question->platform.name);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
@@ -218,16 +232,18 @@ static json_t *json_of_pass(const struct question *question, enum pass pass)
     cost_layer_kernels(&question->setting, pass, &question->unit, &layer);
     cost_embedding_kernels(&question->setting, pass, &question->unit, &embedding);
     cost_head_kernels(&question->setting, pass, &question->unit, &head);
-    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
+    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
                      json_of_kernels(&layer), "kernels_of_the_embedding", json_of_kernels(&embedding),
                      "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.other_s + layers.attention_s,
-                     "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "embedding_s",
-                     first.other_s + first.tensor_s, "head_s", last.other_s + last.tensor_s, "tensor_bytes",
-                     layers.tensor_bytes, "ring_bytes", layers.ring_bytes, "boundary_bytes", layers.boundary_bytes);
+                     "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "context_s", layers.context_s,
+                     "embedding_s", first.other_s + first.tensor_s, "head_s", last.other_s + last.tensor_s,
+                     "tensor_bytes", layers.tensor_bytes, "ring_bytes", layers.ring_bytes, "boundary_bytes",
+                     layers.boundary_bytes);
 }
 
 static void print_json(const struct question *question)
 {
+    char cp_type[SCHEMA_WORD_BYTES];
     struct exact forward = exact_flop(question, PASS_FORWARD), backward = exact_flop(question, PASS_BACKWARD);
     json_t *root = json_pack(
         "{s:s, s:s, s:s, s:[i,i], s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
@@ -240,13 +256,15 @@ static void print_json(const struct question *question)
         json_of_pass(question, PASS_FORWARD), "backward", json_of_pass(question, PASS_BACKWARD), "activation_bytes",
         "none", activation_bytes(question, RECOMPUTE_NONE), "selective",
         activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
+    schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
+    json_object_set_new(root, "cp_type", json_string(cp_type));
     json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));
     json_object_set_new(root, "weight", json_of_pass(question, PASS_WEIGHT));
     json_object_set_new(root, "weight_bytes", json_real(weight_bytes(question)));
     command_print_json(root);
 }
 
-enum { KEY_TP = 256, KEY_SP, KEY_CP, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
+enum { KEY_TP = 256, KEY_SP, KEY_CP, KEY_CP_TYPE, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
 {
@@ -291,6 +309,9 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
         return 0;
     case KEY_CP:
         arguments->cp = parse_degree(argument, "cp", state);
+        return 0;
+    case KEY_CP_TYPE:
+        arguments->cp_type = parse_choice(argument, SCENARIO_CONTEXT, "cp-type", state);
         return 0;
     case KEY_LAYERS:
         arguments->layers = parse_degree(argument, "layers", state);
@@ -347,6 +368,7 @@ static const struct argp_option cost_options[] = {
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
     {"sequence-parallel", KEY_SP, "off|on", 0, "With tensor parallelism (default: on)", 0},
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
+    {"cp-type", KEY_CP_TYPE, "TYPE", 0, "Context parallelism as plan.cp_type: " SCENARIO_CONTEXT " (default: ring)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation (both: selective), attention-core, "

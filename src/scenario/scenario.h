@@ -56,6 +56,8 @@ enum scenario_schedule {
 /** Their names in this order, separated by |. */
 #define SCENARIO_SCHEDULES "1f1b|interleaved|gpipe|zero-bubble|seq1f1b|terapipe"
 /** How the ranks of a context-parallel group see each other's keys and values: cost/context.h. */
+/** plan.cp_type, the choices in the order of the enumeration. */
+#define SCENARIO_CONTEXT "ring|all-gather|ulysses"
 enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
 
 /** "none", "norm", ... by enum recompute: entries are joined by +; norm+activation is "selective". */

@@ -87,7 +87,7 @@ static const struct schema_key system_keys[] = {
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
-    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", "ring|all-gather|ulysses",
+    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", SCENARIO_CONTEXT,
      "context parallelism: keys and values go round (ring), are gathered before attention (all-gather), or heads are "
      "exchanged for tokens (ulysses)",
      SYSTEM(plan.cp_type)},
