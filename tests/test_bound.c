@@ -135,6 +135,31 @@ TEST(a_sample_alone_runs_through_all_stages)
     hand_request_free(&hand);
 }
 
+/* The bound takes even shares, a contiguous ring's slowest rank has more: the plan takes longer, and of a sample alone
+ * the bound knows it. */
+TEST(contiguous_ring__takes_no_less_than_its_bound)
+{
+    static const int32_t batches[][3] = {{5000, 0, 0}, {5000, 5000, 4000}, {5000, 800, 1700}};
+    for (int i = 0; i < 3; i++)
+        for (int32_t context = 2; context <= 8; context *= 2) {
+            double bound_s[2], plan_s[2];
+            for (int contiguous = 0; contiguous < 2; contiguous++) {
+                struct hand_request hand;
+                hand_request_real(&hand, 1, 1, 5000);
+                hand_batch(&hand, i == 0 ? 1 : 3, batches[i]);
+                hand.request.layout.cp = context;
+                hand.request.layout.cp_type = contiguous ? SCENARIO_RING_CONTIGUOUS : SCENARIO_RING;
+                bound_s[contiguous] = bound_of(&system_length_balanced, &hand.request, 1).time_s;
+                plan_s[contiguous] = planned_s(&hand, true);
+                CHECK_TRUE(bound_of(&bare, &hand.request, 1).time_s <= plan_s[contiguous] * (1 + 1e-12));
+                hand_request_free(&hand);
+            }
+            CHECK_TRUE(bound_s[1] <= plan_s[1] * (1 + 1e-12));
+            CHECK_TRUE(plan_s[1] > plan_s[0]);
+            CHECK_TRUE(i > 0 || bound_s[1] > bound_s[0]);
+        }
+}
+
 /* Of 839 layers and the head on two stages the last has 419: no more is known than of 838 layers, whatever the first
  * has. */
 TEST(of_unequal_stages_the_least_one_counts)

@@ -511,14 +511,18 @@ class Costs(unittest.TestCase):
 
     def test_context_parallelism_is_that_of_the_type(self):
         """4096 tokens on two ranks, 32 layers, q = k = h = 4096. Ring and all-gather send half of 4k L bytes a layer, ulysses
-        half of (2q + 2k) x 2 bytes of each of L/2 tokens. The ring's transfers are tasks of their own, not seconds here."""
+        half of (2q + 2k) x 2 bytes of each of L/2 tokens; a contiguous ring brings all gradients home in fp32, 8k L. Rings'
+        transfers are tasks of their own, not seconds here."""
         arguments = ("cost", "--model", "llama-7b", "--slice", "0:4Ki", "--cp", "2", "--json")
-        costs = {kind: json.loads(run(*arguments, "--cp-type", kind).stdout) for kind in ("ring", "all-gather", "ulysses")}
+        costs = {kind: json.loads(run(*arguments, "--cp-type", kind).stdout)
+                 for kind in ("ring", "all-gather", "ulysses", "ring-contiguous")}
         self.assertEqual({kind: cost["cp_type"] for kind, cost in costs.items()}, {kind: kind for kind in costs})
         sent = 32 * 4096 * 4 * 4096 // 2
-        self.assertEqual([cost["forward"]["ring_bytes"] for cost in costs.values()], [sent, sent, sent])
-        self.assertEqual([cost["backward"]["ring_bytes"] for cost in costs.values()], [2 * sent, 2 * sent, sent])
-        self.assertEqual([cost["forward"]["context_s"] > 0 for cost in costs.values()], [False, True, True])
+        self.assertEqual([cost["forward"]["ring_bytes"] for cost in costs.values()], [sent, sent, sent, sent])
+        self.assertEqual([cost["backward"]["ring_bytes"] for cost in costs.values()], [2 * sent, 2 * sent, sent, 5 * sent])
+        self.assertEqual([cost["forward"]["context_s"] > 0 for cost in costs.values()], [False, True, True, False])
+        slower = [costs[kind]["forward"]["attention_s"] for kind in ("ring", "ring-contiguous")]
+        self.assertAlmostEqual(slower[1] / slower[0], 2 - 1 / 2, delta=0.15)
         self.assertEqual(json.loads(run(*arguments).stdout), costs["ring"])
         self.assertIn("CP 2 (ulysses)", run(*arguments[:-1], "--cp-type", "ulysses").stdout)
         self.assertIn("--cp-type must be one of ring|", run(*arguments, "--cp-type", "star").stderr)

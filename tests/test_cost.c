@@ -519,6 +519,91 @@ TEST(a_ring_copies_and_sums_beside_its_blocks)
                 1e-14);
 }
 
+/** FLOPs of the queries of rank `rank` that see the keys of rank `other`, of slice [a, b) on a contiguous ring of c. */
+static double contiguous_flop(struct slice slice, int32_t context, int32_t rank, int32_t other)
+{
+    int32_t queries = slice_tokens(slice) / context, prefix = slice.begin / context;
+    double pairs = 0;
+    for (int32_t i = 0; i < queries; i++)
+        pairs += prefix + (rank > other ? queries : rank == other ? i + 1 : 0);
+    return 4.0 * 4 * pairs; /* h 4 */
+}
+
+/* Query by query: each step of a contiguous ring takes as long as its slowest block, 4 s a FLOP forward and 2 x 2.5
+ * backward; that is the last rank's work, of a whole sample of L ((2c - 1) L + c)/(L + 1)/c^2 of one GPU's. FLOPs are
+ * an even share. */
+TEST(contiguous_ring__takes_as_long_as_its_last_rank)
+{
+    const struct slice slices[] = {{0, 0, 48}, {1, 0, 12}, {2, 24, 48}, {3, 12, 60}};
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
+    setting.tensor = 1;
+    plan.cp_type = SCENARIO_RING_CONTIGUOUS;
+    for (int i = 0; i < 4; i++)
+        for (int32_t context = 1; context <= 12; context = context == 4 ? 6 : context == 6 ? 12 : context + 1) {
+            const struct cost_unit unit = {.slices = &slices[i], .n_slices = 1, .context = context};
+            const struct cost_unit alone = {.slices = &slices[i], .n_slices = 1, .context = 1};
+            double steps_flop = 0, last_flop = 0;
+            for (int32_t step = 0; step < context; step++) {
+                double slowest_flop = 0;
+                for (int32_t rank = 0; rank < context; rank++)
+                    slowest_flop = fmax(slowest_flop,
+                                        contiguous_flop(slices[i], context, rank, (rank + context - step) % context));
+                steps_flop += slowest_flop;
+                last_flop += contiguous_flop(slices[i], context, context - 1, step);
+            }
+            CHECK_CLOSE(steps_flop, last_flop, 1e-14);
+            CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * last_flop, 1e-13);
+            CHECK_CLOSE(blocks_s(&setting, PASS_BACKWARD, &unit), 3 * 2 * 2.5 * last_flop, 1e-13);
+            double c = context, length = slices[i].end, one_s = blocks_s(&setting, PASS_FORWARD, &alone);
+            if (slices[i].begin == 0)
+                CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit) / one_s,
+                            ((2 * c - 1) * length + c) / (length + 1) / (c * c), 1e-13);
+            CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).flop,
+                        cost_of_pass(&setting, PASS_FORWARD, &alone).flop / c, 1e-13);
+        }
+}
+
+/*
+ * [0, 1024) on a contiguous ring of two, 2 heads 2 wide. The own block ends no earlier than its tile of 512 keys,
+ * 524288 FLOP x 4 s on one multiprocessor of 8 or 6; behind it 8 such tiles run in a wave on 8, in two on 6.
+ */
+TEST(contiguous_ring__runs_its_blocks_one_after_the_other)
+{
+    struct device device = plain;
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
+    const struct slice whole = {.end = 1024};
+    const struct cost_unit unit = {.slices = &whole, .n_slices = 1, .context = 2};
+    plan.cp_type = SCENARIO_RING_CONTIGUOUS;
+    setting.device = &device;
+    setting.tensor = 1;
+    device.multiprocessors = 8;
+    CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * (524288.0 * 4 * 8 + 524288.0 * 4 * 8), 1e-14);
+    device.multiprocessors = 6;
+    CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * (524288.0 * 4 * 6 + 2 * 524288.0 * 4 * 6), 1e-14);
+}
+
+/* 24 tokens on four ranks, TP 2, q 4, k 2: 3 tokens a rank and TP; forward (3 x 10 + 12) q = 168 bytes a token,
+ * backward as much and (3 x 20 + 24) k = 168. Of 24 x 4k/2 = 96 bytes of keys and values 3/4 are sent in 3 steps;
+ * backward so again, and their gradients in fp32, 192, in 4. */
+TEST(contiguous_ring__sends_and_sums_gradients_in_fp32)
+{
+    const struct slice sample = {0, 0, 24};
+    const struct cost_unit unit = {.slices = &sample, .n_slices = 1, .context = 4};
+    const double bytes[N_PASSES] = {168, 336}, sent[N_PASSES] = {72, 264};
+    const int32_t steps[N_PASSES] = {3, 4};
+    struct scenario_plan plan = toy_plan;
+    struct cost_setting setting = toy_setting_of(&plan);
+    plan.cp_type = SCENARIO_RING_CONTIGUOUS;
+    for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
+        struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
+        CHECK_CLOSE(cost.attention_s - blocks_s(&setting, pass, &unit), 3 * 2 * bytes[pass] * 3, 1e-12);
+        CHECK_CLOSE(cost.ring_bytes, 3 * sent[pass], 1e-14);
+        CHECK_EQUAL(cost.ring_steps, 3 * steps[pass]);
+    }
+}
+
 /* Launches of 1 s beside bytes and FLOPs that take no time: the copies and sums of the rank that has more, of each
  * other block and once. One sample: forward 1 and 2, backward of half the queries 3 and 7; packed 3 and 3, 6 and 4. */
 TEST(copies_and_sums_of_a_ring_are_so_many_kernels)

@@ -62,7 +62,7 @@ static void draw(struct rng *rng, struct run *run)
     run->slice = (struct slice){.end = 512 << rng_index(rng, 8)};
     run->plan = (struct scenario_plan){.cp = 1,
                                        .dp = 8 << rng_index(rng, 8),
-                                       .cp_type = (int32_t)rng_index(rng, 3),
+                                       .cp_type = (int32_t)rng_index(rng, 4),
                                        .gradients = (int32_t)rng_index(rng, 2),
                                        .sharding = (int32_t)rng_index(rng, 4),
                                        .sequence_parallel = rng_index(rng, 2) == 0};
@@ -204,6 +204,8 @@ TEST(a_sample_takes_its_least_in_any_unit)
             for (int32_t n = 1; n <= 4; n++) {
                 struct cost_unit unit = {.slices = samples, .n_slices = n, .context = run.context};
                 hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "the least", &run, pass);
+                if (run.plan.cp_type == SCENARIO_RING_CONTIGUOUS)
+                    continue;
                 unit.sharding = SLICE_PER_SEQUENCE;
                 hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "by sequence", &run,
                      pass);

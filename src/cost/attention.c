@@ -6,8 +6,9 @@
 #include "base/check.h"
 #include "cost/context.h"
 
-/** Other blocks of a ring: all of a rank's queries see half of the keys, or half of them see all. */
-enum shape { HALF_KEYS, HALF_QUERIES, N_SHAPES };
+/** Other blocks of a ring: all of a rank's queries see half of the keys, or half of them see all; contiguous: all see
+ * all. */
+enum shape { HALF_KEYS, HALF_QUERIES, WHOLE, N_SHAPES };
 
 /** What slices of one packed kernel have in common, of the own block of the ring with CP: `sharers` of its context
  * ranks divide each of them. */
@@ -16,7 +17,9 @@ struct sharing {
     enum pass pass;
     double parts; /* kernels, ranks and heads' ranks that have a share of the FLOPs */
     double key_ranks, query_ranks, heads, head_dim;
+    double shards;    /* a contiguous ring's own block is a slice of so much shorter a sample; else 1 */
     int32_t n_others; /* blocks of a ring beside the own one */
+    enum shape first_shape, end_shape; /* that these have */
     struct cost_attention_curve curve;
 };
 
@@ -26,27 +29,37 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
     double head_dim = (double)model_head_width(model);
     int32_t kernels = context_kernels(setting, context);
     bool ulysses = setting->plan->cp_type == SCENARIO_ULYSSES;
+    bool contiguous = setting->plan->cp_type == SCENARIO_RING_CONTIGUOUS;
     return (struct sharing){
         .setting = setting,
         .pass = pass,
         .parts = (double)kernels * sharers * setting->tensor,
         .key_ranks = setting->plan->cp_type == SCENARIO_RING ? context : 1,
-        .query_ranks = ulysses ? 1 : sharers,
+        .query_ranks = ulysses || contiguous ? 1 : sharers,
+        .shards = contiguous ? context : 1,
         .heads = (double)model->heads / (setting->tensor * (ulysses ? context : 1)),
         .head_dim = head_dim,
         .n_others = kernels - 1,
+        .first_shape = contiguous ? WHOLE : HALF_KEYS,
+        .end_shape = contiguous ? N_SHAPES : WHOLE,
         .curve = cost_attention_curve(setting->device, setting->attention, pass, head_dim),
     };
 }
 
-static inline struct cost_attention attention_of_slice(const struct sharing *of, struct slice slice)
+/** The mean rank's FLOPs of a slice in one kernel. */
+static inline double mean_flop(const struct sharing *of, struct slice slice)
 {
-    double begin = slice.begin, end = slice.end;
+    return (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->parts;
+}
+
+static inline struct cost_attention attention_of_slice(const struct sharing *of, struct slice slice, double flop)
+{
+    double begin = slice.begin / of->shards, end = slice.end / of->shards;
     bool forward = of->pass == PASS_FORWARD;
     double tile_flop = forward ? 4 * end / of->key_ranks : 10 * (end - begin) / of->query_ranks;
     double rows = (forward ? (end - begin) / of->query_ranks : end / of->key_ranks) / COST_ATTENTION_TILE;
     return (struct cost_attention){
-        .flop = (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->parts,
+        .flop = flop * (of->shards * (begin + end + 1) / ((double)slice.begin + slice.end + 1)),
         .queries = (end - begin) * (begin + end + 1) / end / of->query_ranks,
         .keys = (begin + end + 1) / of->key_ranks,
         .span = (begin + end) / of->key_ranks,
@@ -54,6 +67,22 @@ static inline struct cost_attention attention_of_slice(const struct sharing *of,
         .tile_flop = tile_flop * COST_ATTENTION_TILE * of->head_dim,
         .tiles = of->heads * kernels_whole_above(rows),
     };
+}
+
+/** Of another block of a contiguous ring: all queries of the rank's piece of the slice see all keys of another rank. */
+static struct cost_attention whole_block(const struct sharing *of, struct slice slice, struct cost_attention own,
+                                         double flop)
+{
+    bool forward = of->pass == PASS_FORWARD;
+    double queries = slice_tokens(slice) / of->shards, keys = slice.end / of->shards;
+    struct cost_attention work = own;
+    work.flop = flop * (2.0 * slice.end / ((double)slice.begin + slice.end + 1));
+    work.queries = 2 * queries;
+    work.keys = 2 * keys;
+    work.span = 2 * keys;
+    work.tile_flop = (forward ? 4 * keys : 10 * queries) * COST_ATTENTION_TILE * of->head_dim;
+    work.tiles = of->heads * kernels_whole_above((forward ? queries : keys) / COST_ATTENTION_TILE);
+    return work;
 }
 
 /** Of another block of the ring, of the slice that has `own`: no query's keys end inside it, so its tiles are alike. */
@@ -81,11 +110,13 @@ struct pack {
 
 static inline void add_slice(const struct sharing *of, struct slice slice, struct pack *pack)
 {
-    struct cost_attention own = attention_of_slice(of, slice);
-    pack->flop += own.flop;
+    double flop = mean_flop(of, slice);
+    struct cost_attention own = attention_of_slice(of, slice, flop);
+    pack->flop += flop;
     kernels_attention_add(&pack->load, &of->curve, &own);
-    for (enum shape shape = HALF_KEYS; of->n_others > 0 && shape < N_SHAPES; shape++) {
-        struct cost_attention work = other_block(of, slice, own, shape);
+    for (enum shape shape = of->first_shape; of->n_others > 0 && shape < of->end_shape; shape++) {
+        struct cost_attention work =
+            shape == WHOLE ? whole_block(of, slice, own, flop) : other_block(of, slice, own, shape);
         kernels_attention_add(&pack->other[shape], &of->curve, &work);
     }
 }
@@ -100,7 +131,7 @@ static double blocks_s(const struct sharing *of, const struct pack *pack, enum s
     if (n == 0)
         return own_s;
     double other_s = cost_attention_kernel_s(device, of->setting->attention, of->pass, other);
-    if (of->pass != PASS_FORWARD)
+    if (of->pass != PASS_FORWARD || shape == WHOLE)
         return own_s + n * other_s;
     return fmax(own_s + n * other->work_s, fmax(own_s + (n - n_second) * other_s, n_second * other_s));
 }
@@ -187,8 +218,10 @@ struct ring_moves {
 };
 
 static const struct ring_moves ring_moves[N_PASSES][2][N_SHAPES] = {
-    [PASS_FORWARD] = {{{6, 0, 1, 4, 8, 2}, {3, 0, 1, 4, 8, 2}}, {{6, 4, 3, 8, 8, 3}, {5, 0, 2, 8, 8, 3}}},
-    [PASS_BACKWARD] = {{{6, 6, 3, 4, 18, 4}, {3, 12, 3, 4, 14, 7}}, {{6, 10, 5, 4, 18, 4}, {9, 12, 6, 4, 14, 4}}},
+    [PASS_FORWARD] = {{{6, 0, 1, 4, 8, 2}, {3, 0, 1, 4, 8, 2}, {10, 0, 1, 12, 0, 2}},
+                      {{6, 4, 3, 8, 8, 3}, {5, 0, 2, 8, 8, 3}, {10, 0, 1, 12, 0, 2}}},
+    [PASS_BACKWARD] = {{{6, 6, 3, 4, 18, 4}, {3, 12, 3, 4, 14, 7}, {10, 20, 3, 12, 24, 6}},
+                       {{6, 10, 5, 4, 18, 4}, {9, 12, 6, 4, 14, 4}, {10, 20, 3, 12, 24, 6}}},
 };
 
 /** Whether slices stand one behind the other in a packed tensor: of equal ones the batch is an axis of its own. */
@@ -219,25 +252,29 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_u
                                 .outside_s = outside ? seconds : 0};
 }
 
-/** One kernel; with a ring what the slower of the two ranks with other blocks of one shape alone does. */
+/** One kernel; with a ring what the slower of the two ranks with other blocks of one shape alone does, contiguous the
+ * last rank. */
 static void add_fused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                       struct cost_kernels *kernels)
 {
     bool even =
         unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->plan->cp_type == SCENARIO_ULYSSES;
     const struct sharing sharing = sharing_of(setting, pass, unit->context, even ? unit->context : 1);
+    CHECK(even || setting->plan->cp_type != SCENARIO_RING_CONTIGUOUS);
     struct pack pack = even ? even_pack(&sharing, unit) : slowest_pack(&sharing, unit);
-    struct cost_kernel blocks = fused_kernel(&sharing, &pack, HALF_KEYS);
+    struct cost_kernel blocks = fused_kernel(&sharing, &pack, sharing.first_shape);
     if (sharing.n_others == 0) {
         kernels_add(kernels, blocks);
         return;
     }
-    struct cost_kernel moves = moves_of(&sharing, unit, HALF_KEYS);
-    const struct cost_kernel others = fused_kernel(&sharing, &pack, HALF_QUERIES);
-    const struct cost_kernel other_moves = moves_of(&sharing, unit, HALF_QUERIES);
-    if (others.seconds + other_moves.seconds > blocks.seconds + moves.seconds) {
-        blocks = others;
-        moves = other_moves;
+    struct cost_kernel moves = moves_of(&sharing, unit, sharing.first_shape);
+    for (enum shape shape = sharing.first_shape + 1; shape < sharing.end_shape; shape++) {
+        const struct cost_kernel others = fused_kernel(&sharing, &pack, shape);
+        const struct cost_kernel other_moves = moves_of(&sharing, unit, shape);
+        if (others.seconds + other_moves.seconds > blocks.seconds + moves.seconds) {
+            blocks = others;
+            moves = other_moves;
+        }
     }
     kernels_add(kernels, blocks);
     kernels_add(kernels, moves);
@@ -255,7 +292,7 @@ static struct batch batch_of(const struct cost_setting *setting, const struct co
     bool ulysses = setting->plan->cp_type == SCENARIO_ULYSSES;
     double heads = (double)model->heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0, scores = 0;
     double query_ranks = ulysses ? 1 : unit->context;
-    double key_ranks = setting->plan->cp_type == SCENARIO_RING ? unit->context : 1;
+    double key_ranks = scenario_is_ring(setting->plan->cp_type) ? unit->context : 1;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         double own = (double)slice_tokens(unit->slices[i]) / query_ranks;
         queries += own;
@@ -356,10 +393,12 @@ double cost_attention_least_s(const struct cost_setting *setting, enum pass pass
         return sum_s;
     }
     const struct sharing sharing = sharing_of(setting, pass, context, context);
-    const struct cost_attention own = attention_of_slice(&sharing, sample);
+    double flop = mean_flop(&sharing, sample);
+    const struct cost_attention own = attention_of_slice(&sharing, sample, flop);
     double work_s = cost_attention_work_s(setting->device, setting->attention, pass, &own), other_s = 0;
-    for (enum shape shape = HALF_KEYS; sharing.n_others > 0 && shape < N_SHAPES; shape++) {
-        struct cost_attention work = other_block(&sharing, sample, own, shape);
+    for (enum shape shape = sharing.first_shape; sharing.n_others > 0 && shape < sharing.end_shape; shape++) {
+        struct cost_attention work =
+            shape == WHOLE ? whole_block(&sharing, sample, own, flop) : other_block(&sharing, sample, own, shape);
         other_s = fmax(other_s, cost_attention_work_s(setting->device, setting->attention, pass, &work));
     }
     return kernels_sustained_s(setting->device, work_s + sharing.n_others * other_s);

@@ -33,6 +33,22 @@
  * and values copied for sending; backward: gradients added, the first ones copied, keys and values copied. Unfused
  * attention, which that ring has not, moves none of it.
  *
+ * A contiguous ring, as plain ring attention is run (ring_flash_attn_func of zhuzilin/ring-flash-attention@0fc25b46):
+ * rank i of c has the tokens [i n/c, (i + 1) n/c) of a slice [a, b) of n = b - a tokens, and every slice before it was
+ * divided alike, so that each rank holds b/c keys of the prefix. In step s rank i attends to the keys of rank i - s.
+ *   1. Step 0, all ranks: n/c queries see a/c keys and, causally, their own n/c. That is the slice [a/c, b/c) of a
+ *      sample on one rank: n/c x ((a + b)/c + 1)/2 pairs of a query and a key.
+ *   2. Step s > 0, rank i >= s: all n/c queries see all b/c keys, no key ends inside: n b/c^2 pairs. Rank i < s holds
+ *      no query behind those keys: it skips the step (with a > 0 it still has a/c keys to see, which is less).
+ *   3. The last rank, c - 1, skips none. A whole block is the largest of its step, so if all ranks wait for each other
+ *      in every step, each step takes as long as the last rank's block; if they only wait in the next layer, they wait
+ *      for the last rank, too. The seconds are those of its blocks: the own one and c - 1 whole ones.
+ *   4. Its pairs are n/c x (2b - n/c + 1)/2. Of a whole sample of L tokens that is ((2c - 1) L + c)/c^2 x L/2 of the
+ *      L (L + 1)/2 pairs: (2c - 1)/c^2 of the FLOPs, nearly twice the even share 1/c. FLOPs are the mean rank's.
+ * The blocks run on one stream, one after the other: the sum of all kernels. Memory-bound beside them, packed or not,
+ * bytes a token as above, sums in fp32: forward 10q [1] of each other block and 12q [2] once; backward 10q + 20k [3]
+ * and 12q + 24k [6].
+ *
  * flash1: as PyTorch frameworks of early 2023 called it, on samples without padding: queries, keys and values are
  * gathered (read 2, written 2 bytes an element) and the output scattered into zeros (2 + 4); backward the other way
  * round. 4(q + 2k) + 6q bytes a token forward, 4q + 6(q + 2k) backward, over TP. Source: flash-attention's

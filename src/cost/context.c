@@ -5,7 +5,7 @@
 
 int32_t context_kernels(const struct cost_setting *setting, int32_t context)
 {
-    return setting->plan->cp_type == SCENARIO_RING ? context : 1;
+    return scenario_is_ring(setting->plan->cp_type) ? context : 1;
 }
 
 /** An all-to-all in which each of the ranks sends `sent`. */
@@ -33,10 +33,11 @@ static double gather_wire_bytes(const struct cost_setting *setting, enum device_
 static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
                      int32_t context)
 {
-    double sent = bytes * (context - 1) / context;
-    cost->ring_bytes += setting->layers * sent * (pass == PASS_FORWARD ? 1 : 2);
+    bool home = pass != PASS_FORWARD && setting->plan->cp_type == SCENARIO_RING_CONTIGUOUS;
+    double sent = bytes * (context - 1) / context, gradients = home ? 2 * bytes : sent;
+    cost->ring_bytes += setting->layers * (pass == PASS_FORWARD ? sent : sent + gradients);
     if (sent > 0)
-        cost->ring_steps += setting->layers * (context - 1);
+        cost->ring_steps += setting->layers * (home ? context : context - 1);
 }
 
 static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
@@ -75,7 +76,7 @@ void context_of_layers(const struct cost_setting *setting, enum pass pass, const
     if (unit->context == 1)
         return;
     double bytes = cost_prefix_tokens(unit) * cost_kv_bytes(setting->model, setting->tensor);
-    if (setting->plan->cp_type == SCENARIO_RING)
+    if (scenario_is_ring(setting->plan->cp_type))
         add_ring(cost, setting, pass, bytes, unit->context);
     else if (setting->plan->cp_type == SCENARIO_ALL_GATHER)
         add_gather(cost, setting, pass, bytes, unit->context);

@@ -11,6 +11,9 @@
  *
  *   ring         Megatron-LM's p2p with zig-zag halves: the keys and values of the whole prefix [0, b) but its own part
  *                go round, (c - 1)/c b x 4k/TP bytes in c - 1 steps; backward twice that, with their gradients
+ *   ring-        zhuzilin/ring-flash-attention@0fc25b46 (ring_flash_attn.py), as which plain ring attention is run:
+ *   contiguous   forward as ring; backward keys and values as forward, and their gradients in fp32 in c steps, the last
+ *                of which brings them home, b x 8k/TP bytes
  *   all-gather   Llama 3 (arXiv:2407.21783, section 3.3.2): the same tensor of b x 4k/TP bytes is gathered before
  *                attention; backward gathered again, and its gradients reduce-scattered
  *   ulysses      Jacobs et al. 2023 (arXiv:2309.14509): all-to-alls of queries, keys, values and attention's output, of
@@ -22,10 +25,10 @@
  * Padding is sent as a sample of its own would be, for its keys and values lie among the others; a slice of a padded
  * micro-batch counts its own padding alone.
  *
- * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with ring and all-gather, and as much
+ * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with rings and all-gather, and as much
  * with ulysses.
  *
- * The ring's time is that of its transfers (dag/dag.h). All-gather and ulysses are exposed, context_s: collectives of
+ * A ring's time is that of its transfers (dag/dag.h). All-gather and ulysses are exposed, context_s: collectives of
  * one tensor a layer for all slices (cost_rails_s), of cost_ranks_each ranks on a node. An all-to-all, four a layer: of
  * what a rank sends, (c - e)/(c - 1) by its NIC where e of the c ranks share its node, with its latency once, the rest
  * by NVLink at the same time. context_wire_bytes is what goes by NIC, all layers: dag/ makes transfers of it.

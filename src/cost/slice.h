@@ -13,7 +13,8 @@ struct slice {
 /**
  * What of a unit each of its c context ranks computes: 1/c of every slice, work and tokens alike; or of the packed
  * sequence of all slices, cut into 2c even chunks, rank i chunks i and 2c-1-i, so that ranks have as many tokens but
- * not as much attention (WLB-LLM, arXiv:2503.17924, section 5).
+ * not as much attention (WLB-LLM, arXiv:2503.17924, section 5). A contiguous ring (cost/attention.h) has the first
+ * alone, of which its ranks have as many tokens but not as much attention.
  */
 enum slice_sharding { SLICE_PER_DOCUMENT, SLICE_PER_SEQUENCE };
 

@@ -200,7 +200,7 @@ static void add_context_rings(struct pass_work *work)
 
 static void add_context(struct pass_work *work)
 {
-    bool ring = work->builder->setting->plan->cp_type == SCENARIO_RING;
+    bool ring = scenario_is_ring(work->builder->setting->plan->cp_type);
     if (ring && work->builder->setting->communication.cp_overlap) {
         add_attention(work); /* its own keys are at hand: it waits for no ring, the next pass does */
         add_context_rings(work);

@@ -97,7 +97,7 @@ static bool check_context(const struct scenario *scenario, const struct scenario
         return true;
     return refuse(scenario, system, "cp_type", err,
                   "ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide heads and kv_heads, %" PRId64
-                  " and %" PRId64 "; ring and all-gather do not",
+                  " and %" PRId64 "; rings and all-gather do not",
                   plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
 }
 

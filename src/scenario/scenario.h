@@ -57,8 +57,14 @@ enum scenario_schedule {
 #define SCENARIO_SCHEDULES "1f1b|interleaved|gpipe|zero-bubble|seq1f1b|terapipe"
 /** How the ranks of a context-parallel group see each other's keys and values: cost/context.h. */
 /** plan.cp_type, the choices in the order of the enumeration. */
-#define SCENARIO_CONTEXT "ring|all-gather|ulysses"
-enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
+#define SCENARIO_CONTEXT "ring|all-gather|ulysses|ring-contiguous"
+enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES, SCENARIO_RING_CONTIGUOUS };
+
+/** Whether keys and values go round: in a ring of either kind. */
+static inline bool scenario_is_ring(int32_t cp_type)
+{
+    return cp_type == SCENARIO_RING || cp_type == SCENARIO_RING_CONTIGUOUS;
+}
 
 /** "none", "norm", ... by enum recompute: entries are joined by +; norm+activation is "selective". */
 extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];

@@ -89,7 +89,9 @@ static const struct schema_key system_keys[] = {
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
     {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", SCENARIO_CONTEXT,
      "context parallelism: keys and values go round (ring), are gathered before attention (all-gather), or heads are "
-     "exchanged for tokens (ulysses)",
+     "exchanged for tokens (ulysses); ring-contiguous: a ring whose ranks have one piece of a sample each, not two "
+     "that "
+     "even the work out",
      SYSTEM(plan.cp_type)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},

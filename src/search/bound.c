@@ -28,7 +28,7 @@ static double attention_s(const struct plan_request *request, int32_t tokens, en
 {
     const struct cost_setting *setting = request->setting;
     const struct model *model = setting->model;
-    bool ring = setting->plan->cp_type == SCENARIO_RING && request->layout.cp > 1;
+    bool ring = scenario_is_ring(setting->plan->cp_type) && request->layout.cp > 1;
     struct cost_attention work = {
         .flop = (double)flop_attention(model, pass, 0, tokens) / setting->tensor,
         .queries = ring ? 2.0 * tokens : tokens + 1.0,

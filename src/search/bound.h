@@ -36,7 +36,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  *     enters with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, over the context degree, in the
  *     blocks of other ranks of a ring with 2(b - a) queries, which are not divided where documents are whole on a rank
  *     (cost_of_pass); and seconds a FLOP fall with both. So each FLOP takes at least what it takes at 2L + 1 keys and
- *     L + 1 queries, with a ring 2L. Tails, longest tiles and launches are left out.
+ *     L + 1 queries, with a ring 2L. Tails, longest tiles and launches are left out. Every rank of a contiguous ring
+ *     takes the seconds of the last one, which computes more than an even share (cost/attention.h): that only adds.
  *   - full recomputation: the forward of the layers that recompute, once more. Selective: left out, and all of it
  *     if the system decides recomputation itself.
  *
