@@ -21,6 +21,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .attention = (enum device_attention)scenario->attention,
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
+        .swiglu = (enum scenario_swiglu)scenario->swiglu,
         .tensor = (int32_t)plan->tp,
         .layers =
             scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, 0),

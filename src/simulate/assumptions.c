@@ -138,11 +138,12 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
              attention_name[scenario->attention], scenario->device.name);
     print_tensor_overlap(scenario, point, lines[n++]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
-             "element-wise kernels: %s%s; training takes %.1f%% longer for GEMMs and attention than "
+             "element-wise kernels: %s%s%s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
              scenario->kernels == SCENARIO_EAGER      ? "eager, one operation each"
              : scenario->kernels == SCENARIO_COMPILED ? "compiled, gradients' sums by kernels of their own"
                                                       : "norms, rotation, activation and cross-entropy fused",
+             scenario->swiglu == SCENARIO_SWIGLU_SEPARATE ? ", but silu and product separate" : "",
              loss_text[scenario->loss], 100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
     return n;
