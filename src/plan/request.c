@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 
-double request_memory_bytes(const struct device *device)
+double request_memory_bytes(const struct scenario *scenario)
 {
-    return device->memory_bytes - device->context_bytes;
+    return scenario->memory_limit * (scenario->device.memory_bytes - scenario->device.context_bytes);
 }
 
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)
@@ -39,7 +39,7 @@ struct plan_request plan_request_of(const struct scenario *scenario, const struc
         .setting = setting,
         .layout = *layout,
         .context = scenario->data.context,
-        .memory_bytes = request_memory_bytes(&scenario->device),
+        .memory_bytes = request_memory_bytes(scenario),
         .iteration = iteration,
         .seed = scenario->seed,
         .knobs = knobs,

@@ -156,6 +156,7 @@ struct scenario {
     int32_t swiglu;            /* enum scenario_swiglu */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
+    double memory_limit;   /* share of a GPU's memory, less CUDA context and NCCL, that a plan may use */
     int32_t engine;        /* enum scenario_engine */
     int32_t trace;         /* enum scenario_trace */
     bool all_tensor_ranks; /* simulate every TP rank, not one for all */

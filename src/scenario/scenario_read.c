@@ -65,6 +65,8 @@ static const struct schema_key scenario_keys[] = {
      "parameters are gathered beside the first forward passes too (--overlap-param-gather). zero2 reduces in every "
      "pass, beside it but with none; zero3 reduces and gathers in and beside every pass, whatever stands here",
      FIELD(communication.dp_overlap)},
+    {"memory_limit", SCHEMA_REAL, "-", 0.01, 1, "0.95", NULL,
+     "share of a GPU's memory, less CUDA context and NCCL, that a plan may use", FIELD(memory_limit)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},
     {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "that the results are of", FIELD(measured)},

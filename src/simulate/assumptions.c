@@ -217,11 +217,13 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
              platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
              device->peak_flop_per_s / 1e12, device->hbm_bytes_per_s / 1e12);
     n += assumptions_unlike_nvlink(platform, device, lines[n]);
+    char share[32] = "";
+    if (scenario->memory_limit < 1)
+        snprintf(share, sizeof share, "%g%% of ", 100 * scenario->memory_limit);
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
-             "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
-             "of it; "
-             "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
-             point->memory_bytes / gib, device->context_bytes / gib, device->workspace_bytes / gib);
+             "memory of a GPU: %.2f GiB, %sthe device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f "
+             "GiB of it; blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
+             point->memory_bytes / gib, share, device->context_bytes / gib, device->workspace_bytes / gib);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              platform->host_memory_bytes / gib);
     if (any_offloads(point))
