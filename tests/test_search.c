@@ -942,7 +942,7 @@ TEST(an_empty_space_is_an_error_with_its_place)
     struct error err = {0};
     CHECK_TRUE(!open_cell(&hand, &cell, &err));
     CHECK_CONTAINS(err.text,
-                   "cell.yaml:9:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
+                   "cell.yaml:10:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
     close_cell(&hand);
 }
 
