@@ -1589,6 +1589,24 @@ TEST(eager_modules_move_more)
                 1e-12);
 }
 
+/* SwiGLU as two operations: 4f = 32 bytes a token more forward and 8f = 64 backward, over TP 2, in three layers, as in
+ * Llama's modules; silu(x) of 2f is kept, 8f in place of 6f with its input and the product. */
+TEST(separate_swiglu__moves_and_keeps_more)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    const double bytes[] = {32, 64};
+    double passes_s[N_PASSES], kept = cost_activation_bytes(&setting, RECOMPUTE_NONE, false);
+    double listed = cost_activation_bytes(&setting, RECOMPUTE_ACTIVATION, false);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        passes_s[pass] = cost_of_pass(&setting, pass, &unit).other_s;
+    setting.swiglu = SCENARIO_SWIGLU_SEPARATE;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - passes_s[pass], 3 * 2 * bytes[pass] * 5 / 2, 1e-12);
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false) - kept, 2 * 8 / 2.0, 1e-12);
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_ACTIVATION, false), listed, 1e-12);
+}
+
 /* Bytes a logit of 16, over TP 2; 2 s a byte, 5 tokens of 2 bytes a rank's half: passes 30 and 14; fused reads 2, and
  * reads 2 and writes 2; two metrics, each a copy 2 + 4 and logarithms 4 + 4, behind the backward. Fused keeps 2 bytes a
  * logit in place of 4, and eager's fp32 copy of 4 is not there. */

@@ -4,10 +4,15 @@
 #include "hand_request.h"
 #include "harness.h"
 
-/* 100 bytes a GPU less 10 of context. */
-TEST(memory_bytes__leaves_out_the_context)
+/* 100 bytes a GPU less 10 of context, and half of what is left. */
+TEST(memory_bytes__is_the_limits_share_of_what_the_context_leaves)
 {
-    CHECK_CLOSE(request_memory_bytes(&(struct device){.memory_bytes = 100, .context_bytes = 10}), 90, 1e-15);
+    struct scenario *scenario = calloc(1, sizeof *scenario);
+    scenario->device.memory_bytes = 100;
+    scenario->device.context_bytes = 10;
+    scenario->memory_limit = 0.5;
+    CHECK_CLOSE(request_memory_bytes(scenario), 45, 1e-15);
+    free(scenario);
 }
 
 /* On one stage units stream and the first and last of l layers stay: of half the activations (l - 2) / l goes. */

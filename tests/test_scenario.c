@@ -374,6 +374,25 @@ TEST(learned_positions_bound_the_context)
     free(text);
 }
 
+/* A model with GELU has no SwiGLU to separate. */
+TEST(swiglu__is_refused_for_other_activations)
+{
+    struct scenario s;
+    struct error err = {0};
+    fixture_data("scenario");
+    char *model = fixture_replace(fixture_model, "activation: swiglu", "activation: gelu");
+    char *text = fixture_replace(minimal, "model: llama-13b", "model: gelu.yaml");
+    static const char *const separate[] = {"swiglu=separate"};
+    fixture_write("scenario/gelu.yaml", model);
+    CHECK_TRUE(scenario_read(fixture_write("scenario/run.yaml", minimal), 1, separate, &s, &err));
+    CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_SEPARATE);
+    scenario_free(&s);
+    CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, separate, &s, &err));
+    CHECK_CONTAINS(err.text, "swiglu: separate, but model llama-13b has no SwiGLU; leave the key out");
+    free(model);
+    free(text);
+}
+
 TEST(all_errors_stand_in_one_pass)
 {
     static const char *const set[] = {"seed=x", "systems.7.name=y", "nothing"};

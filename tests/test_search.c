@@ -37,7 +37,7 @@ static bool open_cell(struct hand_search *hand, const struct cell *cell, struct 
     char text[2048];
     *hand = (struct hand_search){0};
     snprintf(text, sizeof text,
-             "model: %s\ndevice: h800\nplatform: %s\nengine: critical-path\nseed: %d\n"
+             "model: %s\ndevice: h800\nmemory_limit: 1\nplatform: %s\nengine: critical-path\nseed: %d\n"
              "communication: {dp_overlap: %s}\n"
              "data: {lengths: github, context: %s, global_batch: 24}\niterations: {warm_up: 0, measured: 5}\n"
              "systems: [{name: %s, plan: auto, plan_space: {%s}, knobs: {%s}}]\n",
@@ -556,9 +556,9 @@ static void search_within(struct hand_search *hand, double memory_bytes)
 {
     struct error err = {0};
     const struct search_options options = {0};
-    struct device *device = &hand->scenario.device;
+    struct scenario *scenario = &hand->scenario;
     search_result_free(&hand->result);
-    device->memory_bytes += memory_bytes - request_memory_bytes(device);
+    scenario->device.memory_bytes += (memory_bytes - request_memory_bytes(scenario)) / scenario->memory_limit;
     CHECK(search_system(&hand->scenario, &hand->lengths, 0, &options, &hand->result, &err));
     CHECK_CLOSE(hand->result.limits.gpu_bytes, memory_bytes, 1e-12);
 }
@@ -942,7 +942,7 @@ TEST(an_empty_space_is_an_error_with_its_place)
     struct error err = {0};
     CHECK_TRUE(!open_cell(&hand, &cell, &err));
     CHECK_CONTAINS(err.text,
-                   "cell.yaml:9:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
+                   "cell.yaml:10:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
     close_cell(&hand);
 }
 

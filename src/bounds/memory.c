@@ -295,7 +295,7 @@ LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, enum wan
 {
     const struct dag_place *at = &ledger->dag->places[ledger->place];
     double moving = states_moving_bytes(ledger->plan, ledger->setting, at);
-    live->bytes[MEMORY_STATES] = states_bytes(ledger->plan, ledger->setting, at) + moving;
+    live->bytes[MEMORY_STATES] = states_standing_bytes(ledger->plan, ledger->setting, at) + moving;
     for (int32_t chunk = 0; chunk <= UINT8_MAX; chunk++) /* later phases add to the gradients of those before */
         ledger->grown[chunk] = at->phase > 0;
     if (cost_frees_gradients(ledger->setting))

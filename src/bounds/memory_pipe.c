@@ -263,6 +263,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
                     : splits ? end->head_weight
                              : end->head,
             .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
+            /* Without what zero2 and zero3 gather: their head has no growth (states_gradients.head is 0). */
             .head_workspace = splits ? workspace : cost_head_backward_bytes(opening->own, end->tokens),
             .workspace = workspace,
             .next_workspace = workspace,

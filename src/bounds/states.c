@@ -10,7 +10,7 @@ static int32_t shards_of(const struct plan *plan, const struct plan_phase *phase
     return phase->shards > 0 ? phase->shards : plan->shards;
 }
 
-double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place)
+double states_standing_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place)
 {
     const struct plan_phase *phase = &plan->phases[place->phase];
     const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;

@@ -7,7 +7,8 @@
 
 /** All states of a place [bytes]: those of its stage with all chunks, gradients included, and what zero2 and zero3
  * gather of them; each block as the allocator rounds it. */
-double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
+double states_standing_bytes(const struct plan *plan, const struct cost_setting *setting,
+                             const struct dag_place *place);
 
 /** What a place still holds of the layout before while the model moves to the place's own: weights, and gradients of
  * the iteration [bytes]. 0: nothing is re-sharded before its phase. */

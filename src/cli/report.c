@@ -339,7 +339,7 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
     if (summary->misfit == EXCEEDED_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
-               request_memory_bytes(&scenario->device) / gib);
+               request_memory_bytes(scenario) / gib);
     if (summary->host.bytes > scenario->platform.host_memory_bytes)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
@@ -356,7 +356,7 @@ static json_t *json_of_misfit(const struct scenario *scenario, const struct poin
                      host ? summary->host.stage : summary->peak_stage, "class",
                      memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",
                      host ? summary->host.bytes : summary->peak_bytes, "available_bytes",
-                     host ? scenario->platform.host_memory_bytes : request_memory_bytes(&scenario->device));
+                     host ? scenario->platform.host_memory_bytes : request_memory_bytes(scenario));
 }
 
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)

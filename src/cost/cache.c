@@ -70,7 +70,7 @@ static struct cost_key key_of(const struct cost_setting *setting)
     const struct scenario_plan *plan = setting->plan;
     return (struct cost_key){
         .number = {setting->layers, setting->tensor, setting->recompute_layers, setting->attention, setting->kernels,
-                   setting->loss, setting->communication.tp_overlap, setting->communication.dp_overlap,
+                   setting->loss, setting->swiglu, setting->communication.tp_overlap, setting->communication.dp_overlap,
                    plan->dp * plan->cp, plan->shard_group, plan->sharding, plan->gradients, plan->fsdp, plan->cp_type,
                    plan->sequence_parallel, plan->early_stop},
         .object = {setting->model, setting->device, setting->platform, setting->shards_platform},

@@ -31,6 +31,7 @@ struct cost_setting {
     enum device_attention attention;
     enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
     enum scenario_loss loss;
+    enum scenario_swiglu swiglu;
     int32_t tensor;              /* TP degree */
     int32_t layers;              /* of one virtual stage: of one chunk of a stage */
     int32_t recompute_layers;    /* of these, under full recomputation: so many recompute; 0: all */
@@ -413,7 +414,8 @@ double cost_prefix_tokens(const struct cost_unit *unit);
  *     2f  their product [activation]    4n  log-sum-exp in fp32 [attention-core]
  *
  * Modules of single operations (kernels eager) keep more: RMSNorm its input in fp32 in place of bf16 and the product
- * before the weight, 4h + 2h - 2h for each of two [norm]; SwiGLU silu's result, 2f over TP [activation]. Source:
+ * before the weight, 4h + 2h - 2h for each of two [norm]; SwiGLU silu's result, 2f over TP [activation], as with
+ * `swiglu: separate` (Megatron-LM, core/transformer/mlp.py, glu). Source:
  * what autograd saves of the operations in cost/eager.h (PyTorch, tools/autograd/derivatives.yaml).
  *
  * less the entries of the recomputation's list, in [brackets], and with alternate-gemms less 2k + 2f over TP (keys,

@@ -17,6 +17,12 @@ bool eager_is_llama(const struct cost_setting *setting)
     return setting->kernels == SCENARIO_EAGER && setting->model->activation == MODEL_SWIGLU;
 }
 
+bool eager_splits_swiglu(const struct cost_setting *setting)
+{
+    return eager_is_llama(setting) ||
+           (setting->swiglu == SCENARIO_SWIGLU_SEPARATE && setting->model->activation == MODEL_SWIGLU);
+}
+
 void eager_add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, int32_t n_norms,
                      double tokens)
 {
@@ -39,7 +45,7 @@ void eager_add_rotations(struct cost_kernels *kernels, const struct cost_setting
 void eager_add_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                           double tokens)
 {
-    if (eager_is_llama(setting))
+    if (eager_splits_swiglu(setting))
         kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "activation by single operations",
                                  (pass == PASS_FORWARD ? 10 - 6 : 18 - 10) * (double)setting->model->ffn *
                                      (tokens / setting->tensor));
@@ -51,8 +57,10 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
     bool forward = pass == PASS_FORWARD;
     double rank_tokens = tokens / setting->tensor,
            norm_tokens = setting->plan->sequence_parallel ? rank_tokens : tokens;
-    if (setting->kernels != SCENARIO_EAGER)
+    if (setting->kernels != SCENARIO_EAGER) {
+        eager_add_activation(kernels, setting, pass, tokens);
         return;
+    }
     if (model->activation != MODEL_SWIGLU) {
         if (!forward)
             add_gpt_backward(kernels, setting, rank_tokens, norm_tokens);

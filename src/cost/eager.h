@@ -33,6 +33,9 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
 /** Whether a model runs Llama's modules of single operations. */
 bool eager_is_llama(const struct cost_setting *setting);
 
+/** Whether SwiGLU is two operations, silu and the product: in Llama's modules, and with `swiglu: separate`. */
+bool eager_splits_swiglu(const struct cost_setting *setting);
+
 /** Parts of it for SwiGLU models, which a recomputation's list repeats; nothing for others and with fused kernels. */
 void eager_add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, int32_t n_norms,
                      double tokens);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Whole weights and gradients that zero2 and zero3 hold beside the shards, and the moments of a pass they make. */
+/** Whole weights and gradients that zero2 and zero3 hold beside the shards, and the moments of a pass they make. The
+ * time of these gathers, and how far ahead they are issued, is in cost/shards.h. */
 #ifndef SLIMSIM_COST_GATHERED_H
 #define SLIMSIM_COST_GATHERED_H
 

@@ -24,7 +24,7 @@ static double listed_bytes(const struct cost_setting *setting, enum recompute en
     case RECOMPUTE_NORM:
         return (eager ? 12.0 : 4.0) * (double)model->hidden / outside_division(setting);
     case RECOMPUTE_ACTIVATION:
-        return (eager ? 4.0 : 2.0) * (double)model->ffn / setting->tensor;
+        return (eager_splits_swiglu(setting) ? 4.0 : 2.0) * (double)model->ffn / setting->tensor;
     case RECOMPUTE_ATTENTION_CORE:
         return setting->attention == DEVICE_UNFUSED ? 0 : 4.0 * (double)model->heads / setting->tensor;
     case RECOMPUTE_ALTERNATE_GEMMS:

@@ -55,7 +55,7 @@ int32_t packing_multiple(const struct scenario_plan *layout);
  */
 int64_t packing_memory_tokens(const struct plan_request *request);
 
-/** What states and libraries leave on the fullest stage; negative: they exceed the memory [bytes]. */
+/** What stage_memory_standing_bytes leaves on the fullest stage; negative: it exceeds the memory [bytes]. */
 double packing_room_bytes(const struct plan_request *request);
 
 /**

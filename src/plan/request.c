@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 
-double request_memory_bytes(const struct device *device)
+double request_memory_bytes(const struct scenario *scenario)
 {
-    return device->memory_bytes - device->context_bytes;
+    return scenario->memory_limit * (scenario->device.memory_bytes - scenario->device.context_bytes);
 }
 
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)
@@ -21,6 +21,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .attention = (enum device_attention)scenario->attention,
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
+        .swiglu = (enum scenario_swiglu)scenario->swiglu,
         .tensor = (int32_t)plan->tp,
         .layers =
             scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, 0),
@@ -38,7 +39,7 @@ struct plan_request plan_request_of(const struct scenario *scenario, const struc
         .setting = setting,
         .layout = *layout,
         .context = scenario->data.context,
-        .memory_bytes = request_memory_bytes(&scenario->device),
+        .memory_bytes = request_memory_bytes(scenario),
         .iteration = iteration,
         .seed = scenario->seed,
         .knobs = knobs,

@@ -21,8 +21,8 @@ struct plan_request {
                           this (critical path): in its place the system may give a plan without phases */
 };
 
-/** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
-double request_memory_bytes(const struct device *device);
+/** What a rank may allocate: memory_limit of the device's memory less CUDA context and NCCL [bytes]. */
+double request_memory_bytes(const struct scenario *scenario);
 
 /** Costs of a plan under the scenario; both are borrowed. */
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan);

@@ -35,6 +35,8 @@ enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
 /** Cross-entropy: passes over fp32 logits (Megatron-LM's, PyTorch's own); one kernel on bf16 logits
  * (flash-attention's); and two metrics of training that compute it again by passes (MosaicML's Composer). */
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
+/** SwiGLU as one kernel, or silu and product one after the other: then silu(x) is kept, too. */
+enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
 /** When FSDP1 gathers the weights of the layer behind the one in work: as its backward starts, or ends. */
@@ -159,8 +161,10 @@ struct scenario {
     int32_t attention;         /* enum device_attention */
     int32_t kernels;           /* enum scenario_kernels */
     int32_t loss;              /* enum scenario_loss */
+    int32_t swiglu;            /* enum scenario_swiglu */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
+    double memory_limit;   /* share of a GPU's memory, less CUDA context and NCCL, that a plan may use */
     int32_t engine;        /* enum scenario_engine */
     int32_t trace;         /* enum scenario_trace */
     bool all_tensor_ranks; /* simulate every TP rank, not one for all */

@@ -34,6 +34,10 @@ static const struct schema_key scenario_keys[] = {
      "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch), one kernel on bf16 logits (flash-attention), or "
      "that and two metrics that compute it again (Composer)",
      FIELD(loss)},
+    {"swiglu", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|separate",
+     "fused: one kernel (Megatron-LM's default); separate: silu, then the product, so silu(x) is kept, too "
+     "(--no-bias-swiglu-fusion; kernels: eager always does so)",
+     FIELD(swiglu)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "of model/lengths; the path of a file of lengths, drawn from at random, with replacement; lengths, taken in their "
      "order, over and over (8Ki 4400); or fixed: all fill the context",
@@ -61,6 +65,8 @@ static const struct schema_key scenario_keys[] = {
      "parameters are gathered beside the first forward passes too (--overlap-param-gather). zero2 reduces in every "
      "pass, beside it but with none; zero3 reduces and gathers in and beside every pass, whatever stands here",
      FIELD(communication.dp_overlap)},
+    {"memory_limit", SCHEMA_REAL, "-", 0.01, 1, "0.95", NULL,
+     "share of a GPU's memory, less CUDA context and NCCL, that a plan may use", FIELD(memory_limit)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},
     {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "that the results are of", FIELD(measured)},
@@ -355,6 +361,14 @@ static bool check_positions(const struct scenario *scenario, struct error *err)
                           scenario->data.context, model->name, model->positions);
 }
 
+/** Models without SwiGLU have nothing to separate. */
+static bool check_swiglu(const struct scenario *scenario, struct error *err)
+{
+    return scenario->swiglu == SCENARIO_SWIGLU_FUSED || scenario->model.activation == MODEL_SWIGLU ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "swiglu"), err,
+                          "swiglu: separate, but model %s has no SwiGLU; leave the key out", scenario->model.name);
+}
+
 /** SimGrid's options mean nothing where it does not run. */
 static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err)
 {
@@ -377,7 +391,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
         ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;
     if (ok)
-        ok = check_positions(scenario, err) && check_simgrid_cfg(scenario, err);
+        ok = check_positions(scenario, err) && check_swiglu(scenario, err) && check_simgrid_cfg(scenario, err);
     if (names_ok)
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&

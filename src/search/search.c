@@ -356,11 +356,11 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     const struct training_system *training = system_find(entry->name, err);
     if (training == NULL)
         return false;
-    *result = (struct search_result){
-        .limits = evaluation_limits_of(request_memory_bytes(&scenario->device), &scenario->platform),
-        .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
-        .engine = options->engine != NULL,
-        .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
+    *result =
+        (struct search_result){.limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform),
+                               .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
+                               .engine = options->engine != NULL,
+                               .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
     result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     struct search search = {
         .trials = {.scenario = scenario, .system = training, .engine = options->engine, .result = result},

@@ -138,11 +138,12 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
              attention_name[scenario->attention], scenario->device.name);
     print_tensor_overlap(scenario, point, lines[n++]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
-             "element-wise kernels: %s%s; training takes %.1f%% longer for GEMMs and attention than "
+             "element-wise kernels: %s%s%s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
              scenario->kernels == SCENARIO_EAGER      ? "eager, one operation each"
              : scenario->kernels == SCENARIO_COMPILED ? "compiled, gradients' sums by kernels of their own"
                                                       : "norms, rotation, activation and cross-entropy fused",
+             scenario->swiglu == SCENARIO_SWIGLU_SEPARATE ? ", but silu and product separate" : "",
              loss_text[scenario->loss], 100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
     return n;
@@ -216,11 +217,13 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
              platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
              device->peak_flop_per_s / 1e12, device->hbm_bytes_per_s / 1e12);
     n += assumptions_unlike_nvlink(platform, device, lines[n]);
+    char share[32] = "";
+    if (scenario->memory_limit < 1)
+        snprintf(share, sizeof share, "%g%% of ", 100 * scenario->memory_limit);
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
-             "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
-             "of it; "
-             "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
-             point->memory_bytes / gib, device->context_bytes / gib, device->workspace_bytes / gib);
+             "memory of a GPU: %.2f GiB, %sthe device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f "
+             "GiB of it; blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
+             point->memory_bytes / gib, share, device->context_bytes / gib, device->workspace_bytes / gib);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              platform->host_memory_bytes / gib);
     if (any_offloads(point))

@@ -332,8 +332,7 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     struct point_system *system = runner->system;
     const struct training_system *training = system->system;
     const struct scenario *scenario = runner->scenario;
-    const struct evaluation_limits limits =
-        evaluation_limits_of(request_memory_bytes(&scenario->device), &scenario->platform);
+    const struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
     bool ok = true;
     runner->knobs = check_calloc(1, training->knobs_size);
     runner->state = check_calloc(1, training->state_size);
@@ -368,7 +367,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
 {
     bool ok = true;
     point->n_systems = scenario->n_systems;
-    point->memory_bytes = request_memory_bytes(&scenario->device);
+    point->memory_bytes = request_memory_bytes(scenario);
     point->systems = check_calloc((size_t)scenario->n_systems, sizeof *point->systems);
     for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
         struct point_system *system = &point->systems[i];

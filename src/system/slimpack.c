@@ -12,6 +12,9 @@
 #include "packing/packing.h"
 #include "plan/order.h"
 
+/* A plan that exceeds memory by less is tried again with smaller outliers. */
+static const double SMALL_EXCESS = 0.05;
+
 enum { N_FACTORS = 14 };
 static const int32_t factors[N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 
@@ -582,28 +585,42 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
     return a->n_outliers == b->n_outliers && (size == 0 || memcmp(a->outliers, b->outliers, size) == 0);
 }
 
-/* Step 14. */
-static bool solve_all(const struct plan_request *request, struct plan *plan, struct error *err)
+/* Keep the best plan of all merge rules. memory_bytes: of a rank, as outliers are told by it. */
+static bool solve_merges(const struct plan_request *request, double memory_bytes, struct solution *best,
+                         struct error *err)
 {
-    struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
+    struct plan_request splits = *request;
     struct slimpack_split before = {0};
     const struct evaluation_limits limits = limits_of(request);
     enum slimpack_merge merge;
     bool ok = true;
+    splits.memory_bytes = memory_bytes;
     for (int32_t i = 0; ok && slimpack_nth_merge(request->knobs, i, &merge); i++) {
         struct slimpack_split split;
         struct solution other = {0};
-        bool has_fit = best.plan.n_phases > 0 && evaluation_exceeds(&best.worst, &limits) == EXCEEDED_NONE;
-        double limit_s = has_fit ? best.worst.makespan_s : request->limit_s > 0 ? request->limit_s : INFINITY;
-        slimpack_split(request, merge, &split);
+        bool has_fit = best->plan.n_phases > 0 && evaluation_exceeds(&best->worst, &limits) == EXCEEDED_NONE;
+        double limit_s = has_fit ? best->worst.makespan_s : request->limit_s > 0 ? request->limit_s : INFINITY;
+        slimpack_split(&splits, merge, &split);
         if (i == 0 || !same_outliers(&split, &before)) {
             ok = solve(request, &split, limit_s, &other, err);
-            keep_better(request, &best, &other);
+            keep_better(request, best, &other);
         }
         slimpack_split_free(&before);
         before = split;
     }
     slimpack_split_free(&before);
+    return ok;
+}
+
+/* Step 14. */
+static bool solve_all(const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
+    const struct evaluation_limits limits = limits_of(request);
+    bool ok = solve_merges(request, request->memory_bytes, &best, err);
+    double excess = ok && best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : 0;
+    if (excess > 0 && excess < SMALL_EXCESS)
+        ok = solve_merges(request, (1 - SMALL_EXCESS) * request->memory_bytes, &best, err);
     if (ok)
         *plan = best.plan;
     else

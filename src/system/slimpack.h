@@ -18,11 +18,12 @@
  * 10. Asymmetric: steps 7 to 9 again with backward FLOPs, each sample from its end. Otherwise forward MicroPacks run
  *     backward, those that share a sample in reverse.
  * 11. The order is 1F1B with injected forwards (plan/order.h).
- * 12. Candidates are resolved by ascending lower bound while it is not above the best. The fastest that fits wins,
- *     otherwise the one of least peak.
+ * 12. Candidates are resolved by ascending lower bound while it is not above the best. Those whose orders alone exceed
+ *     memory (packing/memory_bound.h) come last. The fastest that fits wins, otherwise the one of least excess.
  * 13. A component after the first takes the first candidate that fits and ends no later than the slowest so far. It
  * tries that one's candidate first.
- * 14. Steps 2 to 13 run for each merge rule (enum slimpack_merge), and the best plan stays.
+ * 14. Steps 2 to 13 run for each merge rule (enum slimpack_merge), and the best plan stays. If it exceeds memory by
+ *     less than 5%, they run once more, with 5% less memory in step 2.
  *
  * Source: SlimPack section 4. Ours are memory in step 2, divisors, the least tau, bounds, step 13 and two merge rules.
  */

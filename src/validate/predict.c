@@ -99,6 +99,7 @@ static struct scenario scenario_of(const struct setting *setting, const struct d
         .attention = (int32_t)setting->attention,
         .kernels = (int32_t)setting->kernels,
         .loss = (int32_t)setting->loss,
+        .memory_limit = 1,
         .measured = 1,
         .engine = SCENARIO_CRITICAL_PATH,
         .trace = SCENARIO_TRACE_NONE,
