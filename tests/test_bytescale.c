@@ -365,20 +365,6 @@ TEST(ranks_that_wait_run_units_of_their_own)
     CHECK_TRUE(n_waits > 20);
 }
 
-TEST(a_share_for_all_is_refused)
-{
-    struct hand_request hand;
-    struct plan plan;
-    struct error err = {0};
-    hand_request(&hand, 1, 1, 10);
-    hand_batch(&hand, 1, (int32_t[]){5});
-    hand_knobs(&hand, &system_bytescale, "");
-    hand.request.layout.offload = 0.5;
-    CHECK_TRUE(!system_bytescale.plan(&hand.request, NULL, &plan, &err));
-    CHECK_CONTAINS(err.text, "plan.offload must be 0, is 0.5");
-    hand_request_free(&hand);
-}
-
 /* One sequence of 16000 tokens on 32 ranks with memory for all of it: on one rank alone it takes longest. None of the
  * halves of C down to 500 tokens ends before the one that is found. */
 TEST(the_fastest_of_the_halves_of_the_capacity_is_found)

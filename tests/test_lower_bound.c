@@ -9,6 +9,7 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "plan/order.h"
 
 /* When the passes of a plan end, stages without sends or as they are. */
 static double passes_s(const struct plan *plan, const struct cost_setting *setting, bool sends)
@@ -71,6 +72,28 @@ TEST(one_pipeline_without_sends_takes_the_longest_path)
     }
 }
 
+/* The same of interleaved units of whole samples, two or three chunks a stage. */
+TEST(lower_bound__walks_all_chunks_of_a_stage)
+{
+    uint64_t seed = 5;
+    for (int32_t round = 0; round < 30; round++) {
+        struct plan plan;
+        int32_t stages = 2 << hand_below(&seed, 2), n = stages * (1 + hand_below(&seed, 3));
+        hand_plan(&plan, 1, stages, 1);
+        struct plan_pipeline *pipeline = plan.phases->pipelines;
+        pipeline->layout.chunks = 2 + round % 2;
+        for (int32_t unit = 0; unit < n; unit++) {
+            struct slice whole = {unit, 0, 1 + hand_below(&seed, 3000)};
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&pipeline->cut[pass], whole);
+        }
+        plan_fill_need(pipeline);
+        order_interleaved(pipeline);
+        CHECK_CLOSE(lower_bound_s(&plan, hand_setting()), passes_s(&plan, hand_setting(), false), 1e-12);
+        plan_free(&plan);
+    }
+}
+
 /* Never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
 TEST(it_bounds_what_systems_plan)
 {
@@ -84,7 +107,7 @@ TEST(it_bounds_what_systems_plan)
         const struct training_system *system = system_find(names[round % 2], &err);
         int32_t pp = 1 << round / 2 % 4;
         hand_request_real(&hand, 8, pp, 8000);
-        hand.request.layout.offload = system->offloads ? round % 3 * 0.5 : 0;
+        hand.request.layout.offload = round % 3 * 0.5;
         hand_batch_of(&hand, round % 5 == 0 ? HAND_UNIFORM : HAND_LONG_TAIL, 40, (uint64_t)round + 1);
         hand_knobs(&hand, system, round % 2 == 0 ? "{capacity: 1000, offload: always}" : "max_tokens: 1000");
         CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));

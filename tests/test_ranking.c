@@ -88,15 +88,15 @@ TEST(an_open_plan_must_beat_its_like)
     struct hand_ranking hand;
     ranking_of(&hand);
     hand.plans[1].verdict = SEARCH_OPEN; /* offloads; 0 comes first */
-    CHECK_TRUE(ranking_limit_s(&hand.result, 1) < 1.00);
-    CHECK_CLOSE(ranking_limit_s(&hand.result, 1), 1.00, 1e-11);
+    CHECK_TRUE(ranking_limit_s(&hand.result, 1, ranking_few_s(&hand.result)) < 1.00);
+    CHECK_CLOSE(ranking_limit_s(&hand.result, 1, ranking_few_s(&hand.result)), 1.00, 1e-11);
     ranking_of(&hand);
     hand.plans[0].verdict = SEARCH_OPEN; /* 1 took 1.02 and comes behind */
-    CHECK_TRUE(ranking_limit_s(&hand.result, 0) > 1.02);
-    CHECK_CLOSE(ranking_limit_s(&hand.result, 0), 1.02, 1e-11);
+    CHECK_TRUE(ranking_limit_s(&hand.result, 0, ranking_few_s(&hand.result)) > 1.02);
+    CHECK_CLOSE(ranking_limit_s(&hand.result, 0, ranking_few_s(&hand.result)), 1.02, 1e-11);
     ranking_of(&hand);
     hand.plans[3].verdict = SEARCH_OPEN; /* no other recomputes in full: near the layout's fastest */
-    CHECK_CLOSE(ranking_limit_s(&hand.result, 3), 1.05, 1e-15);
+    CHECK_CLOSE(ranking_limit_s(&hand.result, 3, ranking_few_s(&hand.result)), 1.05, 1e-15);
 }
 
 /* Decided on: TP 1 twice. The plan that wins is slower where it was ranked than its layout's fastest. 9 was faster

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "bounds/lower_bound.h"
 #include "bounds/memory.h"
 #include "hand_model.h"
@@ -746,5 +747,21 @@ TEST(ulysses_deals_whole_heads)
     slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
+    hand_request_free(&hand);
+}
+
+/* Two ranks, samples of 5000 and 1000 tokens: apart without DP-Merge, with it the long one is on both. The merge rules
+ * that are left (by memory, and even) say the same. */
+TEST(slimpack_lower_bound__is_the_most_loaded_rank)
+{
+    struct hand_request hand;
+    double seconds[2];
+    hand_request_real(&hand, 2, 1, 5000);
+    hand_batch(&hand, 2, (int32_t[]){5000, 1000});
+    batch_bound_samples_s(&hand.request, seconds);
+    hand_knobs(&hand, &system_slimpack, "dp_merge: false");
+    CHECK_CLOSE(slimpack_lower_bound_s(&hand.request), seconds[0], 1e-12);
+    hand_knobs(&hand, &system_slimpack, "");
+    CHECK_CLOSE(slimpack_lower_bound_s(&hand.request), seconds[0] / 2 + seconds[1], 1e-12);
     hand_request_free(&hand);
 }

@@ -19,9 +19,10 @@ struct stage {
 struct walk {
     const struct plan_pipeline *pipeline;
     struct dag_kinds kinds;
+    int32_t n_virtual;        /* stages: chunk x stages + stage */
     double *pass_s[N_PASSES]; /* [unit x kinds + kind] */
     double *copy_s;           /* likewise, each way; NULL: nothing is offloaded */
-    double *end_s[N_PASSES];  /* [unit x stages + stage], -1: to come */
+    double *end_s[N_PASSES];  /* [unit x virtual stages + virtual stage], -1: to come */
     double *begin_s;          /* likewise, of backwards */
     double *out_s;            /* likewise, of copies to the host */
     struct stage *stages;
@@ -37,10 +38,10 @@ static bool repeats(const struct plan_phase *phase, int32_t i)
     return group >= 0 && phase->groups[group].pipelines[0] < i;
 }
 
-/* When a backward's activations are back. */
+/* When a backward's activations are back, on stages of one chunk. */
 static double copied_s(struct walk *walk, int32_t stage, int32_t unit)
 {
-    int32_t n_stages = walk->pipeline->layout.stages, at = unit * n_stages + stage;
+    int32_t n_stages = walk->n_virtual, at = unit * n_stages + stage;
     struct stage *of = &walk->stages[stage];
     double copy_s = walk->copy_s[unit * walk->kinds.n + walk->kinds.kind[stage]];
     double ready_s = fmax(fmax(of->in_s, of->begin_s), walk->out_s[at]);
@@ -54,8 +55,9 @@ static double copied_s(struct walk *walk, int32_t stage, int32_t unit)
 static void run_step(struct walk *walk, int32_t stage, const struct plan_step *step, double ready_s)
 {
     struct stage *of = &walk->stages[stage];
-    int32_t at = step->unit * walk->pipeline->layout.stages + stage;
-    int32_t cost = step->unit * walk->kinds.n + walk->kinds.kind[stage];
+    int32_t virtual = step->chunk * walk->pipeline->layout.stages + stage;
+    int32_t at = step->unit * walk->n_virtual + virtual;
+    int32_t cost = step->unit * walk->kinds.n + walk->kinds.kind[virtual];
     if (step->pass == PASS_BACKWARD && walk->copy_s != NULL)
         ready_s = fmax(ready_s, copied_s(walk, stage, step->unit));
     of->begin_s = fmax(of->end_s, ready_s);
@@ -71,11 +73,12 @@ static void run_step(struct walk *walk, int32_t stage, const struct plan_step *s
 static int32_t advance(struct walk *walk, int32_t stage)
 {
     const struct plan_pipeline *pipeline = walk->pipeline;
-    int32_t n_stages = pipeline->layout.stages, *next = &walk->stages[stage].next, before = *next;
+    int32_t n_virtual = walk->n_virtual, *next = &walk->stages[stage].next, before = *next;
     for (; *next < pipeline->step_first[stage + 1]; ++*next) {
         const struct plan_step *step = &pipeline->steps[*next];
-        int32_t from = step->pass == PASS_FORWARD ? stage - 1 : stage + 1;
-        double ready_s = from >= 0 && from < n_stages ? walk->end_s[step->pass][step->unit * n_stages + from] : 0;
+        int32_t virtual = step->chunk * pipeline->layout.stages + stage;
+        int32_t from = step->pass == PASS_FORWARD ? virtual - 1 : virtual + 1;
+        double ready_s = from >= 0 && from < n_virtual ? walk->end_s[step->pass][step->unit * n_virtual + from] : 0;
         if (ready_s < 0)
             break;
         run_step(walk, stage, step, ready_s);
@@ -100,7 +103,8 @@ static void open_copies(const struct plan_pipeline *pipeline, const struct cost_
 {
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
     int32_t n_kinds = walk->kinds.n;
-    if (!plan_offloads(pipeline) || !are_alike(cut, &pipeline->cut[PASS_BACKWARD]))
+    if (pipeline->layout.chunks > 1 || pipeline->offload != NULL || !plan_offloads(pipeline) ||
+        !are_alike(cut, &pipeline->cut[PASS_BACKWARD]))
         return;
     walk->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
     for (int32_t i = 0; i < cut->n_units * n_kinds; i++) {
@@ -115,9 +119,9 @@ static void open_copies(const struct plan_pipeline *pipeline, const struct cost_
 
 static void open_walk(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
 {
-    int32_t n_stages = pipeline->layout.stages;
-    CHECK(pipeline->layout.chunks == 1 && !pipeline->splits_backward && pipeline->offload == NULL);
-    *walk = (struct walk){.pipeline = pipeline, .kinds = dag_kinds_of(setting, &pipeline->layout)};
+    int32_t n_stages = pipeline->layout.stages, n_virtual = n_stages * pipeline->layout.chunks;
+    *walk =
+        (struct walk){.pipeline = pipeline, .kinds = dag_kinds_of(setting, &pipeline->layout), .n_virtual = n_virtual};
     walk->stages = check_calloc((size_t)n_stages, sizeof *walk->stages);
     for (int32_t stage = 0; stage < n_stages; stage++)
         walk->stages[stage].next = pipeline->step_first[stage];
@@ -125,13 +129,13 @@ static void open_walk(const struct plan_pipeline *pipeline, const struct cost_se
         int32_t n = pipeline->cut[pass].n_units * walk->kinds.n;
         walk->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
         dag_passes_s(pipeline, setting, &walk->kinds, pass, walk->pass_s[pass]);
-        n = pipeline->cut[pass].n_units * n_stages;
+        n = pipeline->cut[pass].n_units * n_virtual;
         walk->end_s[pass] = check_malloc((size_t)n * sizeof(double));
         for (int32_t i = 0; i < n; i++)
             walk->end_s[pass][i] = -1;
     }
-    walk->begin_s = check_calloc((size_t)(pipeline->cut[PASS_BACKWARD].n_units * n_stages), sizeof(double));
-    walk->out_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_stages), sizeof(double));
+    walk->begin_s = check_calloc((size_t)(pipeline->cut[PASS_BACKWARD].n_units * n_virtual), sizeof(double));
+    walk->out_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_virtual), sizeof(double));
     open_copies(pipeline, setting, walk);
 }
 
@@ -167,6 +171,12 @@ static double pipeline_s(const struct plan_pipeline *pipeline, const struct cost
     return end_s;
 }
 
+/* Whether a walk of the steps bounds it: passes are whole, and each stage computes its own. */
+static bool can_walk(const struct plan_pipeline *pipeline)
+{
+    return pipeline->cut[PASS_FORWARD].n_units > 0 && !pipeline->splits_backward && pipeline->n_exchanges == 0;
+}
+
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting)
 {
     double sum_s = 0;
@@ -174,7 +184,7 @@ double lower_bound_s(const struct plan *plan, const struct cost_setting *setting
         const struct plan_phase *phase = &plan->phases[i];
         double most_s = 0;
         for (int32_t k = 0; k < phase->n_pipelines; k++)
-            if (phase->pipelines[k].cut[PASS_FORWARD].n_units > 0 && !repeats(phase, k))
+            if (can_walk(&phase->pipelines[k]) && !repeats(phase, k))
                 most_s = fmax(most_s, pipeline_s(&phase->pipelines[k], setting));
         sum_s += most_s;
     }

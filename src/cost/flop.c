@@ -36,3 +36,11 @@ double flop_model_of_sample(const struct model *model, int64_t tokens)
     double weights = l * (double)model_layer_parameters(model) + h * (double)model->vocabulary;
     return s * (6 * weights + 6 * l * (double)model_query_width(model) * s);
 }
+
+double flop_model_of_samples(const struct model *model, const int32_t *tokens, int32_t n)
+{
+    double sum_flop = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum_flop += flop_model_of_sample(model, tokens[i]);
+    return sum_flop;
+}

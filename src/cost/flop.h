@@ -67,4 +67,7 @@ int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens);
  */
 double flop_model_of_sample(const struct model *model, int64_t tokens);
 
+/** The same of n samples together. */
+double flop_model_of_samples(const struct model *model, const int32_t *tokens, int32_t n);
+
 #endif

@@ -7,14 +7,6 @@
 #include "base/compare.h"
 #include "cost/flop.h"
 
-double deciding_batch_flop(const struct model *model, const struct batch *batch)
-{
-    double sum_flop = 0;
-    for (int32_t i = 0; i < batch->n_samples; i++)
-        sum_flop += flop_model_of_sample(model, batch->tokens[i]);
-    return sum_flop;
-}
-
 static int by_work(const void *left, const void *right)
 {
     const struct search_iteration *a = left, *b = right;
@@ -75,8 +67,8 @@ void deciding_iterations(const struct lengths *lengths, const struct scenario *s
     for (int32_t i = 0; i < SEARCH_CANDIDATES; i++) {
         struct batch batch;
         lengths_draw(lengths, &scenario->data, seed, i, &batch);
-        candidates[i] =
-            (struct search_iteration){.iteration = i, .model_flop = deciding_batch_flop(&scenario->model, &batch)};
+        candidates[i] = (struct search_iteration){
+            .iteration = i, .model_flop = flop_model_of_samples(&scenario->model, batch.tokens, batch.n_samples)};
         batch_free(&batch);
     }
     qsort(candidates, SEARCH_CANDIDATES, sizeof *candidates, by_work);

@@ -30,7 +30,4 @@ struct search_iteration {
 void deciding_iterations(const struct lengths *lengths, const struct scenario *scenario, int64_t seed, bool even,
                          struct search_iteration *iterations);
 
-/** Model FLOPs of all samples of a batch: flop_model_of_sample. */
-double deciding_batch_flop(const struct model *model, const struct batch *batch);
-
 #endif

@@ -10,11 +10,6 @@ bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_pl
     return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp;
 }
 
-bool ranking_same_variant(const struct scenario_plan *a, const struct scenario_plan *b)
-{
-    return ranking_same_layout(a, b) && a->vpp == b->vpp && a->sharding == b->sharding;
-}
-
 double ranking_expected_s(const struct search_result *result, const struct search_plan *plan, double time_s)
 {
     double work = 0, more_s = 0;
@@ -41,9 +36,10 @@ double ranking_time_within_s(const struct search_result *result, const struct se
     return high_s;
 }
 
+/* The same layout, virtual stages, sharding and recomputation. */
 static bool same_recompute(const struct scenario_plan *a, const struct scenario_plan *b)
 {
-    return ranking_same_variant(a, b) && a->recompute == b->recompute;
+    return ranking_same_layout(a, b) && a->vpp == b->vpp && a->sharding == b->sharding && a->recompute == b->recompute;
 }
 
 /* The iteration that ranked, or the iterations that decided. */
@@ -56,42 +52,61 @@ static bool goes_first(const struct search_plan *a, const struct search_plan *b,
     return a_s != b_s ? a_s < b_s : a < b; /* ties: as in the space */
 }
 
-/* Append the plans of one of two verdicts to the ranking, by time. */
-static void append(struct search_result *result, enum search_verdict verdict, enum search_verdict other,
-                   enum times times)
+static bool fits(const struct search_plan *plan)
+{
+    return plan->verdict == SEARCH_SLOWER || plan->verdict == SEARCH_RUNNER_UP;
+}
+
+/* Put a plan where its time belongs among those from `begin` on. */
+static void insert(struct search_result *result, int32_t begin, int32_t which, enum times times)
+{
+    int32_t at = result->n_ranked++;
+    for (; at > begin && goes_first(&result->plans[which], &result->plans[result->ranked[at - 1]], times); at--)
+        result->ranked[at] = result->ranked[at - 1];
+    result->ranked[at] = which;
+}
+
+/* Append the plans of a verdict to the ranking, by time. */
+static void append(struct search_result *result, enum search_verdict verdict, enum times times)
 {
     int32_t begin = result->n_ranked;
-    for (int32_t i = 0; i < result->n_plans; i++) {
-        if (result->plans[i].verdict != verdict && result->plans[i].verdict != other)
-            continue;
-        int32_t at = result->n_ranked++;
-        for (; at > begin && goes_first(&result->plans[i], &result->plans[result->ranked[at - 1]], times); at--)
-            result->ranked[at] = result->ranked[at - 1];
-        result->ranked[at] = i;
+    for (int32_t i = 0; i < result->n_plans; i++)
+        if (result->plans[i].verdict == verdict)
+            insert(result, begin, i, times);
+}
+
+/* The fastest of the plans that are like the first one and fit. The plans of a variant and recomputation stand together
+ * in the space. @param end  takes the place behind them */
+static int32_t fastest_alike(const struct search_result *result, int32_t first, int32_t *end)
+{
+    const struct search_plan *plans = result->plans;
+    int32_t best = first;
+    for (*end = first + 1; *end < result->n_plans; ++*end) {
+        if (!same_recompute(&plans[*end].layout, &plans[first].layout))
+            break;
+        if (fits(&plans[*end]) && goes_first(&plans[*end], &plans[best], TIMES_RANKING))
+            best = *end;
     }
+    return best;
 }
 
 double ranking_few_s(struct search_result *result)
 {
-    int32_t n = 0, n_layouts = 0;
-    double few_s = INFINITY;
+    const struct search_plan *plans = result->plans;
     result->n_ranked = 0;
-    append(result, SEARCH_SLOWER, SEARCH_RUNNER_UP, TIMES_RANKING);
-    for (int32_t i = 0; i < result->n_ranked; i++) {
-        const struct search_plan *plan = &result->plans[result->ranked[i]];
-        bool new_layout = true, new_recompute = true;
-        for (int32_t j = 0; j < n && new_recompute; j++) {
-            const struct scenario_plan *faster = &result->plans[result->ranked[j]].layout;
-            new_layout = new_layout && !ranking_same_layout(&plan->layout, faster);
-            new_recompute = !same_recompute(&plan->layout, faster);
-        }
-        if (new_layout && ++n_layouts == SEARCH_FEW)
-            few_s = plan->ranking_s;
-        if (new_recompute)
-            result->ranked[n++] = result->ranked[i];
+    for (int32_t first = 0, end; first < result->n_plans; first = end) {
+        end = first + 1;
+        if (fits(&plans[first]))
+            insert(result, 0, fastest_alike(result, first, &end), TIMES_RANKING);
     }
-    result->n_ranked = n;
-    return few_s;
+    for (int32_t i = 0, n_layouts = 0; i < result->n_ranked; i++) {
+        bool is_new = true;
+        for (int32_t j = 0; j < i && is_new; j++)
+            is_new = !ranking_same_layout(&plans[result->ranked[i]].layout, &plans[result->ranked[j]].layout);
+        if (is_new && ++n_layouts == SEARCH_FEW)
+            return plans[result->ranked[i]].ranking_s;
+    }
+    return INFINITY;
 }
 
 double ranking_near_s(const struct search_result *result, const struct scenario_plan *layout, double few_s)
@@ -103,10 +118,10 @@ double ranking_near_s(const struct search_result *result, const struct scenario_
     return (1 + SEARCH_NEAR_PERCENT / 100.0) * best_s;
 }
 
-double ranking_limit_s(struct search_result *result, int32_t which)
+double ranking_limit_s(const struct search_result *result, int32_t which, double few_s)
 {
     const struct scenario_plan *layout = &result->plans[which].layout;
-    double few_s = ranking_few_s(result), limit_s = ranking_near_s(result, layout, few_s);
+    double limit_s = ranking_near_s(result, layout, few_s);
     for (int32_t i = 0; i < result->n_ranked; i++) {
         const struct search_plan *best = &result->plans[result->ranked[i]];
         if (same_recompute(&best->layout, layout)) /* a tie goes to the first, and bounds are rounded */
@@ -128,7 +143,7 @@ struct search_plan *ranking_fastest(struct search_result *result)
 void ranking_conclude(struct search_result *result)
 {
     result->n_ranked = 0;
-    append(result, SEARCH_RUNNER_UP, SEARCH_RUNNER_UP, TIMES_DECIDED);
+    append(result, SEARCH_RUNNER_UP, TIMES_DECIDED);
     if (result->n_ranked > 0) {
         struct search_plan *chosen = &result->plans[result->ranked[0]];
         chosen->verdict = SEARCH_CHOSEN;
@@ -136,10 +151,10 @@ void ranking_conclude(struct search_result *result)
         for (int32_t i = 1; i < result->n_ranked; i++)
             score_compare(result, &chosen->score, &result->plans[result->ranked[i]].score);
     } else {
-        append(result, SEARCH_CHOSEN, SEARCH_CHOSEN, TIMES_DECIDED);
+        append(result, SEARCH_CHOSEN, TIMES_DECIDED);
     }
-    append(result, SEARCH_SLOWER, SEARCH_SLOWER, TIMES_RANKING);
-    append(result, SEARCH_MISFIT, SEARCH_MISFIT, TIMES_DECIDED);
+    append(result, SEARCH_SLOWER, TIMES_RANKING);
+    append(result, SEARCH_MISFIT, TIMES_DECIDED);
     for (int32_t i = 0; i < result->n_plans; i++)
         result->count[result->plans[i].verdict]++;
 }

@@ -8,9 +8,6 @@
 /** The same TP, PP, CP and DP. */
 bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_plan *b);
 
-/** The same layout, virtual stages and sharding. */
-bool ranking_same_variant(const struct scenario_plan *a, const struct scenario_plan *b);
-
 /** What is expected of a plan that takes time_s on the iteration that ranks, as search/search.h says; never less than
  * time_s, and it grows with it. */
 double ranking_expected_s(const struct search_result *result, const struct search_plan *plan, double time_s);
@@ -26,9 +23,8 @@ double ranking_few_s(struct search_result *result);
  * SEARCH_FEW-th fastest layout, few_s. Faster plans only lower it. */
 double ranking_near_s(const struct search_result *result, const struct scenario_plan *layout, double few_s);
 
-/** What expected time an open plan must reach to be decided on, as the fastest of its variant and recomputation. Ranks
- * anew. */
-double ranking_limit_s(struct search_result *result, int32_t which);
+/** What expected time an open plan must reach to be decided on, as the fastest of its variant and recomputation. */
+double ranking_limit_s(const struct search_result *result, int32_t which, double few_s);
 
 /** The fastest plan of those that were decided on; NULL: there is none. */
 struct search_plan *ranking_fastest(struct search_result *result);

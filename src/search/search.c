@@ -19,7 +19,6 @@ struct search {
     const struct lengths *lengths;
     const struct search_options *options;
     struct search_result *result;
-    bool *relaxed; /* of each plan: its bound knows the passes' end with its recompute and all else free */
 };
 
 static bool fits(const struct search *search, const struct search_plan *plan)
@@ -37,6 +36,7 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
     if (!trial_run_alone(&search->trials, &trial, &outcome, err))
         return false;
     if (outcome.given_up) {
+        plan->bound.time_s = fmax(plan->bound.time_s, outcome.least_s);
         plan->verdict = limit_s < INFINITY ? SEARCH_BOUND_PRUNED : SEARCH_TOO_LARGE;
         return true;
     }
@@ -111,67 +111,18 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
     return ok;
 }
 
-/**
- * For systems that never regret (system/system.h): with memory without end and no offload, passes end no later than
- * those of any plan of the layout that recomputes as much or more. The optimizer follows: that raises their bounds. If
- * the plan fits after all, it is the one without offload.
- */
-static bool relax(struct search *search, int32_t which, struct error *err)
-{
-    struct search_plan *plans = search->result->plans;
-    struct trial trial = trial_of(&search->trials, &plans[which].layout, 0);
-    struct cost_setting setting = request_setting(search->trials.scenario, &trial.layout);
-    struct trial_outcome outcome;
-    trial.layout.offload = 0;
-    trial.memory_bytes = INFINITY;
-    if (!trial_run_alone(&search->trials, &trial, &outcome, err))
-        return false;
-    search->result->n_resolved += outcome.planned;
-    double bound_s = outcome.planned ? outcome.passes_end_s + bound_after_passes_s(&setting, &trial.layout) : 0;
-    for (int32_t i = 0; i < search->result->n_plans; i++) {
-        struct search_plan *plan = &plans[i];
-        if (!ranking_same_variant(&plan->layout, &trial.layout) || plan->layout.recompute < trial.layout.recompute)
-            continue;
-        plan->bound.time_s = fmax(plan->bound.time_s, bound_s);
-        if (plan->layout.recompute > trial.layout.recompute)
-            continue;
-        search->relaxed[i] = true;
-        if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
-            evaluation_exceeds(&outcome.evaluation, &search->result->limits) == EXCEEDED_NONE) {
-            score_add(search->result, &outcome, &plan->score);
-            plan->ranking_s = ranking_expected_s(search->result, plan, plan->score.time_s);
-            plan->verdict = SEARCH_SLOWER;
-        }
-    }
-    return true;
-}
-
-/** Which plan to relax before this one is resolved: the first of its variant (ranking_same_variant), which recomputes
- * least, then the plan itself; -1: none. */
-static int32_t to_relax(const struct search *search, int32_t which)
-{
-    const struct search_plan *plans = search->result->plans;
-    if (!search->trials.system->never_regrets || search->options->exhaustive || search->relaxed[which])
-        return -1;
-    for (int32_t i = 0; i <= which; i++) /* recompute ascends inside a variant */
-        if (ranking_same_variant(&plans[i].layout, &plans[which].layout))
-            return search->relaxed[i] ? which : i;
-    return which;
-}
-
 /** The open plan of so many demanded features to resolve next; -1: none. Until a few layouts fit, and so there is a
  * time to beat, the one of least possible memory (ties: the last, which recomputes most): it is planned quickly. Then
  * the one of the least bound (ties: the first). */
-static int32_t next_plan(struct search *search, int32_t n_demanded)
+static int32_t next_plan(const struct search *search, int32_t n_demanded, double few_s)
 {
     const struct search_plan *plans = search->result->plans;
-    bool few = ranking_few_s(search->result) < INFINITY;
     int32_t best = -1;
     for (int32_t i = 0; i < search->result->n_plans; i++) {
         if (plans[i].verdict != SEARCH_OPEN || plans[i].n_demanded != n_demanded)
             continue;
-        if (best < 0 || (few ? plans[i].bound.time_s < plans[best].bound.time_s
-                             : plans[i].bound.peak_bytes <= plans[best].bound.peak_bytes))
+        if (best < 0 || (few_s < INFINITY ? plans[i].bound.time_s < plans[best].bound.time_s
+                                          : plans[i].bound.peak_bytes <= plans[best].bound.peak_bytes))
             best = i;
     }
     return best;
@@ -193,21 +144,22 @@ static bool tell(const struct search *search, struct error *err)
 static bool rank(struct search *search, int32_t n_demanded, struct error *err)
 {
     struct search_plan *plans = search->result->plans;
-    for (int32_t which; (which = next_plan(search, n_demanded)) >= 0;) {
+    for (;;) {
+        double few_s = ranking_few_s(search->result);
+        int32_t which = next_plan(search, n_demanded, few_s);
+        if (which < 0)
+            return true;
         if (!tell(search, err))
             return false;
-        double limit_s = search->options->exhaustive ? INFINITY : ranking_limit_s(search->result, which);
+        double limit_s = search->options->exhaustive ? INFINITY : ranking_limit_s(search->result, which, few_s);
         if (ranking_expected_s(search->result, &plans[which], plans[which].bound.time_s) > limit_s) {
             plans[which].verdict = SEARCH_BOUND_PRUNED;
             continue;
         }
-        int32_t freed = to_relax(search, which);
         limit_s = ranking_time_within_s(search->result, &plans[which], limit_s);
-        if (!(freed >= 0 ? relax(search, freed, err)
-                         : rank_plan(search, &plans[which], search->options->exhaustive ? 0 : limit_s, err)))
+        if (!rank_plan(search, &plans[which], search->options->exhaustive ? 0 : limit_s, err))
             return false;
     }
-    return true;
 }
 
 /** Resolve the best of the ranking on the iterations that decide. @param out  some plan is out */
@@ -303,8 +255,10 @@ static double most_work_share(const struct search *search)
 {
     const struct search_result *result = search->result;
     double flop = result->iterations[0].model_flop;
-    for (int32_t i = 0; i < result->n_warm_up; i++)
-        flop += deciding_batch_flop(&search->trials.scenario->model, &search->trials.warm_up[i]);
+    for (int32_t i = 0; i < result->n_warm_up; i++) {
+        const struct batch *batch = &search->trials.warm_up[i];
+        flop += flop_model_of_samples(&search->trials.scenario->model, batch->tokens, batch->n_samples);
+    }
     return flop / result->iterations[0].model_flop;
 }
 
@@ -375,12 +329,10 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     bool ok = system_read_knobs(training, scenario, entry, trials->knobs, err);
     result->plans = space_plans(scenario, entry, training, trials->knobs, &result->n_plans);
     result->ranked = check_calloc((size_t)result->n_plans, sizeof *result->ranked);
-    search.relaxed = check_calloc((size_t)result->n_plans, sizeof *search.relaxed);
     if (ok)
         prune(&search);
     ok = ok && decide_in_order(&search, err);
     trials_free(trials);
-    free(search.relaxed);
     return ok;
 }
 
@@ -412,10 +364,13 @@ bool search_check(const struct scenario *scenario, struct error *err)
         const struct scenario_system *entry = &scenario->systems[i];
         struct error unknown = {0};
         const struct training_system *system = system_find(entry->name, &unknown);
-        if (!entry->auto_plan || system == NULL) /* the latter is said elsewhere */
+        if (!entry->auto_plan || system == NULL) /* system_check_entries says what is wrong with name and knobs */
             continue;
-        int32_t n_plans;
-        free(space_plans(scenario, entry, system, NULL, &n_plans));
+        int32_t n_plans = 1;
+        void *knobs = check_calloc(1, system->knobs_size);
+        if (system_read_knobs(system, scenario, entry, knobs, &unknown))
+            free(space_plans(scenario, entry, system, knobs, &n_plans));
+        free(knobs);
         if (n_plans == 0)
             ok = document_error(
                 document, document_find(document, entry->node, "plan"), err,

@@ -14,10 +14,11 @@
  *
  * 1. The first of them ranks. Plans are resolved, by critical path and memory timeline, in the order of their lower
  *    bounds (search/bound.h), and the system is told the time to reach: it may leave a plan that cannot reach it or
- *    does not fit (plan_request.limit_s). So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go
- *    by their least possible memory, for what fits easily is planned quickly. The order changes the work, not what is
- *    found. What ranks is the time expected of all five: in proportion to their work, but not below the bounds on each.
- *    With t on the first, w_j the weights, f_j the works over that of the first, b_j the bounds,
+ *    does not fit (plan_request.limit_s). A plan that it makes is left if its own lower bound (bounds/lower_bound.h)
+ *    cannot reach it. So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go by their least possible
+ *    memory, for what fits easily is planned quickly. The order changes the work, not what is found. What ranks is the
+ *    time expected of all five: in proportion to their work, but not below the bounds on each. With t on the first, w_j
+ *    the weights, f_j the works over that of the first, b_j the bounds,
  *
  *        t + sum_j w_j max(0, b_j - f_j t) / sum_j w_j f_j
  *

@@ -57,8 +57,8 @@ struct search_result {
     int32_t n_ranked;
     int32_t *ranked; /* into plans: the chosen, the runners-up by time, then the slower, then SEARCH_MISFIT */
     int32_t count[SEARCH_N_VERDICTS];
-    int32_t n_resolved; /* plans resolved on the first iteration, relaxed ones included */
-    int64_t seed;       /* of its batches */
+    int32_t n_resolved;                                             /* plans resolved on the first iteration */
+    int64_t seed;                                                   /* of its batches */
     struct search_iteration iterations[SEARCH_DECIDING_ITERATIONS]; /* that decided; the first ranked */
     int32_t n_warm_up; /* iterations before them, SEARCH_CANDIDATES and on; 0 where no state is kept */
     bool fits;         /* the chosen plan, in the iterations that decided and those of the scenario */

@@ -12,6 +12,7 @@ struct listing {
     const struct scenario *scenario;
     const struct plan_space *space;
     const struct training_system *system;
+    unsigned decides;                /* the system, with the entry's knobs */
     struct schema_ints vpp;          /* of the space, 1 where it says nothing; ascending, each once, as all these */
     struct schema_choices sharding;  /* likewise, the system's */
     struct schema_choices recompute; /* likewise, all */
@@ -72,7 +73,7 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
 {
     for (int32_t i = 0; i < listing->vpp.n; i++) {
         layout.vpp = listing->vpp.at[i];
-        if (layout.vpp > 1 && (layout.pp == 1 || !listing->system->uses_schedules ||
+        if (layout.vpp > 1 && (layout.pp == 1 || listing->decides & SYSTEM_SCHEDULE ||
                                listing->scenario->model.layers % (layout.pp * layout.vpp) != 0))
             continue;
         for (int32_t j = 0; j < listing->sharding.n; j++) {
@@ -102,7 +103,7 @@ static int32_t sort_list(void *at, int32_t n, size_t size, int (*compare)(const 
 
 #define SORT(list, compare) ((list)->n = sort_list((list)->at, (list)->n, sizeof *(list)->at, compare))
 
-static void sort_lists(struct listing *listing, const void *knobs)
+static void sort_lists(struct listing *listing)
 {
     const struct plan_space *space = listing->space;
     const struct training_system *system = listing->system;
@@ -110,13 +111,13 @@ static void sort_lists(struct listing *listing, const void *knobs)
     listing->sharding = space->sharding.n > 0 ? space->sharding : (struct schema_choices){1, {(int)system->sharding}};
     listing->recompute = space->recompute.n > 0 ? space->recompute : (struct schema_choices){3, {0, 1, 2}};
     listing->offload = space->offload;
-    if (space->offload.n == 0 || !system_offloads(system, knobs))
+    if (space->offload.n == 0 || listing->decides & SYSTEM_OFFLOAD)
         listing->offload = (struct schema_reals){1, {0}};
     SORT(&listing->vpp, compare_ints);
     SORT(&listing->sharding, compare_int32s);
     SORT(&listing->recompute, compare_int32s);
     SORT(&listing->offload, compare_doubles);
-    if (system_recomputes(system, knobs))
+    if (listing->decides & SYSTEM_RECOMPUTE)
         listing->recompute.n = 1;
 }
 
@@ -145,20 +146,21 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
 {
     const struct model *model = &scenario->model;
     const struct plan_space *space = &entry->space;
-    struct listing listing = {.scenario = scenario, .space = space, .system = system};
+    struct listing listing = {
+        .scenario = scenario, .space = space, .system = system, .decides = system_decides(system, knobs)};
     int64_t n_gpus = platform_n_gpus(&scenario->platform), n_node = scenario->platform.gpus_per_node;
-    sort_lists(&listing, knobs);
+    sort_lists(&listing);
     for (int64_t tp = 1; tp <= n_node; tp++) {
-        if (tp > 1 && system->whole_model)
+        if (tp > 1 && !(system->degrees & SYSTEM_TP))
             break;
         if (n_node % tp != 0 || model->heads % tp != 0 || model->kv_heads % tp != 0 || !allows(&space->tp, tp))
             continue;
         for (int64_t pp = 1; tp * pp <= n_gpus; pp++) {
             struct scenario_stages split;
             if (!split_layers(model->layers, pp, &split) || n_gpus % (tp * pp) != 0 || !allows(&space->pp, pp) ||
-                (pp > 1 && system->whole_model))
+                (pp > 1 && !(system->degrees & SYSTEM_PP)))
                 continue;
-            for (int64_t cp = 1; cp <= (system->uses_context ? n_gpus / (tp * pp) : 1); cp++) {
+            for (int64_t cp = 1; cp <= (system->degrees & SYSTEM_CP ? n_gpus / (tp * pp) : 1); cp++) {
                 int64_t dp = n_gpus / (tp * pp * cp);
                 if (dp * tp * pp * cp == n_gpus && allows(&space->cp, cp) && allows(&space->dp, dp))
                     add_layout(&listing, (struct scenario_plan){.tp = tp,

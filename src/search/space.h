@@ -7,8 +7,8 @@
 
 /**
  * Every plan that the entry's space, the model, the platform and the system allow, in the order of search/search.h;
- * of a system that decides recomputation or offload itself with these knobs (NULL: not known) those of the space's
- * least recomputation and without offload alone.
+ * of a system that decides recomputation or offload itself with these knobs those of the space's least recomputation
+ * and without offload alone.
  * Caller frees. @return NULL for none
  */
 struct search_plan *space_plans(const struct scenario *scenario, const struct scenario_system *entry,

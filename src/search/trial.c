@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/lower_bound.h"
 #include "bounds/work.h"
 #include "cost/flop.h"
 
@@ -23,15 +24,6 @@ void trials_draw(struct trials *trials, const struct lengths *lengths)
         lengths_draw(lengths, &scenario->data, result->seed, SEARCH_CANDIDATES + i, &trials->warm_up[i]);
 }
 
-static double passes_end_s(const struct dag *dag, const struct timeline *timeline)
-{
-    double end_s = 0;
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (dag->tasks[i].kind == DAG_COMPUTE || dag->tasks[i].kind == DAG_ATTENTION)
-            end_s = fmax(end_s, timeline->finish_s[i]);
-    return end_s;
-}
-
 /** Times and memory of a plan that is at hand. */
 static bool resolve(struct trials *trials, const struct trial *trial, const struct plan *plan,
                     const struct cost_setting *setting, struct trial_outcome *outcome, struct error *err)
@@ -43,7 +35,6 @@ static bool resolve(struct trials *trials, const struct trial *trial, const stru
     struct dag *dag = &evaluator->dag;
     if (!evaluate(evaluator, plan, setting, options, &outcome->evaluation, err))
         return false;
-    outcome->passes_end_s = passes_end_s(dag, &evaluator->timeline);
     outcome->bubble = bubble_of(dag, &evaluator->timeline);
     struct work work = work_of(plan, dag, setting);
     outcome->collective_s = work.tensor_s + work.shard_s;
@@ -85,12 +76,25 @@ struct trial trial_of(const struct trials *trials, const struct scenario_plan *l
 /** Model FLOPs that a plan runs over those of its batch: samples wait, and others have waited. */
 static double work_share(const struct model *model, const struct plan *plan, const struct batch *batch)
 {
-    double batch_flop = deciding_batch_flop(model, batch), flop = batch_flop;
+    double batch_flop = flop_model_of_samples(model, batch->tokens, batch->n_samples), flop = batch_flop;
     for (int32_t i = 0; i < plan->n_delayed; i++)
         flop -= flop_model_of_sample(model, batch->tokens[plan->delayed[i]]);
     for (int32_t i = 0; i < plan->n_carried; i++)
         flop += flop_model_of_sample(model, plan->carried_tokens[i]);
     return plan->n_delayed == 0 && plan->n_carried == 0 ? 1 : flop / batch_flop;
+}
+
+/** Resolve a plan, unless a lower bound of its time exceeds the limit. */
+static bool measure(struct trials *trials, const struct trial *trial, const struct plan *plan,
+                    const struct cost_setting *setting, struct trial_outcome *outcome, struct error *err)
+{
+    outcome->work_share = work_share(&trials->scenario->model, plan, trial->batch);
+    if (trial->limit_s > 0 && trial->limit_s < INFINITY) {
+        double least_s = lower_bound_s(plan, setting) + bound_after_passes_s(setting, &trial->layout);
+        outcome->least_s = least_s / outcome->work_share;
+        outcome->given_up = outcome->least_s > trial->limit_s * (1 + 1e-9); /* sums in another order may differ */
+    }
+    return outcome->given_up || resolve(trials, trial, plan, setting, outcome, err);
 }
 
 bool trial_run(struct trials *trials, const struct trial *trial, void *state, struct plan *keep,
@@ -101,14 +105,13 @@ bool trial_run(struct trials *trials, const struct trial *trial, void *state, st
     struct plan_request request = trial_request(trials, &setting, trial);
     struct plan plan = {0};
     struct error refused = {0};
+    bool ok = true;
     *outcome = (struct trial_outcome){.planned = trials->system->plan(&request, state, &plan, &refused)};
     if (!outcome->planned && trials->refused.status == ERROR_NONE)
         trials->refused = refused;
     outcome->given_up = outcome->planned && plan.n_phases == 0;
-    bool resolves = outcome->planned && !outcome->given_up && !trial->plan_only;
-    bool ok = !resolves || resolve(trials, trial, &plan, &setting, outcome, err);
-    if (ok && resolves)
-        outcome->work_share = work_share(&trials->scenario->model, &plan, trial->batch);
+    if (outcome->planned && !outcome->given_up && !trial->plan_only)
+        ok = measure(trials, trial, &plan, &setting, outcome, err);
     if (keep != NULL)
         *keep = plan;
     else

@@ -39,8 +39,9 @@ struct trial_outcome {
     bool planned;                 /* else refused */
     double work_share;            /* model FLOPs that ran over those of the batch; the makespan is of what ran */
     struct evaluation evaluation; /* makespan: of the critical path; memory: on SimGrid, too, if it ran */
-    double contention, passes_end_s;
-    bool given_up; /* planned, and left as of no use: no more of it is known */
+    double contention;
+    bool given_up;  /* planned, and left as of no use: no more of it is known than least_s */
+    double least_s; /* lower bound of its time for as much work as the batch has; 0: not asked for */
     struct bubble bubble;
     double collective_s; /* inside passes, part of bubble.busy_s */
 };

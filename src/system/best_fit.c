@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
 #include "plan/schedule.h"
@@ -127,10 +128,8 @@ const struct training_system system_best_fit = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct best_fit_knobs),
-    .uses_context = true,
-    .uses_schedules = true,
-    .keeps_samples = true,
-    .offloads = true,
-    .never_regrets = true,
+    .degrees = SYSTEM_TP | SYSTEM_PP | SYSTEM_CP,
+    .whole_samples = true,
     .plan = best_fit_plan,
+    .lower_bound_s = batch_bound_whole_samples_s,
 };

@@ -46,6 +46,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "dag/dag.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
@@ -451,11 +452,16 @@ static bool bytescale_plan(const struct plan_request *request, void *state, stru
 {
     (void)state;
     const struct bytescale_knobs *knobs = request->knobs;
-    if (request->layout.offload > 0)
-        return error_set(err, "bytescale: plan.offload must be 0, is %g: knob offload decides it for each sequence",
-                         request->layout.offload);
-    return token_cap_search(request, most_capacity(request), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with,
-                            plan, err);
+    struct plan_request own = *request;
+    own.layout.offload = 0; /* knob offload decides it for each sequence */
+    return token_cap_search(&own, most_capacity(&own), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with, plan,
+                            err);
+}
+
+static unsigned bytescale_decides(const void *knobs)
+{
+    (void)knobs;
+    return SYSTEM_OFFLOAD | SYSTEM_SCHEDULE;
 }
 
 static const struct schema_key knobs[] = {
@@ -482,5 +488,8 @@ const struct training_system system_bytescale = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct bytescale_knobs),
+    .degrees = SYSTEM_TP | SYSTEM_PP,
+    .decides = bytescale_decides,
     .plan = bytescale_plan,
+    .lower_bound_s = batch_bound_shared_s,
 };

@@ -35,6 +35,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "bounds/batch_bound.h"
 #include "bounds/evaluate.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
@@ -386,6 +387,7 @@ static bool dynapipe_plan(const struct plan_request *request, void *state, struc
     (void)err;
     const struct dynapipe_knobs *knobs = request->knobs;
     struct work work = {.request = *request, .n = request->batch->n_samples};
+    work.request.layout.offload = 0;
     work.order = samples_by_length(request->batch);
     work.attention_s = check_malloc(((size_t)work.n + 1) * sizeof *work.attention_s);
     find_memory(&work);
@@ -398,9 +400,18 @@ static bool dynapipe_plan(const struct plan_request *request, void *state, struc
     return true;
 }
 
-static bool dynapipe_recomputes(const void *knobs)
+static unsigned dynapipe_decides(const void *knobs)
 {
-    return ((const struct dynapipe_knobs *)knobs)->recompute == 0;
+    bool finds_recompute = ((const struct dynapipe_knobs *)knobs)->recompute == 0;
+    return SYSTEM_OFFLOAD | SYSTEM_SCHEDULE | (finds_recompute ? SYSTEM_RECOMPUTE : 0);
+}
+
+static double dynapipe_lower_bound_s(const struct plan_request *request)
+{
+    struct plan_request least = *request;
+    if (dynapipe_decides(request->knobs) & SYSTEM_RECOMPUTE)
+        least.layout.recompute = RECOMPUTE_NONE;
+    return batch_bound_whole_samples_s(&least);
 }
 
 static const struct schema_key knobs[] = {
@@ -419,7 +430,9 @@ const struct training_system system_dynapipe = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct dynapipe_knobs),
-    .keeps_samples = true,
-    .recomputes = dynapipe_recomputes,
+    .degrees = SYSTEM_TP | SYSTEM_PP,
+    .whole_samples = true,
+    .decides = dynapipe_decides,
     .plan = dynapipe_plan,
+    .lower_bound_s = dynapipe_lower_bound_s,
 };

@@ -30,6 +30,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "dag/dag.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
@@ -187,7 +188,7 @@ const struct training_system system_flexsp = {
     .knobs_size = sizeof(struct flexsp_knobs),
     .context_type = SCENARIO_ULYSSES,
     .sharding = SCENARIO_ZERO3,
-    .whole_model = true,
-    .offloads = true,
+    .decides = system_decides_schedule,
     .plan = flexsp_plan,
+    .lower_bound_s = batch_bound_shared_s,
 };

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "packing/packing.h"
 
 struct flops_balanced_knobs {
@@ -51,9 +52,8 @@ const struct training_system system_flops_balanced = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct flops_balanced_knobs),
-    .uses_context = true,
-    .uses_schedules = true,
-    .keeps_samples = true,
-    .offloads = true,
+    .degrees = SYSTEM_TP | SYSTEM_PP | SYSTEM_CP,
+    .whole_samples = true,
     .plan = flops_balanced_plan,
+    .lower_bound_s = batch_bound_whole_samples_s,
 };

@@ -333,8 +333,8 @@ const struct training_system system_hotspa = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct hotspa_knobs),
     .state_size = sizeof(struct hotspa_state),
-    .switches_layouts = true,
-    .offloads = true,
-    .plan = hotspa_plan,
     .close = hotspa_close,
+    .degrees = SYSTEM_TP | SYSTEM_PP,
+    .decides = system_decides_schedule,
+    .plan = hotspa_plan,
 };

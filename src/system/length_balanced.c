@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "packing/packing.h"
 
 static bool length_balanced_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
@@ -34,10 +35,8 @@ const struct training_system system_length_balanced = {
     .name = "length-balanced",
     .source = "SlimPack section 4, length-based strategies",
     .meaning = "packs of near-equal token sums, 1F1B (interleaved with plan.vpp), static context parallelism",
-    .uses_context = true,
-    .uses_schedules = true,
-    .keeps_samples = true,
-    .offloads = true,
-    .never_regrets = true,
+    .degrees = SYSTEM_TP | SYSTEM_PP | SYSTEM_CP,
+    .whole_samples = true,
     .plan = length_balanced_plan,
+    .lower_bound_s = batch_bound_whole_samples_s,
 };

@@ -32,6 +32,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
 #include "packing/token_cap_search.h"
@@ -333,6 +334,8 @@ const struct training_system system_megatron_dynamic_cp = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct dynamic_cp_knobs),
-    .offloads = true,
+    .degrees = SYSTEM_TP | SYSTEM_PP,
+    .decides = system_decides_schedule,
     .plan = dynamic_cp_plan,
+    .lower_bound_s = batch_bound_shared_s,
 };

@@ -12,9 +12,6 @@
 #include "packing/packing.h"
 #include "plan/order.h"
 
-/* A plan that exceeds memory by less is tried again with smaller outliers. */
-static const double SMALL_EXCESS = 0.05;
-
 enum { N_FACTORS = 14 };
 static const int32_t factors[N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 
@@ -619,8 +616,8 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
     const struct evaluation_limits limits = limits_of(request);
     bool ok = solve_merges(request, request->memory_bytes, &best, err);
     double excess = ok && best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : 0;
-    if (excess > 0 && excess < SMALL_EXCESS)
-        ok = solve_merges(request, (1 - SMALL_EXCESS) * request->memory_bytes, &best, err);
+    if (excess > 0 && excess < SLIMPACK_SMALL_EXCESS)
+        ok = solve_merges(request, (1 - SLIMPACK_SMALL_EXCESS) * request->memory_bytes, &best, err);
     if (ok)
         *plan = best.plan;
     else
@@ -650,24 +647,8 @@ static bool slimpack_plan(const struct plan_request *request, void *state, struc
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
                          (long long)request->layout.cp);
-    return check_milp(request, err) && solve_all(request, plan, err);
-}
-
-/* The splits of step 14. */
-static bool slimpack_shares(const struct plan_request *request, int32_t variant, struct system_share *share)
-{
-    struct slimpack_split split;
-    enum slimpack_merge merge;
-    if (!slimpack_nth_merge(request->knobs, variant, &merge))
-        return false;
-    slimpack_split(request, merge, &split);
-    for (int32_t rank = 0; rank < split.n_ranks; rank++)
-        for (int32_t i = split.local_first[rank]; i < split.local_first[rank + 1]; i++)
-            share[split.local[i]] = (struct system_share){rank, 1};
-    for (int32_t i = 0; i < split.n_outliers; i++)
-        share[split.outliers[i].sample] = (struct system_share){split.outliers[i].first_rank, split.outliers[i].width};
-    slimpack_split_free(&split);
-    return true;
+    struct plan_request own = slimpack_request(request);
+    return check_milp(&own, err) && solve_all(&own, plan, err);
 }
 
 static const struct schema_key knobs[] = {
@@ -690,7 +671,7 @@ static const struct schema_key knobs[] = {
      "what units are made equal in: FLOPs, or the cost model's seconds on the last stage",
      offsetof(struct slimpack_knobs, balance)},
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "plan|auto",
-     "share that goes to the host: plan.offload for all units, or from there on per unit so that the plan just fits",
+     "share that goes to the host: plan.offload for all units, or per unit so that the plan just fits",
      offsetof(struct slimpack_knobs, offload)},
     {"recompute", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
      "plan.recompute for all units, or from there on more of it per unit so that the plan just fits",
@@ -706,9 +687,10 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, replica_units)},
 };
 
-static bool leaves_offload(const void *values)
+static unsigned slimpack_decides(const void *values)
 {
-    return ((const struct slimpack_knobs *)values)->offload == SLIMPACK_OF_PLAN;
+    bool by_unit = ((const struct slimpack_knobs *)values)->offload == SLIMPACK_BY_UNIT;
+    return SYSTEM_SCHEDULE | (by_unit ? SYSTEM_OFFLOAD : 0);
 }
 
 const struct training_system system_slimpack = {
@@ -718,8 +700,8 @@ const struct training_system system_slimpack = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct slimpack_knobs),
-    .uses_context = false,
-    .leaves_offload = leaves_offload,
-    .shares = slimpack_shares,
+    .degrees = SYSTEM_TP | SYSTEM_PP,
+    .decides = slimpack_decides,
     .plan = slimpack_plan,
+    .lower_bound_s = slimpack_lower_bound_s,
 };

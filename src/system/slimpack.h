@@ -46,6 +46,9 @@ enum slimpack_setting { SLIMPACK_OF_PLAN, SLIMPACK_BY_UNIT };
 /** Who places the boundaries of MicroPacks: fill_ends, or fill_milp after it. */
 enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 
+/** Step 14: the share of the memory. */
+#define SLIMPACK_SMALL_EXCESS 0.05
+
 /** The knobs; their table (slimpack.c) says what each means. */
 struct slimpack_knobs {
     bool asymmetric, dp_merge, slicing, replica_units;
@@ -84,9 +87,15 @@ enum slimpack_merge {
 /** The n-th merge rule that the knobs allow, from 0 on. @return false: there is none */
 bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge);
 
+/** The request without the plan's offload if MicroPacks have their own. */
+struct plan_request slimpack_request(const struct plan_request *request);
+
 /** Steps 1 to 4. With cp_type ulysses a width also divides the heads, and the groups of keys and values. */
 void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split);
 void slimpack_split_free(struct slimpack_split *split);
+
+/** Seconds of the most loaded rank, by the merge rule, and the memory of step 14, with which these are least. */
+double slimpack_lower_bound_s(const struct plan_request *request);
 
 /**
  * Tokens of one sample that a rank has memory for: (memory - states) / (bytes of a token as its sample's backward

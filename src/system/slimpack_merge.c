@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
@@ -92,6 +93,15 @@ static int32_t least_width(const struct slimpack_split *split, const struct cost
             break;
     }
     return best;
+}
+
+struct plan_request slimpack_request(const struct plan_request *request)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct plan_request own = *request;
+    if (knobs->offload == SLIMPACK_BY_UNIT)
+        own.layout.offload = 0;
+    return own;
 }
 
 bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge)
@@ -230,4 +240,41 @@ void slimpack_split_free(struct slimpack_split *split)
     free(split->local);
     free(split->load);
     *split = (struct slimpack_split){0};
+}
+
+/* Seconds of the most loaded rank of a split. */
+static double most_loaded_s(const struct slimpack_split *split, const double *sample_s)
+{
+    double *rank_s = check_calloc((size_t)split->n_ranks, sizeof *rank_s), most_s = 0;
+    for (int32_t i = 0; i < split->n_outliers; i++) {
+        const struct slimpack_outlier *outlier = &split->outliers[i];
+        for (int32_t rank = outlier->first_rank; rank < outlier->first_rank + outlier->width; rank++)
+            rank_s[rank] += sample_s[outlier->sample] / outlier->width;
+    }
+    for (int32_t rank = 0; rank < split->n_ranks; rank++) {
+        for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
+            rank_s[rank] += sample_s[split->local[i]];
+        most_s = fmax(most_s, rank_s[rank]);
+    }
+    free(rank_s);
+    return most_s;
+}
+
+double slimpack_lower_bound_s(const struct plan_request *request)
+{
+    struct plan_request own = slimpack_request(request);
+    double *sample_s = check_malloc((size_t)request->batch->n_samples * sizeof *sample_s), least_s = INFINITY;
+    enum slimpack_merge merge;
+    batch_bound_samples_s(request, sample_s);
+    for (int again = 0; again < 2; again++) { /* as step 14 may run once more */
+        for (int32_t i = 0; slimpack_nth_merge(request->knobs, i, &merge); i++) {
+            struct slimpack_split split;
+            slimpack_split(&own, merge, &split);
+            least_s = fmin(least_s, most_loaded_s(&split, sample_s));
+            slimpack_split_free(&split);
+        }
+        own.memory_bytes *= 1 - SLIMPACK_SMALL_EXCESS;
+    }
+    free(sample_s);
+    return least_s;
 }

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
 #include "plan/order.h"
@@ -150,9 +151,11 @@ static bool slimpipe_plan(const struct plan_request *request, void *state, struc
 {
     (void)state;
     struct packing packing;
+    struct plan_request own = *request;
+    own.layout.schedule = SCENARIO_ONE_F_ONE_B; /* of whole packs, until they are sliced */
     int32_t *order = samples_by_length(request->batch);
     packing_best_fit(request->batch->tokens, request->batch->n_samples, order, (int32_t)request->context, &packing);
-    bool ok = packing_plan(request, request->batch->tokens, &packing, plan, err);
+    bool ok = packing_plan(&own, request->batch->tokens, &packing, plan, err);
     for (int32_t i = 0; ok && i < plan->phases->n_pipelines; i++)
         run_slices(request, &plan->phases->pipelines[i]);
     packing_free(&packing);
@@ -174,6 +177,8 @@ const struct training_system system_slimpipe = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct slimpipe_knobs),
-    .offloads = true,
+    .degrees = SYSTEM_TP | SYSTEM_PP,
+    .decides = system_decides_schedule,
     .plan = slimpipe_plan,
+    .lower_bound_s = batch_bound_shared_s,
 };

@@ -40,6 +40,43 @@ bool system_read_knobs(const struct training_system *system, const struct scenar
     return schema_read(&scenario->document, entry->knobs, system->knobs, system->n_knobs, NULL, knobs, err);
 }
 
+unsigned system_decides_schedule(const void *knobs)
+{
+    (void)knobs;
+    return SYSTEM_SCHEDULE;
+}
+
+/* The plan asks no more than the system takes. */
+static bool check_plan(const struct scenario *scenario, const struct scenario_system *entry,
+                       const struct training_system *system, unsigned decides, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    const struct scenario_plan *plan = &entry->plan;
+    const struct {
+        const char *key;
+        int64_t value;
+        bool takes;
+    } degrees[] = {
+        {"plan.tp", plan->tp, system->degrees & SYSTEM_TP},
+        {"plan.pp", plan->pp, system->degrees & SYSTEM_PP},
+        {"plan.cp", plan->cp, system->degrees & SYSTEM_CP},
+        {"plan.vpp", plan->vpp, !(decides & SYSTEM_SCHEDULE)},
+    };
+    bool ok = true;
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+        if (degrees[i].value > 1 && !degrees[i].takes)
+            ok = document_error(document, document_find(document, entry->node, degrees[i].key), err,
+                                "%s: %" PRId64 ", but %s takes only 1", degrees[i].key, degrees[i].value, system->name);
+    if (decides & SYSTEM_SCHEDULE && plan->schedule != SCENARIO_ONE_F_ONE_B)
+        ok = document_error(document, document_find(document, entry->node, "plan.schedule"), err,
+                            "plan.schedule: %s has an order of its own; leave the key out", system->name);
+    if (decides & SYSTEM_OFFLOAD && plan->offload > 0)
+        ok = document_error(document, document_find(document, entry->node, "plan.offload"), err,
+                            "plan.offload: %g, but %s takes only 0: it decides itself what it offloads", plan->offload,
+                            system->name);
+    return ok;
+}
+
 static bool check_entry(const struct scenario *scenario, const struct scenario_system *entry, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -49,25 +86,10 @@ static bool check_entry(const struct scenario *scenario, const struct scenario_s
         return document_error(document, document_find(document, entry->node, "name"), err, "name: %s", unknown.text);
     void *knobs = check_calloc(1, system->knobs_size);
     bool ok = system_read_knobs(system, scenario, entry, knobs, err);
+    if (!entry->auto_plan)
+        ok &= check_plan(scenario, entry, system, system_decides(system, knobs), err);
     free(knobs);
-    if (entry->auto_plan)
-        return ok;
-    if (!system->uses_schedules && entry->plan.vpp != 1)
-        ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
-                            "plan.vpp: %" PRId64 ", but %s takes only 1: it has no interleaved order", entry->plan.vpp,
-                            system->name);
-    if (!system->uses_schedules && entry->plan.schedule != SCENARIO_ONE_F_ONE_B)
-        ok = document_error(document, document_find(document, entry->node, "plan.schedule"), err,
-                            "plan.schedule: %s has an order of its own; leave the key out", system->name);
-    if (system->whole_model && (entry->plan.tp > 1 || entry->plan.pp > 1))
-        ok = document_error(document, document_find(document, entry->node, entry->plan.tp > 1 ? "plan.tp" : "plan.pp"),
-                            err, "plan.%s: above 1, but %s takes only 1: each rank runs the whole model",
-                            entry->plan.tp > 1 ? "tp" : "pp", system->name);
-    if (system->uses_context || entry->plan.cp == 1)
-        return ok;
-    return document_error(document, document_find(document, entry->node, "plan.cp"), err,
-                          "plan.cp: %" PRId64 ", but %s takes only 1: it gives each sample a context degree itself",
-                          entry->plan.cp, system->name);
+    return ok;
 }
 
 bool system_check_entries(const struct scenario *scenario, struct error *err)

@@ -30,6 +30,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/batch_bound.h"
 #include "cost/cache.h"
 #include "packing/packing.h"
 #include "packing/samples.h"
@@ -324,11 +325,10 @@ const struct training_system system_wlb_llm = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct wlb_knobs),
     .state_size = sizeof(struct wlb_state),
-    .uses_context = true,
-    .context_type = SCENARIO_ALL_GATHER,
-    .uses_schedules = true,
-    .keeps_samples = true,
-    .offloads = true,
-    .plan = wlb_plan,
     .close = wlb_close,
+    .degrees = SYSTEM_TP | SYSTEM_PP | SYSTEM_CP,
+    .context_type = SCENARIO_ALL_GATHER,
+    .whole_samples = true,
+    .plan = wlb_plan,
+    .lower_bound_s = batch_bound_any_samples_s,
 };

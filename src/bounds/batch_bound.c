@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/batch_bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "cost/flop.h"
+#include "scenario/stages.h"
+
+/* Seconds of kernels at their best rates, whatever the cut. */
+static double best_s(const struct device *device, const struct cost_kernels *kernels)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < kernels->n; i++) {
+        const struct cost_kernel *kernel = &kernels->kernel[i];
+        if (kernel->family == COST_GEMM)
+            sum += kernel->flop / (device->peak_flop_per_s * device->gemm.efficiency);
+        else if (kernel->family == COST_MEMORY_BOUND && kernel->bytes > 0)
+            sum += fmax(0, kernel->seconds - device->launch_s);
+    }
+    return sum;
+}
+
+/* Attention of one layer and pass on one sample. */
+static double attention_s(const struct plan_request *request, int32_t tokens, enum pass pass)
+{
+    const struct cost_setting *setting = request->setting;
+    const struct model *model = setting->model;
+    bool ring = scenario_is_ring(setting->plan->cp_type) && request->layout.cp > 1;
+    struct cost_attention work = {
+        .flop = (double)flop_attention(model, pass, 0, tokens) / setting->tensor,
+        .queries = ring ? 2.0 * tokens : tokens + 1.0,
+        .keys = 2.0 * tokens + 1,
+        .head_dim = (double)model_head_width(model),
+    };
+    if (setting->attention == DEVICE_UNFUSED)
+        return work.flop / (setting->device->peak_flop_per_s * setting->device->gemm.efficiency);
+    return cost_attention_work_s(setting->device, setting->attention, pass, &work);
+}
+
+/* One unit of so many tokens, at most 2^31 - 1, without attention. */
+static struct cost_unit all_tokens(double n_tokens)
+{
+    return (struct cost_unit){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1};
+}
+
+/* Tensor-parallel collectives of a layer that no GEMM hides, on all tokens in one message each. */
+static double exposed_s(const struct cost_setting *setting, double tokens, enum pass pass)
+{
+    double bytes = tokens * (double)setting->model->hidden * 2;
+    int32_t overlap = setting->communication.tp_overlap;
+    double gather_s = cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor);
+    double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
+    bool forward = pass == PASS_FORWARD, exposed = overlap == SCENARIO_EXPOSED;
+    if (overlap == SCENARIO_CHUNKED)
+        return 0;
+    if (!setting->plan->sequence_parallel)
+        return forward || exposed ? 2 * cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor) : 0;
+    return forward ? 2 * (gather_s + scatter_s) : 2 * gather_s + (exposed ? 2 * (gather_s + scatter_s) : 0);
+}
+
+/* Layers of one stage in one pass on all tokens, without attention. */
+static double layers_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
+{
+    struct cost_unit unit = all_tokens(n_tokens);
+    struct cost_kernels kernels = {0};
+    cost_layer_kernels(setting, pass, &unit, &kernels);
+    return setting->layers * (best_s(setting->device, &kernels) + exposed_s(setting, unit.padding_tokens, pass));
+}
+
+static double head_s(const struct cost_setting *setting, double n_tokens)
+{
+    struct cost_unit unit = all_tokens(n_tokens);
+    double sum = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_kernels kernels = {0};
+        cost_head_kernels(setting, pass, &unit, &kernels);
+        sum += best_s(setting->device, &kernels);
+    }
+    return sum;
+}
+
+/* Passes of layers that each sample takes. Forward ones include those that are recomputed in full. */
+static double n_layer_passes(const struct cost_setting *setting, const struct scenario_plan *layout, enum pass pass)
+{
+    double again = setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
+    return setting->layers + (pass == PASS_FORWARD && layout->recompute == RECOMPUTE_FULL ? again : 0);
+}
+
+/* Seconds of the last stage on a sample: its attention, and token_s for each token. */
+static double sample_s(const struct plan_request *request, int32_t tokens, double token_s)
+{
+    double sum = token_s * tokens;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        sum += n_layer_passes(request->setting, &request->layout, pass) * attention_s(request, tokens, pass);
+    return sum;
+}
+
+/* Seconds a token of the last stage on one place, with so many tokens and without attention. */
+static double token_s(const struct plan_request *request, double n_tokens)
+{
+    double sum = head_s(request->setting, n_tokens);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        sum += layers_s(request->setting, n_tokens, pass);
+    if (request->layout.recompute == RECOMPUTE_FULL && !request->layout.early_stop) { /* else more than is done */
+        struct cost_setting again = *request->setting;
+        if (again.recompute_layers > 0)
+            again.layers = again.recompute_layers;
+        sum += layers_s(&again, n_tokens, PASS_FORWARD);
+    }
+    return sum / n_tokens;
+}
+
+double batch_bound_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                           int32_t n)
+{
+    int32_t most = setting->platform->gpus_per_node / setting->tensor;
+    double least = INFINITY;
+    for (int32_t n_each = 1; n_each <= most && n_each <= n; n_each++)
+        least = fmin(least, cost_rails_s(setting, kind, bytes, n, n_each));
+    return least;
+}
+
+int32_t batch_bound_layers(const struct cost_setting *setting, const struct scenario_plan *layout)
+{
+    int32_t stages = (int32_t)layout->pp, chunks = (int32_t)layout->vpp, least = setting->layers * chunks;
+    for (int32_t stage = 0; stage < stages; stage++) {
+        int32_t layers = 0;
+        for (int32_t chunk = 0; chunk < chunks; chunk++)
+            layers +=
+                scenario_stage_layers(&layout->stages, setting->model->layers, stages, chunks, chunk * stages + stage);
+        least = layers < least ? layers : least;
+    }
+    return least;
+}
+
+/* The request for a stage that holds all chunks of a rank. If stages are unequal, it has the layers of the least.
+ * @param setting  takes the stage's setting */
+static struct plan_request rank_request(const struct plan_request *request, struct cost_setting *setting)
+{
+    struct plan_request rank = *request;
+    *setting = *request->setting;
+    setting->layers = batch_bound_layers(request->setting, &request->layout);
+    setting->recompute_layers *= (int32_t)request->layout.vpp;
+    rank.setting = setting;
+    return rank;
+}
+
+void batch_bound_samples_s(const struct plan_request *request, double *seconds)
+{
+    const struct batch *batch = request->batch;
+    struct cost_setting setting;
+    struct plan_request rank = rank_request(request, &setting);
+    double one_s = token_s(&rank, (double)batch->n_tokens);
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        seconds[i] = i > 0 && batch->tokens[i] == batch->tokens[i - 1] ? seconds[i - 1]
+                                                                       : sample_s(&rank, batch->tokens[i], one_s);
+}
+
+double batch_bound_shared_s(const struct plan_request *request)
+{
+    int32_t n = request->batch->n_samples;
+    double *seconds = check_calloc((size_t)n, sizeof *seconds), sum_s = 0;
+    batch_bound_samples_s(request, seconds);
+    for (int32_t i = 0; i < n; i++)
+        sum_s += seconds[i] / (double)request->layout.dp;
+    free(seconds);
+    return sum_s / (double)request->layout.cp;
+}
+
+static int32_t longest(const struct batch *batch)
+{
+    int32_t tokens = 0;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        tokens = batch->tokens[i] > tokens ? batch->tokens[i] : tokens;
+    return tokens;
+}
+
+/* Seconds of the longest sample through all stages and back. Attention that a list of outputs repeats is left out. */
+static double chain_s(const struct plan_request *request)
+{
+    const struct cost_setting *setting = request->setting;
+    const struct scenario_plan *layout = &request->layout;
+    int32_t tokens = longest(request->batch), context = (int32_t)layout->cp;
+    struct slice slice = {0, 0, tokens};
+    struct cost_unit unit = {
+        .slices = &slice, .n_slices = 1, .context = context, .recompute = (enum recompute)layout->recompute};
+    double sum = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(setting, pass, &unit), head = cost_of_head(setting, pass, &unit);
+        double least_s = n_layer_passes(setting, layout, pass) * cost_attention_least_s(setting, pass, tokens, context);
+        sum += (double)layout->pp * (cost.other_s + least_s + cost.tensor_s) + head.other_s + head.tensor_s;
+    }
+    return sum;
+}
+
+double batch_bound_whole_samples_s(const struct plan_request *request)
+{
+    struct cost_setting setting;
+    struct plan_request rank = rank_request(request, &setting);
+    return fmax(batch_bound_shared_s(request), chain_s(&rank));
+}
+
+/* Seconds in which keys and values of so many tokens are gathered before attention, and again in the backward, and
+ * their gradients reduced. */
+static double context_gathers_s(const struct plan_request *request, double n_tokens)
+{
+    const struct cost_setting *setting = request->setting;
+    double bytes = n_tokens * cost_kv_bytes(setting->model, setting->tensor);
+    int32_t context = (int32_t)request->layout.cp;
+    if (setting->plan->cp_type != SCENARIO_ALL_GATHER || context == 1)
+        return 0;
+    return setting->layers * (2 * batch_bound_rails_s(setting, DEVICE_ALL_GATHER, bytes, context) +
+                              batch_bound_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context));
+}
+
+/* Least seconds of the last stage, on one place, for a model FLOP of any sample: the least at the ends of ranges of
+ * lengths, each with the rate of attention at its upper end. */
+static double least_s_of_flop(const struct plan_request *request)
+{
+    const struct cost_setting *setting = request->setting;
+    double one_s = token_s(request, INT32_MAX), least = INFINITY; /* of a token in the largest message of all */
+    one_s += (double)request->layout.cp * context_gathers_s(request, INT32_MAX) / INT32_MAX;
+    for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
+        double attention = sample_s(request, most, 0) / ((double)most * (most + 1.0));
+        for (int32_t tokens = most; tokens >= 1 && tokens >= most / 2; tokens -= most - most / 2)
+            least = fmin(least, (one_s * tokens + attention * tokens * (tokens + 1.0)) /
+                                    flop_model_of_sample(setting->model, tokens));
+    }
+    return least;
+}
+
+double batch_bound_any_samples_s(const struct plan_request *request)
+{
+    const struct scenario_plan *layout = &request->layout;
+    const struct batch *batch = request->batch;
+    struct cost_setting setting;
+    struct plan_request rank = rank_request(request, &setting);
+    return least_s_of_flop(&rank) * flop_model_of_samples(setting.model, batch->tokens, batch->n_samples) /
+           (double)(layout->dp * layout->cp);
+}

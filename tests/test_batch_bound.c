@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/batch_bound.h"
+
+#include <math.h>
+
+#include "hand_dag.h"
+#include "hand_plan.h"
+#include "hand_request.h"
+#include "harness.h"
+
+extern const struct training_system system_length_balanced;
+
+/* Seconds of the passes that length-balanced plans, without the embedding, which one place does unit by unit while the
+ * others wait. */
+static double planned_s(struct hand_request *hand)
+{
+    struct plan plan;
+    hand_planned(hand, &system_length_balanced, "", &plan);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    double seconds = hand_plan_makespan_s(&plan, &hand->setting, (struct dag_options){0});
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++) {
+            struct cost_unit unit = dag_unit(pipeline, pass, i);
+            double embedding_s = cost_of_embedding(&hand->setting, pass, &unit).other_s;
+            CHECK_TRUE(embedding_s > 0);
+            seconds -= embedding_s;
+        }
+    plan_free(&plan);
+    return seconds;
+}
+
+/* One place does all, and kernels of the hand's machine take their work alone: nothing is left out but the embedding.
+ * With full recomputation the forward of all layers, or of so many, comes once more. */
+TEST(batch_bound__leaves_out_the_embedding_alone_on_one_place)
+{
+    static const int32_t recompute_layers[] = {0, 300};
+    for (int i = 0; i < 4; i++) {
+        struct hand_request hand;
+        hand_request_real(&hand, 1, 1, 5000);
+        hand_batch(&hand, 3, (int32_t[]){5000, 800, 1700});
+        hand.request.layout.recompute = i % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+        hand.setting.recompute_layers = recompute_layers[i / 2];
+        double seconds = planned_s(&hand);
+        CHECK_CLOSE(batch_bound_whole_samples_s(&hand.request), seconds, 1e-12);
+        CHECK_CLOSE(batch_bound_shared_s(&hand.request), seconds, 1e-12);
+        hand_request_free(&hand);
+    }
+}
+
+/* Bound of one sample alone on one rank. */
+static double sample_s(int32_t tokens)
+{
+    struct hand_request hand;
+    hand_request_real(&hand, 1, 1, 5000);
+    hand_batch(&hand, 1, &tokens);
+    double seconds = batch_bound_shared_s(&hand.request);
+    hand_request_free(&hand);
+    return seconds;
+}
+
+/* The mean of DP x CP ranks; each sample takes what it takes alone. */
+TEST(batch_bound__shares_the_work_over_all_ranks)
+{
+    struct hand_request hand;
+    double seconds[2];
+    hand_request_real(&hand, 3, 1, 5000);
+    hand_batch(&hand, 2, (int32_t[]){5000, 1000});
+    hand.request.layout.cp = 2;
+    CHECK_CLOSE(batch_bound_shared_s(&hand.request), (sample_s(5000) + sample_s(1000)) / 6, 1e-9);
+    batch_bound_samples_s(&hand.request, seconds);
+    CHECK_CLOSE(seconds[0], sample_s(5000), 1e-9);
+    CHECK_CLOSE(seconds[1], sample_s(1000), 1e-9);
+    hand_request_free(&hand);
+}
+
+/* A batch of other samples of as many model FLOPs takes no less: of one length, from a token to the context. */
+TEST(batch_bound__of_any_samples_is_below_that_of_each_batch_of_as_many_flops)
+{
+    struct hand_request hand, other;
+    double nearest = 0;
+    hand_request_real(&hand, 2, 1, 5000);
+    hand_batch(&hand, 3, (int32_t[]){5000, 2000, 100});
+    double any_s = batch_bound_any_samples_s(&hand.request);
+    double flop = flop_model_of_samples(&hand.model, hand.batch.tokens, hand.batch.n_samples);
+    hand_request_real(&other, 2, 1, 5000);
+    for (int32_t tokens = 1; tokens <= 5000; tokens = tokens < 5000 && tokens * 3 > 5000 ? 5000 : tokens * 3) {
+        hand_batch(&other, 1, &tokens);
+        double seconds = batch_bound_shared_s(&other.request) * flop / flop_model_of_sample(&other.model, tokens);
+        CHECK_TRUE(any_s <= seconds * (1 + 1e-12));
+        nearest = fmax(nearest, any_s / seconds);
+    }
+    CHECK_TRUE(nearest > 0.9);
+    hand_request_free(&hand);
+    hand_request_free(&other);
+}
+
+/* A pipeline runs the longest sample down and up again, one stage after the other: with one sample, and no bytes to
+ * send, that is all there is. */
+TEST(batch_bound__takes_a_whole_sample_through_all_stages)
+{
+    struct hand_request hand;
+    struct platform platform = *hand_setting()->platform;
+    struct device device = *hand_setting()->device;
+    hand_request_real(&hand, 1, 4, 5000);
+    hand_batch(&hand, 1, (int32_t[]){5000});
+    platform.nvlink_bytes_per_s = 1e30;
+    device.nvlink.latency_s = 0;
+    hand.setting.platform = &platform;
+    hand.setting.device = &device;
+    CHECK_CLOSE(batch_bound_whole_samples_s(&hand.request), planned_s(&hand), 1e-12);
+    hand_request_free(&hand);
+}
+
+/* Of 839 layers and the head on two stages the last has 419: no more is known than of 838 layers, whatever the first
+ * has. */
+TEST(batch_bound__counts_the_stage_of_the_fewest_layers)
+{
+    double seconds[2];
+    for (int i = 0; i < 2; i++) {
+        struct hand_request hand;
+        hand_request_real(&hand, 2, 2, 5000);
+        hand_batch(&hand, 2, (int32_t[]){5000, 1000});
+        hand.model.layers = i == 0 ? 838 : 839;
+        hand.request.layout.stages.count_head = i == 1;
+        hand.setting.layers = i == 0 ? 419 : 420; /* of the first, as request_setting has it */
+        seconds[i] = batch_bound_whole_samples_s(&hand.request);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(seconds[0] == seconds[1]);
+}
+
+/* The bound takes even shares, a contiguous ring's slowest rank has more: the plan takes longer, and of a sample alone
+ * the bound knows it. */
+TEST(batch_bound__holds_for_a_contiguous_ring)
+{
+    static const int32_t batches[][3] = {{5000, 0, 0}, {5000, 5000, 4000}, {5000, 800, 1700}};
+    for (int i = 0; i < 3; i++)
+        for (int32_t context = 2; context <= 8; context *= 2) {
+            double bound_s[2], plan_s[2];
+            for (int contiguous = 0; contiguous < 2; contiguous++) {
+                struct hand_request hand;
+                hand_request_real(&hand, 1, 1, 5000);
+                hand_batch(&hand, i == 0 ? 1 : 3, batches[i]);
+                hand.request.layout.cp = context;
+                hand.request.layout.cp_type = contiguous ? SCENARIO_RING_CONTIGUOUS : SCENARIO_RING;
+                bound_s[contiguous] = batch_bound_whole_samples_s(&hand.request);
+                plan_s[contiguous] = planned_s(&hand);
+                CHECK_TRUE(batch_bound_shared_s(&hand.request) <= plan_s[contiguous] * (1 + 1e-12));
+                hand_request_free(&hand);
+            }
+            CHECK_TRUE(bound_s[1] <= plan_s[1] * (1 + 1e-12));
+            CHECK_TRUE(plan_s[1] > plan_s[0]);
+            CHECK_TRUE(i > 0 || bound_s[1] > bound_s[0]);
+        }
+}
