@@ -16,6 +16,14 @@ target_compile_definitions(fail_nth PRIVATE _GNU_SOURCE)
 target_compile_options(fail_nth PRIVATE -fno-sanitize=all)
 set_property(TEST test_write_faults APPEND PROPERTY ENVIRONMENT "SLIMSIM_FAIL_NTH=$<TARGET_FILE:fail_nth>")
 
+# Damaged inputs, where sanitizers watch: for 60 s. Longer: SLIMSIM_FUZZ_SECONDS, or ctest --preset fuzz.
+if(CMAKE_C_FLAGS MATCHES "-fsanitize=address")
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/fuzz)
+  add_test(NAME fuzz COMMAND ${Python3_EXECUTABLE} tests/fuzz/fuzz.py WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(fuzz PROPERTIES TIMEOUT 7200 COST 500
+    ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz")
+endif()
+
 # Checks labelled "once" find nothing more in a program with sanitizers or of another compiler: they run in the dev
 # preset only. Here, those of pictures and pages, of readers in Python, of what Slurm does, of writes that fail.
 set_tests_properties(test_lengths_figure test_paper_figures test_results_page test_rivals_page test_slurm test_trace_h5py

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Two tasks back to back at thirds of a second and a transfer, on the second system's GPU 1 of 4. */
-static struct trace_reader *written(const struct trace_task *tasks, int32_t n_tasks)
+static struct trace_reader *written(const struct trace_task *tasks, int32_t n_tasks, double time_s)
 {
     struct error err = {0};
     char folder[1024];
@@ -17,7 +17,7 @@ static struct trace_reader *written(const struct trace_task *tasks, int32_t n_ta
     CHECK(trace != NULL);
     struct trace_summary summary = {.gpus = 4};
     struct trace_memory memory = {
-        .system = 1, .rank = 1, .time_s = 1.5e-3, .states_bytes = 1e10, .kv_bytes = 12, .libraries_bytes = 7};
+        .system = 1, .rank = 1, .time_s = time_s, .states_bytes = 1e10, .kv_bytes = 12, .libraries_bytes = 7};
     CHECK(trace_set_systems(trace, 2, (const char *const[]){"best-fit", "slim \"\\\n"}, &err));
     CHECK(trace_append(trace, TRACE_SUMMARY, &summary, 1, &err));
     CHECK(trace_append(trace, TRACE_TASKS, tasks, n_tasks, &err));
@@ -47,16 +47,20 @@ static int32_t count(const char *text, const char *part)
     return n;
 }
 
-static char *chrome_text(const struct trace_task *tasks, int32_t n_tasks, bool *ok, struct error *err)
+static char *text_of(struct trace_reader *reader, bool *ok, struct error *err)
 {
     char *text = NULL;
     size_t bytes;
-    struct trace_reader *reader = written(tasks, n_tasks);
     FILE *file = open_memstream(&text, &bytes);
     *ok = chrome_write(reader, file, err);
     fclose(file);
     trace_reader_close(reader);
     return text;
+}
+
+static char *chrome_text(const struct trace_task *tasks, int32_t n_tasks, bool *ok, struct error *err)
+{
+    return text_of(written(tasks, n_tasks, 1.5e-3), ok, err);
 }
 
 /* 1/3 s = 333333333 ns rounded, 2/3 s = 666666667 ns: the second event begins where the first ends. */
@@ -106,19 +110,32 @@ TEST(a_process_with_several_places_is_named_by_its_gpu)
 
 TEST(indices_out_of_range_are_refused)
 {
-    struct trace_task tasks[5] = {pass, pass, pass, pass, pass};
+    struct trace_task tasks[6] = {pass, pass, pass, pass, pass, pass};
     tasks[0].rank = 4;
     tasks[1].system = 2;
     tasks[2].stream = -1;
     tasks[3].finish_s = 0;
     tasks[4].kind = DAG_N_KINDS;
-    for (int32_t t = 0; t < 5; t++) {
+    tasks[5].finish_s = 1e10; /* beyond 2^63 ns */
+    for (int32_t t = 0; t < 6; t++) {
         struct error err = {0};
         bool ok;
         free(chrome_text(&tasks[t], 1, &ok, &err));
         CHECK_TRUE(!ok);
         CHECK_EQUAL(err.status, ERROR_INVALID);
         CHECK_CONTAINS(err.text, "out of range");
+    }
+}
+
+TEST(memory__at_no_time_is_refused)
+{
+    const double times_s[] = {-1, 1e10};
+    for (int i = 0; i < 2; i++) {
+        struct error err = {0};
+        bool ok;
+        free(text_of(written(&pass, 1, times_s[i]), &ok, &err));
+        CHECK_TRUE(!ok && err.status == ERROR_INVALID);
+        CHECK_CONTAINS(err.text, "table memory is out of range");
     }
 }
 

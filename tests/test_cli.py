@@ -888,6 +888,13 @@ class Messages(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("/dev/stdin: is not a regular file", done.stderr)
 
+    def test_control_characters_of_a_file_do_not_reach_the_terminal(self):
+        lengths = write("escape.csv", "tokens\n12\x1b[2J\r\x08\n")
+        done = run("lengths", write("escape.yaml", SMALL), "--set", f"data.lengths={lengths}")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"^slimsim: [^\n]*escape.csv:2: '12\?\[2J[^\n]*\n$")
+        self.assertNotRegex(done.stderr, "[\x00-\x09\x0b-\x1f\x7f]")
+
     def test_a_platform_on_which_simgrid_crashes_is_invalid(self):
         """SimGrid 3.32 dies of SIGSEGV where a zoneRoute stands twice."""
         text = (PROGRAM.parent / "platforms/hopper-2x8.xml").read_text()

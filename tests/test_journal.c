@@ -152,6 +152,19 @@ TEST(a_lock_alone_leaves_a_journal_as_it_is_and_none_behind)
     free(path);
 }
 
+TEST(a_lock_alone__leaves_an_empty_file_of_somebody_else)
+{
+    char *path = new_path("empty.journal");
+    struct error err = {0};
+    struct journal held;
+    FILE *file = fopen(path, "w");
+    CHECK_TRUE(file != NULL && fclose(file) == 0);
+    CHECK_TRUE(journal_hold(path, &held, &err));
+    journal_release(&held);
+    CHECK_TRUE(access(path, F_OK) == 0);
+    free(path);
+}
+
 TEST(another_file__is_not_touched)
 {
     const char *const texts[] = {"a file of somebody else, longer than the mark", "a short one", "s"};

@@ -382,6 +382,30 @@ class Resume(Sweep):
             enough = (folder / "small.journal").stat().st_size + 6000  # a point more at least: the next one runs
         self.assertNotIn(" 0 kept", self.finish(folder))
 
+    def test_killed_runs_leave_nothing_in_the_way(self):
+        """A run that is killed anywhere and started again writes the bytes of one that nobody disturbed."""
+        alone, undisturbed, folder = write("alone.yaml", BASE.replace("measured: 2", "measured: 10")), fresh("calm"), fresh("killed-run")
+        command = ("run", alone, "--quiet", "--output")
+        begin = time.monotonic()
+        self.assertEqual(run(*command, undisturbed).returncode, 0)
+        took_s, killed = time.monotonic() - begin, 0
+        random.seed(5)
+        while killed < KILLS:
+            process = subprocess.Popen([PROGRAM, *command, folder], stdout=subprocess.DEVNULL)
+            time.sleep(random.uniform(0, took_s))
+            process.kill()
+            killed += process.wait(timeout=60) == -signal.SIGKILL
+            if random.random() < 0.5:
+                continue  # the next one finds what two of them left
+            done = run(*command, folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.same(undisturbed, folder, ("small.csv", "small.h5"))
+            self.assertEqual(sorted(path.name for path in folder.iterdir()), ["small.csv", "small.h5"])
+            if random.random() < 0.5:
+                shutil.rmtree(folder)
+        self.assertEqual(run(*command, folder).returncode, 0)
+        self.same(undisturbed, folder, ("small.csv", "small.h5"))
+
     def test_killed_drivers_lose_nothing(self):
         folder = fresh("killed")
         random.seed(3)

@@ -71,21 +71,28 @@ class WriteFaults(unittest.TestCase):
             for folder in self.failures("submit", write("small.yaml", TINY), "--sweep", "seed=1,2", "--shards", "2"):
                 self.assertEqual(self.contents(folder), {})
 
-    def test_no_memory_for_yaml_is_no_bug(self):
-        """Allocations of libyaml while it reads a scenario: the first, the second, ..., then every tenth or so."""
+    def no_memory(self, library, parser):
+        """Allocations of a library while it reads the scenario's files: the first, the second, ..., then every tenth or so.
+        The scenario has a mistake, which is met when none fails."""
         scenario, n, mark = write("small.yaml", "unknown: 1\n" + TINY), 1, write("mark", "")
         while mark.exists():
             mark.unlink()
-            settings = {"LD_PRELOAD": os.environ["SLIMSIM_FAIL_NTH"], "FAIL_LIBRARY": "libyaml", "FAIL_NTH": str(n),
+            settings = {"LD_PRELOAD": os.environ["SLIMSIM_FAIL_NTH"], "FAIL_LIBRARY": library, "FAIL_NTH": str(n),
                         "FAIL_MARK": str(mark)}
             done = run("run", scenario, env={**os.environ, **settings})
             if mark.exists():
                 with self.subTest(allocation=n):
                     self.assertEqual((done.returncode, done.stdout), (1, ""))
-                    self.assertEqual(done.stderr, "slimsim: out of memory (a parser of YAML wanted)\n")
+                    self.assertEqual(done.stderr, f"slimsim: out of memory (a parser of {parser} wanted)\n")
             n += 1 + n // 10
         self.assertEqual(done.returncode, 2)
-        self.assertGreater(n, 50)
+        return n
+
+    def test_no_memory_for_yaml_is_no_bug(self):
+        self.assertGreater(self.no_memory("libyaml", "YAML"), 50)
+
+    def test_no_memory_for_xml_is_no_bug(self):
+        self.assertGreater(self.no_memory("libexpat", "XML"), 5)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -131,13 +132,22 @@ void command_print_json(json_t *value)
     json_decref(value);
 }
 
+/** What comes from a file must not move the cursor. */
+static void print_error(const char *text, size_t n)
+{
+    fputs("slimsim: ", stderr);
+    for (size_t i = 0; i < n; i++)
+        fputc(iscntrl((unsigned char)text[i]) ? '?' : text[i], stderr);
+    fputc('\n', stderr);
+}
+
 int command_fail(const struct error *err)
 {
     const char *line = err->text;
     fflush(stdout);
     while (*line != '\0') {
         size_t length = strcspn(line, "\n");
-        fprintf(stderr, "slimsim: %.*s\n", (int)length, line);
+        print_error(line, length);
         line += length + (line[length] == '\n');
     }
     CHECK(err->status != ERROR_NONE);

@@ -303,10 +303,13 @@ static bool parse_file(struct reader *reader, uint64_t *hash)
             break;
         }
         *hash = hash_bytes(*hash, chunk, n);
-        if (XML_Parse(reader->parser, chunk, (int)n, last) != XML_STATUS_OK)
-            ok = error_add(reader->err, "%s:%d:%d: not well-formed XML: %s", reader->path, line_of(reader),
-                           (int)XML_GetCurrentColumnNumber(reader->parser) + 1,
-                           XML_ErrorString(XML_GetErrorCode(reader->parser)));
+        if (XML_Parse(reader->parser, chunk, (int)n, last) == XML_STATUS_OK)
+            continue;
+        if (XML_GetErrorCode(reader->parser) == XML_ERROR_NO_MEMORY)
+            check_out_of_memory("a parser of XML");
+        ok = error_add(reader->err, "%s:%d:%d: not well-formed XML: %s", reader->path, line_of(reader),
+                       (int)XML_GetCurrentColumnNumber(reader->parser) + 1,
+                       XML_ErrorString(XML_GetErrorCode(reader->parser)));
     }
     fclose(file);
     return ok;
@@ -481,7 +484,8 @@ bool platform_read(const char *platform_dir, const char *name, struct platform *
         return false;
     set_name(platform);
     struct reader reader = {.parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .ok = true};
-    CHECK(reader.parser != NULL);
+    if (reader.parser == NULL)
+        check_out_of_memory("a parser of XML");
     for (int above = 0; above < N_ABOVE; above++)
         reader.above[above].largest = -1;
     XML_SetUserData(reader.parser, &reader);

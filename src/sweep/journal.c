@@ -138,15 +138,29 @@ static bool is_at(const char *path, const struct stat *status)
     return lstat(path, &other) == 0 && other.st_dev == status->st_dev && other.st_ino == status->st_ino;
 }
 
-/** Open, made where it is missing, and take the lock. Somebody may have put a link there in a shared folder: it is not
- * followed. */
-static bool open_locked(const char *path, struct journal *journal, struct stat *status, struct error *err)
+/** Open, made where it is missing. Somebody may have put a link there in a shared folder: it is not followed. */
+static int open_or_make(const char *path, bool *made)
+{
+    const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int descriptor;
+    do { /* again if it was removed between the two calls */
+        descriptor = open(path, flags | O_CREAT | O_EXCL, 0666);
+        *made = descriptor >= 0;
+        if (*made || errno != EEXIST)
+            return descriptor;
+        descriptor = open(path, flags);
+    } while (descriptor < 0 && errno == ENOENT);
+    return descriptor;
+}
+
+/** Open, made where it is missing, and take the lock. */
+static bool open_locked(const char *path, struct journal *journal, struct stat *status, bool *made, struct error *err)
 {
     *journal = (struct journal){.path = check_strdup(path), .descriptor = -1};
     do {
         if (journal->descriptor >= 0)
             close(journal->descriptor);
-        journal->descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+        journal->descriptor = open_or_make(path, made);
         if (journal->descriptor < 0 && errno != ELOOP)
             return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(errno));
         if (journal->descriptor < 0 || fstat(journal->descriptor, status) != 0 || !S_ISREG(status->st_mode))
@@ -162,12 +176,16 @@ static bool open_locked(const char *path, struct journal *journal, struct stat *
 bool journal_hold(const char *path, struct journal *journal, struct error *err)
 {
     struct stat status = {0};
-    if (!open_locked(path, journal, &status, err))
+    bool made;
+    char begin[sizeof magic];
+    if (!open_locked(path, journal, &status, &made, err))
         return false;
-    journal->guarded = status.st_size == 0;
+    journal->guarded =
+        made || (status.st_size == (int64_t)sizeof magic && read_at(journal->descriptor, begin, sizeof begin, 0) &&
+                 memcmp(begin, magic, sizeof magic) == 0);
     if (journal->guarded)
         output_guard(journal->path);
-    return true;
+    return !made || write_end(journal, magic, sizeof magic, NULL, 0) || write_failed(journal, err);
 }
 
 void journal_release(struct journal *journal)
@@ -182,7 +200,8 @@ void journal_release(struct journal *journal)
 bool journal_open(const char *path, journal_visitor *visitor, void *context, struct journal *journal, struct error *err)
 {
     struct stat status = {0};
-    if (!open_locked(path, journal, &status, err))
+    bool made;
+    if (!open_locked(path, journal, &status, &made, err))
         return false;
     if (!open_begin(journal, status.st_size, true, err) || !scan(journal, status.st_size, visitor, context, err))
         return false;

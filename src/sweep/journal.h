@@ -28,7 +28,7 @@ struct journal {
     char *path;
     int64_t end;       /* of the last whole frame [bytes] */
     int64_t n_dropped; /* bytes behind it when it was opened */
-    bool guarded;      /* of journal_hold: made for the lock alone */
+    bool guarded;      /* of journal_hold: it holds no frame and goes with the lock */
     double synced_s;   /* clock_wall_s of the last sync */
 };
 
@@ -36,10 +36,11 @@ struct journal {
 typedef bool journal_visitor(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,
                              struct error *err);
 
-/** Hold the lock alone, until journal_release: what stands in the file stays. Errors as of journal_open. */
+/** Hold the lock alone, until journal_release: what stands in the file stays. One that is made gets the begin of a
+ * journal, so that the next run knows it if this one is killed. Errors as of journal_open. */
 bool journal_hold(const char *path, struct journal *journal, struct error *err);
 
-/** Leaves no file that journal_hold made. Takes {.descriptor = -1}. */
+/** Leaves no file that journal_hold made, here or in a run that was killed. Takes {.descriptor = -1}. */
 void journal_release(struct journal *journal);
 
 /**

@@ -111,13 +111,17 @@ static bool in_range(int32_t index, int32_t n)
     return 0 <= index && index < n;
 }
 
-/* The file may have been written by anyone: indices into our arrays are checked. */
+/* 2^63 ns is little more. */
+static const double longest_s = 9e9;
+
+/* The file may have been written by anyone: indices into our arrays are checked, and what must be a number in JSON. */
 static bool check_task(const struct chrome *chrome, const struct trace_task *task, struct error *err)
 {
     if (in_range(task->system, trace_n_systems(chrome->reader)) && in_range(task->rank, chrome->gpus) &&
         in_range(task->stream, DAG_N_STREAMS) && in_range(task->kind, DAG_N_KINDS) &&
         in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->direction, N_STEP_PASSES) && task->start_s >= 0 &&
-        task->finish_s >= task->start_s)
+        task->finish_s >= task->start_s && task->finish_s <= longest_s && isfinite(task->slack_s) &&
+        isfinite(task->bytes))
         return true;
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
 }
@@ -162,9 +166,12 @@ static bool write_task(void *context, const void *row, struct error *err)
 
 static bool write_memory(void *context, const void *visited, struct error *err)
 {
-    (void)err;
     struct chrome *chrome = context;
     const struct trace_memory *row = visited;
+    double all = row->states_bytes + row->activations_bytes + row->kv_bytes + row->kv_gradients_bytes +
+                 row->workspace_bytes + row->communication_bytes + row->libraries_bytes;
+    if (!isfinite(all) || !(row->time_s >= 0 && row->time_s <= longest_s))
+        return error_set(err, "the trace is damaged: a row of its table memory is out of range");
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":%lld",
             (long long)process_of(chrome, row->system, row->rank));
