@@ -61,7 +61,7 @@ class Results(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             said.append([line for line in json.loads(done.stdout)["assumed"] if "best-fit: its fullest" in line])
         self.assertEqual([len(lines) > 0 for lines in said], [False, True, False], said)
-        self.assertIn("at 86% of what it may use", "".join(said[1]))
+        self.assertIn("at 86% of its memory", "".join(said[1]))
         self.assertIn("of 42 published runs predicted at least 85% full 5 were predicted 6 to 33% too fast", said[1][0])
 
     def test_each_stage_says_what_memory_it_needs(self):

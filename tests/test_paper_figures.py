@@ -226,7 +226,7 @@ class Sweeps(unittest.TestCase):
         sweeps = [path for path in sorted((TOP / "scenarios/paper").glob("*.yaml")) if "\nsweep:" in path.read_text()]
         self.assertGreater(len(sweeps), 4)
         for path in sweeps:
-            done = subprocess.run([os.environ["SLIMSIM"], "run", path, "--shard", "999/1000", "--output", SCRATCH, "--quiet"],
+            done = subprocess.run([os.environ["SLIMSIM"], "run", path, "--shard", "999/1000", "--output", SCRATCH / "shards", "--quiet"],
                                   stderr=subprocess.PIPE, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""), path.name)
 

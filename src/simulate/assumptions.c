@@ -255,10 +255,10 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
     const struct memory_pressure *pressure = &scenario->pressure;
     int32_t n = 0;
     for (int32_t i = 0; i < point->n_systems; i++) {
-        double share = point_summary_of(scenario, point, i).peak_bytes / point->memory_bytes;
+        double share = point_summary_of(scenario, point, i).peak_bytes * scenario->memory_limit / point->memory_bytes;
         if (share >= pressure->share && share <= 1)
             snprintf(lines[n++], ASSUMPTIONS_SIZE,
-                     "%s: its fullest GPU at %.0f%% of what it may use; so near the limit an allocator may free its "
+                     "%s: its fullest GPU at %.0f%% of its memory; so near the limit an allocator may free its "
                      "cache and ask again in every step, which is not modelled: of %" PRId64
                      " published runs predicted at least %.0f%% full %" PRId64
                      " were predicted %.0f to %.0f%% too fast, of %" PRId64 " others %" PRId64
