@@ -36,7 +36,7 @@ static double stage_peak_bytes(const struct training_system *system, const struc
     bool decides = system_decides(system, request->knobs) & SYSTEM_OFFLOAD;
     double away = decides ? 1 : request_offload_share(request, request->layout.offload), held = 0, in_use;
     struct stage_memory_unit unit = {.recompute = recompute, .streamed = request_streams(request) ? away : 0};
-    struct stage_memory memory;
+    struct stage_memory memory = {0};
     for (int32_t chunk = 0; chunk < layout.chunks; chunk++) {
         memory = stage_memory_of(request->setting, &layout, chunk * layout.stages + stage,
                                  scenario_plan_shards(&request->layout), &unit);
