@@ -63,6 +63,11 @@ static struct trace_reader *recorded(enum scenario_trace trace)
     sample_scenario(&scenario, systems);
     scenario.trace = trace;
     sample_run_build(&run, &shape);
+    enum { N_ITERATIONS = 2 + 3 };
+    struct point_iteration iterations[N_ITERATIONS];
+    for (int32_t i = 0; i < N_ITERATIONS; i++)
+        iterations[i] = run.iteration;
+    run.system.iterations = iterations;
     struct point_system point_systems[2] = {run.system, run.system};
     struct point point = {.n_systems = 2, .systems = point_systems, .memory_bytes = 7.5e10};
     const char *folder = harness_path("");
