@@ -234,6 +234,7 @@ static void check_decisions(const struct training_system *system, struct hand_re
         layout->schedule = (int32_t)(1 + seed % (SCENARIO_N_SCHEDULES - 1));
     check_case(plan_anew(system, hand, &other, &err), "it plans", of, &err);
     check_case(hand_same_plan(&plan, &other), "what it decides itself, the request does not change", of, &err);
+    check_lower_bounds(system, hand, &other, of);
     plan_free(&plan);
     plan_free(&other);
 }
