@@ -27,8 +27,8 @@ double batch_bound_shared_s(const struct plan_request *request);
  * sample runs whole, in one unit. */
 double batch_bound_whole_samples_s(const struct plan_request *request);
 
-/** As many model FLOPs as the batch has, of any samples up to the context, each at the least seconds a FLOP. For
- * systems that leave samples to later iterations. */
+/** The batch's model FLOPs at the least seconds a FLOP of any sample up to the context. It suits systems that leave
+ * samples to later iterations. */
 double batch_bound_any_samples_s(const struct plan_request *request);
 
 /** Seconds that each sample of the batch takes one place of the stage, for systems that know which ranks run it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What a plan comes to on the critical path, and which of two plans is better. */
+/** The evaluation of a plan on the critical path, and which of two plans is better. */
 #ifndef SLIMSIM_BOUNDS_EVALUATE_H
 #define SLIMSIM_BOUNDS_EVALUATE_H
 
@@ -62,7 +62,7 @@ struct evaluation evaluate_memory(struct evaluator *evaluator, const struct plan
 bool evaluate(struct evaluator *evaluator, const struct plan *plan, const struct cost_setting *setting,
               struct dag_options options, struct evaluation *evaluation, struct error *err);
 
-/** What the evaluator's memory and a timeline come to. */
+/** The evaluation by the evaluator's memory and the end of a timeline. */
 struct evaluation evaluation_of(const struct evaluator *evaluator, const struct plan *plan,
                                 const struct platform *platform, const struct timeline *timeline);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What a rank of a stage holds, and what each token of a unit adds: the memory model that all others combine. */
+/** The bytes that a rank of a stage holds, and that each token of a unit adds: the model of memory that others combine.
+ */
 #ifndef SLIMSIM_BOUNDS_STAGE_MEMORY_H
 #define SLIMSIM_BOUNDS_STAGE_MEMORY_H
 
@@ -13,7 +14,7 @@ struct stage_memory_moment {
     double fixed_bytes, token_bytes;
 };
 
-/** What a token of a unit takes on one virtual stage [bytes]. Scores of unfused attention are left out. */
+/** Bytes that a token of a unit takes on one virtual stage. Scores of unfused attention are left out. */
 struct stage_token {
     double held;           /* activations of the layers, from forward to backward */
     double kept;           /* part of them that a sliced sample never sends to the host: keys and values */

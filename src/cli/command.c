@@ -132,7 +132,7 @@ void command_print_json(json_t *value)
     json_decref(value);
 }
 
-/** What comes from a file must not move the cursor. */
+/** Print control characters as `?`: text from a file must not move the cursor. */
 static void print_error(const char *text, size_t n)
 {
     fputs("slimsim: ", stderr);

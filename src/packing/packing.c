@@ -298,12 +298,13 @@ static double least_tokens(const struct plan_request *request, double capacity, 
     if (request_streams(request))
         share = fmax(share, request_offload_share(request, request->layout.offload));
     for (int32_t stage = 0; stage < layout.stages; stage++) {
-        struct stage_memory of = memory_of_stage(request, stage, share);
-        double room = request->memory_bytes - stage_memory_standing_bytes(&of), others = in_flight(&layout, stage) - 1;
-        double beside = others * (of.token.held * (1 - request->layout.offload) + of.token.embedding);
-        double alone = of.token.held * (1 - share) + of.token.embedding;
-        tokens = fmin(tokens, capacity > 0 ? stage_memory_tokens(&of, room - capacity * beside, alone)
-                                           : stage_memory_tokens(&of, room, alone + beside));
+        struct stage_memory memory = memory_of_stage(request, stage, share);
+        double room = request->memory_bytes - stage_memory_standing_bytes(&memory),
+               others = in_flight(&layout, stage) - 1;
+        double beside = others * (memory.token.held * (1 - request->layout.offload) + memory.token.embedding);
+        double alone = memory.token.held * (1 - share) + memory.token.embedding;
+        tokens = fmin(tokens, capacity > 0 ? stage_memory_tokens(&memory, room - capacity * beside, alone)
+                                           : stage_memory_tokens(&memory, room, alone + beside));
     }
     return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
 }
@@ -312,8 +313,8 @@ double packing_room_bytes(const struct plan_request *request)
 {
     double room = request->memory_bytes;
     for (int32_t stage = 0; stage < (int32_t)request->layout.pp; stage++) {
-        struct stage_memory of = memory_of_stage(request, stage, 0);
-        room = fmin(room, request->memory_bytes - stage_memory_standing_bytes(&of));
+        struct stage_memory memory = memory_of_stage(request, stage, 0);
+        room = fmin(room, request->memory_bytes - stage_memory_standing_bytes(&memory));
     }
     return room;
 }

@@ -586,18 +586,18 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
 static bool solve_merges(const struct plan_request *request, double memory_bytes, struct solution *best,
                          struct error *err)
 {
-    struct plan_request splits = *request;
+    struct plan_request tighter = *request;
     struct slimpack_split before = {0};
     const struct evaluation_limits limits = limits_of(request);
     enum slimpack_merge merge;
     bool ok = true;
-    splits.memory_bytes = memory_bytes;
+    tighter.memory_bytes = memory_bytes;
     for (int32_t i = 0; ok && slimpack_nth_merge(request->knobs, i, &merge); i++) {
         struct slimpack_split split;
         struct solution other = {0};
         bool has_fit = best->plan.n_phases > 0 && evaluation_exceeds(&best->worst, &limits) == EXCEEDED_NONE;
         double limit_s = has_fit ? best->worst.makespan_s : request->limit_s > 0 ? request->limit_s : INFINITY;
-        slimpack_split(&splits, merge, &split);
+        slimpack_split(&tighter, merge, &split);
         if (i == 0 || !same_outliers(&split, &before)) {
             ok = solve(request, &split, limit_s, &other, err);
             keep_better(request, best, &other);

@@ -46,7 +46,7 @@ enum slimpack_setting { SLIMPACK_OF_PLAN, SLIMPACK_BY_UNIT };
 /** Who places the boundaries of MicroPacks: fill_ends, or fill_milp after it. */
 enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 
-/** Step 14: the share of the memory. */
+/** Step 14 runs once more if the best plan exceeds memory by less than this share. */
 #define SLIMPACK_SMALL_EXCESS 0.05
 
 /** The knobs; their table (slimpack.c) says what each means. */

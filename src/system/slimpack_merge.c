@@ -198,21 +198,22 @@ static double tokens_on_stage(const struct plan_request *request, bool adapted, 
     bool recomputes = adapted && knobs->recompute == SLIMPACK_BY_UNIT;
     struct stage_memory_unit unit = {.recompute =
                                          recomputes ? RECOMPUTE_FULL : (enum recompute)request->layout.recompute};
-    const struct stage_memory of =
+    const struct stage_memory memory =
         stage_memory_of(request->setting, &layout, stage, scenario_plan_shards(&request->layout), &unit);
     bool offloads = adapted && knobs->offload == SLIMPACK_BY_UNIT;
     double offload = request_offload_share(request, offloads ? 1 : request->layout.offload);
     int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp, n_node = platform->gpus_per_node;
     double host_bytes = platform->host_memory_bytes / (double)(n_gpus < n_node ? n_gpus : n_node);
-    double room = request->memory_bytes - stage_memory_standing_bytes(&of);
-    double token = of.token.held + of.token.embedding, away;
+    double room = request->memory_bytes - stage_memory_standing_bytes(&memory);
+    double token = memory.token.held + memory.token.embedding, away;
     if (sliced) {
-        token += of.token.head + of.token.kv + of.token.kv_gradient;
-        away = offload * (of.token.held - of.token.kept);
+        token += memory.token.head + memory.token.kv + memory.token.kv_gradient;
+        away = offload * (memory.token.held - memory.token.kept);
         return fmin(room / (token - away), (room + host_bytes) / token);
     }
-    away = request_streams(request) ? offload * of.token.held : 0;
-    return fmin(stage_memory_tokens(&of, room, token - away), stage_memory_tokens(&of, room + host_bytes, token));
+    away = request_streams(request) ? offload * memory.token.held : 0;
+    return fmin(stage_memory_tokens(&memory, room, token - away),
+                stage_memory_tokens(&memory, room + host_bytes, token));
 }
 
 int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted)
