@@ -28,7 +28,7 @@ MEASURED = ("metric", "ranks", "value_bytes", "value_ms", "value_printed", "fitt
             "layer_bwd_ms", "params_b")
 LAST = ("source", "notes", "assumed", "printed")
 KEYS = ("model", "model.name", "model.hidden", "model.layers", "model.heads", "model.kv_heads", "model.ffn",
-        "model.vocabulary", "device", "framework", "plan.tp", "plan.pp", "plan.vpp", "plan.cp", "data.context",
+        "model.vocabulary", "device", "framework", "plan.tp", "plan.pp", "plan.vpp", "plan.cp", "plan.dp", "data.context",
         "micro_batch", "data.global_batch", "platform.nodes", "platform.gpus_per_node")  # then the others, by name
 ALIASES = {"attn_backend": "attn_kernel"}
 REMARKS = ("notes", "source")  # a part of them that no line knows is a remark
@@ -128,7 +128,7 @@ class Row:
                 others *= degree or 1
             degrees[missing[0]] = n // others if n % others == 0 else 0
         self.raw.update({name: str(degree) for name, degree in degrees.items() if degree})
-        self.keys.update({f"plan.{name}": degrees[name] for name in ("tp", "pp") if degrees[name]})
+        self.keys.update({f"plan.{name}": degrees[name] for name in ("tp", "pp", "dp") if degrees[name]})
         if n:
             self.keys["platform.gpus_per_node"] = min(n, NODE_GPUS)
             self.keys["platform.nodes"] = n // min(n, NODE_GPUS)
@@ -172,7 +172,7 @@ class Row:
         if not micro_batch and not n and batch and batch == dp:
             micro_batch = 1
         if not batch and self.keys.get("metric", "").endswith(("formula", "forward", "backward", "static-state")):
-            batch = micro_batch * dp
+            batch = micro_batch * dp * self.number("pp")
         if n and batch and micro_batch and batch != micro_batch * n * dp:
             self.refuse("n_microbatch is not gbs / (mbs x dp)")
         self.keys.update({"data.global_batch": batch, "micro_batch": micro_batch})
@@ -233,7 +233,8 @@ class Row:
         sentences = [line.assumed for line in self.assumed
                      if not line.keys or any(self.owner.get(key) is line for key in line.keys)]
         cells = {name: raw.get(name, "") for name in FIRST + MEASURED + LAST}
-        cells.update({key: str(value) for key, value in self.keys.items() if value != 0})
+        cells.update({key: str(value) for key, value in self.keys.items()
+                      if value != 0 and key != "framework"})
         for name in ("metric", "ranks", "flops_formula"):
             cells[name] = str(self.keys.get(name, ""))
         cells.update(skip=self.skip, assumed="; ".join(dict.fromkeys(sentences)))
