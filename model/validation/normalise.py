@@ -26,6 +26,7 @@ FIRST = ("id", "trust", "split", "skip")
 MEASURED = ("metric", "ranks", "value_bytes", "value_ms", "value_printed", "fitted", "step_time_s", "tokens_per_s",
             "tps_per_gpu", "tps_origin", "tflops_per_gpu", "flops_formula", "mfu_pct", "hfu_pct", "layer_fwd_ms",
             "layer_bwd_ms", "params_b")
+TRANSLATED = ("metric", "ranks", "flops_formula")  # of these, texts that the dictionary has words for
 LAST = ("source", "notes", "assumed", "printed")
 KEYS = ("model", "model.name", "model.hidden", "model.layers", "model.heads", "model.kv_heads", "model.ffn",
         "model.vocabulary", "device", "framework", "plan.tp", "plan.pp", "plan.vpp", "plan.cp", "plan.dp", "data.context",
@@ -235,7 +236,7 @@ class Row:
         cells = {name: raw.get(name, "") for name in FIRST + MEASURED + LAST}
         cells.update({key: str(value) for key, value in self.keys.items()
                       if value != 0 and key != "framework"})
-        for name in ("metric", "ranks", "flops_formula"):
+        for name in TRANSLATED:
             cells[name] = str(self.keys.get(name, ""))
         cells.update(skip=self.skip, assumed="; ".join(dict.fromkeys(sentences)))
         return cells
@@ -246,13 +247,13 @@ def raw_of(row, columns):
     if "printed" not in columns:
         return row
     printed = dict(part.split("=", 1) for part in row["printed"].split(" | "))
-    return {name: row.get(name, "") for name in FIRST + MEASURED + LAST[:2]} | printed
+    return {name: row.get(name, "") for name in FIRST + MEASURED + LAST[:2] if name not in TRANSLATED} | printed
 
 
 def printed_of(raw):
     """Cells that do not stand in a column of their own."""
     return " | ".join(f"{name}={cell}" for name, cell in raw.items()
-                      if cell and (name not in FIRST + MEASURED + LAST or name in ("metric", "ranks", "flops_formula")))
+                      if cell and (name in TRANSLATED or name not in FIRST + MEASURED + LAST))
 
 
 def normalise(path, dictionary):
