@@ -103,7 +103,8 @@ bool measured_number(const struct measured *measured, int32_t row, const char *n
     const char *text = measured_text(measured, row, name);
     char *end;
     *value = strtod(text, &end);
-    if (*text == '\0' || (*end == '\0' && strspn(text, "0123456789.") > 0 && strpbrk(text, "xX") == NULL && isfinite(*value)))
+    if (*text == '\0' ||
+        (*end == '\0' && strspn(text, "0123456789.") > 0 && strpbrk(text, "xX") == NULL && isfinite(*value)))
         return true;
     *value = 0;
     return error_add(err, "%s:%d: %s: '%s' is not a number; allowed: a number from 0", measured->path,

@@ -67,9 +67,11 @@ static double formula_flop(const struct file *file, const struct setting *settin
     static const struct {
         double attention_flop;
         bool all_parameters, heads_width;
-    } formulas[] = {{0, false, false}, {12, false, false}, {12, false, true}, {12, true, false}, {12, true, true}, {6, true, false}, {6, true, true}, {0, false, false}};
+    } formulas[] = {{0, false, false}, {12, false, false}, {12, false, true}, {12, true, false},
+                    {12, true, true},  {6, true, false},   {6, true, true},   {0, false, false}};
     enum { NONE, SC21 = sizeof formulas / sizeof *formulas - 1 };
-    int32_t i = choice(file, "flops_formula", "none|gemms+12Lhs|gemms+12Lqs|6N+12Lhs|6N+12Lqs|6N+6Lhs|6N+6Lqs|96BsLh^2");
+    int32_t i =
+        choice(file, "flops_formula", "none|gemms+12Lhs|gemms+12Lqs|6N+12Lhs|6N+12Lqs|6N+6Lhs|6N+6Lqs|96BsLh^2");
     const struct model *model = &setting->scenario.model;
     double h = (double)model->hidden, l = (double)model->layers, s = (double)setting->scenario.data.context;
     double gemms = l * (double)model_layer_parameters(model) + h * (double)model->vocabulary;
@@ -104,9 +106,9 @@ static double measured_throughput(const struct file *file, struct setting *setti
     double flop = formula_flop(file, setting);
     for (int i = 0; i < N_COLUMNS; i++)
         told[i] = number(file, columns[i]);
-    const double values[N_COLUMNS] = {
-        told[0], told[1] / gpus, told[2] > 0 ? (double)(data->global_batch * data->context) / told[2] / gpus : 0,
-        flop > 0 ? told[3] * 1e12 / flop : 0};
+    const double values[N_COLUMNS] = {told[0], told[1] / gpus,
+                                      told[2] > 0 ? (double)(data->global_batch * data->context) / told[2] / gpus : 0,
+                                      flop > 0 ? told[3] * 1e12 / flop : 0};
     int first = 0;
     while (first < N_COLUMNS - 1 && values[first] == 0)
         first++;
@@ -131,7 +133,8 @@ static void doubt_implausible(struct setting *setting, const struct device *devi
 static void doubt_parameters(const struct file *file, struct setting *setting)
 {
     const struct model *model = &setting->scenario.model;
-    double stated = number(file, "params_b"), made = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true) / 1e9;
+    double stated = number(file, "params_b"),
+           made = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true) / 1e9;
     if (stated > 0 && fabs(made - stated) > 0.1 * stated)
         doubt(setting, "params_b is %s, though the sizes make %.2f", text(file, "params_b"), made);
 }
@@ -176,8 +179,8 @@ static void name_row(const struct file *file, struct validate_row *result)
     copy_text(result->model, sizeof result->model, text(file, model), "");
     copy_text(result->trust, sizeof result->trust, text(file, "trust"), " ");
     copy_text(result->reason, sizeof result->reason, text(file, "skip"), "");
-    static const char *const keys[][2] = {{"plan.tp", "TP"},       {"plan.pp", " PP"},      {"plan.vpp", " VPP"},
-                                          {"plan.cp", " CP"},      {"plan.dp", " DP"},      {"data.context", " s"},
+    static const char *const keys[][2] = {{"plan.tp", "TP"},       {"plan.pp", " PP"},           {"plan.vpp", " VPP"},
+                                          {"plan.cp", " CP"},      {"plan.dp", " DP"},           {"data.context", " s"},
                                           {"micro_batch", " mbs"}, {"data.global_batch", " gbs"}};
     size_t used = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

@@ -26,9 +26,9 @@ enum validate_quantity {
 struct validate_row {
     char id[32], source[64], model[64], plan[80], trust[16];
     char device[64];               /* of model/gpu; "" where the row was not simulated */
-    char cause[ROW_CAUSE];     /* why the prediction is off, where that is known (cause.h) */
+    char cause[ROW_CAUSE];         /* why the prediction is off, where that is known (cause.h) */
     char assumed[SETTING_ASSUMED]; /* what the row leaves open, as it was taken */
-    char reason[ROW_REASON];   /* why it was not simulated; "" it was */
+    char reason[ROW_REASON];       /* why it was not simulated; "" it was */
     enum validate_quantity quantity;
     bool calibration;           /* split calib: constants may have been fitted on it */
     int64_t n_gpus;             /* 0: not in the row */
