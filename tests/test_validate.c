@@ -218,7 +218,7 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"plan.tp=", "plan.tp: is required"},
         {"plan.sharding=zero4", "plan.sharding: 'zero4'"},
         {"plan.shardings=zero1", "plan.shardings: unknown key; did you mean 'sharding'?"},
-        {"plan.recompute=[full", "did not find expected"},
+        {"plan.recompute=[full", "plan.recompute: '[full': not valid YAML: did not find expected"},
         {"plan.tp=3", "plan.tp: 3 does not divide the GPUs of a node"},
         {"plan.dp=4", "tp x pp x cp x dp = 1 x 1 x 1 x 4 = 4, but platform of the row has 8 GPUs"},
         {"plan.pp=3", "does not divide the 8 GPUs"},

@@ -233,7 +233,8 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
     struct error own = {0};
     struct file file = {.measured = measured, .row = row, .err = &own};
     name_row(&file, result);
-    result->n_gpus = (int64_t)(number(&file, "platform.nodes") * number(&file, "platform.gpus_per_node"));
+    double gpus = number(&file, "platform.nodes") * number(&file, "platform.gpus_per_node");
+    result->n_gpus = gpus <= INT32_MAX ? (int64_t)gpus : 0;
     if (result->reason[0] != '\0')
         return true;
     own = (struct error){0};

@@ -14,6 +14,8 @@
 
 enum { MOST_TOKENS = 1 << 30 };
 
+static const char entry[] = "systems.0."; /* before the keys of a plan */
+
 /** A row while it is read. */
 struct reading {
     const struct measured *measured;
@@ -57,13 +59,11 @@ static bool is_of_row(const char *column)
 
 bool setting_is_key(const char *column)
 {
-    static const char *const names[] = {"model", "device", "framework", "attention", "kernels", "loss", "swiglu"};
-    static const char *const groups[] = {"data.", "communication.", "plan."};
-    bool is = is_of_row(column);
+    static const char *const names[] = {"model", "device", "framework",    "attention",        "kernels",
+                                        "loss",  "swiglu", "data.context", "data.global_batch"};
+    bool is = is_of_row(column) || begins(column, "plan.") || begins(column, "communication.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is = is || strcmp(column, names[i]) == 0;
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        is = is || begins(column, groups[i]);
     return is;
 }
 
@@ -74,7 +74,11 @@ static const char *cell(const struct reading *reading, const char *column)
 
 static bool set(struct reading *reading, const char *path, const char *value)
 {
-    return document_set_value(&reading->document, path, value, reading->place, reading->err);
+    struct error err = {0};
+    if (document_set_value(&reading->document, path, value, reading->place, &err))
+        return true;
+    const char *key = begins(path, entry) ? path + strlen(entry) : path, *what = err.text + strlen(reading->place) + 2;
+    return error_add(reading->err, "%s: %s: '%.100s': %s", reading->place, key, value, what);
 }
 
 /** An empty mapping in which messages name the row. */
@@ -161,7 +165,7 @@ static bool set_scenario_keys(struct reading *reading)
     for (int32_t i = 0; i < measured->n_columns; i++) {
         const char *column = measured->columns[i], *value = cell(reading, column);
         char path[2 * SCHEMA_WORD_BYTES];
-        snprintf(path, sizeof path, "%s%.64s", begins(column, "plan.") ? "systems.0." : "", column);
+        snprintf(path, sizeof path, "%s%.64s", begins(column, "plan.") ? entry : "", column);
         if (*value != '\0' && setting_is_key(column) && !is_of_row(column) && strcmp(column, "model") != 0)
             ok = set(reading, path, value) && ok;
     }
