@@ -50,8 +50,9 @@ TEST(measured_number__takes_a_whole_cell_from_0)
     static const struct {
         const char *text;
         double value; /* below 0: refused */
-    } cases[] = {{"8192", 8192}, {"1.5e3", 1500}, {"", 0},     {"0", 0},  {"-1", -1},      {"7x", -1},   {"8K", -1},
-                 {"8,192", -1},  {"0x10", -1},    {"inf", -1}, {"-", -1}, {"12.5 ms", -1}, {"1e999", -1}};
+    } cases[] = {{"8192", 8192}, {"1.5e3", 1500},     {"", 0},       {"0", 0},         {"-1", -1},   {"7x", -1},
+                 {"8K", -1},     {"8,192.5", 8192.5}, {"81,92", -1}, {"8192,000", -1}, {"0x10", -1}, {"inf", -1},
+                 {"-", -1},      {"12.5 ms", -1},     {"1e999", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[64], message[96];
         struct measured measured;

@@ -98,16 +98,29 @@ const char *measured_text(const struct measured *measured, int32_t row, const ch
     return column < 0 ? "" : measured->cells[(size_t)row * (size_t)measured->n_columns + (size_t)column];
 }
 
+/** Copy a number without the commas that part its first digits into thousands: "1,024.5" is 1024.5. */
+static void copy_number(const char *text, char plain[64])
+{
+    size_t n = strspn(text, "0123456789"), digits = n;
+    snprintf(plain, 64, "%.*s", (int)n, text);
+    for (text += n; 0 < digits && digits <= 3 && n < 60 && *text == ',' && strspn(text + 1, "0123456789") == 3;
+         text += 4, n += 3)
+        memcpy(plain + n, text + 1, 4);
+    plain[n < 64 ? n : 63] = '\0';
+    snprintf(plain + strlen(plain), 64 - strlen(plain), "%s", text);
+}
+
 bool measured_number(const struct measured *measured, int32_t row, const char *name, double *value, struct error *err)
 {
     const char *text = measured_text(measured, row, name);
-    char *end;
-    *value = strtod(text, &end);
-    if (*text == '\0' ||
-        (*end == '\0' && strspn(text, "0123456789.") > 0 && strpbrk(text, "xX") == NULL && isfinite(*value)))
+    char plain[64], *end;
+    copy_number(text, plain);
+    *value = strtod(plain, &end);
+    if (*text == '\0' || (*end == '\0' && strspn(text, "0123456789.") > 0 && strpbrk(text, "xX") == NULL &&
+                          strlen(text) < sizeof plain && isfinite(*value)))
         return true;
     *value = 0;
-    return error_add(err, "%s:%d: %s: '%s' is not a number; allowed: a number from 0", measured->path,
+    return error_add(err, "%s:%d: %s: '%.100s' is not a number; allowed: a number from 0", measured->path,
                      (int)measured->lines[row], name, text);
 }
 

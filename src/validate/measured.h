@@ -36,7 +36,7 @@ int32_t measured_column(const struct measured *measured, const char *name);
 const char *measured_text(const struct measured *measured, int32_t row, const char *name);
 
 /**
- * A cell's number, from 0; 0 where it is empty.
+ * A cell's number, from 0, "1024" or "1,024"; 0 where it is empty.
  * @return false with a line added to err that names file, line and column
  */
 bool measured_number(const struct measured *measured, int32_t row, const char *name, double *value, struct error *err);

@@ -227,6 +227,15 @@ static void read_fitted(const struct file *file, struct validate_row *result)
     result->measured = fitted == YES;
 }
 
+/** Add the lines of a row's error to that of all rows. @return whether there are none */
+static bool add_lines(struct error *err, struct error *own)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(own->text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        error_add(err, "%s", line);
+    return own->status == ERROR_NONE;
+}
+
 bool row_read(const struct measured *measured, int32_t row, struct setting *setting, struct validate_row *result,
               struct error *err)
 {
@@ -238,11 +247,9 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
     if (result->reason[0] != '\0')
         return true;
     own = (struct error){0};
+    if (!setting_read(measured, row, setting, &own))
+        return add_lines(err, &own);
     result->quantity = quantity_of(&file);
-    if (!setting_read(measured, row, setting, &own)) {
-        error_add(err, "%s", own.text);
-        return false;
-    }
     bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
     doubt_parameters(&file, setting);
     result->measured = throughput ? measured_throughput(&file, setting)
@@ -256,9 +263,7 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
                                "is required"
                   : time     ? "value_ms: is required"
                              : "value_bytes: is required");
-    if (own.status != ERROR_NONE)
-        error_add(err, "%s", own.text);
-    return own.status == ERROR_NONE;
+    return add_lines(err, &own);
 }
 
 bool row_predict(const struct measured *measured, int32_t row, const struct measured *causes, struct setting *setting,

@@ -202,7 +202,7 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
     ok = scenario_read_keys(&reading->document, &scenario, reading->err) && ok;
     scenario.model = setting->scenario.model;
     scenario.platform = setting->scenario.platform;
-    if (ok && reading->err->status == ERROR_NONE)
+    if (reading->err->status == ERROR_NONE)
         ok = scenario_check(&scenario, reading->err);
     if (ok) {
         setting->plan = scenario.systems[0].plan;
@@ -217,14 +217,11 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
 
 bool setting_read(const struct measured *measured, int32_t row, struct setting *setting, struct error *err)
 {
-    struct error own = {0};
-    struct reading reading = {.measured = measured, .row = row, .err = &own};
+    struct reading reading = {.measured = measured, .row = row, .err = err};
+    CHECK(err->status == ERROR_NONE);
     snprintf(reading.place, sizeof reading.place, "%.1000s:%d", measured->path, (int)measured->lines[row]);
     *setting = (struct setting){0};
-    bool ok = read_row_keys(&reading, setting);
-    ok = read_scenario_keys(&reading, setting) && ok && check_batch(&reading, setting);
     snprintf(setting->assumed, sizeof setting->assumed, "%s", cell(&reading, "assumed"));
-    if (!ok)
-        error_add(err, "%s", own.text);
-    return ok;
+    bool ok = read_row_keys(&reading, setting);
+    return read_scenario_keys(&reading, setting) && ok && check_batch(&reading, setting);
 }

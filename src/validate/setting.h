@@ -24,7 +24,8 @@ bool setting_is_key(const char *column);
  * `model` is a file of model/llm, and model.KEY is set over it. Sequences are all of data.context tokens, and
  * data.global_batch counts them.
  *
- * @return false with a line added to err for each fault: file, line, key, value and what is allowed
+ * @param err  {0}
+ * @return     false with a line of err for each fault: file, line, key, value and what is allowed
  */
 bool setting_read(const struct measured *measured, int32_t row, struct setting *setting, struct error *err);
 
