@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "validate/row.h"
-
 static bool fits(const struct measured *causes, int32_t line, int32_t column, const struct measured *measured,
                  int32_t row)
 {
@@ -35,7 +33,7 @@ const char *cause_of(const struct measured *causes, const struct measured *measu
 
 bool cause_read(struct measured *causes, struct error *err)
 {
-    const size_t most = ROW_CAUSE - 1;
+    const size_t most = CAUSE_BYTES - 1;
     double length;
     if (!measured_read_shipped("causes.csv", causes, err))
         return false;

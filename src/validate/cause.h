@@ -5,6 +5,8 @@
 
 #include "validate/measured.h"
 
+enum { CAUSE_BYTES = 256 }; /* a row has room for */
+
 /** Read model/validation/causes.csv. A cause that is longer than a row has room for is refused. */
 bool cause_read(struct measured *causes, struct error *err);
 

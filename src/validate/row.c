@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "scenario/schema_text.h"
-#include "validate/cause.h"
 #include "validate/predict.h"
 
 /** A row while it is read. */

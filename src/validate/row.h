@@ -4,9 +4,10 @@
 #define SLIMSIM_VALIDATE_ROW_H
 
 #include "bounds/evaluate.h"
+#include "validate/cause.h"
 #include "validate/setting.h"
 
-enum { ROW_REASON = 192, ROW_CAUSE = 256 }; /* bytes of texts */
+enum { ROW_REASON = 192 }; /* bytes */
 
 /** What a row measures; trace_quantity_names (trace/table.h) are their names. The column `metric` says it. */
 enum validate_quantity {
@@ -26,7 +27,7 @@ enum validate_quantity {
 struct validate_row {
     char id[32], source[64], model[64], plan[80], trust[16];
     char device[64];               /* of model/gpu; "" where the row was not simulated */
-    char cause[ROW_CAUSE];         /* why the prediction is off, where that is known (cause.h) */
+    char cause[CAUSE_BYTES];       /* why the prediction is off, where that is known (cause.h) */
     char assumed[SETTING_ASSUMED]; /* what the row leaves open, as it was taken */
     char reason[ROW_REASON];       /* why it was not simulated; "" it was */
     enum validate_quantity quantity;
