@@ -11,10 +11,11 @@ import unittest
 from program import SCRATCH, run, write
 
 VALIDATION = pathlib.Path(__file__).resolve().parent.parent / "model" / "validation"
-RAW = {"id": "X1", "gpu": "H100-SXM-80GB", "fabric": "", "framework": "Megatron-LM", "model": "Llama-7B", "hidden": "4096", "layers": "32",
-       "heads": "32", "kv_groups": "32", "ffn": "11008", "vocab": "32000", "activation": "swiglu", "seq_len": "4096", "n_gpus": "16",
-       "tp": "2", "sp": "1", "pp": "2", "vpp": "", "cp": "", "dp": "4", "sharding": "distributed optimizer", "mbs": "1", "gbs": "64",
-       "n_microbatch": "", "recompute": "none", "precision": "bf16", "attn_kernel": "FlashAttention-2", "step_time_s": "2.5", "notes": ""}
+RAW = {"id": "X1", "gpu": "H100-SXM-80GB", "fabric": "", "framework": "Megatron-LM", "model": "Llama-7B", "hidden": "4096",
+       "layers": "32", "heads": "32", "kv_groups": "32", "ffn": "11008", "vocab": "32000", "activation": "swiglu",
+       "seq_len": "4096", "n_gpus": "16", "tp": "2", "sp": "1", "pp": "2", "vpp": "", "cp": "", "dp": "4",
+       "sharding": "distributed optimizer", "mbs": "1", "gbs": "64", "n_microbatch": "", "recompute": "none",
+       "precision": "bf16", "attn_kernel": "FlashAttention-2", "step_time_s": "2.5", "notes": ""}
 
 HEADER = "column,text,framework,when,keys,assumed,skip,source\n"
 
@@ -56,10 +57,11 @@ class Normalise(unittest.TestCase):
 
     def test_row__is_a_scenario_with_its_raw_cells(self):
         (row,) = self.rows({})
-        for key, value in {"model.name": "Llama-7B", "model.hidden": "4096", "model.kv_heads": "32", "device": "h100-sxm", "plan.tp": "2",
-                           "plan.pp": "2", "plan.dp": "4", "plan.sharding": "zero1", "plan.gradients": "fp32", "attention": "flash2",
-                           "platform.nodes": "2", "platform.gpus_per_node": "8", "platform.nvlink": "450GBps", "platform.nic": "400Gbps",
-                           "data.context": "4096", "data.global_batch": "64", "micro_batch": "1", "kernels": "fused", "step_time_s": "2.5",
+        for key, value in {"model.name": "Llama-7B", "model.hidden": "4096", "model.kv_heads": "32", "device": "h100-sxm",
+                           "plan.tp": "2", "plan.pp": "2", "plan.dp": "4", "plan.sharding": "zero1", "attention": "flash2",
+                           "platform.nodes": "2", "platform.gpus_per_node": "8", "platform.nvlink": "450GBps",
+                           "platform.nic": "400Gbps", "data.context": "4096", "data.global_batch": "64", "micro_batch": "1",
+                           "model.activation": "swiglu", "model.vocabulary_multiple": "128", "step_time_s": "2.5",
                            "assumed": "fp32 gradients; untied embeddings; NICs of 400 Gb/s a GPU"}.items():
             self.assertEqual(row[key], value, key)
         printed = dict(part.split("=", 1) for part in row["printed"].split(" | "))
@@ -75,8 +77,8 @@ class Normalise(unittest.TestCase):
                          [("X2", "precision 'fp8' has no model; bf16 and fp16 have")])
 
     def test_unknown_text__is_listed_with_its_rows_and_nothing_is_written(self):
-        path = table({"id": "A", "sharding": "ZeRO-9"}, {"id": "B"}, {"id": "C", "sharding": "ZeRO-9"}, {"id": "D", "seq_len": "8K"},
-                     {"id": "E", "checkpointing": "on"}, {"id": "", "framework": "mine"})
+        path = table({"id": "A", "sharding": "ZeRO-9"}, {"id": "B"}, {"id": "C", "sharding": "ZeRO-9"},
+                     {"id": "D", "seq_len": "8K"}, {"id": "E", "checkpointing": "on"}, {"id": "", "framework": "mine"})
         done = normalise(path)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertEqual(done.stderr.splitlines(), [
@@ -126,6 +128,29 @@ class Normalise(unittest.TestCase):
                          {"id": "batch", "n_microbatch": "5"})
         self.assertEqual({row["id"]: row["skip"] for row in rows},
                          lacks | {"nodes": "n_gpus are not whole nodes of 8", "batch": "n_microbatch is not gbs / (mbs x dp)"})
+
+    def test_scenario_rows__of_a_normalised_table_stay_as_they_are(self):
+        path = write("mixed.csv", normalise(table({})).stdout)
+        row = dict(next(csv.DictReader(io.StringIO(path.read_text()))), id="own", printed="", **{"plan.tp": "1"})
+        with path.open("a", newline="") as file:
+            csv.DictWriter(file, list(row), lineterminator="\n").writerow(row)
+        self.assertEqual(normalise(path).stdout, path.read_text())
+
+    def test_wrong_files__are_refused(self):
+        path, head = table({}), "column,text,framework,when,keys,assumed,skip\n"
+        for arguments, message in [
+            ((SCRATCH / "nowhere.csv",), "No such file or directory"),
+            ((write("empty.csv", "# x\n"),), "empty.csv: holds no rows"),
+            ((write("short.csv", "id,gpu\n1,2\n3\n"),), "short.csv:3: 1 fields; the header has 2 columns"),
+            ((write("quote.csv", 'id,gpu\n1,"2\n'),), "unexpected end of data"),
+            ((path, "--dictionary", write("d1.csv", "column,text\na,b\n")), "d1.csv: has no column 'framework'"),
+            ((path, "--dictionary", write("d2.csv", head + "gpu,x,,,device,,\n")), "d2.csv:2: '' and 'device' are not allowed"),
+            ((path, "--dictionary", write("d3.csv", head + "gpu,x,,tp<2,device=y,,\n")), "d3.csv:2: 'tp<2' and"),
+        ]:
+            done = normalise(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(message, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@
     normalise.py RAW.csv [--dictionary MORE.csv ...] > FILE.csv
 
 A raw table says in its source's words what ran: gpu, fabric, framework, sharding, recompute and so on. dictionary.csv
-says which scenario keys each of these texts sets; lines of MORE.csv come behind its own of their column and win. Degrees, batches and
-nodes that a row leaves out follow from the others. A text that no line knows is listed with its rows, and nothing is
-written. The raw cells stay in the column `printed`; a table that has this column is read by it, so that a changed
-dictionary can be applied again.
+says which scenario keys each of these texts sets. Lines of MORE.csv come behind its own of their column, and win.
+Degrees, batches and nodes that a row leaves out follow from the others. A text that no line knows is listed with its
+rows, and nothing is written. The raw cells stay in the column `printed`. A table that has this column is read by it, so
+that a changed dictionary can be applied again; rows without `printed` stay as they are.
 """
 import argparse
 import csv
@@ -31,11 +31,14 @@ LAST = ("source", "notes", "assumed", "printed")
 KEYS = ("model", "model.name", "model.hidden", "model.layers", "model.heads", "model.kv_heads", "model.ffn",
         "model.vocabulary", "device", "framework", "plan.tp", "plan.pp", "plan.vpp", "plan.cp", "plan.dp", "data.context",
         "micro_batch", "data.global_batch", "platform.nodes", "platform.gpus_per_node")  # then the others, by name
+COLUMNS = ("column", "text", "framework", "when", "keys", "assumed", "skip")  # of a dictionary
 ALIASES = {"attn_backend": "attn_kernel"}
 REMARKS = ("notes", "source")  # a part of them that no line knows is a remark
 SIZES = ("hidden", "layers", "heads", "kv_groups", "ffn", "vocab", "activation")
 NODE_GPUS = 8
 NUMBER = r"\d+(?:\.\d+)?"
+CONDITION = re.compile(r"([\w.]+)([=>])(\S*)")
+PAIR = re.compile(r"([\w.]+)=(\S+)")
 
 
 class Line:
@@ -43,8 +46,9 @@ class Line:
 
     def __init__(self, fields):
         self.column, self.text, self.assumed, self.skip = (fields[name] for name in ("column", "text", "assumed", "skip"))
-        self.frameworks, self.when = fields["framework"].split(), fields["when"].split()
-        self.keys = dict(pair.split("=", 1) for pair in fields["keys"].split())
+        self.frameworks = fields["framework"].split()
+        self.when = [CONDITION.fullmatch(condition).groups() for condition in fields["when"].split()]
+        self.keys = dict(PAIR.fullmatch(pair).groups() for pair in fields["keys"].split())
         self.pattern = re.compile(re.escape(self.text).replace(re.escape("{n}"), f"({NUMBER})"))
 
     def match(self, cell):
@@ -57,16 +61,37 @@ def read_table(path):
     """The comments before the header, the names of columns, and (line, row) of each row."""
     with open(path, newline="", encoding="utf-8") as file:
         lines = file.readlines()
-    n_comments = next(i for i, line in enumerate(lines) if not line.startswith("#"))
-    reader = csv.DictReader(lines[n_comments:])
-    rows = [(n_comments + reader.line_num, {key: cell.strip() for key, cell in row.items()}) for row in reader]
-    return lines[:n_comments], reader.fieldnames, rows
+    n_comments = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    reader = csv.reader(lines[n_comments:], strict=True)
+    rows = [(n_comments + reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    if not rows:
+        raise ValueError(f"{path}: holds no rows")
+    names = rows[0][1]
+    for line, row in rows:
+        if len(row) != len(names):
+            raise ValueError(f"{path}:{line}: {len(row)} fields; the header has {len(names)} columns")
+    return lines[:n_comments], names, [(line, dict(zip(names, row))) for line, row in rows[1:]]
+
+
+def read_lines(path):
+    _, names, rows = read_table(path)
+    for name in COLUMNS:
+        if name not in names:
+            raise ValueError(f"{path}: has no column '{name}'; a dictionary has {', '.join(COLUMNS)}")
+    lines = []
+    for number, row in rows:
+        try:
+            lines.append(Line(row))
+        except AttributeError:
+            raise ValueError(f"{path}:{number}: '{row['when']}' and '{row['keys']}' are not allowed; allowed in `when`: "
+                             "NAME=TEXT or NAME>NUMBER, in `keys`: KEY=VALUE, with blanks between") from None
+    return lines
 
 
 def read_dictionary(path, more):
     """The lines of a dictionary; each of more stands behind the last one of its column, before what depends on it."""
-    lines = [Line(row) for _, row in read_table(path)[2]]
-    for line in [Line(row) for other in more for _, row in read_table(other)[2]]:
+    lines = read_lines(path)
+    for line in [line for other in more for line in read_lines(other)]:
         same = [i for i, old in enumerate(lines) if old.column == line.column]
         lines.insert(same[-1] + 1 if same else len(lines), line)
     return lines
@@ -84,6 +109,11 @@ def evaluate(text, known):
     return f"{value:.15g}{match[2]}"
 
 
+def whole(text):
+    """A whole number; 0 where a text is none."""
+    return int(text) if text and str(text).isdigit() else 0
+
+
 class Row:
     """A raw row on its way to keys."""
 
@@ -92,16 +122,12 @@ class Row:
         self.keys, self.owner, self.assumed, self.skip, self.unknown = {}, {}, [], "", []
 
     def number(self, column):
-        cell = self.raw.get(column, "")
-        return int(cell) if cell.isdigit() else 0
-
-    def value(self, name):
-        return str(self.keys.get(name, self.raw.get(name, "")))
+        return whole(self.raw.get(column))
 
     def holds(self, condition):
-        name, sign, wanted = re.fullmatch(r"([\w.]+)([=>])(.*)", condition).groups()
-        have = self.value(name)
-        return have == wanted if sign == "=" else bool(have) and float(have) > float(wanted)
+        name, sign, wanted = condition
+        have = str(self.keys.get(name, self.raw.get(name, "")))
+        return have == wanted if sign == "=" else whole(have) > whole(wanted)
 
     def refuse(self, reason):
         self.skip = self.skip or reason
@@ -111,7 +137,7 @@ class Row:
         for line in dictionary:
             numbers = line.match(cell) if line.column == column else None
             if numbers is not None:
-                self.raw[column] = evaluate(line.keys[column], {"n": numbers[0]})
+                self.raw[column] = evaluate(line.keys.get(column, ""), dict(zip("n", numbers)))
                 return self.raw[column]
         self.unknown.append((column, cell))
         return ""
@@ -161,12 +187,12 @@ class Row:
                 if all(map(self.holds, line.when)):
                     self.apply(line, numbers)
         columns = {line.column for line in dictionary} - known - set(NUMBERS) - set(REMARKS)
-        self.unknown += [(column, self.raw[column]) for column in columns if column in self.raw]
+        self.unknown += [(column, self.raw[column]) for column in sorted(columns) if column in self.raw]
 
     def fill_batch(self):
         """gbs = mbs x dp x n_microbatch; a formula or a layer needs no batch."""
         n, dp = self.number("n_microbatch"), self.number("dp")
-        batch = int(self.keys.get("data.global_batch", 0)) or self.number("mbs") * n * dp
+        batch = whole(self.keys.get("data.global_batch")) or self.number("mbs") * n * dp
         micro_batch = self.number("mbs")
         if not micro_batch and n and batch % (n * dp) == 0:
             micro_batch = batch // (n * dp)
@@ -187,13 +213,11 @@ class Row:
 
     def fill_groups(self):
         """A group of all ranks is no group."""
-        group = self.keys.get("plan.shard_group")
-        if group and int(group) >= self.number("dp") * self.number("cp"):
-            del self.keys["plan.shard_group"]
+        if whole(self.keys.get("plan.shard_group")) >= self.number("dp") * self.number("cp"):
+            self.keys.pop("plan.shard_group", None)
 
     def assume(self, sentence):
-        self.assumed.append(Line(dict.fromkeys(("column", "text", "framework", "when", "keys", "skip"), "") |
-                                 {"assumed": sentence}))
+        self.assumed.append(Line(dict.fromkeys(COLUMNS, "") | {"assumed": sentence}))
 
     def refuse_incomplete(self):
         for column in SIZES + ("seq_len", "n_gpus", "tp", "pp", "gpu", "sharding"):
@@ -204,7 +228,7 @@ class Row:
         for key, column in (("micro_batch", "mbs"), ("data.global_batch", "gbs")):
             if not self.keys[key]:
                 self.refuse(f"{column} is missing")
-        if int(self.keys.get("platform.nodes", 0)) * self.keys.get("platform.gpus_per_node", 0) != self.number("n_gpus"):
+        if self.keys.get("platform.nodes", 0) * self.keys.get("platform.gpus_per_node", 0) != self.number("n_gpus"):
             self.refuse("n_gpus are not whole nodes of 8")
         if not any(self.raw.get(name) for name in ("value_bytes", "value_ms", "fitted", "tps_per_gpu", "tokens_per_s",
                                                    "step_time_s")) and not (
@@ -242,9 +266,9 @@ class Row:
         return cells
 
 
-def raw_of(row, columns):
+def raw_of(row):
     """A row of a normalised table as its raw table had it."""
-    if "printed" not in columns:
+    if "printed" not in row:
         return row
     printed = dict(part.split("=", 1) for part in row["printed"].split(" | "))
     return {name: row.get(name, "") for name in FIRST + MEASURED + LAST[:2] if name not in TRANSLATED} | printed
@@ -258,11 +282,14 @@ def printed_of(raw):
 
 def normalise(path, dictionary):
     """Comments, rows as cells, and the texts that the dictionary does not know: (column, text, framework) and ids."""
-    comments, columns, rows = read_table(path)
+    comments, _, rows = read_table(path)
     known = set(NUMBERS) | set(FIRST + MEASURED + LAST) | set(ALIASES) | {line.column for line in dictionary}
     out, unknown = [], {}
     for number, cells in rows:
-        raw = raw_of(cells, columns)
+        if cells.get("printed") == "":
+            out.append(cells)
+            continue
+        raw = raw_of(cells)
         row = Row(raw)
         row.unknown = [(name, cell) for name, cell in raw.items() if cell and name not in known]
         row.normalise(dictionary)
@@ -289,7 +316,11 @@ def main():
     parser.add_argument("--dictionary", action="append", default=[], metavar="MORE.csv", help="lines of your own")
     arguments = parser.parse_args()
     shipped = pathlib.Path(__file__).resolve().parent / "dictionary.csv"
-    comments, rows, unknown = normalise(arguments.raw, read_dictionary(shipped, arguments.dictionary))
+    try:
+        comments, rows, unknown = normalise(arguments.raw, read_dictionary(shipped, arguments.dictionary))
+    except (OSError, ValueError, csv.Error) as error:
+        print(f"normalise.py: {error}", file=sys.stderr)
+        return 2
     for (column, text, framework), ids in unknown.items():
         print(f"{arguments.raw}: column {column}: '{text}' (framework '{framework}') is not in the dictionary; rows "
               f"{' '.join(ids)}", file=sys.stderr)
