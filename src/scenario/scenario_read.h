@@ -26,8 +26,8 @@ bool scenario_read_document(const char *path, int32_t n_set, const char *const *
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err);
 
-/** The first part of scenario_resolve: keys are read into the scenario, but no file and no fault. It is there in spite of
- * errors; the caller frees it. */
+/** The first part of scenario_resolve: keys are read into the scenario, but no file and no fault. It is there in spite
+ * of errors; the caller frees it. */
 bool scenario_read_keys(struct document *document, struct scenario *scenario, struct error *err);
 
 /** Its last part but faults: plans, model, platform and keys go together. */
