@@ -5,8 +5,10 @@
 
 #include "scenario/schema.h"
 
-/** A scenario that names no framework has this one. Every other takes from it the keys that it leaves out. */
-#define FRAMEWORK_DEFAULT "slimpack-paper"
+/** This framework sets every key. Every other takes from it the keys that it leaves out. */
+#define FRAMEWORK_BASE "slimpack-paper"
+/** The framework of a scenario that names none. */
+#define FRAMEWORK_DEFAULT FRAMEWORK_BASE
 
 enum { FRAMEWORK_MOST_KEYS = 32 };
 
@@ -34,7 +36,7 @@ struct framework {
 bool framework_read(const char *path, const struct schema_key *keys, int32_t n_keys, struct framework *framework,
                     struct error *err);
 
-/** The default framework sets every key; `path` is its file. */
+/** Whether FRAMEWORK_BASE sets every key; `path` is its file. */
 bool framework_check_complete(const struct framework *framework, const char *path, struct error *err);
 
 /** Make the framework's values the defaults of their keys. The table then borrows texts of the framework. */

@@ -203,7 +203,7 @@ enum { N_KEYS = N_SCENARIO_KEYS + N_SYSTEM_KEYS };
 /** The keys of a scenario, then those of an entry of its systems, with a framework's values as defaults. */
 struct defaults {
     struct schema_key keys[N_KEYS];
-    struct framework base, named; /* FRAMEWORK_DEFAULT, and the scenario's: the keys borrow their texts */
+    struct framework base, named; /* FRAMEWORK_BASE, and the scenario's: the keys borrow their texts */
 };
 
 static void copy_keys(struct schema_key keys[N_KEYS])
@@ -212,14 +212,14 @@ static void copy_keys(struct schema_key keys[N_KEYS])
     memcpy(keys + N_SCENARIO_KEYS, system_keys, sizeof system_keys);
 }
 
-/** The default framework stands below the named one. */
+/** Values of the named framework stand for those of FRAMEWORK_BASE. */
 static bool read_defaults(struct scenario_cache *cache, const char *name, struct defaults *defaults, struct error *err)
 {
     struct schema_key keys[N_KEYS];
     char base[1024], path[1024];
     copy_keys(keys);
     copy_keys(defaults->keys);
-    if (!files_framework_path(FRAMEWORK_DEFAULT, base, err) || !files_framework_path(name, path, err) ||
+    if (!files_framework_path(FRAMEWORK_BASE, base, err) || !files_framework_path(name, path, err) ||
         !cache_framework(cache, base, keys, N_KEYS, &defaults->base, err) ||
         !framework_check_complete(&defaults->base, base, err) ||
         !cache_framework(cache, path, keys, N_KEYS, &defaults->named, err))
