@@ -9,7 +9,7 @@
 
 const char framework_value[] = "of the framework";
 
-/** What the schema fills: values go to scratch, where their types are checked; the framework keeps their texts. */
+/** The schema fills this. Values go to scratch, which only checks them; the framework keeps their texts. */
 struct reading {
     struct framework framework;
     _Alignas(int64_t) char scratch[FRAMEWORK_MOST_KEYS][SCHEMA_WORD_BYTES];
@@ -17,7 +17,7 @@ struct reading {
 
 #define FIELD(field) offsetof(struct reading, framework.field)
 
-/** Any value that the key allows, for one that the file leaves out. */
+/** Write a value that the key allows. It stands for one that the file leaves out. */
 static const char *any_value(const struct schema_key *key, char text[SCHEMA_WORD_BYTES])
 {
     CHECK(key->type == SCHEMA_BOOL || key->type == SCHEMA_CHOICE || key->type == SCHEMA_INT);

@@ -12,7 +12,7 @@
 
 enum { FRAMEWORK_MOST_KEYS = 32 };
 
-/** The fallback of each key whose default comes from the framework. Its address marks these keys in a table. */
+/** A key with this fallback takes its default from the framework. The address marks such keys in a table. */
 extern const char framework_value[];
 
 struct framework_value {

@@ -200,7 +200,7 @@ const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
 
 enum { N_KEYS = N_SCENARIO_KEYS + N_SYSTEM_KEYS };
 
-/** The keys of a scenario, then those of an entry of its systems, with a framework's values as defaults. */
+/** Keys whose defaults are a framework's values: those of a scenario, then those of an entry of its systems. */
 struct defaults {
     struct schema_key keys[N_KEYS];
     struct framework base, named; /* FRAMEWORK_BASE, and the scenario's: the keys borrow their texts */
@@ -229,7 +229,7 @@ static bool read_defaults(struct scenario_cache *cache, const char *name, struct
     return true;
 }
 
-/** The scenario's framework, a path as an absolute one; the default where it names none, or no text. */
+/** Find the scenario's framework, or the default if it names none. A path becomes absolute. */
 static bool find_framework(const struct document *document, char name[SCHEMA_TEXT_BYTES], struct error *err)
 {
     int32_t node = document_find(document, 0, "framework");
@@ -239,7 +239,7 @@ static bool find_framework(const struct document *document, char name[SCHEMA_TEX
     return files_framework(document, name, err);
 }
 
-/** Defaults of the scenario's keys. Where its framework is wrong, those of the default show the other mistakes. */
+/** Read the defaults of keys. If the framework is wrong, the default one serves, so that other mistakes show, too. */
 static bool read_framework(const struct document *document, struct scenario_cache *cache, struct defaults *defaults,
                            char name[SCHEMA_TEXT_BYTES], struct error *err)
 {
@@ -282,7 +282,7 @@ static bool resolve_recompute(const struct document *document, struct scenario_s
                           "list of norm, activation, attention-core, alternate-gemms");
 }
 
-/** What the framework says of a plan that a search completes. */
+/** Take the framework's values of a plan; a search completes it. */
 static bool read_framework_plan(const struct document *document, const struct schema_key *keys,
                                 struct scenario_system *system, struct error *err)
 {
@@ -431,7 +431,7 @@ static bool check_positions(const struct scenario *scenario, struct error *err)
                           scenario->data.context, model->name, model->positions);
 }
 
-/** Models without SwiGLU have nothing to separate: the framework's word does not count then. */
+/** Models without SwiGLU have nothing to separate. Then only the scenario's own word counts. */
 static bool check_swiglu(struct scenario *scenario, struct error *err)
 {
     if (scenario->model.activation != MODEL_SWIGLU && document_find(&scenario->document, 0, "swiglu") < 0)
@@ -506,7 +506,8 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
     return ok;
 }
 
-/** What a search takes of the framework, as comments: beside `plan: auto` a scenario has no keys of a plan. */
+/** Write as comments the values that a search takes from the framework. Beside `plan: auto` no key of a plan may stand.
+ */
 static void write_framework_plan(FILE *file, const struct scenario_system *system)
 {
     for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
