@@ -15,8 +15,8 @@ char *fixture_replace(const char *text, const char *old, const char *new);
 /** A model of the sizes of Llama 13B, and a device of round numbers. */
 extern const char fixture_model[], fixture_device[];
 
-/** A data folder of its own for one test program, with model llama-13b, device h800, the law github and the plan space
- * free; it becomes SLIMSIM_DATA. Static storage. */
+/** A data folder of its own for one test program; it becomes SLIMSIM_DATA. It has the model llama-13b, the device h800,
+ * the law github, the plan space free and the shipped framework slimpack-paper. Static storage. */
 const char *fixture_data(const char *suite);
 
 #endif

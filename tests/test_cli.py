@@ -494,6 +494,69 @@ class PlanSearch(unittest.TestCase):
         self.assertIn("the plan space free holds no plan of slimpack", done.stderr)
 
 
+class Frameworks(unittest.TestCase):
+    """Presets of model/framework."""
+    COMPOSER = AUTO.replace("plan: auto}", "plan: auto, plan_space: {pp: 1, sharding: zero3, recompute: full}}").replace(
+        "pp: [2, 4], offload: [0, 1]", "pp: 2, recompute: selective")
+
+    def test_list__names_each_with_its_values_and_their_sources(self):
+        done = run("list", "frameworks")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = re.findall(r"^(\S+)\n  source: .", done.stdout, re.MULTILINE)
+        self.assertEqual(names, sorted(path.stem for path in (SOURCE / "model/framework").glob("*.yaml")))
+        self.assertIn("\n  plan.fsdp_prefetch: backward-post  # Composer's FSDPConfig", done.stdout)
+        values = [line for line in done.stdout.splitlines() if line.startswith("  ") and not line.startswith("  source: ")]
+        self.assertTrue(all(re.fullmatch(r"  [a-z_.0-9]+: [a-z0-9-]+  # .+", line) for line in values))
+
+    def test_list_keys__shows_the_defaults_of_the_default_framework(self):
+        keys = {line.split()[0]: line.split() for line in run("list", "keys").stdout.splitlines() if line.strip()}
+        self.assertEqual(keys["framework"][4], "slimpack-paper")
+        self.assertEqual(keys["communication.tp_overlap"][4], "bulk")
+        self.assertEqual(keys["systems.N.plan.sharding"][4], "zero1")
+
+    def test_search__takes_from_the_framework_what_it_does_not_decide(self):
+        done = simulate("composer", "--set", "framework=composer", scenario=self.COMPOSER)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with h5py.File(SCRATCH / "composer" / "small.h5") as file:
+            text = file.attrs["scenario"].decode()
+        self.assertIn("\nframework: composer\n", text)
+        for values in ("gradients: bf16", "gradient_buffers: freed", "optimizer: eager"):
+            self.assertEqual(text.count(f"    {values}\n"), 2, values)
+        for key in ("fsdp_prefetch: backward-post", "early_stop: true"):  # with zero3, with recompute full
+            self.assertEqual(text.count(f"    {key}\n"), 1, key)
+        simulate("composer-again", scenario=text)
+        self.assertTrue(filecmp.cmp(SCRATCH / "composer/small.csv", SCRATCH / "composer-again/small.csv", shallow=False))
+
+    def test_sweep__knows_a_framework_by_its_values(self):
+        folder = fresh("frameworks")
+        folder.mkdir()
+        mine = folder / "mine.yaml"
+        text = SMALL.replace("engine: both\ntrace: full", "engine: critical-path") + (
+            "sweep: {framework: [slimpack-paper, mine.yaml], seed: [7]}\n")
+        (folder / "small.yaml").write_text(text)
+
+        def ids(framework, scenario=text):
+            mine.write_text(framework)
+            (folder / "small.yaml").write_text(scenario)
+            done = run("run", folder / "small.yaml", "--list", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [point["id"] for point in json.loads(done.stdout)]
+
+        framework = "name: mine\nsource: a test\nplan: {gradients: bf16}\n"
+        for scenario in (text, re.sub(r"plan: \{.*\}\}", "plan: auto}", text)):
+            first = ids(framework, scenario)
+            self.assertEqual(ids("# changed\n" + framework.replace("a test", "another test"), scenario), first)
+            base, other = ids(framework.replace("bf16", "fp32"), scenario)
+            self.assertEqual(base, first[0])
+            self.assertNotEqual(other, first[1])
+        ids(framework)
+        done = run("run", folder / "small.yaml", "--output", folder, "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = program.rows(folder / "small.csv")
+        self.assertEqual([row["framework"] for row in rows], ["slimpack-paper"] * 2 + ["mine.yaml"] * 2)
+        self.assertGreater(float(rows[2]["tokens_per_s_per_gpu"]), float(rows[0]["tokens_per_s_per_gpu"]))
+
+
 class Costs(unittest.TestCase):
     def test_embedding_and_sequence_parallelism(self):
         """h 4096, V 32000, TP 2, 1024 tokens. Forward rows 4h and half of them set to zero 2h/2 a token; backward 3h a
@@ -956,6 +1019,8 @@ class Messages(unittest.TestCase):
     def test_missing_names(self):
         self.refuse(["small.yaml:5:17: data.lengths", "'4x'"], SMALL.replace("lengths: github", "lengths: 8Ki 4x"))
         self.refuse(["best-fat", "best-fit"], SMALL.replace("name: best-fit", "name: best-fat"))
+        self.refuse(["small.yaml:5:12: framework", "did you mean 'megatron-core'"],
+                    SMALL.replace("data:", "framework: megatron-cor\ndata:"))
         self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
         auto = re.sub(r"plan: \{.*\}\}", "plan: auto}", SMALL) + "plan_space: {name: fre}\n"
         said = self.refuse(["plan_space.name", "did you mean 'free'"], auto)
@@ -1036,7 +1101,7 @@ class Messages(unittest.TestCase):
         self.assertEqual((page.returncode, page.stderr), (0, ""))
         for part in ("slimsim \\- A discrete\\-event simulator", ".SH SLIMSIM merge", "\\-\\-fail\\-fast", "Exit status: 0"):
             self.assertIn(part, page.stdout)
-        for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"),
+        for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"), ("slimsim list f", "frameworks"),
                                 ("slimsim submit --ti", "--time= --time-limit="), ("slimsim submit --a", ""),
                                 ("slimsim run --set k", "kernels="),
                                 ("slimsim run --set data.l", "data.lengths= data.long_documents=")):

@@ -483,8 +483,9 @@ TEST(the_list_of_keys_names_all_of_them)
 {
     char *text = NULL;
     size_t n;
+    struct error err = {0};
     FILE *file = open_memstream(&text, &n);
-    scenario_list_keys(file);
+    CHECK_TRUE(scenario_list_keys(file, &err));
     fclose(file);
     CHECK_CONTAINS(text, "\ndata.context ");
     CHECK_CONTAINS(text, "tokens     1 to 8388608");

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "scenario/framework.h"
 #include "scenario/scenario.h"
 
 /**
@@ -26,9 +27,10 @@ bool scenario_read_document(const char *path, int32_t n_set, const char *const *
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err);
 
-/** The first part of scenario_resolve: keys are read into the scenario, but no file and no fault. It is there in spite
- * of errors; the caller frees it. */
-bool scenario_read_keys(struct document *document, struct scenario *scenario, struct error *err);
+/** The first part of scenario_resolve: keys are read into the scenario, but no file except the framework's, and no
+ * fault. It is there in spite of errors; the caller frees it. */
+bool scenario_read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                        struct error *err);
 
 /** Its last part but faults: plans, model, platform and keys go together. */
 bool scenario_check(struct scenario *scenario, struct error *err);
@@ -36,7 +38,10 @@ bool scenario_check(struct scenario *scenario, struct error *err);
 /** The resolved scenario as YAML text that scenario_read takes to the same bits and text. Caller frees. */
 char *scenario_text(const struct scenario *scenario);
 
-/** `slimsim list keys`. */
-void scenario_list_keys(FILE *file);
+/** A framework of model/framework, or of a file whose name ends in .yaml. */
+bool scenario_framework(const char *name, struct framework *framework, struct error *err);
+
+/** `slimsim list keys`, with the defaults of the default framework. */
+bool scenario_list_keys(FILE *file, struct error *err);
 
 #endif

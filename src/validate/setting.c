@@ -197,9 +197,11 @@ static bool check_batch(const struct reading *reading, const struct setting *set
 static bool read_scenario_keys(struct reading *reading, struct setting *setting)
 {
     struct scenario scenario = {0};
+    struct scenario_cache cache = {0};
     open_document(reading);
     bool ok = set_scenario_keys(reading);
-    ok = scenario_read_keys(&reading->document, &scenario, reading->err) && ok;
+    ok = scenario_read_keys(&reading->document, &cache, &scenario, reading->err) && ok;
+    cache_free(&cache);
     scenario.model = setting->scenario.model;
     scenario.platform = setting->scenario.platform;
     if (reading->err->status == ERROR_NONE)

@@ -86,7 +86,7 @@ def make_seeds(folder, platform):
              "kernels.csv": rows_of("kernels.csv", 400), "collectives.csv": rows_of("collectives.csv", 60)}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    for kind, name in (("gpu", "h800"), ("lengths", "github"), ("lengths", "wikipedia-quantiles")):
+    for kind, name in (("gpu", "h800"), ("framework", "composer"), ("lengths", "github"), ("lengths", "wikipedia-quantiles")):
         shutil.copy(ROOT / "model" / kind / f"{name}.yaml", folder)
     numpy.save(folder / "lengths.npy", numpy.array([4096, 300, 17], dtype="<i8"))
     with h5py.File(folder / "lengths.h5", "w") as file:
