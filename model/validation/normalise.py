@@ -6,7 +6,8 @@
 
 A raw table says in its source's words what ran: gpu, fabric, framework, sharding, recompute and so on. dictionary.csv
 says which scenario keys each of these texts sets. Lines of MORE.csv come behind its own of their column, and win.
-Degrees, batches and nodes that a row leaves out follow from the others. A text that no line knows is listed with its
+What the framework's preset says need not stand in the row. Degrees, batches and nodes that a row leaves out follow from
+the others. A text that no line knows is listed with its
 rows, and nothing is written. The raw cells stay in the column `printed`. A table that has this column is read by it, so
 that a changed dictionary can be applied again; rows without `printed` stay as they are.
 """
@@ -36,6 +37,7 @@ ALIASES = {"attn_backend": "attn_kernel"}
 REMARKS = ("notes", "source")  # a part of them that no line knows is a remark
 SIZES = ("hidden", "layers", "heads", "kv_groups", "ffn", "vocab", "activation")
 NODE_GPUS = 8
+FRAMEWORKS = pathlib.Path(__file__).resolve().parent.parent / "framework"
 NUMBER = r"\d+(?:\.\d+)?"
 CONDITION = re.compile(r"([\w.]+)([=>])(\S*)")
 PAIR = re.compile(r"([\w.]+)=(\S+)")
@@ -114,12 +116,30 @@ def whole(text):
     return int(text) if text and str(text).isdigit() else 0
 
 
+def read_preset(name):
+    """The keys that a framework of model/framework sets; none where it has no file."""
+    path = FRAMEWORKS / f"{name}.yaml"
+    keys, group = {}, ""
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        indent, key, value = re.fullmatch(r"( *)(?:(\w+):)? ?(.*)", line).groups()
+        if not indent:
+            group = f"{key}." if key in ("communication", "plan") else ""
+        if value.startswith("{"):
+            keys.update((group + pair.split(": ")[0], pair.split(": ")[1]) for pair in value.strip("{}").split(", "))
+        elif value and (group or (key in ("attention", "kernels", "loss", "swiglu") and not indent)):
+            keys[group + key] = value
+        elif key == "sources":
+            break
+    return keys
+
+
 class Row:
     """A raw row on its way to keys."""
 
     def __init__(self, raw):
         self.raw = {ALIASES.get(name, name): cell for name, cell in raw.items() if cell}
         self.keys, self.owner, self.assumed, self.skip, self.unknown = {}, {}, [], "", []
+        self.preset = {}
 
     def number(self, column):
         return whole(self.raw.get(column))
@@ -166,6 +186,9 @@ class Row:
         for key, value in line.keys.items():
             self.keys[key] = evaluate(value, known)
             self.owner[key] = line
+        if "framework" in line.keys:
+            self.preset = read_preset(line.keys["framework"])
+            self.keys = self.preset | self.keys
         if line.skip:
             self.refuse(line.skip)
         if line.assumed:
@@ -259,7 +282,9 @@ class Row:
                      if not line.keys or any(self.owner.get(key) is line for key in line.keys)]
         cells = {name: raw.get(name, "") for name in FIRST + MEASURED + LAST}
         cells.update({key: str(value) for key, value in self.keys.items()
-                      if value != 0 and key != "framework"})
+                      if value != 0 and value != self.preset.get(key)})
+        if not self.preset:
+            cells["framework"] = ""
         for name in TRANSLATED:
             cells[name] = str(self.keys.get(name, ""))
         cells.update(skip=self.skip, assumed="; ".join(dict.fromkeys(sentences)))
