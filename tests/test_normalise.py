@@ -93,7 +93,7 @@ class Normalise(unittest.TestCase):
                  "checkpointing,on,,,plan.recompute=full,,,\ngpu,Hopper,,,device=h100-sxm,,,\n")
         (row,) = self.rows({"framework": "mine", "seq_len": "8K", "sharding": "groups of 2", "checkpointing": "on", "gpu": "Hopper"},
                            dictionary=lines)
-        for key, value in {"kernels": "eager", "loss": "fused-metrics", "attention": "flash1", "data.context": "8192",
+        for key, value in {"framework": "composer", "attention": "flash1", "data.context": "8192",
                            "plan.sharding": "zero2", "plan.shard_group": "2", "plan.recompute": "full",
                            "platform.pcie": "64GBps"}.items():
             self.assertEqual(row[key], value, key)
@@ -103,6 +103,17 @@ class Normalise(unittest.TestCase):
         (row,) = self.rows({}, dictionary="notes,never,,,plan.gradients=bf16,,,\nsharding,distributed optimizer,,,plan.gradients=bf16,,,\n")
         self.assertEqual(row["plan.gradients"], "bf16")
         self.assertEqual(row["assumed"], "untied embeddings; NICs of 400 Gb/s a GPU")
+
+    def test_presets__leave_to_the_row_what_they_do_not_say(self):
+        """Composer's preset shards as FSDP does and reduces in bf16; InternEvo has no preset."""
+        rows = self.rows({"framework": "llm-foundry (PyTorch FSDP)", "sharding": "FSDP FULL_SHARD (ZeRO-3)", "tp": "1", "pp": "1",
+                          "dp": "16"},
+                         {"framework": "llm-foundry (PyTorch FSDP)", "sharding": "FSDP SHARD_GRAD_OP (ZeRO-2)", "tp": "1",
+                          "pp": "1", "dp": "16"}, {"framework": "InternEvo", "sharding": "ZeRO-1 over DP"})
+        keys = ("framework", "plan.sharding", "plan.gradients", "kernels", "plan.gradient_buffers")
+        self.assertEqual([tuple(row[key] for key in keys) for row in rows],
+                         [("composer", "", "", "", ""), ("composer", "zero2", "", "", ""), ("", "zero1", "bf16", "fused", "freed")])
+        self.assertTrue(all(row["assumed"].startswith("gradients of 2 bytes; ") for row in rows))
 
     def test_notes__are_read_by_their_parts(self):
         (row,) = self.rows({"notes": "no data parallelism; tied embeddings; step 3 of 7"})

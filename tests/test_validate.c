@@ -196,6 +196,19 @@ TEST(setting_read__makes_a_scenario_of_a_row)
     CHECK_TEXT(setting.assumed, "a ring");
 }
 
+TEST(setting_read__takes_what_is_empty_from_the_framework)
+{
+    struct error err;
+    struct setting setting = setting_with("framework=composer|plan.gradients=fp32", &err);
+    CHECK_TEXT(err.text, "");
+    CHECK_EQUAL(setting.scenario.kernels, SCENARIO_EAGER);
+    CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO3);
+    CHECK_EQUAL(setting.plan.gradients, SCENARIO_FP32);
+    setting_with("framework=compose", &err);
+    CHECK_CONTAINS(err.text, "rows.csv:2: framework: ");
+    CHECK_CONTAINS(err.text, "did you mean 'composer'?");
+}
+
 TEST(setting_read__sets_the_rows_sizes_over_a_models_file)
 {
     struct error err;
