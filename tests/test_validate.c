@@ -365,6 +365,15 @@ TEST(row_predict__knows_no_recomputation_of_some_layers_for_metrics_of_one)
     }
 }
 
+TEST(row_predict__compares_no_number_that_is_next_to_nothing)
+{
+    const char *changes = "tps_per_gpu=5e-324";
+    struct validate validate = validated(rows_with(1, &changes), NULL);
+    CHECK_EQUAL(validate.n_rows, 1);
+    CHECK_CONTAINS(validate.n_rows == 1 ? validate.rows[0].reason : "", "is too small to be compared");
+    validate_free(&validate);
+}
+
 /* Sizes that make other than params_b to 10%; columns that contradict each other by 5%; a unit that is wrong. */
 TEST(row_read__says_what_is_doubtful)
 {

@@ -209,6 +209,8 @@ static void predict(const struct file *file, const struct setting *setting, cons
     if (result->reason[0] == '\0')
         result->error = result->quantity == VALIDATE_FITTED ? result->predicted - result->measured
                                                             : result->predicted / result->measured - 1;
+    if (!isfinite(result->error))
+        snprintf(result->reason, sizeof result->reason, "measured %g is too small to be compared", result->measured);
 }
 
 /** What the column `fitted` adds: it is what is compared if the row gives nothing else. */
