@@ -16,9 +16,8 @@
 #include "execute/execute.h"
 #include "scenario/scenario_read.h"
 #include "simulate/record.h"
-#include "sweep/book.h"
 #include "sweep/journal.h"
-#include "sweep/kept.h"
+#include "sweep/sweep_output.h"
 
 struct arguments {
     struct options options;
@@ -179,9 +178,9 @@ static bool hold_names(const struct arguments *arguments, const struct scenario 
     const char *folder = arguments->options.output;
     char *path = check_asprintf("%s/%s.journal", folder, scenario->name);
     bool ok = command_make_folder(folder, err) && journal_hold(path, journal, err) &&
-              kept_may_replace(folder, scenario->name, NULL, err);
+              sweep_output_may_be_replaced(folder, scenario->name, NULL, err);
     if (ok)
-        book_clean(folder, scenario->name);
+        sweep_output_clean(folder, scenario->name);
     free(path);
     return ok;
 }
@@ -218,19 +217,19 @@ static bool name_point(struct scenario *scenario, int32_t point, struct error *e
 /** One point, as a scenario without `sweep:` is. */
 static bool run_point(const struct arguments *arguments, const struct sweep *sweep, struct error *err)
 {
-    struct workshop *workshop = check_calloc(1, sizeof *workshop);
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner);
     struct scenario scenario = {0};
     const struct lengths *lengths;
     uint64_t id;
     int32_t point = arguments->sweep.point;
-    workshop->sweep = sweep;
+    runner->sweep = sweep;
     bool ok = (point < sweep->n_points ||
                error_set(err, "--point: there is no point %d; allowed: 0 to %d", point, sweep->n_points - 1)) &&
-              workshop_point(workshop, point, &scenario, &lengths, &id, err);
+              sweep_runner_point(runner, point, &scenario, &lengths, &id, err);
     ok = ok && name_point(&scenario, point, err) && search_and_simulate(arguments, &scenario, lengths, err);
     scenario_free(&scenario);
-    workshop_close(workshop);
-    free(workshop);
+    sweep_runner_close(runner);
+    free(runner);
     return ok;
 }
 

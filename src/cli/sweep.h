@@ -38,7 +38,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
                    const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
 
 /** On stderr: what a user should know of the points that were resolved. */
-void sweep_tell_notes(const struct workshop *workshop);
+void sweep_print_notes(const struct sweep_runner *runner);
 
 /** Refuse `what`, which divides the points of a sweep, where there is none. */
 bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err);
