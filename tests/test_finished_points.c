@@ -180,3 +180,26 @@ TEST(finished_points_resume__refuses_a_record_that_is_no_result)
     finished_points_close(&points);
     free(path);
 }
+
+/* Somebody else's bytes stand where the trace of the point should be. */
+TEST(finished_points_result__refuses_a_trace_that_is_none)
+{
+    struct sample sample;
+    struct finished_points points;
+    struct point_result result;
+    struct error err = {0};
+    size_t n_bytes;
+    char *path = check_strdup(harness_path("traced.journal"));
+    unlink(path);
+    make(&sample);
+    sample.result.image = (struct record_image){"no trace", 8};
+    char *bytes = pack(&sample, &n_bytes);
+    CHECK_TRUE(finished_points_open(&manifest, &points, &err) && finished_points_resume(&points, path, &err));
+    CHECK_TRUE(finished_points_append(&points, bytes, n_bytes, &err));
+    CHECK_TRUE(!finished_points_result(&points, 0, &result, &err) && err.status == ERROR_INVALID);
+    CHECK_CONTAINS(err.text, "traced.journal: the result at byte");
+    point_result_free(&result);
+    finished_points_close(&points);
+    free(bytes);
+    free(path);
+}

@@ -260,7 +260,8 @@ bool finished_points_result(const struct finished_points *points, int32_t point,
     if (payload == NULL)
         return false;
     bool ok = point_result_unpack(payload, entry->n_bytes, result) && result->id == points->manifest->id[point] &&
-              strlen(result->message) == entry->message_bytes && strlen(result->scenario) == entry->scenario_bytes;
+              strlen(result->message) == entry->message_bytes && strlen(result->scenario) == entry->scenario_bytes &&
+              (result->image.n_bytes == 0 || trace_image_fits(result->image.bytes, result->image.n_bytes));
     free(payload);
     return ok || report_damage(journal, entry->offset, err);
 }
