@@ -196,6 +196,13 @@ class Failures(Sweep):
             self.assertIn("No space left on device", done.stderr)
             self.assertEqual(list(folder.iterdir()), [])
 
+    def test_a_full_disk_under_a_trace_of_simgrid(self):
+        with self.disk(8) as folder:
+            done = self.sweep(folder, "--quiet", "--point", "0", "--set", "trace=none", "--set", "engine=simgrid",
+                              "--simgrid-trace", folder / "t.paje", scenario=BASE, status=74)
+            self.assertIn("SimGrid could not write all of it", done.stderr)
+            self.assertEqual(list(folder.iterdir()), [])
+
     def test_a_run_and_two_sweeps_of_one_name_do_not_replace_each_other(self):
         alone, swept, folder = write("kept.yaml", BASE), ("--sweep", "seed=1,2", "--jobs", "1", "--quiet"), fresh("kept")
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -18,6 +19,7 @@
 #include "simulate/record.h"
 #include "sweep/journal.h"
 #include "sweep/sweep_output.h"
+#include "trace/output.h"
 
 struct arguments {
     struct options options;
@@ -45,24 +47,55 @@ static bool simgrid_trace_is_whole(const char *path)
     return ok && memcmp(end, " 1 1\n", 5) == 0;
 }
 
-/** FILE.paje of one system; with several FILE-LABEL.paje of each. The iteration runs once more for it. */
-static bool write_simgrid_trace(const char *path, const struct point_view *view, struct error *err)
+/** FILE.paje of one system; with several FILE-LABEL.paje of each. Caller frees. */
+static char *simgrid_trace_path(const char *path, const struct scenario *scenario, int32_t system)
 {
     const char *dot = strrchr(path, '.');
     int stem = dot != NULL && strchr(dot, '/') == NULL ? (int)(dot - path) : (int)strlen(path);
-    char *own = view->scenario->n_systems == 1
-                    ? check_strdup(path)
-                    : check_asprintf("%.*s-%s%s", stem, path, view->system->entry->label, path + stem);
-    struct execute_options options = {.cfg = view->scenario->simgrid_cfg, .trace = own};
+    return scenario->n_systems == 1
+               ? check_strdup(path)
+               : check_asprintf("%.*s-%s%s", stem, path, scenario->systems[system].label, path + stem);
+}
+
+static bool is_simgrid_trace(const char *path)
+{
+    return output_begins_with(path, "#This file was generated using SimGrid-");
+}
+
+/** Whether the files of all systems may be written. A symbolic link is not followed. */
+static bool simgrid_traces_may_be_written(const char *path, const struct scenario *scenario, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < scenario->n_systems && ok; i++) {
+        struct stat status;
+        char *file = simgrid_trace_path(path, scenario, i);
+        if (lstat(file, &status) == 0 && S_ISLNK(status.st_mode))
+            ok = error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: it is not a regular file", file);
+        ok = ok && output_may_replace(file, is_simgrid_trace, "SimGrid trace", "another --simgrid-trace FILE", err);
+        if (ok)
+            output_clean(file);
+        free(file);
+    }
+    return ok;
+}
+
+/** The iteration runs once more for it. */
+static bool write_simgrid_trace(const char *path, const struct point_view *view, struct error *err)
+{
+    struct output output;
     struct timeline timeline = {0};
-    FILE *file = fopen(own, "w");
-    bool ok = (file != NULL && fclose(file) == 0) ||
-              error_set_status(err, ERROR_CANT_CREATE, "--simgrid-trace: %s: %s", own, strerror(errno));
-    ok = ok && execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err) &&
-         (simgrid_trace_is_whole(own) ||
-          error_set_status(err, ERROR_IO, "--simgrid-trace: %s: SimGrid could not write all of it", own));
+    char *file = simgrid_trace_path(path, view->scenario, view->system_index);
+    bool ok = output_begin(&output, file, err);
+    if (ok) {
+        struct execute_options options = {.cfg = view->scenario->simgrid_cfg, .trace = output.temporary};
+        ok = execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err) &&
+             (simgrid_trace_is_whole(output.temporary) ||
+              output_failed(&output, ERROR_IO, "SimGrid could not write all of it", err)) &&
+             output_commit(&output, 1, err);
+        output_abandon(&output);
+    }
     timeline_free(&timeline);
-    free(own);
+    free(file);
     return ok;
 }
 
@@ -193,6 +226,8 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
     if (arguments->simgrid_trace != NULL && scenario->engine == SCENARIO_CRITICAL_PATH)
         return error_set(err, "--simgrid-trace: SimGrid does not run with engine: critical-path; allowed: --set "
                               "engine=simgrid, or both");
+    if (arguments->simgrid_trace != NULL && !simgrid_traces_may_be_written(arguments->simgrid_trace, scenario, err))
+        return false;
     set_limits(&arguments->sweep);
     struct journal journal = {.descriptor = -1};
     bool ok = (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -168,15 +167,6 @@ static bool open_existing(struct journal *journal, struct error *err)
     return lock(journal, err) && is_at(journal->path, &status);
 }
 
-/** Remove the names that a killed process gave a file before it had this one. */
-static void clean(const char *path)
-{
-    char *folder = check_strdup(path), *name = check_strdup(path); /* dirname writes into its own */
-    output_clean(dirname(folder), basename(name));
-    free(folder);
-    free(name);
-}
-
 /** Open, made where it is missing, and take the lock. */
 static bool open_locked(const char *path, struct journal *journal, struct error *err)
 {
@@ -193,7 +183,7 @@ static bool open_locked(const char *path, struct journal *journal, struct error 
         }
     }
     if (open)
-        clean(path);
+        output_clean(path); /* what a process left that was killed while it made one */
     else
         *err = wrong;
     return open;

@@ -398,9 +398,9 @@ void sweep_output_clean(const char *directory, const char *name)
 {
     static const char *const suffix[] = {".h5", ".csv", ".points.csv"};
     for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
-        char *file = check_asprintf("%s%s", name, suffix[i]);
-        output_clean(directory, file);
-        free(file);
+        char *path = check_asprintf("%s/%s%s", directory, name, suffix[i]);
+        output_clean(path);
+        free(path);
     }
 }
 
