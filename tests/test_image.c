@@ -31,7 +31,7 @@ static struct image make(void)
     return image;
 }
 
-/* What somebody does to a trace. */
+/* A change that somebody makes in a trace. */
 typedef void forger(hid_t file);
 
 static void leave(hid_t file)

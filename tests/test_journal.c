@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "harness.h"
 
-/** What a visitor saw: "kind:text " for each record. */
+/** A visitor saw this: "kind:text " for each record. */
 struct seen {
     char text[256];
 };

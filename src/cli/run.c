@@ -29,7 +29,7 @@ struct arguments {
     char *simgrid_cfg;         /* assignment of the key, NULL: none */
 };
 
-/** What happens after each iteration. */
+/** Work that follows each iteration. */
 struct progress {
     struct record *record;     /* NULL: no trace */
     const char *simgrid_trace; /* NULL: none */
@@ -194,7 +194,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     return ok;
 }
 
-/** Of the one point that runs, in this process. */
+/** Limit this process, which runs one point. */
 static void set_limits(const struct sweep_arguments *arguments)
 {
     rlim_t bytes = (rlim_t)arguments->memory_bytes;

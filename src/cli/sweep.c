@@ -206,7 +206,7 @@ void sweep_print_notes(const struct sweep_runner *runner)
         fprintf(stderr, "%s\n", runner->notes.text);
 }
 
-/** What a person wants to know at the end, on stderr. */
+/** Say on stderr how the sweep ended and what to do next. */
 static void report_outcome(const struct manifest *manifest, const struct driver_options *options,
                            const struct driver_outcome *outcome, const char *command)
 {

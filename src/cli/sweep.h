@@ -46,7 +46,7 @@ bool sweep_divided(const struct sweep *sweep, const char *what, struct error *er
 /** Text as a shell takes it for one word. */
 void sweep_write_quoted(FILE *file, const char *text);
 
-/** What follows `slimsim run` to make these points: scenario, --set and --sweep. */
+/** Write the arguments of `slimsim run` that make these points: scenario, --set and --sweep. */
 void sweep_write_points(FILE *file, const char *path, const struct options *options,
                         const struct sweep_arguments *arguments);
 

@@ -93,7 +93,7 @@ static int compare_id(const void *key, const void *entry)
     return COMPARE(*(const uint64_t *)key, ((const struct sorted_id *)entry)->id);
 }
 
-/** What computed a result: version, hash of the program, its libraries. Caller frees. */
+/** Name what computes results: version, hash of the program, its libraries. The caller frees. */
 static char *build_text(void)
 {
     struct error err = {0};
@@ -201,7 +201,7 @@ static struct journal *add_journal(struct finished_points *points)
     return &points->journals[n];
 }
 
-/** What the journal that is resumed says of its sweep. */
+/** The journal that is resumed, while it is read. */
 struct resumed {
     struct finished_points *points;
     char *manifest; /* ours, packed */

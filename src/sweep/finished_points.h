@@ -20,7 +20,7 @@ enum result_status {
 };
 extern const char *const result_status_name[RESULT_N]; /* "done", "failed", "time limit", "killed" */
 
-/** What is known of one point when it is finished. */
+/** The result of one point, finished or failed. */
 struct point_result {
     uint64_t id;
     enum result_status status;

@@ -21,7 +21,7 @@ static const char magic[16] = "slimsim journal"; /* and the terminating NUL */
 enum { FORMAT = 1 };
 static const double SYNC_S = 1, LOCK_S = 1; /* longest wait for the disk, for a driver that is just dying */
 
-/** What stands before a payload. `hash` is that of the fields before it and the payload. */
+/** It stands before a payload. `hash` is that of the fields before it and the payload. */
 struct head {
     uint32_t kind, format;
     uint64_t n_bytes;

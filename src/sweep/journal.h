@@ -37,7 +37,7 @@ struct journal {
 typedef bool journal_visitor(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,
                              struct error *err);
 
-/** Hold the lock alone, until journal_release. What stands in the file stays. Errors as of journal_open. */
+/** Hold the lock alone, until journal_release. The file stays as it is. Errors are those of journal_open. */
 bool journal_hold(const char *path, struct journal *journal, struct error *err);
 
 /** Remove a journal without records, whoever made it, and close it. Takes {.descriptor = -1}. */

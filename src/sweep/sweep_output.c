@@ -15,7 +15,7 @@
 #include "trace/output.h"
 #include "trace/trace.h"
 
-/** Columns in front of those of a table of single runs: point, then (not of iterations) the swept keys. */
+/** A table of single runs with the point and the swept keys before its columns. */
 struct point_table {
     struct trace_table table;
     struct trace_column *columns;
@@ -24,12 +24,13 @@ struct point_table {
     int32_t id;
 };
 
+/** The files while they are written. */
 struct tables {
     const struct manifest *manifest;
     struct trace_column *swept; /* of each swept key: name, type, size; offsets from 0 */
     size_t swept_bytes;
     struct point_table points, summary, iterations, scenarios;
-    struct trace_column point_columns[3], scenario_column; /* what stands behind the swept keys in two of them */
+    struct trace_column point_columns[3], scenario_column; /* behind the swept keys in two of them */
     struct trace *trace;
     FILE *csv, *points_csv;
     int32_t n_labels;
@@ -38,7 +39,7 @@ struct tables {
     struct error *err;
 };
 
-/** What all values of a column are: whole numbers, numbers, or text. */
+/** The narrowest type that holds all values of a column: whole numbers, numbers, or text. */
 static enum trace_type type_of(const struct manifest *manifest, int32_t column)
 {
     enum trace_type type = TRACE_INT64;
@@ -93,7 +94,7 @@ static void put_values(const struct tables *tables, int32_t point, char *to)
     }
 }
 
-/** A table `point, swept keys, ...`: the columns of `rest` follow, moved behind these. */
+/** Make a table `point, swept keys, ...`. The columns of `rest` follow, moved behind these. */
 static void make_table(const struct tables *tables, const char *name, const struct trace_column *rest, int32_t n_rest,
                        size_t rest_bytes, struct point_table *table)
 {
@@ -126,7 +127,7 @@ static bool append(const struct tables *tables, struct point_table *table, int64
 
 static const struct trace_names status_names = {RESULT_N, result_status_name};
 
-/** Texts are as wide as the longest. */
+/** A column of texts is as wide as the longest. */
 static void measure(const struct finished_points *finished, size_t *message_bytes, size_t *scenario_bytes)
 {
     *message_bytes = *scenario_bytes = 1;

@@ -82,7 +82,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
     return run->record.trace == NULL || record_observe(&run->record, view, err);
 }
 
-/** Of a full trace: what a search looked at is its first table. */
+/** Open the record of a full trace. Its first table has the plans that a search looked at. */
 static bool start_record(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
                          struct error *err)
 {
