@@ -20,7 +20,6 @@ struct point_table {
     struct trace_table table;
     struct trace_column *columns;
     size_t swept_end;
-    char *row; /* [table.row_bytes] */
     int32_t id;
 };
 
@@ -83,7 +82,6 @@ static void put_values(const struct tables *tables, int32_t point, char *to)
         const struct trace_column *column = &tables->swept[c];
         const char *text = manifest_value(tables->manifest, point, c);
         double number = 0;
-        memset(to + column->offset, 0, column->bytes);
         if (column->type == TRACE_TEXT) {
             strncpy(to + column->offset, text, column->bytes); /* padded with NUL, as HDF5 has it */
             continue;
@@ -112,17 +110,19 @@ static void make_table(const struct tables *tables, const char *name, const stru
         table->columns[n++].offset += table->swept_end;
     }
     table->table = (struct trace_table){name, table->swept_end + rest_bytes, n, table->columns};
-    table->row = check_calloc(table->table.row_bytes, 1);
     table->id = trace_add_table(tables->trace, &table->table);
 }
 
-static bool append(const struct tables *tables, struct point_table *table, int64_t point, const void *rest,
+static bool append(const struct tables *tables, const struct point_table *table, int64_t point, const void *rest,
                    size_t rest_bytes)
 {
-    memcpy(table->row, &point, sizeof point);
-    put_values(tables, (int32_t)point, table->row + sizeof point);
-    memcpy(table->row + table->swept_end, rest, rest_bytes);
-    return trace_append(tables->trace, table->id, table->row, 1, tables->err);
+    char *row = check_calloc(table->table.row_bytes, 1);
+    memcpy(row, &point, sizeof point);
+    put_values(tables, (int32_t)point, row + sizeof point);
+    memcpy(row + table->swept_end, rest, rest_bytes);
+    bool ok = trace_append(tables->trace, table->id, row, 1, tables->err);
+    free(row);
+    return ok;
 }
 
 static const struct trace_names status_names = {RESULT_N, result_status_name};
@@ -343,10 +343,8 @@ static bool write_all(struct tables *tables, const struct finished_points *finis
 static void tables_free(struct tables *tables)
 {
     struct point_table *all[] = {&tables->points, &tables->summary, &tables->iterations, &tables->scenarios};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]->columns);
-        free(all[i]->row);
-    }
     for (int32_t i = 0; i < tables->n_labels; i++)
         free(tables->label[i]);
     free(tables->label);
