@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/gathered.h"
+#include "hand_cost.h"
 #include "hand_model.h"
 #include "harness.h"
 
@@ -442,5 +443,140 @@ TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
                                              [COST_BEHIND_NEXT] = -40};
         for (int i = 0; i < COST_N_MOMENTS; i++)
             CHECK_CLOSE(split[i] - whole[i], more[i], 1e-12);
+    }
+}
+
+/* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. Of single
+ * operations 8h and 2f more, which the list computes again as well; GPT-3 nothing. */
+TEST(activations_follow_the_breakdown)
+{
+    struct cost_setting llama = {.model = &hand_llama_13b, .plan = &hand_toy_plan, .tensor = 1};
+    struct cost_setting gpt_3 = {.model = &hand_gpt_3, .plan = &hand_toy_plan, .tensor = 1};
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 81920 + 82944 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, false), 10240.0, 1e-14);
+    llama.kernels = gpt_3.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 122880 + 110592 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&llama, 1), 4 * 32000 + 8 * 5120.0, 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&llama, 1), 8 * 32000.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&gpt_3, 1), 4 * 51200 + 4 * 12288.0, 1e-14);
+    llama.kernels = gpt_3.kernels = SCENARIO_FUSED;
+    llama.tensor = 4;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, true), (10240 + 20480) / 4.0, 1e-14);
+    llama.tensor = 8;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, false), 165024 / 8.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_SELECTIVE, false), 20 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_kv_bytes(&hand_toy, 2), 4.0, 1e-14);
+}
+
+/* Per token: SwiGLU 6f/2 = 24, input and its gradient 16; recomputed norms and product (16 + 16)/2; all of a layer
+ * (12h + 4k + 6f + 4n)/2 = 56, but for its input, 2h/2, that was kept; eager (8h + 2f)/2 more, and the input in fp32.
+ * Without TP: 48 and one 2h. */
+TEST(working_memory_is_counted_by_hand)
+{
+    struct cost_setting setting = hand_toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 400.0, 1e-14);
+    unit.recompute = RECOMPUTE_SELECTIVE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    unit.recompute = RECOMPUTE_FULL;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 920.0, 1e-14);
+    setting.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 1200.0, 1e-14);
+    setting.kernels = SCENARIO_FUSED;
+    CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * (4 * 8 + 4 * 4 / 2.0), 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 8 + 2 * 4.0), 1e-14);
+    CHECK_TRUE(cost_embedding_bytes(&setting, 10) == 0);
+    setting.tensor = 1;
+    unit.recompute = RECOMPUTE_NONE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * 2 * 16.0, 1e-14);
+}
+
+/* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (2 + 12)/4; sharded
+ * weights too, without their bf16 copy, and a gradient in fp32 however it was reduced, 16/4. Unsharded, bf16 gradients:
+ * 2 + 2 + 12. Of embedding, head and last norm, 2 x 4 x 16/2 + 4 = 68 parameters, zero3 has the weights throughout,
+ * unless they are units of their own. */
+TEST(states_follow_precision_and_sharding)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    plan.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 700.0, 1e-14);
+    plan.sharding = SCENARIO_UNSHARDED;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 1), 1600.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    plan.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    plan.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    plan.gradients = SCENARIO_FP32;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 68.0, 1e-14);
+    plan.fsdp_ends = SCENARIO_ENDS_OWN;
+    plan.fsdp = 2;
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+}
+
+/* Of 100 parameters over 4 ranks: whole 4 or 2 bytes each, with zero2 a quarter, with zero3 fp32 in any case. */
+TEST(gradients_are_part_of_the_states)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    static const double bytes[][2] = {[SCENARIO_ZERO1] = {400, 200},
+                                      [SCENARIO_ZERO2] = {100, 50},
+                                      [SCENARIO_ZERO3] = {100, 100},
+                                      [SCENARIO_UNSHARDED] = {400, 200}};
+    for (int32_t i = 0; i < 8; i++) {
+        plan.sharding = i / 2;
+        plan.gradients = i % 2;
+        CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), bytes[i / 2][i % 2], 1e-15);
+    }
+}
+
+/* Llama 13B keeps 6h + 2k + 2f + 4n = 8 x 5120 + 2 x 13824 + 160; eager the down GEMM's output, 2h; keys of sliced
+ * samples 2k. TP 8: (8h + 2k + 2f + 4n)/8, eager 2h + 2h/8 more. Computed again per token of the toy, TP 2, 10 tokens:
+ * 2 (k + f)/2 beside the list's 16 and what no list needs, 40. */
+TEST(every_second_gemm_is_not_kept)
+{
+    const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
+    struct cost_setting llama = {.model = &hand_llama_13b, .plan = &hand_toy_plan, .tensor = 1};
+    struct cost_setting toy = hand_toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = list};
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), 40960 + 27648 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, true), 40960 + 27648 + 160 + 10240.0, 1e-14);
+    llama.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), 40960 + 27648 + 160 + 10240.0, 1e-14);
+    llama.tensor = 8;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0 + 10240 + 1280.0, 1e-14);
+    llama.kernels = SCENARIO_FUSED;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&toy, &unit), 560 + 10 * 10.0, 1e-14);
+    CHECK_CLOSE(cost_kept_kv_bytes(&toy, list), 2.0, 1e-14);
+    CHECK_CLOSE(cost_kept_kv_bytes(&toy, RECOMPUTE_FULL), 4.0, 1e-14);
+}
+
+/* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */
+TEST(stages_hold_all_parameters)
+{
+    const struct model *const models[] = {&hand_llama_13b, &hand_gpt_3};
+    for (int i = 0; i < 2; i++) {
+        const struct model *model = models[i];
+        int32_t quarter = (int32_t)model->layers / 4;
+        double sum = cost_stage_parameters(model, 1, quarter, true, false) +
+                     2 * cost_stage_parameters(model, 1, quarter, false, false) +
+                     cost_stage_parameters(model, 1, quarter, false, true);
+        double copy = model->tied_embeddings ? (double)(model->vocabulary * model->hidden) : 0;
+        CHECK_CLOSE(sum, (double)hand_parameters(model) + copy, 1e-15);
+        CHECK_CLOSE(cost_stage_parameters(model, 1, (int32_t)model->layers, true, true), (double)hand_parameters(model),
+                    1e-15);
     }
 }

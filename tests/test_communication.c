@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count the seconds of transfers and collectives by hand. */
+#include "cost/cost.h"
+#include "hand_cost.h"
+#include "harness.h"
+
+/*
+ * 80 bytes over 4 GPUs: each sends 60, after 2 + 3 x 1 s, with a ramp of 30 (60 + 20), a quarter more for the few GPUs,
+ * at 10 B/s. An all-reduce sends 120 (and 24); by the switches, from 5 GPUs on, the 80 once. Over 32 GPUs, 4 nodes: 2 x
+ * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter sends half of that, after 2.5 s, and 7/8 of 77.5
+ * bytes by NVLink of 1000 B/s meanwhile.
+ */
+TEST(collectives_follow_their_curves)
+{
+    struct device device = hand_device;
+    struct cost_setting setting = hand_toy_setting();
+    struct device_collective curve = {.latency_s = 2, .step_s = 1, .efficiency = 1, .ramp_bytes = 30, .pair = 1};
+    setting.device = &device;
+    device.collective[DEVICE_ALL_GATHER] = device.collective[DEVICE_ALL_REDUCE] = curve;
+    device.collective[DEVICE_NVLS] = (struct device_collective){.efficiency = 0.5};
+    device.fabric = (struct device_fabric){.latency_s = 1, .hop_s = 2, .efficiency = 1};
+    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_GATHER, 80, 4), 5 + 80 * 1.25 / 10, 1e-14);
+    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 4), 5 + 144 * 1.25 / 10, 1e-14);
+    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 5), 16.0, 1e-14);
+    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 32), 5 + 19.375 / 20, 1e-14);
+    struct platform fast = hand_links;
+    fast.nvlink_bytes_per_s = 1000;
+    setting.platform = &fast;
+    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_REDUCE_SCATTER, 80, 32), 2.5 + 9.6875 / 20, 1e-14);
+    setting.platform = &hand_links;
+    CHECK_TRUE(cost_collective_s(&setting, DEVICE_ALL_GATHER, 80, 1) == 0);
+    device.collective[DEVICE_NVLS].efficiency = 0; /* none: the ring then */
+    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 5), 6 + (128 + 128 * 30 / 158.0) * 1.2 / 10, 1e-14);
+}
+
+/* 100 bytes with a ramp of 50 take (100 + 100/3)/0.5 on the wire of 20 B/s, after 3 latencies of 2 s. */
+TEST(transfers_pay_latency_ramp_and_efficiency)
+{
+    struct cost_setting setting = hand_toy_setting();
+    struct cost_transfer transfer = cost_of_transfer(&setting, COST_NIC, 100, 3);
+    CHECK_CLOSE(transfer.latency_s, 6.0, 1e-14);
+    CHECK_CLOSE(transfer.wire_bytes, 800.0 / 3, 1e-14);
+    CHECK_CLOSE(transfer.duration_s, 6 + 40.0 / 3, 1e-14);
+    CHECK_CLOSE(cost_of_transfer(&setting, COST_PCIE, 80, 1).duration_s, 2.0, 1e-14);
+    CHECK_TRUE(cost_of_transfer(&setting, COST_NIC, 0, 3).duration_s == 0);
+}
+
+/*
+ * Tensors of 128 bytes. 4 ranks of a node send 96: 1 s and 96 at 10 B/s. Two on each of two nodes: half of 96 by
+ * NVLink, 1 + 4.8 s; half by NIC, a ring of two steps inside nodes and one between them, 3 + 2 x 1 + 2 s. One on each
+ * of four: 96 by NIC, three steps between nodes. Tenths of these tensors go by the other protocol, of less latency and
+ * less bandwidth: 4 + 2 x 0.5 + 0.25 s and 4 + 3 x 0.25 s.
+ */
+TEST(rails_share_nic_and_nvlink)
+{
+    struct device device = hand_device;
+    struct cost_setting setting = hand_toy_setting();
+    setting.device = &device;
+    device.fabric = (struct device_fabric){.efficiency = 0.5};
+    device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
+    device.ring[DEVICE_LL128] = (struct device_ring){4, 0.5, 0.25, 0.5, 0.25};
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 4, 4), 10.6, 1e-14);
+    CHECK_TRUE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 128, 4, 4).duration_s == 0);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 128, 4, 2).duration_s, 5.8, 1e-14);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).latency_s, 7.0, 1e-14);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).wire_bytes, 96.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 128, 4, 2), 7 + 96 / 20.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 4, 1), 9 + 192 / 20.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 12.8, 4, 2), 5.25 + 19.2 / 20, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 12.8, 4, 1), 4.75 + 76.8 / 20, 1e-14);
+    CHECK_TRUE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 128, 4, 1).duration_s == 0);
+    CHECK_TRUE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 1, 1) == 0);
+}
+
+/* Six ranks, four on one node and two on the other: the two beyond the rails of the four send their 5/6 inside. With a
+ * NIC that takes no time this is what all wait for; on even nodes there are none. */
+TEST(ranks_without_a_rail_send_all_inside)
+{
+    struct device device = hand_device;
+    struct cost_setting setting = hand_toy_setting();
+    struct platform fast = hand_links;
+    fast.nic_bytes_per_s = 1e30;
+    setting.platform = &fast;
+    setting.device = &device;
+    struct cost_transfer half = cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 1200, 6, 2);
+    struct cost_transfer all = cost_without_rail(&setting, DEVICE_ALL_GATHER, 1200, 6, 2);
+    CHECK_CLOSE(all.wire_bytes, 2 * half.wire_bytes, 1e-15);
+    CHECK_CLOSE(all.duration_s, all.latency_s + all.wire_bytes / all.bytes_per_s, 1e-15);
+    CHECK_CLOSE(cost_uneven_rails_s(&setting, DEVICE_ALL_GATHER, 1200, 6, 2, 4), all.duration_s, 1e-15);
+    CHECK_CLOSE(cost_uneven_rails_s(&setting, DEVICE_ALL_GATHER, 1200, 6, 2, 2), half.duration_s, 1e-15);
+}
+
+/* The same tensors all-reduced: both ways inside the nodes, 2 x 5.8 s; between them by the curve of all-reduces, a
+ * latency of 3 s and 1 s for the doubling, a ramp of 16 that two nodes double and four treble. */
+TEST(rails_of_an_all_reduce_follow_its_curve)
+{
+    struct device device = hand_device;
+    struct cost_setting setting = hand_toy_setting();
+    setting.device = &device;
+    device.fabric =
+        (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_ALL_REDUCE, COST_NVLINK, 128, 4, 2).duration_s, 11.6, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 2), 4 + 2 * 120 / 20.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 1), 5 + 2 * (192 + 192 * 48 / 240.0) / 20, 1e-14);
+}
+
+/* All ranks on one node: the collective that TP's all-reduces are, by rings up to four GPUs and in the switches, which
+ * take each GPU's tensor once, from five on. */
+TEST(rails_of_one_node_are_its_collective)
+{
+    struct device device = hand_device;
+    struct platform node = hand_links;
+    struct cost_setting setting = hand_toy_setting();
+    node.gpus_per_node = 8;
+    setting.platform = &node;
+    setting.device = &device;
+    device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 2, .efficiency = 0.5};
+    device.collective[DEVICE_NVLS] = (struct device_collective){.latency_s = 3, .efficiency = 0.25};
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 4), 2 + 192 / 5.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 8, 8), 3 + 128 / 2.5, 1e-14);
+    for (int32_t ranks = 2; ranks <= 8; ranks++)
+        for (enum device_collective_kind kind = DEVICE_ALL_GATHER; kind <= DEVICE_ALL_REDUCE; kind++)
+            CHECK_CLOSE(cost_rails_s(&setting, kind, 128, ranks, ranks), cost_collective_s(&setting, kind, 128, ranks),
+                        1e-14);
+}
