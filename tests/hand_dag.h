@@ -26,6 +26,10 @@ int32_t hand_sync(struct dag *dag, int32_t place);
 /** The task appended last waits for `before`; nothing changes if it does already. */
 void hand_after(struct dag *dag, int32_t before);
 
+/** Tasks of a kind and purpose: how many there are, and the first at or after `from`, which must exist. */
+int32_t hand_count(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose);
+int32_t hand_find(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose, int32_t from);
+
 /** A built platform of 8-GPU nodes with the paper's bandwidths. */
 struct platform hand_platform(const char *name, int32_t n_nodes);
 
