@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "bounds/critical_path.h"
 #include "dag/relations.h"
 #include "hand_dag.h"
+#include "hand_memory.h"
 #include "hand_plan.h"
 #include "harness.h"
 #include "plan/order.h"
@@ -397,4 +399,65 @@ TEST(streams_list_their_tasks_in_order)
     CHECK_EQUAL(n, dag.n_tasks);
     dag_free(&dag);
     plan_free(&plan);
+}
+
+/* Of two graphs of a plan, stream by stream: the same tasks at the same times, to the last bit. */
+static bool same_times(const struct dag *a, const struct timeline *at_a, const struct dag *b,
+                       const struct timeline *at_b)
+{
+    bool same = a->n_tasks == b->n_tasks && at_a->makespan_s == at_b->makespan_s;
+    for (int32_t stream = 0; same && stream < dag_n_streams(a); stream++) {
+        int32_t x = a->stream_first[stream], y = b->stream_first[stream];
+        for (; same && x >= 0 && y >= 0; x = a->stream_next[x], y = b->stream_next[y])
+            same = memcmp(&a->tasks[x], &b->tasks[y], sizeof *a->tasks) == 0 && a->duration_s[x] == b->duration_s[y] &&
+                   at_a->start_s[x] == at_b->start_s[y] && at_a->finish_s[x] == at_b->finish_s[y];
+        same = same && x == y;
+    }
+    return same;
+}
+
+/* Other shares for the host on each virtual stage: of two units of three none, or of all. */
+static void draw_shares(struct plan_pipeline *pipeline, uint64_t seed)
+{
+    int32_t n = pipeline->cut[PASS_FORWARD].n_units * pipeline->layout.stages * pipeline->layout.chunks;
+    if (pipeline->offload == NULL)
+        pipeline->offload = check_malloc((size_t)n * sizeof *pipeline->offload);
+    for (int32_t i = 0; i < n; i++)
+        pipeline->offload[i] = (hash_bytes(seed, &i, sizeof i) >> 16) % 3 == 0 ? (double)(1 + i % 4) / 4 : 0;
+}
+
+/* The shares of random plans change: none, the units' own, drawn. Times and memory are those of a new graph. */
+TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
+{
+    struct dag again = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct plan plan;
+        struct error err = {0};
+        struct cost_setting setting = *hand_setting_of_heads(seed / 2);
+        setting.communication.cp_overlap = seed % 2 == 0;
+        setting.plan = &(struct scenario_plan){.cp_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING};
+        hand_random(&plan, seed);
+        for (uint64_t round = 0; round < 4; round++) {
+            struct hand_run run = {0};
+            struct timeline timeline = {0};
+            struct memory memory = {0};
+            for (int32_t i = 0; round > 0 && i < plan.phases[0].n_pipelines; i++)
+                draw_shares(&plan.phases[0].pipelines[i], 4 * seed + round);
+            run.dag = hand_built(&plan, &setting, (struct dag_options){0});
+            critical_path(&run.dag, &run.timeline);
+            memory_of(&plan, &run.dag, &run.timeline, &setting, false, &run.memory);
+            CHECK_TRUE(dag_rebuild(&plan, &setting, (struct dag_options){0}, &again, &err));
+            critical_path(&again, &timeline);
+            memory_of(&plan, &again, &timeline, &setting, false, &memory);
+            size_t n = (size_t)memory.n_places * sizeof(double);
+            CHECK_TRUE(same_times(&run.dag, &run.timeline, &again, &timeline));
+            CHECK_TRUE(memcmp(memory.peak_bytes, run.memory.peak_bytes, n) == 0);
+            CHECK_TRUE(memcmp(memory.host_peak_bytes, run.memory.host_peak_bytes, n) == 0);
+            memory_free(&memory);
+            timeline_free(&timeline);
+            hand_close_run(&run);
+        }
+        plan_free(&plan);
+    }
+    dag_free(&again);
 }

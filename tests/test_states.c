@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the states of places: gradients that are freed, and layouts that change. */
+#include "bounds/states.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "hand_memory.h"
+#include "hand_plan.h"
+#include "harness.h"
+#include "plan/order.h"
+
+/* A setting whose optimizer frees the gradients; states then start at 14 bytes a parameter. */
+static const struct scenario_plan freeing_plan = {.gradient_buffers = SCENARIO_GRADIENTS_FREED};
+
+static struct cost_setting freeing(void)
+{
+    struct cost_setting setting = *hand_setting();
+    setting.plan = &freeing_plan;
+    return setting;
+}
+
+/* One stage: 840 layers of 41,088 parameters, two tables of 64,000, the last norm's 64, together P = 34,641,984, with
+ * fp32 gradients of 164,352 bytes a layer. A token holds 1808 bytes in a layer, 4256 in the head, and needs 2000 for
+ * the loss and 896 for a layer in work. Of one micro-batch of T tokens the most is at one of
+ *
+ *   the loss              14 P + T (840 x 1808 + 4256 + 2000)
+ *   the head's backward   14 P + 4 x 64,064 + T (840 x 1808 + 4256 - 2000 + 128), fp32 logits gone, gradients in bf16
+ *   the first layer's     14 P + 4 x 64,064 + 164,352 + T (840 x 1808 + 896): a layer more, the head less
+ *   the last layer's      14 P + 4 x 64,064 + 840 x 164,352 + T (1808 + 896)
+ *   the end               18 P
+ *
+ * With 16 tokens it is the end, with 100 and 2000 the loss. Of two micro-batches the second has all gradients from its
+ * start: 18 P + T (840 x 1808 + 4256 + 2000). */
+TEST(freed_gradients_grow_over_the_first_backward)
+{
+    static const double parameters = 34641984;
+    static const int32_t tokens[] = {16, 100, 2000};
+    const struct cost_setting setting = freeing();
+    for (int32_t i = 0; i < 6; i++) {
+        struct plan plan;
+        struct hand_run run;
+        int32_t n = 1 + i % 2, length = tokens[i / 2];
+        double all = length * (840 * 1808.0 + 4256 + 2000), peak = 18 * parameters + all;
+        if (n == 1)
+            peak = fmax(14 * parameters + all, 18 * parameters);
+        hand_uniform(&plan, 1, n, length);
+        plan.shards = 1;
+        hand_open_run(&run, &plan, &setting, false);
+        CHECK_CLOSE(run.memory.peak_bytes[0], peak, 1e-14);
+        const struct memory_event *event = run.memory.events, *last = event + run.memory.n_events - 1;
+        CHECK_CLOSE(event->bytes[MEMORY_STATES], 14 * parameters, 1e-15);
+        CHECK_CLOSE(last->bytes[MEMORY_STATES], 14 * parameters, 1e-15);
+        CHECK_CLOSE(last->time_s, run.timeline.makespan_s, 1e-15);
+        int32_t n_layers = 0, n_falls = 0; /* steps of a layer's gradients; falls of states */
+        for (; event < last; event++) {
+            double grown = event[1].bytes[MEMORY_STATES] - event[0].bytes[MEMORY_STATES];
+            n_layers += fabs(grown - 164352) < 1;
+            n_falls += grown < 0;
+        }
+        CHECK_EQUAL(n_layers, 840);
+        CHECK_EQUAL(n_falls, 1);
+        hand_close_run(&run);
+        plan_free(&plan);
+    }
+}
+
+/* Of 100 tokens with a fused loss (bf16 logits kept and their gradient in bf16) the most is at the head's backward:
+ * with a tied table of 1200 tokens, whose gradient comes there, 4 x 76,864 bytes, where the loss has 2 x 1200 - 128 a
+ * token more. */
+TEST(the_heads_gradient_comes_behind_the_loss)
+{
+    struct cost_setting setting = freeing();
+    struct model tied = *setting.model;
+    struct plan plan;
+    struct hand_run run;
+    tied.tied_embeddings = true;
+    tied.vocabulary = 1200;
+    setting.model = &tied;
+    setting.loss = SCENARIO_LOSS_FUSED;
+    hand_uniform(&plan, 1, 1, 100);
+    plan.shards = 1;
+    hand_open_run(&run, &plan, &setting, false);
+    CHECK_CLOSE(run.memory.peak_bytes[0],
+                14 * (840 * 41088.0 + 76864) + 4 * 76864.0 + 100 * (840 * 1808.0 + 2 * 1200 + 4 * 64 + 2 * 64), 1e-14);
+    CHECK_CLOSE(run.memory.at_peak[0][MEMORY_WORKSPACE], 100 * 2 * 64.0, 1e-14);
+    hand_close_run(&run);
+    plan_free(&plan);
+}
+
+/* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before
+ * it still hold what they kept; the head is over. */
+TEST(each_layers_gradients_come_as_its_activations_go)
+{
+    const struct cost_setting setting = freeing();
+    struct plan plan;
+    struct hand_run run;
+    hand_uniform(&plan, 1, 1, 100);
+    plan.shards = 1;
+    hand_open_run(&run, &plan, &setting, false);
+    int32_t layer = 0;
+    double last_s = 0;
+    for (int64_t i = 1; i < run.memory.n_events; i++) {
+        const struct memory_event *event = &run.memory.events[i];
+        if (fabs(event->bytes[MEMORY_STATES] - event[-1].bytes[MEMORY_STATES] - 164352) > 1)
+            continue;
+        CHECK_CLOSE(event->bytes[MEMORY_ACTIVATIONS], 100 * 1808.0 * (840 - layer), 1e-10);
+        CHECK_CLOSE(event->bytes[MEMORY_WORKSPACE], 100 * 896.0, 1e-14);
+        CHECK_CLOSE(event->bytes[MEMORY_STATES], 14 * 34641984.0 + 4 * 64064.0 + 164352.0 * ++layer, 1e-13);
+        CHECK_TRUE(event->time_s >= last_s);
+        last_s = event->time_s;
+    }
+    CHECK_EQUAL(layer, 840);
+    hand_close_run(&run);
+    plan_free(&plan);
+}
+
+/* Two stages of 420 layers, two micro-batches of 100 tokens. Stage 0, with 17,320,960 parameters, holds both when its
+ * first backward starts, at its first layer the most, as 180,800 bytes go with each and 164,352 come. Stage 1, with 64
+ * parameters more, starts the second forward when the first backward is over. */
+TEST(freed_gradients_of_stages)
+{
+    const struct cost_setting setting = freeing();
+    struct plan plan;
+    struct hand_run run;
+    hand_uniform(&plan, 2, 2, 100);
+    plan.shards = 1;
+    hand_open_run(&run, &plan, &setting, false);
+    CHECK_CLOSE(run.memory.peak_bytes[0], 14 * 17320960.0 + 164352 + 2 * 100 * 420 * 1808.0 + 100 * 896, 1e-14);
+    CHECK_CLOSE(run.memory.peak_bytes[1], 18 * 17321024.0 + 100 * (420 * 1808.0 + 4256 + 2000), 1e-14);
+    hand_close_run(&run);
+    plan_free(&plan);
+}
+
+/* Two stages of one micro-batch of 16 tokens whose backward is split: weights' gradients come in the pass of their own,
+ * each layer's as its share of cost_weight_bytes goes; so stage 1 has none while the activations are there. */
+TEST(a_split_backward_brings_gradients_with_the_weights_pass)
+{
+    const struct cost_setting setting = freeing();
+    struct plan plan;
+    struct hand_run run;
+    hand_uniform(&plan, 2, 1, 16);
+    plan.shards = 1;
+    order_zero_bubble(&plan.phases[0].pipelines[0]);
+    hand_open_run(&run, &plan, &setting, false);
+    for (int32_t s = 0; s < 2; s++) {
+        double first = s == 0 ? 17320960 : 17321024, grown = 0;
+        for (int64_t i = 0; i < run.memory.n_events; i++) {
+            const struct memory_event *event = &run.memory.events[i];
+            if (event->place != s || event->bytes[MEMORY_STATES] < 14 * first + 1)
+                continue;
+            grown = fmax(grown, event->bytes[MEMORY_STATES] - 14 * first);
+            CHECK_TRUE(event->bytes[MEMORY_ACTIVATIONS] <=
+                       16 * (420 * cost_weight_bytes(&setting) + (s == 1 ? cost_head_weight_bytes(&setting, 1) : 0)) +
+                           1);
+        }
+        CHECK_CLOSE(grown, 4 * first, 1e-12);
+    }
+    hand_close_run(&run);
+    plan_free(&plan);
+}
+
+/* zero2 on 4 ranks: 2 bytes of weights, 12/4 of states, and gradients of 4/4 from the first backward on, the head's
+ * with the embedding's; a tied table's come with the head where nothing is sharded. */
+TEST(shards_of_gradients_are_freed_too)
+{
+    struct cost_setting setting = freeing();
+    struct model tied = *setting.model;
+    struct dag_place place = {0};
+    struct plan plan;
+    hand_uniform(&plan, 1, 1, 16);
+    plan.shards = 4;
+    setting.plan = &(struct scenario_plan){.sharding = SCENARIO_ZERO2, .gradient_buffers = SCENARIO_GRADIENTS_FREED};
+    struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, 0);
+    CHECK_CLOSE(gradients.head + gradients.tables, 128064.0, 1e-15);
+    CHECK_TRUE(gradients.head == 0 && gradients.layers == 840);
+    CHECK_CLOSE(gradients.layer, 41088.0, 1e-15);
+    tied.tied_embeddings = true;
+    setting.model = &tied;
+    setting.plan = &freeing_plan;
+    gradients = states_gradients_of(&plan, &setting, &place, 0);
+    CHECK_CLOSE(gradients.head, 4 * 64064.0, 1e-15);
+    CHECK_TRUE(gradients.tables == 0);
+    plan_free(&plan);
+}
+
+/* Two stages of two chunks, 210 layers each: the embedding's gradients, 4 x 64,000, are the first chunk's of the first
+ * stage, the head's with the last norm's, 4 x 64,064, the second's of the last. A tied table of one stage comes with
+ * the head; 16 learned positions of 64 do not. */
+TEST(gradients_are_of_the_chunk_that_computes_them)
+{
+    static const double tables[2][2] = {{256000, 0}, {0, 0}}, head[2][2] = {{0, 0}, {0, 256256}};
+    struct cost_setting setting = freeing();
+    struct model model = *setting.model;
+    struct dag_place place = {0};
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 16);
+    plan.phases[0].pipelines[0].layout.chunks = 2;
+    for (place.stage = 0; place.stage < 2; place.stage++)
+        for (int32_t chunk = 0; chunk < 2; chunk++) {
+            struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, chunk);
+            CHECK_EQUAL(gradients.layers, 210);
+            CHECK_CLOSE(gradients.layer, 164352.0, 1e-15);
+            CHECK_CLOSE(gradients.tables, tables[place.stage][chunk], 1e-15);
+            CHECK_CLOSE(gradients.head, head[place.stage][chunk], 1e-15);
+        }
+    plan_free(&plan);
+    hand_uniform(&plan, 1, 1, 16);
+    model.tied_embeddings = true;
+    model.positions = 16;
+    setting.model = &model;
+    place.stage = 0;
+    struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, 0);
+    CHECK_CLOSE(gradients.tables, 4 * 16 * 64.0, 1e-15);
+    CHECK_CLOSE(gradients.head, 4 * 64064.0, 1e-15);
+    plan_free(&plan);
+}
+
+/* Random plans, with copies and shared samples: peaks are the same with events and without, never above those with
+ * gradients that are kept and never below them by more than all gradients; in the end none is left. */
+TEST(freed_gradients_are_between_none_and_kept)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const struct cost_setting *keeping = hand_setting_of_heads(seed);
+        struct cost_setting setting = *keeping;
+        struct plan plan;
+        struct hand_run kept, freed;
+        struct memory quick;
+        setting.plan = &freeing_plan;
+        hand_random(&plan, seed);
+        hand_open_run(&kept, &plan, keeping, seed % 2);
+        hand_open_run(&freed, &plan, &setting, seed % 2);
+        memory_of(&plan, &freed.dag, &freed.timeline, &setting, false, &quick);
+        size_t n = (size_t)quick.n_places;
+        CHECK_TRUE(memcmp(quick.peak_bytes, freed.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
+        for (size_t i = 0; i < n; i++) {
+            double all = 0;
+            for (int32_t chunk = 0; chunk < plan.phases[0].pipelines[0].layout.chunks; chunk++) {
+                struct states_gradients of = states_gradients_of(&plan, &setting, &freed.dag.places[i], chunk);
+                all += of.head + of.layers * of.layer + of.tables;
+            }
+            /* The buffer of gradients that are kept is rounded. */
+            CHECK_TRUE(freed.memory.peak_bytes[i] <= kept.memory.peak_bytes[i] * (1 + 1e-12));
+            CHECK_TRUE(freed.memory.peak_bytes[i] >= kept.memory.peak_bytes[i] - all - (2 << 20));
+        }
+        for (int64_t i = 0; i < freed.memory.n_events; i++) {
+            const struct memory_event *event = &freed.memory.events[i];
+            bool last = i + 1 == freed.memory.n_events || event[1].place != event->place;
+            CHECK_TRUE(last || event[1].time_s >= event->time_s);
+            for (int k = 0; k < MEMORY_N_CLASSES; k++)
+                CHECK_TRUE(event->bytes[k] >= -1e-9 * freed.memory.peak_bytes[event->place]);
+        }
+        memory_free(&quick);
+        hand_close_run(&kept);
+        hand_close_run(&freed);
+        plan_free(&plan);
+    }
+}
+
+/* One pipeline of two stages (parameters of the test above), then two whole replicas on the same GPUs, then again:
+ * while the model moves to the stages, each GPU still has the whole weights, 2 x 34,641,984 bytes; while it moves on,
+ * its stage's weights and gradients, 6 bytes a parameter. Activations of 16 tokens are less. Gradients that are freed
+ * are not there at first: 4 bytes less; the most is when the last layer of the second stage, which has no embedding, is
+ * in work, 16 tokens of 1808 + 896 bytes, and of the first one when its embedding's have come. */
+TEST(both_layouts_are_held_while_the_model_moves)
+{
+    struct plan plan, second;
+    hand_uniform(&plan, 2, 1, 16);
+    hand_plan(&second, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&second.phases[0].pipelines[i].cut[pass], (struct slice){1 + i, 0, 16});
+    hand_order(&second);
+    hand_append(&plan, &second);
+    plan.shards = 1;
+    for (int32_t i = 0; i < 2; i++) {
+        plan.phases[i].n_reshards = 1;
+        plan.phases[i].reshards = check_malloc(sizeof(struct plan_reshard));
+        plan.phases[i].reshards[0] = (struct plan_reshard){0, 1, 1e6};
+    }
+    static const double stage[] = {17320960, 17321024}, whole = 34641984;
+    const struct cost_setting settings[] = {*hand_setting(), freeing()};
+    for (int events = 0; events < 4; events++) {
+        struct hand_run run;
+        const struct cost_setting *setting = &settings[events / 2];
+        hand_open_run(&run, &plan, setting, false);
+        if (events % 2 == 0) {
+            memory_free(&run.memory);
+            memory_of(&plan, &run.dag, &run.timeline, setting, false, &run.memory);
+        }
+        for (int32_t i = 0; i < 2; i++) {
+            double first = (events < 2 ? 18 : 14) * stage[i] + 2 * whole, last_layer = i == 1 ? 16 * (1808 + 896) : 0;
+            CHECK_CLOSE(run.memory.peak_bytes[i], fmax(first, 18 * stage[i] + last_layer), 1e-15);
+            CHECK_CLOSE(run.memory.peak_bytes[2 + i], 18 * whole + 6 * stage[i], 1e-15);
+        }
+        hand_close_run(&run);
+    }
+    plan_free(&plan);
+}
