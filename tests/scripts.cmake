@@ -29,7 +29,7 @@ endif()
 set_tests_properties(test_lengths_figure test_paper_figures test_results_page test_rivals_page test_slurm test_trace_h5py
   test_write_faults
   PROPERTIES LABELS once)
-set_tests_properties(test_cli test_sweep_failures PROPERTIES COST 500)
+set_tests_properties(test_cli test_cli_run test_sweep_failures PROPERTIES COST 500)
 set_tests_properties(test_sweep_failures PROPERTIES TIMEOUT 3600) # 50 kills wait for a busy disk
 
 # test_trace_h5py.py reads the trace that test_record writes.
