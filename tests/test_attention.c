@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* With CP 1 and TP 1 there are neither ring nor collectives; CP 2 halves the rank's attention and GEMMs. */
-TEST(context_parallelism_halves_the_rank)
+TEST(context_parallel__halves_the_work_of_a_rank)
 {
     struct cost_setting setting = hand_toy_setting();
     setting.tensor = 1;
@@ -29,7 +29,7 @@ TEST(context_parallelism_halves_the_rank)
  * two, 1088, which all wait for; by document each has half of 1408. One document of 16 tokens: 160 + 928 and 416 + 672,
  * both 1088: the zig-zag evens a causal triangle out.
  */
-TEST(sharding_by_sequence_waits_for_the_slowest_rank)
+TEST(per_sequence__waits_for_the_slowest_rank)
 {
     const struct slice documents[] = {{0, 0, 12}, {1, 0, 4}}, one = {0, 0, 16};
     struct scenario_plan plan = hand_toy_plan;
@@ -68,7 +68,7 @@ TEST(sharding_by_sequence_waits_for_the_slowest_rank)
 }
 
 /* Four tokens of padding behind the 12: chunks of four again, the last of nothing: 160 and 416 + 672. */
-TEST(padding_stands_at_the_end_of_the_sequence)
+TEST(per_sequence__puts_padding_at_the_end)
 {
     const struct slice document = {0, 0, 12};
     struct cost_setting setting = hand_toy_setting();
@@ -78,7 +78,7 @@ TEST(padding_stands_at_the_end_of_the_sequence)
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
 }
 
-TEST(padding_costs_no_attention)
+TEST(padding__costs_no_attention)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
@@ -93,7 +93,7 @@ TEST(padding_costs_no_attention)
 }
 
 /* A sample of 8n tokens cut in n slices sends 8 + 16 + ... + 8n instead of 8n: (n + 1)/2 times. */
-TEST(a_sliced_sample_sends_its_prefix_again)
+TEST(ring__sends_the_prefix_of_each_slice_again)
 {
     struct cost_setting setting = hand_toy_setting();
     for (int32_t n = 1; n <= 16; n++) {
@@ -115,7 +115,7 @@ TEST(a_sliced_sample_sends_its_prefix_again)
  * and (1 + 8/3)(1 + 16/4.5), with 4 queries 1 + 8/4, all times (1 + 2/2)/(1 + 2/128) = 128/65. Half of the queries on
  * all keys would take less, 5 x 4.2 and 5 x 25/9.
  */
-TEST(a_slice_enters_the_curve_as_the_causal_sample_alike)
+TEST(slice__enters_the_curve_as_a_causal_sample_of_its_mean)
 {
     struct device device = hand_device;
     device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16, .d_half = 2};
@@ -139,7 +139,7 @@ TEST(a_slice_enters_the_curve_as_the_causal_sample_alike)
  * the other, each as long as a tile of 256.25 keys, those of half the queries: longer than own block and third. On a
  * ring of three one runs behind the own block, a tile of 1025/3 keys behind one of 1024/3.
  */
-TEST(blocks_of_other_ranks_run_in_waves)
+TEST(ring__runs_blocks_of_other_ranks_in_waves)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -166,7 +166,7 @@ TEST(blocks_of_other_ranks_run_in_waves)
  * Packed, with 8 tokens more: 4 tokens, (18 + 8) q + (12 + 8) k = 144 forward. A ring of one moves nothing, nor do
  * gathers.
  */
-TEST(a_ring_copies_and_sums_beside_its_blocks)
+TEST(ring__copies_and_sums_beside_its_blocks)
 {
     const struct slice slices[] = {{0, 0, 24}, {1, 0, 24}, {2, 0, 8}};
     struct scenario_plan plan = hand_toy_plan;
@@ -277,7 +277,7 @@ TEST(contiguous_ring__sends_and_sums_gradients_in_fp32)
 
 /* Launches of 1 s beside bytes and FLOPs that take no time: the copies and sums of the rank that has more, of each
  * other block and once. One sample: forward 1 and 2, backward of half the queries 3 and 7; packed 3 and 3, 6 and 4. */
-TEST(copies_and_sums_of_a_ring_are_so_many_kernels)
+TEST(ring__launches_its_copies_and_sums)
 {
     const struct slice slices[] = {{0, 0, 24}, {1, 0, 8}};
     const double each[N_PASSES][2] = {{1, 3}, {3, 6}}, once[N_PASSES][2] = {{2, 3}, {7, 4}};
@@ -300,7 +300,7 @@ TEST(copies_and_sums_of_a_ring_are_so_many_kernels)
  * which half is sent, as by the ring. Gather 1 + 24/10 s before one kernel of whole keys: 4 x 5/4/2 queries see 5 keys,
  * 3 see 9, with the FLOPs of both blocks, 40 and 72. Backward both collectives, and twice the bytes.
  */
-TEST(keys_are_gathered_before_attention)
+TEST(all_gather__brings_keys_before_attention)
 {
     struct device device = hand_device;
     device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
@@ -327,7 +327,7 @@ TEST(keys_are_gathered_before_attention)
  * four times 10 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention: half of the heads, whole
  * samples, one kernel. One CP rank a node: by NIC, 2 s and (10 + 10 x 50/60)/0.5 bytes at 20 B/s.
  */
-TEST(heads_are_exchanged_for_tokens)
+TEST(ulysses__exchanges_heads_for_tokens)
 {
     struct device device = hand_device;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
@@ -362,7 +362,7 @@ TEST(heads_are_exchanged_for_tokens)
 
 /* One head of keys and values for 16 of queries, no TP: 4 ranks need 4 copies of it, 16 and 32 ranks 16, as wide as the
  * queries. h 64, so 4 wide; T tokens on c ranks: a rank sends T/c (c - 1)/c x 2 x (2 x 64 + 2 x 4 copies) bytes. */
-TEST(few_heads_of_keys_are_copied_for_many_ranks)
+TEST(ulysses__copies_few_heads_of_keys_for_many_ranks)
 {
     struct device device = hand_device;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};

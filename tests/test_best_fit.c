@@ -15,7 +15,7 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
 
 /* Context 10, longest first: 7 (sample 1) opens bin 0, 6 (4) bin 1, 4 (0) fits bin 1 alone and fills it, 3 (3) fills
  * bin 0, 2 (2) opens bin 2. Two ranks: bins 0 and 2, and bin 1. */
-TEST(bins_by_hand)
+TEST(best_fit__fills_the_bins_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -41,7 +41,7 @@ TEST(bins_by_hand)
 
 /* Seven full bins over two ranks, two bins a unit: rank 0 has bins 0 2 4 6, rank 1 bins 1 3 5 and one of padding. With
  * three a unit the last takes what is left; without padding rank 1 has three bins. */
-TEST(a_unit_takes_several_bins)
+TEST(best_fit__puts_several_bins_in_a_unit)
 {
     struct hand_request hand;
     struct plan plan;
@@ -66,7 +66,7 @@ TEST(a_unit_takes_several_bins)
 
 /* 2 chunks of 2 stages: four units run interleaved, three cannot; with padding a fourth is empty, and of three bins in
  * units of two one bin and half of a unit. Units larger than all bins hold these. */
-TEST(chunks_interleave_whole_groups_of_units)
+TEST(best_fit__interleaves_whole_groups_of_units)
 {
     struct hand_request hand;
     struct plan plan;
@@ -106,7 +106,7 @@ TEST(chunks_interleave_whole_groups_of_units)
 
 /* TP 2, CP 4, DP 2, PP 3: ranks are dealt TP first, then CP, DP, PP. The place (DP 1, stage 2, CP 3, TP 1) is GPU
  * 1*8 + 2*16 + 3*2 + 1 = 47, the last of 48. */
-TEST(context_is_static_and_ranks_are_megatrons)
+TEST(best_fit__keeps_the_context_degree_and_ranks_of_megatron)
 {
     struct hand_request hand;
     struct plan plan;
@@ -145,7 +145,7 @@ static int32_t naive(const struct batch *batch, int32_t context, int32_t *bin)
     return n;
 }
 
-TEST(bins_agree_with_the_definition)
+TEST(best_fit__agrees_with_its_definition)
 {
     uint64_t seed = 5;
     for (int32_t round = 0; round < 60; round++) {

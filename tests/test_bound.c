@@ -101,7 +101,7 @@ TEST(bound__follows_the_stage_of_the_fewest_layers)
 /* Two replicas with P parameters in n buckets on a node of 200 GB/s, fp32 gradients: 1 us + 2P bytes reduce, 1 us + P
  * bytes gather. The bound has those that are whole behind the passes; the graph the last bucket of the hidden ones,
  * too, as its passes are longer. */
-TEST(what_follows_the_passes_is_bounded_by_what_cannot_hide)
+TEST(bound_after_passes_s__counts_what_cannot_hide)
 {
     static const struct {
         enum scenario_sharding sharding;

@@ -15,7 +15,7 @@ static double sum(const struct bubble *bubble)
 
 /* Equal stages, free network: each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0, m >= p) idles
  * s f + (p - 1 - s) b before its first backward and the rest after its last forward, never between. */
-TEST(uniform_one_f_one_b_idles_only_at_its_ends)
+TEST(bubble__is_at_the_ends_of_uniform_1f1b)
 {
     struct timeline timeline = {0};
     for (int32_t p = 1; p <= 8; p++)
@@ -43,7 +43,7 @@ TEST(uniform_one_f_one_b_idles_only_at_its_ends)
  *   stage 1: F0 1-2, B0 2-4, F1 5-6, B1 6-8, F2 8-9, B2 9-11, F3 11-12, B3 12-14
  * Stage 1 waits from 4 to 5 for F1: imbalance, as F2 and F3 are still to come; 0-1 is warm-up, 13-14 and 14-16 are
  * cool-down. */
-TEST(a_slow_unit_makes_imbalance)
+TEST(bubble__counts_a_slow_unit_as_imbalance)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -68,7 +68,7 @@ TEST(a_slow_unit_makes_imbalance)
 
 /* Pipelines of one stage with 1 and 3 units: the first waits 2 rounds of 3; after both the optimizer of half a second
  * on each of two places, its ring of 1 second before and of 1 after. */
-TEST(pipelines_wait_for_the_slowest)
+TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -97,7 +97,7 @@ TEST(pipelines_wait_for_the_slowest)
 
 /* CP 2, GEMMs 1, attention 1, ring 3: in each of two passes the ring shows for 2 seconds on both places; rank 1's GEMMs
  * take 2: rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
-TEST(a_ring_longer_than_attention_shows)
+TEST(bubble__shows_a_ring_longer_than_attention)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -152,7 +152,7 @@ static void chained_groups(struct plan *plan)
  * 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the second group at 8-10 and waits
  * for place 2, which comes at 21: imbalance, for the ring has not begun. It runs at 21-24 and shows for 3 seconds on
  * place 1, behind attention for 2 on place 2. Backward at 24-28, 2 seconds on both. */
-TEST(waiting_for_a_member_is_no_ring)
+TEST(bubble__counts_no_wait_for_a_member_as_ring)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -179,7 +179,7 @@ TEST(waiting_for_a_member_is_no_ring)
 /* A pipeline of TP 2, then two of TP 1 on the same four GPUs, each 2 stages and 3 units: 9 seconds of 12 busy. Between
  * them 5 seconds of re-sharding. Whether a place stands for both TP ranks or for one, the GPUs' seconds are the same.
  */
-TEST(phases_count_by_their_gpus)
+TEST(bubble__counts_phases_by_their_gpus)
 {
     struct plan plan, second;
     struct timeline timeline = {0};
@@ -215,7 +215,7 @@ TEST(phases_count_by_their_gpus)
     plan_free(&plan);
 }
 
-TEST(the_parts_make_up_the_whole_on_random_plans)
+TEST(bubble__has_parts_that_add_up_on_random_plans)
 {
     struct timeline timeline = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {

@@ -20,7 +20,7 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
 /* F = 2x^2 + 10x and 5x^2 + 21x: 7x^2 + 31x both ways. Four tokens a rank: 10 takes three ranks, 1010/3 each; packs of
  * 4 (236), 4 (236), 3 and 1 (194). Rank 3 gets both fours, 236 < 337 - 5% of the mean; then it is the fullest, and the
  * last pack goes to the lowest of the others. */
-TEST(sequences_take_as_few_ranks_as_hold_them)
+TEST(bytescale__takes_as_few_ranks_as_hold_a_sequence)
 {
     struct hand_request hand;
     struct plan plan;
@@ -41,7 +41,7 @@ TEST(sequences_take_as_few_ranks_as_hold_them)
 
 /* 8 (696), 8, and six 4 in packs of two (472): half of 2808 is passed within the third item, so the levels are 8 8 44
  * and 44 44. When all ranks are targets, PP-Balance gives each level a rank; DP-Balance the next item the least. */
-TEST(pipelines_keep_to_a_level)
+TEST(bytescale__keeps_pipelines_to_a_level)
 {
     struct hand_request hand;
     struct plan plan;
@@ -62,7 +62,7 @@ TEST(pipelines_keep_to_a_level)
  * and 2, two of y of the second on rank 1, which keeps that level. The last, 6000, is of the second: it goes there as
  * long as rank 1 has 5% of the mean less than the fullest, rank 2: 5.02% with y = 6286, 4.96% with 6288; else to rank
  * 0. */
-TEST(a_rank_that_is_nearly_full_is_no_target)
+TEST(bytescale__skips_ranks_that_are_nearly_full)
 {
     static const int32_t y[] = {6286, 6288};
     static const char *const rank_1[] = {"[3:0-6286] [4:0-6286] [5:0-6000]", "[3:0-6288] [4:0-6288]"};
@@ -104,7 +104,7 @@ static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, do
 }
 
 /* Memory without end, so that eq. 3 alone decides. Links of 0.1 to 2 GB/s hide little to all. */
-TEST(offload_saves_ranks_as_equation_3_says)
+TEST(bytescale_offload__saves_the_ranks_of_equation_3)
 {
     uint64_t seed = 7;
     int32_t fewer = 0;
@@ -139,7 +139,7 @@ TEST(offload_saves_ranks_as_equation_3_says)
 
 /* What is planned for a memory fits it, with and without offload, though sequences are up to 20 times its room. With
  * room for as many tokens as memory has, it is made use of. */
-TEST(what_is_planned_for_a_memory_fits_it)
+TEST(bytescale__plans_what_fits_the_memory)
 {
     int32_t n_groups = 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -171,7 +171,7 @@ TEST(what_is_planned_for_a_memory_fits_it)
 
 /* One sequence that offload would keep on one rank of 64: without offload more share it, and the fullest has less. With
  * one rank it makes no difference, and it offloads. */
-TEST(offload_is_left_where_ranks_would_idle)
+TEST(bytescale_offload__stays_off_if_ranks_would_idle)
 {
     for (int32_t dp = 1; dp <= 64; dp += 63) {
         struct hand_request hand;
@@ -191,7 +191,7 @@ TEST(offload_is_left_where_ranks_would_idle)
 }
 
 /* With `auto` passes end no later than with either, though which one that is differs from batch to batch. */
-TEST(offload_is_taken_where_passes_end_first)
+TEST(bytescale_offload__is_taken_if_passes_end_first)
 {
     static const char *const knobs[] = {"{offload: always, capacity: 1000}", "{offload: never, capacity: 1000}",
                                         "{capacity: 1000}"};
@@ -244,7 +244,7 @@ static struct outcome outcome_of(struct hand_request *hand, const char *knobs)
 }
 
 /* Where `never` fits the GPUs, `auto` fits them and the host, however little that holds, and ends no later. */
-TEST(auto_is_never_worse_than_without_offload)
+TEST(bytescale_offload__is_never_worse_by_auto_than_without)
 {
     static const char *const knobs[][2] = {{"{offload: never, capacity: 1000}", "capacity: 1000"},
                                            {"offload: never", ""}};
@@ -349,7 +349,7 @@ static int32_t check_waits(const struct plan_phase *phase)
     return n_waits;
 }
 
-TEST(ranks_that_wait_run_units_of_their_own)
+TEST(bytescale__fills_waits_with_unshared_units)
 {
     int32_t n_waits = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -367,7 +367,7 @@ TEST(ranks_that_wait_run_units_of_their_own)
 
 /* One sequence of 16000 tokens on 32 ranks with memory for all of it: on one rank alone it takes longest. None of the
  * halves of C down to 500 tokens ends before the one that is found. */
-TEST(the_fastest_of_the_halves_of_the_capacity_is_found)
+TEST(token_cap_search__finds_the_fastest_half_of_the_capacity)
 {
     struct hand_request hand;
     struct plan plan;

@@ -64,7 +64,7 @@ static char *chrome_text(const struct trace_task *tasks, int32_t n_tasks, bool *
 }
 
 /* 1/3 s = 333333333 ns rounded, 2/3 s = 666666667 ns: the second event begins where the first ends. */
-TEST(events_that_follow_each_other_touch)
+TEST(chrome__ends_an_event_where_the_next_begins)
 {
     struct error err = {0};
     bool ok;
@@ -90,7 +90,7 @@ TEST(events_that_follow_each_other_touch)
 }
 
 /* Of two phases with layouts of their own a GPU has another place in each: its name tells neither, its events do. */
-TEST(a_process_with_several_places_is_named_by_its_gpu)
+TEST(chrome__names_a_process_of_several_places_by_its_gpu)
 {
     struct error err = {0};
     bool ok;
@@ -108,7 +108,7 @@ TEST(a_process_with_several_places_is_named_by_its_gpu)
     free(text);
 }
 
-TEST(indices_out_of_range_are_refused)
+TEST(chrome__refuses_indices_out_of_range)
 {
     struct trace_task tasks[6] = {pass, pass, pass, pass, pass, pass};
     tasks[0].rank = 4;
@@ -127,7 +127,7 @@ TEST(indices_out_of_range_are_refused)
     }
 }
 
-TEST(memory__at_no_time_is_refused)
+TEST(chrome__refuses_memory_at_no_time)
 {
     const double times_s[] = {-1, 1e10};
     for (int i = 0; i < 2; i++) {
@@ -139,7 +139,7 @@ TEST(memory__at_no_time_is_refused)
     }
 }
 
-TEST(a_trace_without_tasks_says_how_to_get_them)
+TEST(chrome__says_how_to_get_tasks_that_a_trace_lacks)
 {
     struct error err = {0};
     char folder[1024];

@@ -18,7 +18,7 @@ static void one_unit_on_two_ranks(struct plan *plan)
 }
 
 /* GEMMs of both ranks, then attention beside a ring of two sends; the pass ends with the later. */
-TEST(a_context_ring_runs_beside_attention)
+TEST(context_ring__runs_beside_attention)
 {
     struct plan plan;
     one_unit_on_two_ranks(&plan);
@@ -43,7 +43,7 @@ TEST(a_context_ring_runs_beside_attention)
 
 /* The second unit of pipeline 0 is the first of pipeline 1: each message bears the number of the pipeline that sends
  * it. */
-TEST(a_rings_messages_bear_their_own_pipelines_unit)
+TEST(context_ring__labels_messages_with_the_unit_of_their_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 2, 1, 1);
@@ -71,7 +71,7 @@ TEST(a_rings_messages_bear_their_own_pipelines_unit)
     plan_free(&plan);
 }
 
-TEST(a_ring_without_overlap_and_a_gather_come_before_attention)
+TEST(context_ring__comes_before_attention_without_overlap)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
@@ -120,7 +120,7 @@ static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t te
 /* Four pipelines in one group, two a node (stride 8 between nodes). Keys and values go round point to point: all bytes
  * over each hop, so over one NIC of each node. Gradients go by rails: half of the bytes inside each node, half by its
  * two NICs. */
-TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails)
+TEST(context_ring__crosses_nodes_point_to_point)
 {
     struct plan plan;
     shared_sample(&plan, 4, 2, 1);
@@ -171,7 +171,7 @@ static void check_flows(const struct dag *dag, int32_t first, int32_t n, const i
  * GPU, 6/8 of which go to the six ranks on other nodes, by its own NIC: 192 bytes in 2 us and 192/50e9 s, 4 x 840 times
  * a pass, a third to each node; the rest inside the node is faster. Gathered keys and values: 64 x 256/4 bytes a layer,
  * of which the curve of rails says what one NIC sends to the next node. */
-TEST(collectives_of_context_cross_nodes_as_transfers)
+TEST(context_collective__crosses_nodes_as_transfers)
 {
     struct platform platform = hand_platform("hopper-8x8", 8);
     struct cost_setting setting = *hand_setting();
@@ -207,7 +207,7 @@ TEST(collectives_of_context_cross_nodes_as_transfers)
 
 /* Three ranks of TP 2 on one node, and of TP 4 unevenly on two: the collectives stay seconds from each rank to the
  * next. */
-TEST(collectives_inside_a_node_stay_seconds)
+TEST(context_collective__stays_seconds_inside_a_node)
 {
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
@@ -233,7 +233,7 @@ TEST(collectives_inside_a_node_stay_seconds)
 
 /* With tensor parallelism simulated rank by rank its collectives are rings that take what they take inside a folded
  * pass. */
-TEST(all_tensor_ranks_take_as_long_as_folded_ones)
+TEST(all_tensor_ranks__take_as_long_as_folded_ones)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct plan plan;

@@ -10,7 +10,7 @@
  * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter sends half of that, after 2.5 s, and 7/8 of 77.5
  * bytes by NVLink of 1000 B/s meanwhile.
  */
-TEST(collectives_follow_their_curves)
+TEST(cost_collective_s__follows_the_curves)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -34,7 +34,7 @@ TEST(collectives_follow_their_curves)
 }
 
 /* 100 bytes with a ramp of 50 take (100 + 100/3)/0.5 on the wire of 20 B/s, after 3 latencies of 2 s. */
-TEST(transfers_pay_latency_ramp_and_efficiency)
+TEST(cost_of_transfer__pays_latency_ramp_and_efficiency)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_transfer transfer = cost_of_transfer(&setting, COST_NIC, 100, 3);
@@ -51,7 +51,7 @@ TEST(transfers_pay_latency_ramp_and_efficiency)
  * of four: 96 by NIC, three steps between nodes. Tenths of these tensors go by the other protocol, of less latency and
  * less bandwidth: 4 + 2 x 0.5 + 0.25 s and 4 + 3 x 0.25 s.
  */
-TEST(rails_share_nic_and_nvlink)
+TEST(rails__share_nic_and_nvlink)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -74,7 +74,7 @@ TEST(rails_share_nic_and_nvlink)
 
 /* Six ranks, four on one node and two on the other: the two beyond the rails of the four send their 5/6 inside. With a
  * NIC that takes no time this is what all wait for; on even nodes there are none. */
-TEST(ranks_without_a_rail_send_all_inside)
+TEST(rails__leave_some_ranks_to_send_all_inside)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -92,7 +92,7 @@ TEST(ranks_without_a_rail_send_all_inside)
 
 /* The same tensors all-reduced: both ways inside the nodes, 2 x 5.8 s; between them by the curve of all-reduces, a
  * latency of 3 s and 1 s for the doubling, a ramp of 16 that two nodes double and four treble. */
-TEST(rails_of_an_all_reduce_follow_its_curve)
+TEST(rails__follow_the_curve_of_an_all_reduce)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -106,7 +106,7 @@ TEST(rails_of_an_all_reduce_follow_its_curve)
 
 /* All ranks on one node: the collective that TP's all-reduces are, by rings up to four GPUs and in the switches, which
  * take each GPU's tensor once, from five on. */
-TEST(rails_of_one_node_are_its_collective)
+TEST(rails__are_the_collective_inside_a_node)
 {
     struct device device = hand_device;
     struct platform node = hand_links;

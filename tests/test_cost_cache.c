@@ -37,7 +37,7 @@ static bool all_same(const struct cost_setting *setting, enum pass pass, const s
 
 /* Units that differ in one thing each, in both passes and under two settings: asked for twice, each has the costs that
  * the functions give. */
-TEST(a_cost_from_the_cache_is_the_computed_one)
+TEST(cost_cached__gives_the_computed_cost)
 {
     struct cost_cache cache = {0};
     struct cost_setting settings[] = {setting_with(&cache), setting_with(&cache)};
@@ -132,7 +132,7 @@ TEST(cost_cached__follows_a_plan_that_changes_in_place)
 }
 
 /* As many tokens of other samples, and of other slices, are known; parts are added to what is known of them. */
-TEST(tokens_are_known_whatever_their_slices_and_parts_are_added)
+TEST(cost_cached__knows_tokens_whatever_their_slices)
 {
     struct cost_cache cache = {0};
     struct cost_setting setting = setting_with(&cache);
@@ -148,7 +148,7 @@ TEST(tokens_are_known_whatever_their_slices_and_parts_are_added)
 }
 
 /* More settings than it holds, more units than its first slots: emptied and grown, it still tells the truth. */
-TEST(a_full_cache_starts_anew)
+TEST(cost_cached__starts_anew_if_it_is_full)
 {
     struct cost_cache cache = {0};
     for (int32_t layers = 1; layers <= 150; layers++)

@@ -109,7 +109,7 @@ static void hold(bool true_or_not, const char *what, const struct run *run, enum
 
 /* Faster links, or a faster chip and memory, take no longer; a longer sequence does; and no run computes faster than
  * its best kernel. */
-TEST(nothing_fast_slows_a_run_down)
+TEST(faster_hardware__slows_no_run_down)
 {
     struct rng *rng = rng_create(1, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -139,7 +139,7 @@ TEST(nothing_fast_slows_a_run_down)
 }
 
 /* Memory grows with the tokens; a gather of the same bytes takes longer among more ranks, on the same number a node. */
-TEST(more_takes_more)
+TEST(larger_work__takes_more_memory_and_time)
 {
     struct rng *rng = rng_create(2, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -164,7 +164,7 @@ TEST(more_takes_more)
 
 /* Two samples in one unit take no longer than in two; and twice the tensor or context ranks not less than half as long:
  * so tokens a second and GPU grow with the micro-batch, and fall with both degrees. */
-TEST(nothing_scales_more_than_it_should)
+TEST(scaling__gains_no_more_than_the_ranks_added)
 {
     struct rng *rng = rng_create(3, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -189,7 +189,7 @@ TEST(nothing_scales_more_than_it_should)
 
 /* Attention of a unit takes no less than the least of any sample in it, shared by context ranks, by document or by
  * sequence. */
-TEST(a_sample_takes_its_least_in_any_unit)
+TEST(cost_attention_least_s__bounds_every_unit)
 {
     struct rng *rng = rng_create(4, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {

@@ -47,7 +47,7 @@ static double layer_bytes(const struct cost_setting *setting, enum recompute rec
 }
 
 /* Korthikanti et al. 2022 (arXiv:2205.05198), table 2, a row each, by s b h, a s / h and t. */
-TEST(a_layer_holds_what_the_table_says)
+TEST(layer_activations__match_the_published_table)
 {
     for (int i = 0; i < 4; i++)
         for (int32_t t = 1; t <= 8; t *= 2)
@@ -71,7 +71,7 @@ TEST(a_layer_holds_what_the_table_says)
  * keys and values 16, gate and up 64, product 32, log-sum-exp 16. */
 static const struct model small = {.hidden = 8, .layers = 4, .heads = 4, .kv_heads = 2, .ffn = 16, .vocabulary = 10};
 
-TEST(every_list_is_counted_by_hand)
+TEST(recompute_list__keeps_the_bytes_counted_by_hand)
 {
     static const struct {
         enum recompute recompute;
@@ -97,7 +97,7 @@ TEST(every_list_is_counted_by_hand)
 }
 
 /* Masks of two dropouts, 16 bytes a token; full recomputation keeps none. Keys and values that later slices need: 8. */
-TEST(dropout_and_slices_add_their_bytes)
+TEST(layer_activations__grow_by_dropout_and_slices)
 {
     struct model dropped = small;
     dropped.dropout = true;
@@ -114,7 +114,7 @@ TEST(dropout_and_slices_add_their_bytes)
 /* Tokens [2, 6) see 6 keys, [0, 3) of another sample 3: 24 + 9 scores of 2 heads of a rank; 2 bytes each, with dropout
  * 5; CP 2 halves them. Of 3 layers, 2 recompute fully: one keeps its scores. Workspace with the core on the list: a
  * token's 4h = 32, the scores again, and the larger of gradients: 6f/2 = 48 a token or 4 a score. */
-TEST(scores_are_counted_by_slice)
+TEST(cost_scores_bytes__are_counted_by_slice)
 {
     struct model dropped = small;
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
@@ -144,7 +144,7 @@ TEST(scores_are_counted_by_slice)
 
 /* Tokens [2, 6) see 6 keys, [0, 3) of another sample 3: 9 x 4k/2 = 72 bytes are gathered on each of 4 context ranks,
  * backward with their gradients, for 7/4 tokens of which the widest gradients are 6f/2 = 48 each: 84. Beside: 4h. */
-TEST(gathered_keys_and_values_are_of_the_whole_prefix)
+TEST(gathered_kv__covers_the_whole_prefix)
 {
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
     struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 4};
@@ -163,7 +163,7 @@ TEST(gathered_keys_and_values_are_of_the_whole_prefix)
 /* h = 8, GELU, f = 32, LayerNorm, biases, 6 learned positions, V = 10 padded to 16 over TP 2: 8 rows each. A layer:
  * matrices (4 x 64 + 2 x 256)/2 = 384, biases (24 + 32)/2 + 16 = 44, norms 32: 460. First stage: 2 x 460 + 64 + 48.
  * Last: 2 x 460 + 64 + 16. One stage with tied embeddings: 4 x 460 + 64 + 48 + 16. */
-TEST(all_vectors_and_the_padding_count)
+TEST(cost_stage_parameters__count_vectors_and_padding)
 {
     const struct model model = {.hidden = 8,
                                 .layers = 4,
@@ -189,7 +189,7 @@ TEST(all_vectors_and_the_padding_count)
  * 25216 a rank, 6 layers and no other matrix of 10 MiB: the head's fp32 tensors of 49.25 MiB take 50, its weight of
  * 24.625 is split; gradients of 22,354,048 parameters at 4 bytes are 85.274 MiB of 86. On two shards the gradients and
  * weights of 42.637 MiB: split. */
-TEST(large_blocks_are_not_split_for_less_than_a_mebibyte)
+TEST(allocator__splits_no_block_for_less_than_a_mebibyte)
 {
     const double mib = 1 << 20;
     static const double cases[][2] = {{1, 1}, {9.5, 9.5}, {10, 10}, {10.5, 10.5}, {11, 12}, {11.25, 12}, {12, 12}};
@@ -218,7 +218,7 @@ TEST(large_blocks_are_not_split_for_less_than_a_mebibyte)
  * are 9.855, 6.570, 34.891 and 17.445 MiB in bf16, of which the last one wastes 0.5547, and 19.711, 13.141, 69.781 and
  * 34.891 in fp32, three tensors each: 0.2891, 0.8594, 0.2188 and, above a mebibyte, nothing. Over TP 2 half of each:
  * what down wasted up does, in bf16, and down that much in fp32. */
-TEST(a_layers_matrices_are_blocks_of_their_own)
+TEST(allocator__gives_each_matrix_a_block)
 {
     const double mib = 1 << 20;
     const struct model model = {.hidden = 1856,
@@ -237,7 +237,7 @@ TEST(a_layers_matrices_are_blocks_of_their_own)
 }
 
 /* Qi et al. 2023 (arXiv:2401.10241), table 1: M_W = 32 s b h, against M_B = s b (34 h + 5 a s). */
-TEST(weights_hold_what_the_zero_bubble_paper_says)
+TEST(cost_weight_bytes__match_the_zero_bubble_paper)
 {
     for (int i = 0; i < 4; i++) {
         struct cost_setting setting = {.model = &gpts[i], .plan = &(struct scenario_plan){0}, .tensor = 1, .layers = 1};
@@ -284,7 +284,7 @@ static void check_alike_moments(const struct cost_setting *setting, double at_he
 /* Weights 2 bytes: of one layer, or backward-pre two. In a layer the head's gradient, 2 x 64, waits and the down
  * GEMM's, 2 x 32, is there, in its first norm the layer's gradients, 2. At its end views' and flat gradients, 4; of
  * fp32 then the next layer's weights, 2, flat gradient and its copy, 2 + 4. */
-TEST(fsdp1_holds_whole_tensors_moment_by_moment)
+TEST(fsdp1__holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
     struct scenario_plan plan = {0};
@@ -308,7 +308,7 @@ TEST(fsdp1_holds_whole_tensors_moment_by_moment)
  * reduced, 4; in a layer's first norm its own, 2, at its end copied, 2 + 4, when its weights have gone. Own ends:
  * weights of the head while it works; in the first layer its gradients are being reduced, 4 x 64, for 2 x 64 that wait,
  * and gone when those of the layer are copied. */
-TEST(fsdp2_holds_whole_tensors_moment_by_moment)
+TEST(fsdp2__holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
     struct scenario_plan plan = {.fsdp = 2};
@@ -328,7 +328,7 @@ TEST(fsdp2_holds_whole_tensors_moment_by_moment)
 /* One layer of 152 parameters has none behind it: FSDP1 prefetches nothing, views' and flat gradients are joined, 4, of
  * fp32 2 + 4 beside no weights; FSDP2 has no other buffer, its copied gradients are 2 + 4. Of two layers the first ends
  * beside the second one's weights, which have none behind them: 2 + 4, then 2 + 2 + 4. */
-TEST(the_last_layer_prefetches_none)
+TEST(gathered__prefetches_nothing_in_the_last_layer)
 {
     const double p = 152, head = 128, down = 64;
     struct model model = hand_toy;
@@ -355,7 +355,7 @@ TEST(the_last_layer_prefetches_none)
  * FSDP2 has the last layer's, and until the model's forward is over their buffer; with own ends the last layer's and
  * the head's, 2 x 64, with its buffer. Over TP 2 half of all that, and in a layer half of the down GEMM's input, 160
  * bytes, is gone. */
-TEST(forward_moments_are_counted_by_hand)
+TEST(gathered__counts_forward_moments_by_hand)
 {
     const double p = 152, table = 10 * 16.0;
     const struct cost_work work = {.tokens = 10, .workspace = 5000, .head = 700, .head_workspace = 900};
@@ -389,7 +389,7 @@ TEST(forward_moments_are_counted_by_hand)
 
 /* Of V 16 and h 4 a token: gradients of logits in bf16, 2 x 16, for 4 x 16 kept (a fused loss: 2 x 16), and of the
  * input, 8; over TP 2 half the logits, the input whole and, with sequence parallelism, gathered again. */
-TEST(the_heads_backward_works_on_bf16)
+TEST(head_backward__works_on_bf16)
 {
     struct scenario_plan plan = {.sequence_parallel = true};
     struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 1};
@@ -404,7 +404,7 @@ TEST(the_heads_backward_works_on_bf16)
 }
 
 /* h 4: four bf16 tensors, of single operations six fp32 and two bf16 ones; LayerNorm is one kernel. */
-TEST(a_norms_backward_holds_what_its_operations_leave)
+TEST(norm_backward__holds_what_its_operations_leave)
 {
     struct scenario_plan plan = {0};
     struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 2};
@@ -422,7 +422,7 @@ TEST(a_norms_backward_holds_what_its_operations_leave)
 /* Ten tokens, h 4, TP 2: at the head the input's gradient, 80 bytes, and with sequence parallelism the input gathered
  * again, 80; in a layer's first norm four such tensors, behind it the gradient of its input alone, of all tokens or of
  * the rank's half; the embedding's backward gathers it. */
-TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
+TEST(sequence_parallel__splits_the_gradients_behind_a_layer)
 {
     const struct cost_work work = {.tokens = 10};
     struct scenario_plan plan = {0};
@@ -448,7 +448,7 @@ TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
 
 /* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. Of single
  * operations 8h and 2f more, which the list computes again as well; GPT-3 nothing. */
-TEST(activations_follow_the_breakdown)
+TEST(cost_activation_bytes__follow_the_breakdown)
 {
     struct cost_setting llama = {.model = &hand_llama_13b, .plan = &hand_toy_plan, .tensor = 1};
     struct cost_setting gpt_3 = {.model = &hand_gpt_3, .plan = &hand_toy_plan, .tensor = 1};
@@ -475,7 +475,7 @@ TEST(activations_follow_the_breakdown)
 /* Per token: SwiGLU 6f/2 = 24, input and its gradient 16; recomputed norms and product (16 + 16)/2; all of a layer
  * (12h + 4k + 6f + 4n)/2 = 56, but for its input, 2h/2, that was kept; eager (8h + 2f)/2 more, and the input in fp32.
  * Without TP: 48 and one 2h. */
-TEST(working_memory_is_counted_by_hand)
+TEST(cost_workspace_bytes__are_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
     struct slice slice = {0, 0, 10};
@@ -501,7 +501,7 @@ TEST(working_memory_is_counted_by_hand)
  * weights too, without their bf16 copy, and a gradient in fp32 however it was reduced, 16/4. Unsharded, bf16 gradients:
  * 2 + 2 + 12. Of embedding, head and last norm, 2 x 4 x 16/2 + 4 = 68 parameters, zero3 has the weights throughout,
  * unless they are units of their own. */
-TEST(states_follow_precision_and_sharding)
+TEST(cost_state_bytes__follow_precision_and_sharding)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -526,7 +526,7 @@ TEST(states_follow_precision_and_sharding)
 }
 
 /* Of 100 parameters over 4 ranks: whole 4 or 2 bytes each, with zero2 a quarter, with zero3 fp32 in any case. */
-TEST(gradients_are_part_of_the_states)
+TEST(cost_gradient_state_bytes__follow_precision_and_sharding)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -544,7 +544,7 @@ TEST(gradients_are_part_of_the_states)
 /* Llama 13B keeps 6h + 2k + 2f + 4n = 8 x 5120 + 2 x 13824 + 160; eager the down GEMM's output, 2h; keys of sliced
  * samples 2k. TP 8: (8h + 2k + 2f + 4n)/8, eager 2h + 2h/8 more. Computed again per token of the toy, TP 2, 10 tokens:
  * 2 (k + f)/2 beside the list's 16 and what no list needs, 40. */
-TEST(every_second_gemm_is_not_kept)
+TEST(alternate_gemms__are_not_kept)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
     struct cost_setting llama = {.model = &hand_llama_13b, .plan = &hand_toy_plan, .tensor = 1};
@@ -565,7 +565,7 @@ TEST(every_second_gemm_is_not_kept)
 }
 
 /* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */
-TEST(stages_hold_all_parameters)
+TEST(cost_stage_parameters__add_up_to_the_model)
 {
     const struct model *const models[] = {&hand_llama_13b, &hand_gpt_3};
     for (int i = 0; i < 2; i++) {

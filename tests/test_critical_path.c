@@ -11,7 +11,7 @@
 #include "plan/order.h"
 
 /* Equal stages, free network: m rounds of f + b, and p - 1 of bubble. */
-TEST(uniform_one_f_one_b_matches_the_closed_form)
+TEST(critical_path__matches_the_closed_form_of_1f1b)
 {
     struct timeline timeline = {0};
     for (int32_t p = 1; p <= 8; p++)
@@ -30,7 +30,7 @@ TEST(uniform_one_f_one_b_matches_the_closed_form)
 
 /* v chunks a stage, each pass of one 1 + 2 s: m v rounds of work, and p - 1 passes of one chunk of bubble: (p - 1)/(v
  * m) of the work. */
-TEST(interleaved_one_f_one_b_matches_the_closed_form)
+TEST(critical_path__matches_the_closed_form_of_interleaved_1f1b)
 {
     struct timeline timeline = {0};
     for (int32_t p = 2; p <= 7; p++)
@@ -51,7 +51,7 @@ TEST(interleaved_one_f_one_b_matches_the_closed_form)
 }
 
 /* Two stages, one unit, f = 1, b = 2, sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
-TEST(sends_lie_on_the_path)
+TEST(critical_path__contains_the_sends)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -66,7 +66,7 @@ TEST(sends_lie_on_the_path)
     plan_free(&plan);
 }
 
-TEST(it_equals_igraphs_longest_path_on_random_plans)
+TEST(critical_path__equals_igraphs_longest_path_on_random_plans)
 {
     struct timeline timeline = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -117,7 +117,7 @@ static void check_slack(uint64_t seed)
     plan_free(&plan);
 }
 
-TEST(slack_is_how_much_longer_a_task_may_take)
+TEST(slack__is_how_much_longer_a_task_may_take)
 {
     for (uint64_t seed = 1; seed <= 10; seed++)
         check_slack(seed);

@@ -29,7 +29,7 @@ static bool read_text(const char *bytes, size_t n, bool comments, char seen[256]
     return ok;
 }
 
-TEST(rows_know_their_lines)
+TEST(csv_rows__know_their_lines)
 {
     static const struct {
         const char *text, *rows;
@@ -54,7 +54,7 @@ TEST(rows_know_their_lines)
     CHECK_TEXT(seen, "1[#a]2[1]");
 }
 
-TEST(what_is_no_csv_is_named_with_its_line)
+TEST(csv_rows__name_the_line_that_is_no_csv)
 {
     static const struct {
         const char *text, *message;
@@ -73,7 +73,7 @@ TEST(what_is_no_csv_is_named_with_its_line)
     CHECK_TEXT(err.text, "f.csv:2: a NUL byte stands in it: this is no text");
 }
 
-TEST(a_line_is_at_most_a_mebibyte)
+TEST(csv_rows__limit_a_line_to_a_mebibyte)
 {
     char *text = check_malloc(2 + CSV_LINE_BYTES + 1), seen[256];
     struct error err;

@@ -45,7 +45,7 @@ static void contract(const struct dag *dag, int32_t kind[12][12])
  * in two colours (blue and red or green); between two tasks we keep the data dependency. The sets are equal otherwise,
  * redundant arrows (1,F,(0,0)) -> (1,B,(0,0)) included.
  */
-TEST(the_papers_figure_has_these_vertices_and_edges)
+TEST(dag_build__has_the_vertices_and_edges_of_the_figure)
 {
     enum { F0 = 0, B0 = 3, F1 = 6, B1 = 9 }; /* first vertex of a stage and pass */
     enum { A = 0, B = 1, C = 2 };            /* forward (0,0), (0,1), 1 */
@@ -81,7 +81,7 @@ TEST(the_papers_figure_has_these_vertices_and_edges)
 
 /* m units on p stages: 2mp passes, 2m(p-1) sends from neighbour to neighbour, bytes of one boundary at the route's
  * bandwidth. Stages 0..5 stand on GPUs 0..5 of one node, with two pipelines a stage on every second GPU. */
-TEST(boundaries_are_sends_between_neighbours)
+TEST(boundary__is_a_send_between_neighbours)
 {
     struct plan plan;
     hand_uniform(&plan, 6, 5, 16);
@@ -102,7 +102,7 @@ TEST(boundaries_are_sends_between_neighbours)
 }
 
 /* The second stage on another node: the same bytes over the NIC with its latency. */
-TEST(boundaries_between_nodes_take_the_nic)
+TEST(boundary__takes_the_nic_between_nodes)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
@@ -116,7 +116,7 @@ TEST(boundaries_between_nodes_take_the_nic)
 }
 
 /* An empty unit sends nothing, but its stages still follow each other. */
-TEST(an_empty_unit_has_edges_without_sends)
+TEST(empty_unit__has_edges_without_sends)
 {
     struct plan plan;
     hand_plan(&plan, 1, 2, 1);
@@ -132,7 +132,7 @@ TEST(an_empty_unit_has_edges_without_sends)
 }
 
 /* Backward 0 first and the forward it needs after it: a circle of one lane. */
-TEST(an_order_that_waits_for_itself_is_named)
+TEST(dag_build__names_an_order_that_waits_for_itself)
 {
     struct plan plan;
     struct dag dag;
@@ -151,7 +151,7 @@ TEST(an_order_that_waits_for_itself_is_named)
 }
 
 /* Two samples shared by both pipelines, run in opposite orders. */
-TEST(groups_that_wait_for_each_other_are_named)
+TEST(dag_build__names_groups_that_wait_for_each_other)
 {
     struct plan plan;
     struct dag dag;
@@ -183,7 +183,7 @@ TEST(groups_that_wait_for_each_other_are_named)
 /* Two samples shared by both pipelines, their backwards the other way round in the cut. Behind the first forward one
  * goes on with the second, the other with the backward of the first, the second one of its cut: members of one group at
  * units of one number, but of two passes. */
-TEST(a_group_whose_member_is_at_another_pass_is_named)
+TEST(dag_build__names_a_group_whose_member_is_at_another_pass)
 {
     struct plan plan;
     struct dag dag;
@@ -210,7 +210,7 @@ TEST(a_group_whose_member_is_at_another_pass_is_named)
 }
 
 /* A backward that the next stage never runs. */
-TEST(a_step_that_is_missing_is_named)
+TEST(dag_build__names_a_missing_step)
 {
     struct plan plan;
     struct dag dag;
@@ -225,7 +225,7 @@ TEST(a_step_that_is_missing_is_named)
 
 /* Stages of 100, 640 and 100 layers: passes take what so many layers take, the last one the head more, and stages hold
  * so many parameters. Of 200 layers that recompute a stage has no more than its own. */
-TEST(stages_may_differ_in_layers)
+TEST(dag_build__takes_stages_of_different_layers)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
@@ -258,7 +258,7 @@ TEST(stages_may_differ_in_layers)
 }
 
 /* A second phase on the same GPUs waits for all of the first, then for 2e6 bytes from GPU 0 to GPU 1 and 1 us. */
-TEST(a_phase_waits_for_the_one_before_and_for_its_resharding)
+TEST(phase__waits_for_the_one_before_and_for_its_resharding)
 {
     struct plan plan, second;
     hand_uniform(&plan, 2, 3, 16);
@@ -280,7 +280,7 @@ TEST(a_phase_waits_for_the_one_before_and_for_its_resharding)
 /* TP 8 on each of two nodes. Every GPU of the first sends 5e9 bytes to its counterpart and to the next one on the
  * second node, and 20e9 to its neighbour: 2 (2 us + 0.1 s) by its NIC and, at the same time, 1 us + 0.1 s by NVLink,
  * whether one place stands for all eight or each has its own. No receiver has two senders, so SimGrid says the same. */
-TEST(every_gpu_of_a_folded_place_sends_by_both_routes)
+TEST(reshard__uses_both_routes_of_every_folded_gpu)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct plan plan;
@@ -319,7 +319,7 @@ TEST(every_gpu_of_a_folded_place_sends_by_both_routes)
  * sends, it begins F1 at 2. Then stage 1 has F0 2-3, B0 3-5, stage 0's B0 6-8 (sent 5-6). One unit: 1 + 1 + 3 + 1 + 2.
  * Two: stage 1 F1 from 5, after B0 (waiting for B0's send, from 6): to 6 (7), B1 to 8 (9), sent to 9 (10), stage 0's B1
  * to 11 (12). */
-TEST(a_stage_may_wait_for_its_sends)
+TEST(blocking_sends__hold_the_stage)
 {
     const double expected_s[2][2] = {{8, 11}, {8, 12}};
     for (int waits = 0; waits < 2; waits++)
@@ -338,7 +338,7 @@ TEST(a_stage_may_wait_for_its_sends)
 }
 
 /* Two chunks a stage: unit 0 crosses stages 0, 1, 0, 1 forward and back; with one unit all eight passes are in line. */
-TEST(chunks_are_virtual_stages)
+TEST(chunks__are_virtual_stages)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
@@ -361,7 +361,7 @@ TEST(chunks_are_virtual_stages)
 }
 
 /* In the arrays of another graph, larger or smaller, a plan gives the graph that it gives alone. */
-TEST(a_graph_built_in_the_arrays_of_another_is_the_same)
+TEST(dag_rebuild__gives_the_same_graph_in_used_arrays)
 {
     struct dag again = {0};
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -385,7 +385,7 @@ TEST(a_graph_built_in_the_arrays_of_another_is_the_same)
 }
 
 /* Each task stands once in the list of its stream, in order of numbers. */
-TEST(streams_list_their_tasks_in_order)
+TEST(streams__list_their_tasks_in_order)
 {
     struct plan plan;
     hand_random(&plan, 3);

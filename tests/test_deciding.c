@@ -72,7 +72,7 @@ static struct search_iteration by_hand(const double *flop, int k, bool even)
     return (struct search_iteration){member[nearest], even ? 0.2 : n / (double)N, flop[member[nearest]]};
 }
 
-TEST(five_batches_stand_for_strata_of_equal_work)
+TEST(deciding__takes_five_batches_for_strata_of_equal_work)
 {
     static const char *const data[] = {"lengths: commoncrawl, context: 256Ki, global_batch: 64",
                                        "lengths: github, context: 64Ki, global_batch: 16"};
@@ -106,7 +106,7 @@ TEST(five_batches_stand_for_strata_of_equal_work)
 
 /* Alike batches: 256 = 51 + 51 + 52 + 51 + 51 (the middle of the 128th and 129th lies around a half), each stratum
  * stood for by its first. */
-TEST(alike_batches_are_shared_evenly)
+TEST(deciding__shares_equal_batches_evenly)
 {
     static const int64_t first[] = {102, 0, 51, 154, 205};
     static const double n[] = {52, 51, 51, 51, 51};
@@ -125,7 +125,7 @@ TEST(alike_batches_are_shared_evenly)
 
 /* 255 documents of one token and one of 65536, which has nearly all of the work: it stands for itself, and strata that
  * it would leave empty take one batch each of the others. */
-TEST(one_batch_may_outweigh_all_others)
+TEST(deciding__lets_one_batch_outweigh_all_others)
 {
     struct scenario scenario = {0};
     struct lengths lengths = {0};

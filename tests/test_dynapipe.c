@@ -34,7 +34,7 @@ static double run_s(const struct hand_request *hand, int32_t n, int32_t tokens)
 
 /* Eight equal samples of 2^k tokens, whose seconds are exact on the grid: the machine's kernels take time in proportion
  * to tokens, so all cuts have one sum and the least ceiling, one sample a micro-batch, wins with stages after it. */
-TEST(equal_samples_run_one_by_one)
+TEST(dynapipe__runs_equal_samples_one_by_one)
 {
     struct hand_request hand;
     struct plan plan;
@@ -52,7 +52,7 @@ TEST(equal_samples_run_one_by_one)
 }
 
 /* Each run is padded to its longest, rounded up to 8; runs are of neighbours in length. */
-TEST(runs_are_padded_to_the_longest)
+TEST(dynapipe__pads_a_run_to_its_longest)
 {
     struct hand_request hand;
     struct plan plan;
@@ -145,7 +145,7 @@ static uint32_t ends_of(const struct plan *plan)
 
 /* Eight samples can be cut in 2^7 ways. Ceilings 0.1% apart: the one above the best way's longest run has no greater
  * sum, so what is found ends at most 0.1% later. */
-TEST(no_other_runs_end_earlier)
+TEST(dynapipe__finds_the_runs_that_end_first)
 {
     uint64_t seed = 9;
     int32_t n_cut = 0, n_joined = 0;
@@ -179,7 +179,7 @@ TEST(no_other_runs_end_earlier)
 }
 
 /* As memory shrinks the first recomputation with which the longest sample fits p times is none, selective, full. */
-TEST(memory_decides_the_recomputation)
+TEST(dynapipe__recomputes_by_memory)
 {
     struct hand_request hand;
     hand_request_real(&hand, 1, 2, 4096);
@@ -211,7 +211,7 @@ TEST(memory_decides_the_recomputation)
 /* 8 7 6 5 4 in two sets: 8-7 leaves 1, 6-5 leaves 1, 4-1 leaves 3, 3-1 leaves 2: sums 16 and 14, where 15 and 15 would
  * do (Karmarkar and Karp's known example). In three: (8 0 0)(7 0 0) -> (8 7 0); with (6 0 0) -> (8 7 6), spread 2;
  * (5 0 0) and (4 0 0), the widest now, -> (5 4 0); with (8 7 6) -> 8+0, 7+4, 6+5 = 11 11 8. */
-TEST(differencing_by_hand)
+TEST(differencing__matches_the_sums_counted_by_hand)
 {
     const double weight[] = {8, 7, 6, 5, 4};
     for (int32_t k = 2; k <= 3; k++) {
@@ -250,7 +250,7 @@ static void difference(double (*sums)[6], int32_t n, int32_t k)
 }
 
 /* Weights that all differ, so that no two spreads are alike. */
-TEST(differencing_is_as_defined)
+TEST(differencing__agrees_with_its_definition)
 {
     uint64_t seed = 17;
     for (int32_t round = 0; round < 200; round++) {
@@ -268,7 +268,7 @@ TEST(differencing_is_as_defined)
 }
 
 /* Never worse than one weight above the mean. */
-TEST(differencing_stays_near_the_mean)
+TEST(differencing__stays_near_the_mean)
 {
     uint64_t seed = 5;
     for (int32_t round = 0; round < 200; round++) {
@@ -289,7 +289,7 @@ TEST(differencing_stays_near_the_mean)
 
 /* p = 2, m = 3, sizes 1. Without a limit: cycle 1 stage 0 F0; 2 F1 | F0; 3 F2 | B0 F1; 4 B0 | B1 F2; 5 B1 | B2; 6 B2. A
  * limit of 1 keeps F1 back until B0: strictly one by one; of 2 the forward F2 waits for B0 on stage 0. */
-TEST(the_adaptive_schedule_by_hand)
+TEST(adaptive_schedule__matches_the_order_counted_by_hand)
 {
     const double size[] = {1, 1, 1};
     const char *const orders[][2] = {{"F0 B0 F1 B1 F2 B2", "F0 B0 F1 B1 F2 B2"},
@@ -306,7 +306,7 @@ TEST(the_adaptive_schedule_by_hand)
 }
 
 /* On no stage more than the limit, but for a unit that is alone; and all units run. */
-TEST(the_adaptive_schedule_keeps_its_limit)
+TEST(adaptive_schedule__keeps_its_limit)
 {
     uint64_t seed = 9;
     for (int32_t round = 0; round < 200; round++) {
@@ -340,7 +340,7 @@ TEST(the_adaptive_schedule_keeps_its_limit)
 
 /* Equal samples on four stages are micro-batches of their own, for T counts thrice. The original order and all
  * permutations of four clusters, above 20 micro-batches of three. */
-TEST(above_twenty_micro_batches_have_three_clusters)
+TEST(dynapipe__uses_three_clusters_above_twenty_micro_batches)
 {
     int32_t tokens[21];
     for (int32_t i = 0; i < 21; i++)

@@ -93,7 +93,7 @@ static double compare(const struct plan *plan, const struct cost_setting *settin
 
 /* 4 pipelines of 2 sorts, 12 context ranks on nodes of 8: rings inside and between nodes; gradients over 48 ranks. Of
  * the passes' tasks 1/24 are built. */
-TEST(folded_graphs_tell_the_same)
+TEST(equal_pipelines__give_the_same_results_folded)
 {
     static const int32_t types[] = {SCENARIO_RING, SCENARIO_ALL_GATHER};
     struct plan plan;
@@ -108,7 +108,7 @@ TEST(folded_graphs_tell_the_same)
     plan_free(&plan);
 }
 
-TEST(folded_replicas_hold_as_much_on_the_host)
+TEST(equal_pipelines__hold_as_much_on_the_host)
 {
     struct plan plan;
     two_sorts(&plan, 8, 2, 1, 4100, 0.5);
@@ -117,7 +117,7 @@ TEST(folded_replicas_hold_as_much_on_the_host)
 }
 
 /* Small graphs are whole: as many tasks. */
-TEST(small_graphs_are_not_folded)
+TEST(equal_pipelines__leave_small_graphs_unfolded)
 {
     struct plan plan;
     two_sorts(&plan, 4, 2, 12, 10, 0);
@@ -133,7 +133,7 @@ static void check_alike(const struct plan *plan, const int32_t *expected)
     free(alike);
 }
 
-TEST(pipelines_are_alike_unless_something_differs)
+TEST(equal_pipelines__differ_if_one_thing_differs)
 {
     struct plan plan;
     two_sorts(&plan, 6, 2, 1, 3, 0);
@@ -151,7 +151,7 @@ TEST(pipelines_are_alike_unless_something_differs)
 }
 
 /* Stages of 12 ranks on nodes of 8 send to the node behind; of 6, two ranks stay inside. */
-TEST(context_ranks_are_alike_where_all_leave_the_node)
+TEST(equal_pipelines__include_context_ranks_that_all_leave_the_node)
 {
     struct plan plan;
     two_sorts(&plan, 1, 2, 12, 3, 0);

@@ -35,7 +35,7 @@ static struct timeline run(const struct dag *dag)
 }
 
 /* 0 on one stream, 1 after it on another, 2 on the first again without waiting for 1. */
-TEST(tasks_of_two_streams_wait_only_where_an_edge_says_so)
+TEST(execute__makes_streams_wait_only_along_edges)
 {
     struct dag dag = hand_dag(2, 3, 1);
     hand_compute(&dag, 0, 0.25);
@@ -53,7 +53,7 @@ TEST(tasks_of_two_streams_wait_only_where_an_edge_says_so)
 }
 
 /* latency + bytes / bandwidth; also less than one byte and a fraction of one, though SimGrid sends whole bytes. */
-TEST(a_lone_transfer_takes_latency_and_bytes_over_bandwidth)
+TEST(lone_transfer__takes_latency_and_bytes_over_bandwidth)
 {
     const double bytes[] = {0, 0.25, 1, 3.5, 4096, 1e6 + 0.75, 1e9, 3e11 + 0.5};
     const int32_t to[] = {1, 8};
@@ -71,7 +71,7 @@ TEST(a_lone_transfer_takes_latency_and_bytes_over_bandwidth)
 }
 
 /* GPUs 0 and 1 of node 0 send to GPU 8: its NIC gives each half, so both take 2 x 1 GB / 50 GB/s. */
-TEST(two_transfers_into_one_nic_take_twice_as_long)
+TEST(shared_nic__doubles_the_time_of_two_transfers)
 {
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -88,7 +88,7 @@ TEST(two_transfers_into_one_nic_take_twice_as_long)
 
 /* The second starts when the first has 0.5 GB left: 0.01 + 1 GB shared until 0.03, then 0.5 GB alone until 0.04.
    Fair whatever latency was paid before. */
-TEST(a_late_transfer_shares_only_while_both_run)
+TEST(shared_nic__is_shared_only_while_both_run)
 {
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -102,7 +102,7 @@ TEST(a_late_transfer_shares_only_while_both_run)
 }
 
 /* All at once: both directions of a NIC, of an NVLink and of a PCIe link. */
-TEST(opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other)
+TEST(links__do_not_disturb_other_directions_and_kinds)
 {
     struct dag dag = hand_dag(9, 6, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -121,7 +121,7 @@ TEST(opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other)
 
 /* A ring of the first GPU of each of 16 nodes: barrier, every one sends to the next, barrier; every NIC has one sender
    and one receiver, so a round takes latency + bytes / NIC. The slowest rank, 0.3 s late, holds all back. */
-TEST(a_ring_between_barriers_takes_one_send)
+TEST(ring__takes_one_send_between_barriers)
 {
     const int32_t n = 16;
     struct dag dag = hand_dag(n, 2 * n + 2, 3 * n);
@@ -175,7 +175,7 @@ static struct dag random_dag(uint64_t *state)
 }
 
 /* Where nothing contends every start and finish is that of the longest path. */
-TEST(random_dags_on_disjoint_links_equal_their_longest_path)
+TEST(execute__equals_the_longest_path_on_disjoint_links)
 {
     uint64_t state = 1;
     for (int32_t round = 0; round < 60; round++) {
@@ -217,7 +217,7 @@ static struct dag meeting_dag(uint64_t *state, bool coarse)
     return dag;
 }
 
-TEST(transfers_that_meet_share_as_max_min_fairness_has_it)
+TEST(execute__shares_links_by_max_min_fairness)
 {
     uint64_t state = 3;
     int32_t n_slowed = 0;
@@ -239,7 +239,7 @@ TEST(transfers_that_meet_share_as_max_min_fairness_has_it)
     CHECK_TRUE(n_slowed > 200);
 }
 
-TEST(the_same_dag_twice_gives_the_same_bits)
+TEST(execute__gives_the_same_bits_twice)
 {
     uint64_t state = 7;
     for (int i = 0; i < 3; i++) {
@@ -254,7 +254,7 @@ TEST(the_same_dag_twice_gives_the_same_bits)
     }
 }
 
-TEST(a_timeline_is_used_again_for_a_larger_dag)
+TEST(execute__reuses_a_timeline_for_a_larger_dag)
 {
     struct platform platform = hand_platform("hopper-1x8", 1);
     struct timeline timeline = {0};
@@ -272,7 +272,7 @@ TEST(a_timeline_is_used_again_for_a_larger_dag)
 
 /* The file has two nodes of 8, the struct one of 8 or of 4: other hosts are none of it, so the memory of the first node
  * is where it is, at 64 GB/s. */
-TEST(hosts_beyond_the_platform_are_none_of_it)
+TEST(execute__ignores_hosts_beyond_the_platform)
 {
     for (int32_t gpus = 4; gpus <= 8; gpus += 4) {
         struct platform platform = hand_platform("hopper-2x8", 1);
@@ -302,7 +302,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     return err;
 }
 
-TEST(a_gpu_beyond_the_platform_is_refused)
+TEST(execute__refuses_a_gpu_beyond_the_platform)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct error err = refusal(&platform, 16);
@@ -311,7 +311,7 @@ TEST(a_gpu_beyond_the_platform_is_refused)
 }
 
 /* Somebody changed the file after it was read: it has two nodes, the struct three. */
-TEST(a_host_that_the_file_lacks_is_named_with_the_file)
+TEST(execute__names_a_host_that_the_file_lacks)
 {
     struct platform platform = hand_platform("hopper-2x8", 3);
     struct error err = refusal(&platform, 16);
@@ -320,7 +320,7 @@ TEST(a_host_that_the_file_lacks_is_named_with_the_file)
 }
 
 /* SimGrid aborts on these; the process that simulates must live. */
-TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason)
+TEST(execute__gives_the_reason_of_simgrids_refusal)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     snprintf(platform.path, sizeof platform.path, "%s", harness_path("unread.xml"));
@@ -356,14 +356,14 @@ static struct error refusal_of_host(const char *file_name, const char *id, const
     return refusal(&platform, 0);
 }
 
-TEST(a_name_that_goes_on_is_another_host)
+TEST(execute__takes_a_longer_name_for_another_host)
 {
     struct error err = refusal_of_host("other.xml", "g0_0b", "1Gf");
     CHECK_CONTAINS(err.text, "other.xml: SimGrid cannot use this platform: host g0_0 (GPU 0) is missing");
 }
 
 /* What SimGrid says is read to its end, and of more than an error holds the beginning is told. */
-TEST(a_long_reason_is_cut)
+TEST(execute__cuts_a_long_reason)
 {
     char speed[9000] = "";
     memset(speed, 'x', sizeof speed - 1);
@@ -374,14 +374,14 @@ TEST(a_long_reason_is_cut)
     CHECK_TRUE(strlen(err.text) > 4000 && strlen(err.text) < 4200);
 }
 
-TEST(the_version_is_simgrids)
+TEST(execute_simgrid_version__is_simgrids)
 {
     CHECK_TRUE(strtod(execute_simgrid_version(), NULL) >= 3.32);
 }
 
 /* SimGrid's own count: executions are tasks of work with a duration, communications are SENDs of at least a byte. The
  * graph of a plan of 4 stages on 2 nodes has both, and barriers, and on a second run copies to the host. */
-TEST(simgrid_completes_as_many_activities_as_there_are_tasks)
+TEST(execute__completes_as_many_activities_as_tasks)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct cost_setting setting = *hand_setting();
@@ -431,7 +431,7 @@ static struct platform platform_without(const char *part)
 
 /* SimGrid moves bytes at no cost where a zone of kind Full has no route, and aborts where others have none. Where the
  * way to a node's gateway is missing, the NIC's link is missing in a route that there is. */
-TEST(gpus_without_a_route_are_named_before_anything_runs)
+TEST(routes__names_gpus_without_a_route_first)
 {
     static const struct {
         const char *without, *reason;
@@ -460,7 +460,7 @@ TEST(gpus_without_a_route_are_named_before_anything_runs)
 }
 
 /* Somebody kills SimGrid's process: it is tried again, and then the run is interrupted, not failed. */
-TEST(a_killed_child_is_tried_again_and_then_interrupted)
+TEST(execute__tries_a_killed_child_again)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     for (int kills = 0; kills <= 2; kills++) {
@@ -482,7 +482,7 @@ TEST(a_killed_child_is_tried_again_and_then_interrupted)
 }
 
 /* Options come after ours, so a user's bandwidth factor halves the speed; what SimGrid refuses is named. */
-TEST(options_of_simgrid_are_taken_and_refused)
+TEST(simgrid_options__are_taken_or_refused)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct timeline timeline = {0};
@@ -512,7 +512,7 @@ TEST(options_of_simgrid_are_taken_and_refused)
 }
 
 /* One second of work, then a SEND of half a second: a state of each stream of the host while its task runs. */
-TEST(a_paje_trace_has_a_state_of_each_stream)
+TEST(paje_trace__has_a_state_of_each_stream)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct timeline timeline = {0};

@@ -38,7 +38,7 @@ static double built_s(const struct plan *plan, struct cost_setting setting, stru
  * sum_{i<k} c_i + m x c_k. So is the last stage, which has the head, for every x >= 1 (1F1B's warm-up feeds it), and
  * another one from x >= (f + b)/f on, when a unit's round trip through the p - 1 - k stages behind it takes less than
  * the p - 1 - k forwards of its warm-up. With recomputation off b = 2f and less than 3: x = 4 will do. */
-TEST(a_slow_stage_of_one_f_one_b_has_a_closed_form)
+TEST(slow_stage__matches_the_closed_form_of_1f1b)
 {
     static const struct {
         int32_t stage;
@@ -68,7 +68,7 @@ TEST(a_slow_stage_of_one_f_one_b_has_a_closed_form)
 
 /* Two stages on two nodes, one unit: each hop pays its latency as before, and twice its bytes' time, whichever end's
  * NIC has half the bandwidth; a slow NVLink changes nothing. Both ends' together are as the slower one. */
-TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes)
+TEST(slow_nic__lengthens_a_hop_by_its_bytes)
 {
     const struct cost_setting *setting = hand_setting();
     struct plan plan;
@@ -91,7 +91,7 @@ TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes)
 
 /* SimGrid: 1 GB by a NIC of 50 GB/s / 2 takes 40 ms after its latency, two of them into it 80 ms; NVLink and PCIe
  * likewise; a transfer by sound links beside it its 20 ms. */
-TEST(simgrids_links_are_slow)
+TEST(slow_link__slows_simgrids_links)
 {
     const struct fault entries[] = {fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 1, 4),
                                     fault_of(FAULT_PCIE, 0, 8)};
@@ -144,7 +144,7 @@ static void check_sends_of_a_node(const struct platform *platform, const struct 
 /* A node's uplink has 8 x 50 GB/s. At a quarter, 100 GB/s, one NIC still sends all it can, 1 GB in 20 ms; 8 of them
  * share: 80 ms. At a sixteenth one alone takes 40 ms. The same into the node. A leaf of 32 nodes has 12.8 TB/s to the
  * spine, 25 GB/s of it at a 512th: 40 ms for one, 320 ms for 8; inside the leaf nothing of it is seen. */
-TEST(links_above_the_nics_are_slow_for_all_who_share_them)
+TEST(slow_uplink__slows_all_who_share_it)
 {
     struct platform small = hand_platform("hopper-2x8", 2), large = hand_platform("hopper-128x8", 128);
     small.n_uplinks = 2;
@@ -164,7 +164,7 @@ TEST(links_above_the_nics_are_slow_for_all_who_share_them)
 
 /* A place that stands for 8 ranks: on a sound platform its one flow takes what all take; where the uplink is narrower
  * than 8 NICs it would not, which is refused. */
-TEST(a_folded_group_needs_wide_links_above_the_nics)
+TEST(folded_group__needs_wide_links_above_the_nics)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     platform.n_uplinks = 2;
@@ -202,7 +202,7 @@ static void group_plan(struct plan *plan, struct cost_setting *setting)
 }
 
 /* One member's fault of each kind, all tensor ranks against one for all: equal to rounding, on the critical path. */
-TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member)
+TEST(folded_group__is_as_slow_as_its_slowest_member)
 {
     const struct fault entries[] = {fault_of(FAULT_GPU, 6, 1.7), fault_of(FAULT_NVLINK, 3, 3),
                                     fault_of(FAULT_NIC, 9, 5)};
@@ -224,7 +224,7 @@ TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member)
 }
 
 /* A ring's members wait for each other in every pass: one slow GPU of two costs as much as two. */
-TEST(a_context_group_is_as_slow_as_its_slowest_member)
+TEST(context_group__is_as_slow_as_its_slowest_member)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -275,7 +275,7 @@ static void check_as_slower_platform(const struct plan *plan, const struct cost_
     }
 }
 
-TEST(links_that_are_all_slow_are_a_slower_platform)
+TEST(slow_links__equal_a_slower_platform)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -304,7 +304,7 @@ TEST(links_that_are_all_slow_are_a_slower_platform)
 
 /* Passes of few tokens hide a part of the gradients' and the parameters' buckets, and more of a sound collective than
  * of a slow one: as on the slower platform. */
-TEST(what_passes_hide_of_slow_links_is_as_on_a_slower_platform)
+TEST(slow_links__hide_as_much_as_on_a_slower_platform)
 {
     for (int32_t tokens = 1; tokens <= 32; tokens *= 2) {
         struct plan plan;
@@ -342,7 +342,7 @@ static struct device without_latencies(const struct device *device)
     return free;
 }
 
-TEST(all_of_a_machine_slow_by_a_factor_takes_so_many_times_as_long)
+TEST(slow_machine__takes_the_factor_longer)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -369,7 +369,7 @@ TEST(all_of_a_machine_slow_by_a_factor_takes_so_many_times_as_long)
 
 /* zero3 on nodes of two GPUs, TP 2, NVLink of the first slow: its group's own collectives take longer and hide more of
  * those of parameters, which go by NICs; sound groups hide of these what they did. */
-TEST(a_slow_link_makes_no_pass_of_others_faster)
+TEST(slow_link__makes_no_other_pass_faster)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -402,7 +402,7 @@ TEST(a_slow_link_makes_no_pass_of_others_faster)
 
 /* Gradients of 16 replicas on 2 nodes: one NIC of half the bandwidth doubles the rail it is in, whose bytes alone were
  * the longest, so reduce-scatter and all-gather each take twice as long less their latency once. */
-TEST(one_slow_nic_holds_the_gradients_of_all)
+TEST(slow_nic__holds_the_gradients_of_all)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -426,7 +426,7 @@ TEST(one_slow_nic_holds_the_gradients_of_all)
 }
 
 /* Factors of 1 change no bit. */
-TEST(a_factor_of_one_is_no_fault)
+TEST(fault_factor__of_one_changes_nothing)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -455,7 +455,7 @@ static int32_t n_slow(const struct faults *faults, enum fault_kind kind)
 
 /* 3% of 128 are 4 GPUs to the nearest, each with the same chance: of 1000 draws a GPU is in 1000 x 4/128 = 31, and
  * beyond 31 +- 5 sqrt(31 x 31/32) in one of 10^6 runs. */
-TEST(draws_follow_their_seed)
+TEST(fault_draws__follow_their_seed)
 {
     struct platform platform = {.n_nodes = 16, .gpus_per_node = 8};
     int32_t drawn[128] = {0};
@@ -475,7 +475,7 @@ TEST(draws_follow_their_seed)
 }
 
 /* A quarter of 16 uplinks, half of 4 spine links: each kind draws of its own devices. */
-TEST(links_above_the_nics_are_drawn_of_their_own)
+TEST(fault_draws__are_separate_for_links_above_the_nics)
 {
     struct platform platform = {.n_nodes = 16, .gpus_per_node = 8, .n_uplinks = 16, .n_spine_links = 4};
     const struct fault entries[] = {{.kind = FAULT_UPLINK, .share = 0.25, .seed = 1, .factor = 2},
@@ -489,7 +489,7 @@ TEST(links_above_the_nics_are_drawn_of_their_own)
 }
 
 /* Node 1's NICs twice as slow and GPU 9's three times: 6 in all. TP 2: GPU 8 as 9. */
-TEST(entries_multiply_and_groups_take_the_worst)
+TEST(faults__multiply_and_groups_take_the_worst)
 {
     struct platform platform = {.n_nodes = 2, .gpus_per_node = 8};
     const struct fault entries[] = {{.kind = FAULT_NIC, .nodes = {1, {1}}, .factor = 2}, fault_of(FAULT_NIC, 9, 3)};

@@ -40,7 +40,7 @@ static const char *text_of(const struct flexsp_result *result)
     return text;
 }
 
-TEST(sequences_cost_what_the_formula_says)
+TEST(flexsp__costs_sequences_by_the_formula)
 {
     struct flexsp_problem problem = problem_of(8, 100);
     CHECK_CLOSE(flexsp_sequence_s(&problem.cost, 10, 0), 100 + 20, 1e-15);
@@ -55,7 +55,7 @@ TEST(sequences_cost_what_the_formula_says)
  * 40 + 2 + 1 = 43 on two, 20 + 4 + 1 = 25 on four; one of 2: 9 on one, 4 + .5 + 1 = 5.5 on two. In one micro-batch
  * either the 8 has two ranks, 43, or all are on four: 20 + 4 + 2 (2 + 1) + 1 = 31. In two: 25 + 5.5, which wins. Where
  * a token takes 5 s of exchange among four, the 8 takes 61 there: two ranks, 43, and the others beside it. */
-TEST(a_small_batch_is_divided_as_by_hand)
+TEST(flexsp__divides_a_small_batch_as_by_hand)
 {
     static const int32_t tokens[] = {8, 2, 2};
     struct flexsp_problem problem = problem_of(4, 8);
@@ -124,7 +124,7 @@ static void form(struct brute *brute, int32_t n_free, int32_t widest)
 
 /* One micro-batch of few sequences, a bucket each: the program solved to the end finds the least C there is, and what
  * it says of its gap is true when it is not. */
-TEST(the_program_finds_the_optimum)
+TEST(flexsp_milp__finds_the_optimum)
 {
     for (uint64_t seed = 1; seed <= 30; seed++) {
         uint64_t state = seed;
@@ -159,7 +159,7 @@ TEST(the_program_finds_the_optimum)
 /* Two ranks of 10 tokens, sequences of 10 9 8 2 1: 30 tokens are at least two micro-batches; runs of at most 20 would
  * be 10 9 | 8 2 1, with 19 the largest. Fixed degree 2: packs of 18 tokens, a micro-batch each: best fit puts 10 and 8
  * together, 9 2 1 behind. */
-TEST(micro_batches_are_runs_of_the_least_largest_sum)
+TEST(flexsp__makes_micro_batches_of_the_least_largest_sum)
 {
     static const int32_t tokens[] = {10, 9, 8, 2, 1};
     struct flexsp_problem problem = problem_of(2, 10);
@@ -180,7 +180,7 @@ TEST(micro_batches_are_runs_of_the_least_largest_sum)
 
 /* Three sequences of 4 tokens and one of 12 in two buckets: the least waste keeps the 12 alone. With one bucket all
  * count as 12: C is that of four of 12 tokens on four ranks, each alone: 144 + 24 + 1. */
-TEST(buckets_count_as_long_as_their_longest)
+TEST(flexsp_buckets__count_as_their_longest)
 {
     static const int32_t tokens[] = {12, 4, 4, 4};
     struct flexsp_problem problem = problem_of(4, 24);
@@ -196,7 +196,7 @@ TEST(buckets_count_as_long_as_their_longest)
 
 /* The same with four ranks of 8 tokens: counted as 12 each, 48 tokens, the four would not fit 32, though they have 24.
  * 48 are more than halfway, 28: a second bucket lets one micro-batch hold them. */
-TEST(buckets_are_added_where_memory_is_tight)
+TEST(flexsp_buckets__are_added_if_memory_is_tight)
 {
     static const int32_t tokens[] = {12, 4, 4, 4};
     struct flexsp_problem problem = problem_of(4, 8);
@@ -209,7 +209,7 @@ TEST(buckets_are_added_where_memory_is_tight)
 
 /* Ten sequences of 10 tokens, 120 s on one rank: each alone takes 121 s and leaves six of 16 ranks idle. Eight groups
  * of two hold eight, four of four take three each, 91; two groups of eight take five each: 5 x 15 + 1 = 76. */
-TEST(groups_of_one_wide_degree_are_found)
+TEST(flexsp__finds_groups_of_one_wide_degree)
 {
     int32_t tokens[10];
     struct flexsp_problem problem = problem_of(16, 12);
@@ -244,7 +244,7 @@ static struct flexsp_cost published_cost(double quadratic_ms, double linear_ms, 
 /* FlexSP's own figures. 8192 tokens of the 7B on four ranks: (5.128e-6 x 8192^2 + .1839576 x 8192)/4 = (344.13425 +
  * 1506.98066)/4 = 462.77873 ms; all-to-all 4 x 2 x 32 x 4096 x 8192 x 2/4 = 4294967296 bytes at 104.1 GB/s: 41.25809
  * ms; 629.36 ms for the micro-batch. 13B on one rank, 1000 tokens: 9.2852 + 306.0189 + 1132.56 ms, no exchange. */
-TEST(published_constants_predict_what_the_authors_do)
+TEST(flexsp__predicts_as_its_authors_with_published_constants)
 {
     struct flexsp_problem problem = {.n_ranks = 64, .capacity = 4096, .n_buckets = 16, .n_trials = 5};
     problem.cost = published_cost(5.128e-6, 0.1839576, 629.36, 32, 4096);
@@ -259,7 +259,7 @@ TEST(published_constants_predict_what_the_authors_do)
                 (9.2852 + 306.0189 + 1132.56) * 1e-3, 1e-12);
 }
 
-TEST(plans_hold_each_micro_batch_in_a_phase)
+TEST(flexsp__plans_a_phase_for_each_micro_batch)
 {
     static const int32_t tokens[] = {100, 3000, 200, 2900};
     struct hand_request hand;

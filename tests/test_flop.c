@@ -28,7 +28,7 @@ static int64_t all_layers(const struct model *model, enum pass pass, int64_t end
 
 /* By calculator: layers x (2 h x^2 + (2 P + 2 h) x) forward, layers x (5 h x^2 + (4 P + 5 h) x) backward, with
  * P = 4 h^2 + 3 h f = 202,375,168 of 7B and 317,194,240 of 13B. */
-TEST(whole_samples_match_the_check_values)
+TEST(flop__matches_the_check_values_of_whole_samples)
 {
     CHECK_EQUAL(all_layers(&llama_7b, PASS_FORWARD, 4096), 57450556293120);
     CHECK_EQUAL(all_layers(&llama_7b, PASS_BACKWARD, 4096), 117100672712704);
@@ -36,7 +36,7 @@ TEST(whole_samples_match_the_check_values)
 }
 
 /* One token: every matrix once (2 FLOPs a parameter), one query and one key (4h). Backward: 4 and 10h. */
-TEST(one_token_is_counted_by_hand)
+TEST(flop__of_one_token_is_counted_by_hand)
 {
     int64_t h = 4096, p = h * (3 * h) + h * h + 3 * h * 11008;
     CHECK_EQUAL(model_layer_parameters(&llama_7b), p);
@@ -48,7 +48,7 @@ TEST(one_token_is_counted_by_hand)
 }
 
 /* GELU has two matrices of h f: P = 12 h^2 of GPT-3. */
-TEST(gelu_counts_two_inner_matrices)
+TEST(flop__counts_two_inner_matrices_for_gelu)
 {
     CHECK_EQUAL(model_layer_parameters(&hand_gpt_3), 12288LL * 12288 * 12);
 }
@@ -59,7 +59,7 @@ static int64_t next_below(uint64_t *state, int64_t limit)
     return (int64_t)((*state >> 33) % (uint64_t)limit);
 }
 
-TEST(slices_add_up_exactly)
+TEST(flop__of_slices_adds_up_exactly)
 {
     uint64_t state = 2025;
     for (int i = 0; i < 4000; i++) {
@@ -78,7 +78,7 @@ TEST(slices_add_up_exactly)
 }
 
 /* The longest sample of the widest model: 5 h x^2 = 5.76e18 stays below 2^63 = 9.22e18. */
-TEST(the_longest_sample_does_not_overflow)
+TEST(flop__of_the_longest_sample_does_not_overflow)
 {
     int64_t x = 1 << 23;
     struct flop_curve curve = flop_layer_curve(&llama_405b, PASS_BACKWARD);
@@ -87,7 +87,7 @@ TEST(the_longest_sample_does_not_overflow)
 }
 
 /* 6 (l P + h V) s + 6 l h s^2 of 7B at s = 4096, term by term. */
-TEST(model_flop_follows_the_formula)
+TEST(flop_model_of_sample__follows_the_formula)
 {
     double layer = (2 + 2.0) * 4096 * 4096 + 3.0 * 4096 * 11008, s = 4096;
     double expected = s * 6 * (32 * layer + 4096.0 * 32000) + s * 3 * (32 * 2.0 * 4096 * s);
@@ -95,7 +95,7 @@ TEST(model_flop_follows_the_formula)
 }
 
 /* 405B: 5 h x^2 + (4 P + 5 h) x with h = 16384 is 5.8e18 at 2^23 tokens, below 2^63 = 9.2e18; two layers are beyond. */
-TEST(what_would_overflow_is_known_before)
+TEST(flop__is_refused_before_it_overflows)
 {
     struct model model = llama_405b;
     CHECK_TRUE(flop_fits(&model, 1, 1 << 23));

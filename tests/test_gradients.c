@@ -11,7 +11,7 @@
 
 /* Two pipelines of one stage on one node: reduce-scatter of 4 bytes a parameter, half of it leaves each rank; norm;
  * optimizer on half; all-gather of 2 bytes, half of it. */
-TEST(gradients_are_reduced_and_parameters_gathered)
+TEST(zero1__reduces_gradients_and_gathers_parameters)
 {
     struct plan plan;
     struct error err = {0};
@@ -78,7 +78,7 @@ static void check_rings(const struct plan *plan, const struct cost_setting *sett
 
 /* Two stages on two nodes of 2 GPUs, the replicas of each on one node: beside their buckets kernels lose what a
  * collective inside a node takes from them, a quarter, whatever one over nodes does. */
-TEST(replicas_on_one_node_reduce_inside_it_though_other_stages_are_elsewhere)
+TEST(dp_overlap__slows_by_the_collective_inside_a_node)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -101,7 +101,7 @@ TEST(replicas_on_one_node_reduce_inside_it_though_other_stages_are_elsewhere)
 
 /* Groups of two that share states, each on its node: parameters are gathered, and gradients scattered, inside it, the
  * rest of their reduction runs over nodes; kernels lose a quarter of the one's time and half of the other's. */
-TEST(groups_on_a_node_share_inside_it_and_reduce_over_nodes)
+TEST(shard_group__shares_inside_a_node_and_reduces_over_nodes)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -128,7 +128,7 @@ TEST(groups_on_a_node_share_inside_it_and_reduce_over_nodes)
 
 /* Six replicas, four on one node and two on the next: two rings, each through the NICs of one of the two and of one of
  * the four, so half of what a member sends goes inside the nodes; of the two without such a NIC all does. */
-TEST(replicas_that_stand_unevenly_send_by_the_nics_of_the_fewest)
+TEST(uneven_replicas__send_by_the_nics_of_the_fewest)
 {
     static const int32_t at[] = {0, 1, 2, 3, 8, 9};
     static const int32_t to[] = {1, 8, 2, 9, 3, 0, 9, 0, 8, 1};
@@ -157,7 +157,7 @@ TEST(replicas_that_stand_unevenly_send_by_the_nics_of_the_fewest)
 
 /* Two groups of three on nodes of four, the first on one node and the second over two, or the other way round: what
  * passes do not hide is that of the slower one, whichever comes first. */
-TEST(what_is_hidden_is_the_slowest_groups)
+TEST(dp_overlap__hides_what_the_slowest_group_hides)
 {
     double end_s[2];
     for (int32_t first = 0; first < 2; first++) {
@@ -188,7 +188,7 @@ TEST(what_is_hidden_is_the_slowest_groups)
  * shortest last backward pass, that of 8 tokens; of the gathers, than the first forward; that these run slower beside
  * them changes nothing. Fast links: the last bucket, and a quarter of the hidden ones' time, which the pass loses;
  * persistent GEMMs take twice as long beside them, the others 4/3. */
-TEST(gradients_hide_under_the_last_backward_pass)
+TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -236,7 +236,7 @@ TEST(gradients_hide_under_the_last_backward_pass)
  * shorter than the reduction T of n buckets; B is longer. So the gradients of the first wait for one bucket, those of
  * the other for T - b behind b, each from its own end on: both are reduced at the later of F + B + T/n and more (F + B)
  * + f + T. The other alone ends early: what of T it does not hide is over when the first one ends. */
-TEST(a_replica_that_ends_early_does_not_expose_what_it_cannot_hide)
+TEST(early_replica__exposes_nothing_that_others_hide)
 {
     struct cost_setting setting;
     struct model model;
@@ -276,7 +276,7 @@ TEST(a_replica_that_ends_early_does_not_expose_what_it_cannot_hide)
 }
 
 /* The other replica has nothing to compute: its gradients wait for the first one's, and hide where these do. */
-TEST(a_replica_without_passes_exposes_nothing)
+TEST(idle_replica__exposes_nothing)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -298,7 +298,7 @@ TEST(a_replica_without_passes_exposes_nothing)
 
 /* Two replicas with P parameters at 200 GB/s, half of whose 2 bytes leave each rank in either collective; their passes
  * are longer than both. What overlaps leaves its last bucket of n, 1 us + P/n bytes, what does not 1 us + P bytes. */
-TEST(gradients_overlap_without_parameters)
+TEST(dp_overlap__hides_gradients_without_parameters)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -332,7 +332,7 @@ TEST(gradients_overlap_without_parameters)
  * and B1, behind that of chunk 0 B1 alone; before the first forwards end F0, and F0 F0'. Where T, a chunk's time, is
  * less than B1', chunk 1 is reduced before chunk 0 begins, of which T - B1 would stay: less than its last bucket of
  * three, which does. Else 2 T - (B1' + B1). Parameters: 2 T - (F0 + F0'). */
-TEST(chunks_hide_behind_what_follows_them)
+TEST(dp_overlap__hides_chunks_behind_what_follows_them)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -365,7 +365,7 @@ TEST(chunks_hide_behind_what_follows_them)
 }
 
 /* What zero3 gathers and reduces is inside the passes: no ring follows; zero2 still gathers parameters at the end. */
-TEST(sharded_traffic_is_inside_the_passes)
+TEST(zero3__leaves_no_ring_behind_the_passes)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
@@ -402,7 +402,7 @@ static void check_sends(const struct dag *dag, enum dag_purpose purpose, int32_t
  * leave each; the optimizer steps all P; nothing is gathered. In two groups of two: 1/2 of 4P in each group's
  * reduce-scatter, then two all-reduces of 2P bytes between the groups (2 x 1/2 of them), optimizer on P/2, 1/2 of 2P
  * gathered. */
-TEST(replicas_share_states_in_groups_or_not_at_all)
+TEST(shard_group__shares_states_or_leaves_them_whole)
 {
     static const struct scenario_plan layouts[] = {{.cp = 1, .dp = 4, .sharding = SCENARIO_UNSHARDED},
                                                    {.cp = 1, .dp = 4, .sharding = SCENARIO_ZERO1, .shard_group = 2}};
@@ -428,7 +428,7 @@ TEST(replicas_share_states_in_groups_or_not_at_all)
 
 /* Two replicas of two stages: each place of the first and its counterpart on the last exchange the table's gradients, V
  * h of 4 bytes, once (an all-reduce of two sends 2 x 1/2), before the norm; untied there is nothing. */
-TEST(tied_embeddings_are_reduced_between_first_and_last_stage)
+TEST(tied_embeddings__are_reduced_between_first_and_last_stage)
 {
     struct model model = *hand_setting()->model;
     struct cost_setting setting = *hand_setting();

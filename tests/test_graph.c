@@ -64,7 +64,7 @@ static void check_equal(const struct dag *dag, const struct graph *graph)
     free(place);
 }
 
-TEST(igraph_has_the_edges_of_the_arrays)
+TEST(graph_create__has_the_edges_of_the_arrays)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
@@ -90,7 +90,7 @@ static void check_refused(const struct dag *dag, const char *reason)
 }
 
 /* Each way to break a graph of 2 stages and 3 micro-batches has its sentence. */
-TEST(broken_graphs_are_named)
+TEST(graph_create__names_broken_graphs)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 3, 16);
@@ -143,7 +143,7 @@ static char *dot_of(const struct dag *dag, const char *name)
 
 /* The picture of the paper's figure: 12 passes; 9 red (6 of them with the delay of a send), 4 green and, on each of two
  * stages of 6 passes, 5 blue arrows, 4 of them between passes that a green one joins too. */
-TEST(the_figure_as_dot_has_its_vertices_and_colours)
+TEST(graph_write_dot__has_the_vertices_and_colours_of_the_figure)
 {
     struct plan plan;
     hand_figure(&plan);
@@ -166,7 +166,7 @@ TEST(the_figure_as_dot_has_its_vertices_and_colours)
 
 /* One unit on two stages of two context ranks: on each of the four ranks one pass follows the other (blue), and from
  * stage to stage and back each rank's passes are joined by a send (red), though attention stands between. */
-TEST(passes_of_context_ranks_are_joined_through_their_attention)
+TEST(graph_write_dot__joins_passes_of_context_ranks)
 {
     struct plan plan;
     hand_plan(&plan, 1, 2, 2);
@@ -200,7 +200,7 @@ static void check_edges(const char *text, const struct dag *dag)
         }
 }
 
-TEST(graphml_holds_all_tasks_and_edges)
+TEST(graph_write_graphml__holds_all_tasks_and_edges)
 {
     struct plan plan;
     hand_figure(&plan);
@@ -223,7 +223,7 @@ TEST(graphml_holds_all_tasks_and_edges)
     plan_free(&plan);
 }
 
-TEST(a_full_disk_is_reported)
+TEST(graph_write__reports_a_full_disk)
 {
     struct plan plan;
     hand_uniform(&plan, 4, 16, 16);

@@ -34,7 +34,7 @@ static int write_numbers(const char *path, int flags)
     return sink.reason;
 }
 
-TEST(hdf5_sink__remembers_a_failure_and_lets_HDF5_go_on)
+TEST(hdf5_sink__remembers_a_failure_and_lets_hdf5_go_on)
 {
     char *path = check_strdup(harness_path("sink.h5"));
     unlink(path);

@@ -32,7 +32,7 @@ static void free_state(void *state)
 
 /* Bounds 100 and 400 under a context of 800, one replica: the longest with the shortest that fit, longest packs first.
  * Up to 100: 90 and 10; 50 40. Up to 400: 300 and 100 is of the shorter bucket, so 300; 200 150. Longest: 700. */
-TEST(packs_are_the_longest_with_the_shortest)
+TEST(hotspa__packs_the_longest_with_the_shortest)
 {
     static const int32_t tokens[] = {300, 10, 90, 700, 50, 200, 40, 150};
     struct hand_request hand;
@@ -56,7 +56,7 @@ TEST(packs_are_the_longest_with_the_shortest)
 }
 
 /* Two replicas, packs of 80, 60, 50 tokens: two run, and the 50 waits an iteration, where it runs with a new 70. */
-TEST(packs_that_do_not_divide_wait)
+TEST(hotspa__lets_packs_wait_that_do_not_divide)
 {
     static const int32_t tokens[] = {50, 80, 60}, later[] = {70};
     struct hand_request hand;
@@ -103,7 +103,7 @@ static double sent(const struct plan_phase *phase, int32_t from, int32_t to)
 /* Two ranks, P parameters, tied embeddings once among them. From two replicas to TP 2 no parameter moves; each rank's
  * gradient of the half it gives up goes to the other, 4 P/2. Back, each lacks half the parameters, 2 P/2; and its half
  * of the gradient stays. What has been planned is known: a second time it is the same. */
-TEST(two_ranks_switch_as_by_hand)
+TEST(reshard__matches_two_ranks_counted_by_hand)
 {
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
     const struct scenario_plan halves = {.tp = 2, .pp = 1, .cp = 1, .dp = 1};
@@ -140,7 +140,7 @@ TEST(two_ranks_switch_as_by_hand)
 /* Four ranks on one node, two stages of two replicas to four replicas: ranks 0 and 1 lack the second stage's half,
  * which ranks 2 and 3 have: the first to ask gets it from 2, the next from 3, layer by layer; and the other way round.
  * So each rank sends as much as it receives, 2 bytes x half the parameters (the ends differ: embedding and head). */
-TEST(owners_share_the_sending)
+TEST(reshard__shares_the_sending_among_owners)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
@@ -174,7 +174,7 @@ TEST(owners_share_the_sending)
 /* Sixteen GPUs on two nodes, TP 4 of two stages and two replicas to sixteen replicas. Across nodes each GPU lacks half
  * the model and gets it in four slices from the four ranks of a replica there: with one message at a time on each link
  * all end when the busiest sender does, so that no one waits for another. */
-TEST(messages_are_ordered_such_that_no_receiver_is_waited_for)
+TEST(reshard__orders_messages_so_that_no_receiver_is_waited_for)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
@@ -208,7 +208,7 @@ TEST(messages_are_ordered_such_that_no_receiver_is_waited_for)
 /* Four replicas; the short bucket has three packs, the long one one: neither fills them, so the short one runs, which
  * is nearer to it, and the long sample waits. Without waiting all run. With a fourth pack both rules agree on the
  * short. */
-TEST(the_fullest_bucket_runs_where_none_fills_its_replicas)
+TEST(hotspa__runs_the_fullest_bucket_if_none_fills_its_replicas)
 {
     static const int32_t tokens[] = {80, 70, 60, 400, 50};
     for (int wait = 0; wait < 2; wait++)
@@ -233,7 +233,7 @@ TEST(the_fullest_bucket_runs_where_none_fills_its_replicas)
 }
 
 /* Two replicas and a long sample: it waits for a second one, but no longer than asked. */
-TEST(a_sample_does_not_wait_for_ever)
+TEST(hotspa__lets_no_sample_wait_for_ever)
 {
     static const int32_t tokens[] = {400, 80, 70}, later[] = {80, 70};
     struct hand_request hand;
@@ -264,7 +264,7 @@ static void *open_four_stages(struct hand_request *hand)
  * 9 P, and hands 6 P on to the plan's stages: 10.5 P together. Four packs run best on four replicas: t and a switch of
  * a quarter of t (6 P bytes at 50 GB/s, 8 P FLOPs for each of 64 tokens), not 7/4 t on four stages. But with room for
  * 10 P they take two GPUs each, which hand on 3 P: 3/2 t and an eighth; with room for 11 P, one. */
-TEST(a_strategy_has_memory_for_the_switch_from_it)
+TEST(hotspa__takes_strategies_with_memory_for_the_switch)
 {
     static const int32_t room[] = {10, 11}, ranks[] = {2, 1}, tokens[] = {64, 64, 64, 64, 65};
     for (int i = 0; i < 2; i++) {
@@ -287,7 +287,7 @@ TEST(a_strategy_has_memory_for_the_switch_from_it)
  * to the replicas that it fills it would be a quarter of t. A pack of one token is not worth a switch from the plan's
  * stages, nor the latencies of TP. A pack that is all there is runs every time, also where no sample is in the bucket
  * below. */
-TEST(replicas_that_idle_and_switches_count)
+TEST(hotspa__counts_idle_replicas_and_switches)
 {
     static const char *const knobs[] = {"bounds: [64]", "bounds: [32, 64]"};
     for (int32_t i = 0; i < 3; i++) {
@@ -309,7 +309,7 @@ TEST(replicas_that_idle_and_switches_count)
 /* A head as large as all layers together, 8 packs, one replica of four stages: the last takes l/4 + l for each pack, so
  * all 2 l + 7 (l/4 + l); four replicas of one GPU take 4 l and a switch, of less than that. Layers alone, 11/4 l
  * against 2 l and the switch (8 P FLOPs for each of 16 tokens are about as long), would leave them on the stages. */
-TEST(the_last_stage_has_the_head)
+TEST(hotspa__counts_the_head_on_the_last_stage)
 {
     int32_t tokens[] = {16, 16, 16, 16, 16, 16, 16, 16, 17};
     struct hand_request hand;
@@ -328,7 +328,7 @@ TEST(the_last_stage_has_the_head)
 
 /* Two replicas with memory for units of 96 tokens, contexts of 128: samples of 64 would share packs of 128 in one
  * bucket for all, so bounds are chosen that keep them apart. */
-TEST(samples_share_no_pack_that_does_not_fit)
+TEST(hotspa__makes_no_pack_that_does_not_fit)
 {
     static const int32_t tokens[] = {64, 64, 64, 64};
     struct hand_request hand;
@@ -366,7 +366,7 @@ static double seconds_with(struct hand_request *hand, const char *knobs)
 /* Of all strategies of a short bucket, resolved one by one, the one that is chosen by an estimate takes at most 5%
  * longer than the fastest; bounds that are chosen at most 10% longer than given ones, and less than one bucket for all.
  */
-TEST(the_strategy_of_the_least_seconds_is_chosen)
+TEST(hotspa__chooses_the_strategy_of_the_least_seconds)
 {
     uint64_t state = 1;
     for (int32_t n = 3; n <= 400; n = 3 * n + 1) {

@@ -16,7 +16,7 @@ static const struct point_iteration fast[2] = {{.tokens = 800, .model_flop = 4e3
 
 /* 2400 tokens in 7 s: residuals 800 - 2400/7 x 2 = 800/7 and 1600 - 2400/7 x 5 = -800/7, over the mean of 3.5 s
  * +-1600/49. Their deviation is sqrt 2 times that, over the root of two iterations: 1600/49. */
-TEST(a_rate_is_as_certain_as_its_residuals_are_small)
+TEST(interval_rate__narrows_with_small_residuals)
 {
     CHECK_CLOSE(interval_of_tokens(fast, 2), t_of_one * 1600 / 49, 1e-12);
     CHECK_CLOSE(interval_of_tokens(base, 2) + 1, 1, 1e-12); /* 200 tokens/s in both */
@@ -24,7 +24,7 @@ TEST(a_rate_is_as_certain_as_its_residuals_are_small)
 
 /* 12 s against 7 s. FLOPs are two thirds and four thirds of their mean, base's times too; fast's 4/7 and 10/7: off by
  * 2/21 and -2/21, times 12/7. */
-TEST(a_speed_up_is_of_pairs)
+TEST(interval_speed_up__is_computed_from_pairs)
 {
     CHECK_CLOSE(interval_of_speed_up(base, fast, 2), t_of_one * 12 / 7 * 2 / 21, 1e-12);
     CHECK_TRUE(interval_of_speed_up(fast, fast, 2) == 0);
@@ -32,7 +32,7 @@ TEST(a_speed_up_is_of_pairs)
 
 /* Twice as fast in all. Base's times are 1, 0.75 and 1.25 of their mean and its FLOPs likewise, so its rate is the same
  * in all; the other's times are alike: off by 0, -0.25 and 0.25, whose deviation is 0.25. */
-TEST(three_iterations_have_two_degrees_of_freedom)
+TEST(interval__has_two_degrees_of_freedom_for_three_iterations)
 {
     struct point_iteration first[3] = {
         {.model_flop = 8, .time_s = 4}, {.model_flop = 6, .time_s = 3}, {.model_flop = 10, .time_s = 5}};
@@ -41,7 +41,7 @@ TEST(three_iterations_have_two_degrees_of_freedom)
     CHECK_CLOSE(interval_of_speed_up(first, other, 3), t_of_two * 2 * 0.25 / sqrt(3), 1e-12);
 }
 
-TEST(the_same_batch_each_time_leaves_no_doubt_and_one_batch_says_nothing)
+TEST(interval__is_zero_for_equal_batches_and_absent_for_one)
 {
     struct point_iteration same[3], other[3];
     for (int i = 0; i < 3; i++) {

@@ -10,7 +10,7 @@
 
 /* Forward 4 GEMMs and 7 memory-bound kernels a layer, 2 blocks of attention, of which the second starts beside the
  * first, 3 + 3 copies and sums; backward 8, 7, 2 one after the other, 6 + 4; each starts in 1 s, blocks in 2. */
-TEST(every_kernel_is_launched_once)
+TEST(kernels__are_launched_once_each)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -29,7 +29,7 @@ TEST(every_kernel_is_launched_once)
 }
 
 /* 10 FLOP at 0.5 FLOP/s: 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128, and one second to start. */
-TEST(kernels_follow_the_forms_of_the_device)
+TEST(cost_attention_s__follows_the_curve_of_the_device)
 {
     struct device device = hand_device;
     device.launch_s = 1;
@@ -46,7 +46,7 @@ TEST(kernels_follow_the_forms_of_the_device)
  * square tiles, a tenth slower each, (1/2 + 1)/2 of half one times 1.1: less. 129 x 256: 2 wide tiles or, less, 1 tall
  * one.
  */
-TEST(a_gemm_runs_in_tiles_and_waves)
+TEST(cost_gemm_s__runs_in_tiles_and_waves)
 {
     struct device device = hand_device;
     device.multiprocessors = 4;
@@ -61,7 +61,7 @@ TEST(a_gemm_runs_in_tiles_and_waves)
 }
 
 /* One row of 1024 x 1024 weights moves 2 x (1024 + 1024 + 1024^2) bytes at half of 1 B/s, longer than its products. */
-TEST(a_small_gemm_waits_for_its_weights)
+TEST(cost_gemm_s__waits_for_the_weights_of_few_rows)
 {
     struct device device = hand_device;
     device.peak_flop_per_s = 1e6;
@@ -74,7 +74,7 @@ TEST(a_small_gemm_waits_for_its_weights)
  * to itself at 4/5 of the rate takes 12.5 s. Tiles all alike run in waves: 20 in five, 21 in six. 40 tiles of a mean
  * half of the longest: 50 s, and at the end half a longest tile.
  */
-TEST(the_longest_tile_ends_a_kernel)
+TEST(cost_attention_s__ends_with_the_longest_tile)
 {
     const struct {
         double flop, tiles, alone, expected_s;
@@ -92,7 +92,7 @@ TEST(the_longest_tile_ends_a_kernel)
 
 /* 16 x 8 outputs of 4 inner columns: 128 products of 2 x 4 FLOP at 0.5 FLOP/s; 2 bytes an output at half of 1 B/s, of
  * which a quarter is not hidden; added to an fp32 sum 8 bytes at a tenth. Where little is computed, memory decides. */
-TEST(outputs_and_sums_cost_memory)
+TEST(cost_gemm_s__pays_memory_for_outputs_and_sums)
 {
     struct device device = hand_device;
     device.gemm.epilogue = 0.25;
@@ -108,7 +108,7 @@ TEST(outputs_and_sums_cost_memory)
 }
 
 /* Weights' gradients are added to their fp32 or bf16 sum by fused kernels alone, and not where every pass reduces. */
-TEST(only_fused_kernels_add_gradients_up)
+TEST(cost_sum_bytes__are_of_fused_kernels_only)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -142,7 +142,7 @@ static int32_t counted(const struct cost_kernels *kernels, const char *name, dou
  * over them move 2 + 4 + 5 + 2 bytes a score, backward 2 + 2 + 5 + 6 + 2 + 2; the GEMMs also their narrow matrices, of
  * 8 x 4 x 2048 x 96 elements each: 3 of them forward (Q, K; V and output: 4), backward 8. FLOPs: 2 x 96 a score and
  * GEMM, nothing saved by the mask. */
-TEST(unfused_attention_moves_its_scores)
+TEST(unfused_attention__moves_its_scores)
 {
     const struct model model = {
         .hidden = 6144, .layers = 1, .heads = 64, .kv_heads = 64, .ffn = 24576, .vocabulary = 8, .dropout = true};
@@ -170,7 +170,7 @@ TEST(unfused_attention_moves_its_scores)
 }
 
 /* What training takes longer multiplies GEMMs and attention alone; flash1 is a multiple of flash2's work. */
-TEST(training_constants_slow_what_they_name)
+TEST(training__slows_the_kernels_it_names)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -195,7 +195,7 @@ TEST(training_constants_slow_what_they_name)
 }
 
 /* 16 GEMMs of one tile each fill 16 of 132 multiprocessors once, as one GEMM of 16 tiles does. */
-TEST(batched_gemms_share_their_waves)
+TEST(cost_kernel_gemm_s__shares_waves_in_a_batch)
 {
     struct device device = hand_device;
     device.multiprocessors = 132;
@@ -211,7 +211,7 @@ TEST(batched_gemms_share_their_waves)
  * SwiGLU 4f = 32 and 8f = 64. 2 s a byte, over TP 2; 5 tokens of a rank; half a layer's norms before the head. Backward
  * sums of the inputs' gradients 18h = 72, whole on both TP ranks. GELU models: backward two norms' weights 2 x 4h,
  * whole without sequence parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
-TEST(eager_modules_move_more)
+TEST(eager__moves_more_than_fused)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -263,7 +263,7 @@ TEST(separate_swiglu__moves_and_keeps_more)
 /* Bytes a logit of 16, over TP 2; 2 s a byte, 5 tokens of 2 bytes a rank's half: passes 30 and 14; fused reads 2, and
  * reads 2 and writes 2; two metrics, each a copy 2 + 4 and logarithms 4 + 4, behind the backward. Fused keeps 2 bytes a
  * logit in place of 4, and eager's fp32 copy of 4 is not there. */
-TEST(a_fused_loss_moves_and_keeps_less)
+TEST(fused_loss__moves_and_keeps_less)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);

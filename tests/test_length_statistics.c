@@ -7,7 +7,7 @@
 enum { K = 1024 };
 
 /* F(x) = x^2 + 2 x of 10, 1024 | 1025 | 2048 K | 2048 K + 1 tokens: edges belong to the bucket below. */
-TEST(buckets_by_hand)
+TEST(statistics_of__match_buckets_counted_by_hand)
 {
     const int32_t tokens[] = {2048 * K, 10, 1025, 2048 * K + 1, 1024};
     struct statistics s = statistics_of(tokens, 5, 1, 2);
@@ -31,7 +31,7 @@ TEST(buckets_by_hand)
 }
 
 /* Ranks p (n - 1) of 1, 2, ..., 101 fall on samples: the p-quantile is 1 + 100 p. */
-TEST(quantiles_fall_on_ranks)
+TEST(statistics_of__give_quantiles_of_ranks)
 {
     int32_t tokens[101];
     for (int i = 0; i < 101; i++)
@@ -46,7 +46,7 @@ TEST(quantiles_fall_on_ranks)
 }
 
 /* Without the quadratic term FLOPs are tokens; without the linear one, squares. */
-TEST(shares_sum_to_one_and_follow_the_cost)
+TEST(statistics_of__give_shares_that_sum_to_one)
 {
     int32_t tokens[1000];
     for (int i = 0; i < 1000; i++)

@@ -33,7 +33,7 @@ static double passes_s(const struct plan *plan, const struct cost_setting *setti
 
 /* Equal stages but for the ends: m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
  * through all stages and back. */
-TEST(equal_units_take_what_one_f_one_b_takes)
+TEST(lower_bound__is_the_time_of_1f1b_for_equal_units)
 {
     for (int32_t stages = 1; stages <= 8; stages *= 2) {
         struct plan one, many;
@@ -52,7 +52,7 @@ TEST(equal_units_take_what_one_f_one_b_takes)
 
 /* Alone, with free sends, that is the longest path itself: whole samples of any lengths, of which any share goes out
  * and comes back. */
-TEST(one_pipeline_without_sends_takes_the_longest_path)
+TEST(lower_bound__is_the_longest_path_of_one_pipeline_without_sends)
 {
     uint64_t seed = 3;
     for (int32_t round = 0; round < 60; round++) {
@@ -95,7 +95,7 @@ TEST(lower_bound__walks_all_chunks_of_a_stage)
 }
 
 /* Never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
-TEST(it_bounds_what_systems_plan)
+TEST(lower_bound__bounds_what_systems_plan)
 {
     static const char *const names[] = {"bytescale", "megatron-dynamic-cp"};
     int32_t n_phases = 0, n_groups = 0;

@@ -20,7 +20,7 @@ static const char *cut_of(const struct plan *plan, int32_t phase, int32_t rank)
 /* Four tokens a rank: 8 takes two ranks, work 8^2/2 = 32; 4 (16), 4, 4 and 2 (4) one. Two buckets of 84/2: 8 | 4 4 4 2.
  * 8 to ranks 0 and 1, 4 to rank 2, 4 to rank 3 as long as ranks are free; then to the least: 4 to rank 2 (32), 2 to
  * rank 3 (20). The fullest group has but one sample, so nothing is taken back. */
-TEST(a_step_by_hand)
+TEST(dynamic_cp__makes_the_step_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -40,7 +40,7 @@ TEST(a_step_by_hand)
 
 /* Three ranks' worth rounds up to four. 12 takes all four ranks; the others find no place beside it, so they form the
  * next step. */
-TEST(what_finds_no_place_forms_the_next_step)
+TEST(dynamic_cp__moves_the_rest_to_the_next_step)
 {
     struct hand_request hand;
     struct plan plan;
@@ -58,7 +58,7 @@ TEST(what_finds_no_place_forms_the_next_step)
 
 /* Works 64 (four ranks), 32 (two) and 16 (one): a share of 112/3, and 32 + 16 is more than 1.1 of it, so each is a
  * bucket. Five ranks: 8 finds no place beside 16, but 4, the head of the next bucket, does. */
-TEST(the_head_of_a_later_bucket_goes_first)
+TEST(dynamic_cp__takes_the_head_of_a_later_bucket_first)
 {
     struct hand_request hand;
     struct plan plan;
@@ -75,7 +75,7 @@ TEST(the_head_of_a_later_bucket_goes_first)
 
 /* Works 36, 25, 25 on two ranks: 36 and 50, or without the last sample 36 and 25: a gap of 11, not 14. It is left for a
  * step of its own, where its group doubles. */
-TEST(the_last_sample_is_taken_back)
+TEST(dynamic_cp__takes_the_last_sample_back)
 {
     struct hand_request hand;
     struct plan plan;
@@ -93,7 +93,7 @@ TEST(the_last_sample_is_taken_back)
 
 /* One sample on six ranks: 1, 2, 4, and then the two that are left. Two samples on six: the first doubles, then the
  * second, then the first again by what is left: 2 + 2, 4 + 2; and the second group stands behind the first one. */
-TEST(groups_double_until_no_rank_is_empty)
+TEST(dynamic_cp__doubles_groups_until_no_rank_is_empty)
 {
     struct hand_request hand;
     struct plan plan;
@@ -114,7 +114,7 @@ TEST(groups_double_until_no_rank_is_empty)
 /* Works on five ranks, 400 tokens each: 463080 or 469910 (four ranks), 180000 (two), 90000 and 1 (one); of three kinds,
  * so shares of a third. The second and third come to 1.105 shares, and the third opens a bucket; or to 1.095, and
  * stands behind the second, which finds no place. The last one, behind the third or alone, finds one in either. */
-TEST(a_bucket_closes_a_tenth_above_its_share)
+TEST(dynamic_cp__closes_a_bucket_a_tenth_above_its_share)
 {
     static const char *const last_rank[] = {"[2:0-300] [3:0-1]", "[3:0-1]"};
     for (int32_t i = 0; i < 2; i++) {
@@ -131,7 +131,7 @@ TEST(a_bucket_closes_a_tenth_above_its_share)
 
 /* Three ranks: work 320000 on two of them, 160000 and 380^2 or 379^2 on the third, which is 4.9% or 5.1% less:
  * balanced, so that the last sample forms a step of its own, or not. */
-TEST(a_step_ends_within_a_twentieth)
+TEST(dynamic_cp__ends_a_step_within_a_twentieth)
 {
     for (int32_t i = 0; i < 2; i++) {
         struct hand_request hand;
@@ -146,7 +146,7 @@ TEST(a_step_ends_within_a_twentieth)
 }
 
 /* Samples of one token, four a rank: units of four with `pack`, of one without. */
-TEST(samples_of_a_group_may_be_packed)
+TEST(dynamic_cp__may_pack_the_samples_of_a_group)
 {
     struct hand_request hand;
     struct plan plan;
@@ -164,7 +164,7 @@ TEST(samples_of_a_group_may_be_packed)
 /* One sample of eight tokens and sixteen of one: by squares these are 16 against 64 and all go to the other rank; by
  * FLOPs, of so few tokens nearly in proportion to them, they are twice as much, so the first rank has some of them,
  * too. */
-TEST(work_may_be_flops)
+TEST(dynamic_cp__may_balance_flops)
 {
     struct hand_request hand;
     struct plan plan;
@@ -183,7 +183,7 @@ TEST(work_may_be_flops)
 }
 
 /* All memory there is: M is the context or one of its halves, and none of them ends before the one that was found. */
-TEST(the_fastest_of_the_halves_is_found)
+TEST(dynamic_cp__finds_the_fastest_half_of_the_capacity)
 {
     struct hand_request hand;
     struct plan plan;

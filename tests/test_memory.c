@@ -28,7 +28,7 @@ static double layer_workspace(enum recompute recompute, double tokens)
 }
 
 /* 1F1B holds min(m, p - s) micro-batches on stage s; states and workspace are those of the stage. */
-TEST(one_f_one_b_holds_as_many_units_as_stages_follow)
+TEST(memory_1f1b__holds_as_many_units_as_stages_follow)
 {
     const struct cost_setting *setting = hand_setting();
     for (int32_t p = 1; p <= 6; p++)
@@ -56,7 +56,7 @@ TEST(one_f_one_b_holds_as_many_units_as_stages_follow)
 
 /* Interleaved, p = 2, v = 2, m = 4: stage 0 starts five forwards of a chunk (four to warm up) before its first
  * backward, stage 1 three, one of them with the head; units of 16 tokens, each chunk a quarter of 840 layers. */
-TEST(interleaving_holds_more_chunks)
+TEST(memory_interleaved__holds_more_chunks)
 {
     struct plan plan;
     struct hand_run run;
@@ -74,7 +74,7 @@ TEST(interleaving_holds_more_chunks)
 }
 
 /* 1F1B on stages of 80, 680 and 80 layers: they hold 3, 2 and 1 micro-batches of their own layers. */
-TEST(uneven_stages_hold_their_own_layers)
+TEST(uneven_stages__hold_their_own_layers)
 {
     static const int32_t layers[] = {80, 680, 80};
     struct plan plan;
@@ -98,7 +98,7 @@ TEST(uneven_stages_hold_their_own_layers)
  * backward unit and 0 after the second. Key and value gradients of the prefix of 6: while both are open. Under full
  * recomputation 2h a token stays and 4k more as keys and values, with alternate-gemms 2k more as keys. The head's
  * probabilities stay in any case: the last stage runs both forwards before the first backward. */
-TEST(asymmetric_cuts_free_token_by_token)
+TEST(asymmetric_cuts__free_memory_token_by_token)
 {
     static const double live_tokens[] = {0, 4, 4, 12, 12, 12, 6, 6, 0};
     for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
@@ -128,7 +128,7 @@ TEST(asymmetric_cuts_free_token_by_token)
 }
 
 /* A whole sample keeps no keys and values of its own under full recomputation. */
-TEST(whole_samples_keep_no_keys_and_values)
+TEST(whole_samples__keep_no_keys_and_values)
 {
     struct plan plan;
     struct hand_run run;
@@ -145,7 +145,7 @@ TEST(whole_samples_keep_no_keys_and_values)
 
 /* One that the backward alone cuts does, from its forward on: its last slice runs backward first, computes its layers
  * again and attends to all before it. And of what is offloaded they stay. */
-TEST(samples_cut_backward_keep_keys_and_values)
+TEST(sliced_samples__keep_keys_and_values)
 {
     struct plan plan;
     struct hand_run run;
@@ -174,7 +174,7 @@ TEST(samples_cut_backward_keep_keys_and_values)
  * bytes. Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520; parameters 420 x (4 h^2 + 3 h f + 2 h =
  * 41,088) + 64,000 = 17,320,960 at 18 bytes: 311,777,280; workspace 16 x (6f + 2h = 896) = 14,336; libraries 1e6. Stage
  * 1 has one: 12,149,760 and the head's 16 x 4,256; 64 parameters more; workspace 16 x 2,000. */
-TEST(the_peak_of_one_f_one_b_by_numbers)
+TEST(memory_1f1b__has_the_peak_counted_by_hand)
 {
     struct plan plan;
     struct hand_run run;
@@ -194,7 +194,7 @@ TEST(the_peak_of_one_f_one_b_by_numbers)
 }
 
 /* A padded unit computes on its padding and holds it until the backward of the same unit. */
-TEST(padding_takes_room)
+TEST(padding__takes_memory)
 {
     struct plan plan;
     struct hand_run run;
@@ -211,7 +211,7 @@ TEST(padding_takes_room)
 
 /* A sample of 16 tokens in two slices that two pipelines share: each holds half of its tokens, of their keys and
  * values, of its prefix' gradients, and computes on half of a slice. */
-TEST(shared_units_hold_their_share)
+TEST(shared_units__hold_their_share)
 {
     struct plan plan;
     struct hand_run run;
@@ -243,7 +243,7 @@ TEST(shared_units_hold_their_share)
 
 /* Two stages of 32 context ranks, 128 tokens: the first one's workspace is that of its layers, with all keys and values
  * that were gathered and, in the backward pass, their gradients. */
-TEST(gathered_keys_and_values_are_held)
+TEST(gathered_kv__is_held_by_each_rank)
 {
     struct plan plan;
     struct hand_run run;
@@ -268,7 +268,7 @@ TEST(gathered_keys_and_values_are_held)
 }
 
 /* Without offload no copy makes the times matter: the peaks without events are those of the events. */
-TEST(peaks_follow_from_the_steps_where_nothing_is_copied)
+TEST(memory_of__follows_the_steps_if_nothing_is_copied)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
@@ -293,7 +293,7 @@ TEST(peaks_follow_from_the_steps_where_nothing_is_copied)
 
 /* On every place of random plans: events in order of time, nothing below zero, only states at the end; the peak is the
  * largest sum, and the same without events and with every TP rank. */
-TEST(random_plans_give_all_back)
+TEST(memory_of__gives_all_back_on_random_plans)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
@@ -347,7 +347,7 @@ static bool sums_are_events(const struct memory_sums *sums, const struct memory 
 
 /* Sums are told of the places that need more than the limit, and of no others: with a limit that is one place's peak
  * that place has none. The same memory serves every call; peaks are those of memory_of. */
-TEST(places_above_a_limit_tell_their_sums)
+TEST(memory_above__tells_the_sums_of_places_above_the_limit)
 {
     struct memory above = {0};
     int32_t n_above = 0, n_below = 0, wrong = 0;

@@ -12,7 +12,7 @@
  * tenth of a pass: when the last forward starts, at 8, seven halves are left of the first seven, the eighth is whole
  * until 8.1, the ninth is new, and the first half comes back for the backward at 9: six halves are away. Keys and
  * values and the head's probabilities stay on the device. */
-TEST(offload_halves_what_waits)
+TEST(offload__halves_what_waits)
 {
     struct plan plan;
     struct hand_run run;
@@ -43,7 +43,7 @@ TEST(offload_halves_what_waits)
 /* F0 B0 F1 B1 of 1 and 2 s on one stage, half of each unit offloaded while its passes run: never more than the other
  * half is held. Copies of 0.8 s, out from 0 and back from 1, hide: 6 s. Of 2.5 s: out 0-2.5, back 2.5-5, which F1 waits
  * for; out 5-7.5, back 7.5-10. Copied after their passes, 0.8 s each stand before B0 and B1: 9.2 s. */
-TEST(what_streams_is_never_held)
+TEST(streamed_offload__is_never_held)
 {
     struct plan plan;
     struct hand_run run;

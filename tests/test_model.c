@@ -10,7 +10,7 @@
 
 /* Llama 13B: k = h; a layer has 4 h^2 + 3 h f = 317,194,240 parameters in matrices; 40 of them, 81 norms and two
  * tables of 32000 x 5120 make the 13,015,864,320 of its checkpoint. */
-TEST(llama_13b_has_its_13_015_864_320_parameters)
+TEST(model_parameters__are_13_015_864_320_for_llama_13b)
 {
     struct model model;
     struct error err = {0};
@@ -23,7 +23,7 @@ TEST(llama_13b_has_its_13_015_864_320_parameters)
 }
 
 /* h = 8, n = 4, g = 2: k = 8/4 x 2 = 4; P = 8 (8 + 8) + 64 + 2 x 8 x 32 = 704. */
-TEST(grouped_queries_and_gelu_count_fewer)
+TEST(model_parameters__are_fewer_with_grouped_queries_and_gelu)
 {
     struct model model;
     struct error err = {0};
@@ -101,7 +101,7 @@ static const struct {
     {"bloom-176b", INT64_C(176247271424), 28672},
 };
 
-TEST(public_models_have_the_parameters_of_their_checkpoints)
+TEST(model_parameters__match_published_checkpoints)
 {
     for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
         struct model model;
@@ -112,7 +112,7 @@ TEST(public_models_have_the_parameters_of_their_checkpoints)
 }
 
 /* Of these the name says how many billions. */
-TEST(public_models_have_the_parameters_of_their_names)
+TEST(model_parameters__match_the_names_of_models)
 {
     static const struct {
         const char *name;
@@ -131,7 +131,7 @@ TEST(public_models_have_the_parameters_of_their_names)
 }
 
 /* h = 8, n = 4, g = 2, d = 4: q = 16, k = 8; P = 8 (16 + 16) + 16 x 8 + 2 x 8 x 32 = 896. */
-TEST(heads_have_a_width_of_their_own)
+TEST(head_width__may_differ_from_hidden_over_heads)
 {
     struct model model;
     struct error err = {0};
@@ -157,7 +157,7 @@ static const struct {
     {"source: test", "source: ''", "source: '' is empty"},
 };
 
-TEST(impossible_sizes_are_refused)
+TEST(model_read__refuses_impossible_sizes)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct model model;
@@ -169,7 +169,7 @@ TEST(impossible_sizes_are_refused)
     }
 }
 
-TEST(an_unknown_name_lists_those_there_are)
+TEST(model_read__lists_the_names_there_are)
 {
     struct model model;
     struct error err = {0};

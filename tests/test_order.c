@@ -21,7 +21,7 @@ static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t 
 }
 
 /* Narayanan et al. 2021, figure 4, with p = 3, m = 4: p-1-s warm-up forwards, one forward, one backward, cool-down. */
-TEST(plain_one_f_one_b_is_the_textbooks)
+TEST(order_one_f_one_b__is_the_textbooks)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 3, 4, NULL);
@@ -36,7 +36,7 @@ TEST(plain_one_f_one_b_is_the_textbooks)
 
 /* need = 3, 3, 4, 5, 6, 6 of m = 6. Just in time: n = need: backward 1 follows backward 0 at once. Persistent: n = 3,
  * 4, 5, 6, 7, 8, of which there are 6: the lead of two forwards stays. */
-TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent)
+TEST(order_lead__shrinks_just_in_time_or_stays_when_persistent)
 {
     const int32_t need[] = {3, 3, 4, 5, 6, 6};
     struct plan_pipeline pipeline;
@@ -52,7 +52,7 @@ TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent)
 
 /* Slots 0, 1, 4 of three stages: forward t runs before backward u if t <= u + 2 - s. On stage 0 slot 4 is more than two
  * behind slot 1, so B0 and B1 go first; without holes it is plain 1F1B. */
-TEST(holes_between_slots_run_nothing)
+TEST(order_slots__run_nothing_in_holes)
 {
     const int32_t holes[] = {0, 1, 4}, whole[] = {0, 1, 2, 3};
     struct plan_pipeline pipeline;
@@ -70,7 +70,7 @@ TEST(holes_between_slots_run_nothing)
 
 /* Random units shared by random sets of pipelines, which overlap every way: as long as a unit has one slot in all of
  * them, no pipelines wait for each other in a circle. */
-TEST(shared_slots_never_wait_in_a_circle)
+TEST(order_slots__never_wait_in_a_circle)
 {
     uint64_t state = 5;
     int32_t n_shared = 0;
@@ -114,7 +114,7 @@ TEST(shared_slots_never_wait_in_a_circle)
 }
 
 /* The same needs: the most that is missing is 2, before backward 0. From the start n = 3, 4, 5, 6 of m = 6. */
-TEST(a_long_warm_up_injects_nothing)
+TEST(order_long_warm_up__injects_nothing)
 {
     const int32_t need[] = {3, 3, 4, 5, 6, 6};
     struct plan_pipeline pipeline;
@@ -142,7 +142,7 @@ static bool follows(const struct plan_pipeline *pipeline, const int32_t *lead, i
 }
 
 /* What orders are built from tells the steps of every stage. */
-TEST(leads_are_the_whole_order)
+TEST(order_lead__determines_the_whole_order)
 {
     uint64_t state = 7;
     for (int32_t round = 0; round < 200; round++) {
@@ -167,7 +167,7 @@ TEST(leads_are_the_whole_order)
 }
 
 /* Without backwards all forwards run; with more forwards than backwards ask for, the rest comes last. */
-TEST(forwards_that_nobody_needs_run_last)
+TEST(order_one_f_one_b__runs_unneeded_forwards_last)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 1, 1, NULL);
@@ -197,7 +197,7 @@ static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum
     return wrong + (forward != m) + (backward != m);
 }
 
-TEST(forwards_before_each_backward_follow_the_formula)
+TEST(order_lead__follows_the_formula)
 {
     uint64_t seed = 7;
     for (int32_t round = 0; round < 200; round++) {
@@ -216,7 +216,7 @@ TEST(forwards_before_each_backward_follow_the_formula)
 
 /* Narayanan et al. 2021, figure 4 below, with p = 2, v = 2, m = 4: stage 0 runs 2 + 2 forwards first, stage 1 two. One
  * group of units, m = p, is all warm-up but for the last stage's two forwards. */
-TEST(interleaved_one_f_one_b_is_megatrons)
+TEST(order_interleaved__is_megatrons)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 2, 4, NULL);

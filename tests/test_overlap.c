@@ -30,7 +30,7 @@ static struct cost_setting setting_of(const struct device *device, int32_t tenso
 
 /* A quarter of the multiprocessors is held: 8 s of kernels beside 4 s lose 1 s; beside 20 s they end before. At equal
  * ends, 3/4 of 16 s are kernels. In a node it is half of them. */
-TEST(a_collective_takes_multiprocessors_while_it_runs)
+TEST(overlap_beside_s__takes_multiprocessors_while_it_runs)
 {
     struct device device = plain;
     const struct overlap_kernels eight = {8, 6}, twelve = {12, 12};
@@ -49,7 +49,7 @@ TEST(a_collective_takes_multiprocessors_while_it_runs)
 /* Six of 8 multiprocessors are left to GEMMs of 8 blocks: 6 s take two rounds, 12 s, and 2 s of other kernels 8/3 s.
  * Beside a collective of 4 s 4 x 8/(44/3) s of work are done, beside one of 44/3 s all of it. With four left it is
  * twice the time of both; with three, three rounds: 18 s and 16/3 s. */
-TEST(persistent_gemms_run_in_rounds_beside_a_collective)
+TEST(persistent_gemms__run_in_rounds_beside_a_collective)
 {
     struct device device = plain;
     const struct overlap_kernels kernels = {8, 6}, others = {8, 0}, gemms = {8, 8};
@@ -70,7 +70,7 @@ TEST(persistent_gemms_run_in_rounds_beside_a_collective)
 
 /* T 12, TP 4, n 5, k 4: chunks of 3 rows are 2 x 3 x 5 x 4 = 120 s, copies 3 x 4 x 2 bytes, 4.4 s: computing hides
  * them. With GEMMs a hundred times as fast, 1.2 s: three copies, and the last chunk. */
-TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy)
+TEST(gathered_gemm__takes_the_longer_of_chunk_and_copy)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 4, SCENARIO_CHUNKED);
@@ -81,7 +81,7 @@ TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy)
 
 /* T 12, TP 2, n 4, k 5: four chunks of 3 rows, 120 s each, whose 24 bytes are reduced in 1 + 12/10 s. A hundred times
  * as fast: 1.2 s, then four reductions. */
-TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction)
+TEST(reduced_gemm__takes_the_longer_of_chunk_and_reduction)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
@@ -92,7 +92,7 @@ TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction)
 
 /* 8 multiprocessors of 1 FLOP/s: 1024 x 1024 are 32 tiles of 128 x 256, four waves. A quarter of the rows, 8 tiles, is
  * one wave; on the six that are left two, of which the second costs all of its gap: twice as long each. */
-TEST(chunks_run_in_waves_of_what_is_left)
+TEST(gemm_chunks__run_in_waves_of_what_is_left)
 {
     struct device device = plain;
     device.peak_flop_per_s = 8;
@@ -113,7 +113,7 @@ TEST(chunks_run_in_waves_of_what_is_left)
  * second are longer than all collectives, so bulk leaves of the six backward two. Chunked, forward: a gather is hidden
  * under halves of rows; what is left of a reduce-scatter is that of the last of four chunks, 20 bytes: 2 s.
  */
-TEST(what_is_exposed_of_a_layer_is_counted_by_hand)
+TEST(exposed_s__is_counted_by_hand_for_a_layer)
 {
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     const double forward_s[] = {4 * 5.0, 4 * 5.0, 2 * 2.0}, backward_s[] = {6 * 5.0, 2 * 5.0, 0};
@@ -135,7 +135,7 @@ TEST(what_is_exposed_of_a_layer_is_counted_by_hand)
 /* GEMMs that take no time but 3 s to start: bulk leaves 5 - 3 s of each of four collectives. Chunked, TP 2, forward: a
  * gather's two chunks start in 3 s each while one copy of 40 bytes takes 6 s: 6 + 3 in place of 3; a reduce-scatter's
  * four chunks are reduced in 2 s each, under 3: 4 x 3 + 2 in place of 3. All of it is slower than 5 s exposed. */
-TEST(chunks_may_cost_more_than_they_hide)
+TEST(gemm_chunks__may_cost_more_than_they_hide)
 {
     struct device device = plain;
     device.peak_flop_per_s = 1e30;
@@ -151,7 +151,7 @@ TEST(chunks_may_cost_more_than_they_hide)
 
 /* Without sequence parallelism, TP 2, T 10: an all-reduce of 80 bytes takes 1 + 8 s. Training slows GEMMs by a quarter:
  * those of the weight gradients of up, QKV and head take 1.25 x 640/100, 320/100 and 640/100 s. */
-TEST(all_reduces_hide_under_the_gemms_of_training)
+TEST(all_reduce__hides_under_the_gemms_of_training)
 {
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     struct device device = plain;

@@ -15,7 +15,7 @@ extern const struct training_system system_length_balanced, system_flops_balance
 
 /* Context 10 and 25 tokens: three packs, four on two ranks. 8 (sample 1), 6 (4), 5 (0), 3 (3) open them; then the least
  * filled: 2 (2) joins 3, and 1 (5) the first of 5 and 5. Packs 0 and 2 are rank 0's. */
-TEST(packs_of_equal_tokens_by_hand)
+TEST(packing_tokens__matches_the_packs_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -32,7 +32,7 @@ TEST(packs_of_equal_tokens_by_hand)
 
 /* Three samples of 6 do not go into two packs of 10: two more are opened for two ranks, one stays empty and is left
  * out. */
-TEST(a_sample_without_room_opens_packs)
+TEST(packing_tokens__opens_packs_for_a_sample_without_room)
 {
     struct hand_request hand;
     struct plan plan;
@@ -47,7 +47,7 @@ TEST(a_sample_without_room_opens_packs)
 
 /* F(x) = 2x^2 + 10x: 10 has 300, 4 has 72, 3 has 48, 2 has 28, 1 has 12. Twenty-three tokens make three packs of a
  * context of 10. 10; 4; 4; then 3 to pack 1 (120), 2 to pack 2 (100), and on the least: pack 0 gets nothing. */
-TEST(packs_of_equal_flops_leave_the_longest_alone)
+TEST(packing_flops__leaves_the_longest_alone)
 {
     struct hand_request hand;
     struct plan plan;
@@ -60,7 +60,7 @@ TEST(packs_of_equal_flops_leave_the_longest_alone)
 }
 
 /* The same with room for 6 tokens: four packs; 10 has one to itself and does not widen the others. */
-TEST(a_sample_beyond_the_room_has_its_own_pack)
+TEST(packing__gives_an_oversized_sample_its_own_pack)
 {
     struct hand_request hand;
     struct plan plan;
@@ -99,7 +99,7 @@ static double heaviest(const struct packing *packing, const double *weight)
 }
 
 /* Graham 1969: longest processing time first on m machines takes at most 4/3 - 1/(3m) of the best: 7/6 on two. */
-TEST(longest_first_keeps_grahams_bound)
+TEST(longest_first__keeps_grahams_bound)
 {
     uint64_t seed = 3;
     int32_t exact = 0;
@@ -131,7 +131,7 @@ TEST(longest_first_keeps_grahams_bound)
 
 /* 5, 5 and 3 in two sets. The two fives join, one in each set, and keep their order, as their sums are equal; then the
  * three, whose spread is now the largest, takes the last of them. */
-TEST(differencing_keeps_the_order_of_equal_sums)
+TEST(differencing__keeps_the_order_of_equal_sums)
 {
     int32_t set[3];
     packing_differencing((const double[]){5, 5, 3}, 3, 2, set);
@@ -165,7 +165,7 @@ static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens
 }
 
 /* Units of as many tokens as memory has room for fill it, and never more; on ranks of CP 2 they are twice as long. */
-TEST(memory_has_room_for_so_many_tokens)
+TEST(packing_memory_tokens__fit_the_memory)
 {
     for (int32_t pp = 1; pp <= 4; pp *= 2)
         for (int32_t cp = 1; cp <= 2; cp++)
@@ -192,7 +192,7 @@ TEST(memory_has_room_for_so_many_tokens)
 
 /* On one stage a unit's copies run in its passes: half of all layers but two are never there. With two stages they go
  * after the forward, so what is in work is there. */
-TEST(one_stage_streams_what_it_offloads)
+TEST(packing_memory_tokens__stream_the_offload_of_one_stage)
 {
     for (int32_t pp = 1; pp <= 2; pp++) {
         struct hand_request hand;
@@ -219,7 +219,7 @@ TEST(one_stage_streams_what_it_offloads)
 
 /* The search's bound of memory holds whether gradients are kept or freed, and is met where the samples are so short
  * that all states count, or so long that the first forward does. */
-TEST(the_bound_of_memory_holds_for_freed_gradients)
+TEST(memory_bound__holds_for_freed_gradients)
 {
     static const int32_t tokens[] = {8, 100, 400, 4000};
     double tightest = 0;
@@ -240,7 +240,7 @@ TEST(the_bound_of_memory_holds_for_freed_gradients)
 }
 
 /* Likewise with what zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
-TEST(memory_has_room_beside_whole_tensors)
+TEST(packing_memory_tokens__leave_room_for_whole_tensors)
 {
     for (int32_t i = 0; i < 16; i++) {
         struct hand_request hand;
@@ -261,7 +261,7 @@ TEST(memory_has_room_beside_whole_tensors)
 }
 
 /* And whatever zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
-TEST(the_bound_of_memory_holds_for_whole_tensors)
+TEST(memory_bound__holds_for_whole_tensors)
 {
     static const int32_t tokens[] = {8, 400, 4000};
     double tightest = 0;

@@ -108,7 +108,7 @@ static void check_costs(const struct plan_pipeline *pipeline, const struct cost_
     CHECK_TRUE(sent > 0 && gathered_s > 0);
 }
 
-TEST(a_pass_costs_what_its_layers_embedding_and_head_do)
+TEST(dag_pass_cost__adds_layers_embedding_and_head)
 {
     for (int chunks = 0; chunks < 2; chunks++) {
         struct plan plan;
@@ -143,7 +143,7 @@ static void check_seconds(const struct plan_pipeline *pipeline, const struct cos
     free(kinds.kind);
 }
 
-TEST(seconds_of_stages_are_those_of_their_passes)
+TEST(dag_stage_s__adds_the_seconds_of_passes)
 {
     for (int i = 0; i < 4; i++) {
         struct plan plan;
@@ -161,7 +161,7 @@ TEST(seconds_of_stages_are_those_of_their_passes)
 
 /* First, middle and last stage of uneven layers are three kinds; with as many layers everywhere too, as the first has
  * the embedding and the last the head; one stage alone is one kind. */
-TEST(virtual_stages_of_a_kind_compute_the_same)
+TEST(dag_kinds_of__joins_stages_that_compute_the_same)
 {
     static const int32_t expected[3][6] = {{0, 1, 1, 2}, {0, 1, 1, 1, 1, 2}, {0}};
     static const int32_t n_kinds[] = {3, 3, 1};

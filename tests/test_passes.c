@@ -17,7 +17,7 @@
  * ring: (4 + 6 + 2)/2 x 4k/2 = 24 bytes, 1 step; copies and sums, packed, of the rank whose other block has half of the
  * keys: (6 + 8) q + (4 + 8) k = 80 bytes, times T/TP 200, 400 s.
  */
-TEST(a_forward_unit_is_counted_by_hand)
+TEST(forward_pass__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
@@ -38,7 +38,7 @@ TEST(a_forward_unit_is_counted_by_hand)
  * = 224, times T/TP 440 and 560; TP's tensors are as before; the ring sends twice as much. A token leaves (8h + 4q + 4k
  * + 6f + 4n)/2 = 68 bytes, and waits with (4h + 2q + 2f)/2 + (2(q + 2k) + 4f)/2 + 4h = 72 for its weights' gradients.
  */
-TEST(heads_need_not_share_the_hidden_width)
+TEST(heads__may_have_a_width_of_their_own)
 {
     struct model model = hand_toy;
     model.head_width = 4;
@@ -62,7 +62,7 @@ TEST(heads_need_not_share_the_hidden_width)
 
 /* GEMMs and ring twice; attention 2.5 x 112 FLOP at 2 s; bytes 12h + 12h + 4h + 4k + 10f = 200: 1000 s; 6 collectives;
  * the ring's copies and sums of the rank whose other block has half of the queries: (9 + 4) q + (12 + 14) k = 104. */
-TEST(a_backward_unit_is_counted_by_hand)
+TEST(backward_pass__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
@@ -78,7 +78,7 @@ TEST(a_backward_unit_is_counted_by_hand)
     CHECK_CLOSE(cost.boundary_bytes, 20.0, 1e-14);
 }
 
-TEST(full_recomputation_adds_the_forward)
+TEST(recompute_full__adds_the_forward_pass)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), full = hand_toy_unit(RECOMPUTE_FULL);
@@ -96,7 +96,7 @@ TEST(full_recomputation_adds_the_forward)
 }
 
 /* Two norms and SwiGLU again: (8h + 6f)/2 x 5 = 200 bytes a layer at 2 s. */
-TEST(selective_recomputation_adds_norms_and_activation)
+TEST(recompute_selective__adds_norms_and_activation)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), selective = hand_toy_unit(RECOMPUTE_SELECTIVE);
@@ -109,7 +109,7 @@ TEST(selective_recomputation_adds_norms_and_activation)
 
 /* Two norms of 4h/2 bytes, SwiGLU of 6f/2, attention of 112 FLOP a layer at 4 s with its ring, which moves 400 s:
  * each by itself, and all are their sum. */
-TEST(a_list_repeats_what_it_names)
+TEST(recompute_list__repeats_what_it_names)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
@@ -131,7 +131,7 @@ TEST(a_list_repeats_what_it_names)
 /* Without it norms and adds are whole on both ranks: (8h + 12h)/2 more bytes a token and layer at 2 s, backward 12h +
  * 12h. Two all-reduces of 5 x 4 x 2 bytes a layer and pass, of which a rank sends 2 x 20: 1 + 4 s each, all exposed;
  * the head's backward has one. */
-TEST(without_sequence_parallelism_norms_and_adds_are_whole)
+TEST(sequence_parallel__splits_norms_and_adds)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -155,7 +155,7 @@ TEST(without_sequence_parallelism_norms_and_adds_are_whole)
 }
 
 /* Norm 4h/2, loss 30 x 16/2 bytes and GEMM 2 x 4 x 16/2 FLOP a token, T = 5; backward 6h/2, 14 x 16/2 and twice. */
-TEST(the_head_is_counted_by_hand)
+TEST(head__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_FULL);
@@ -172,7 +172,7 @@ TEST(the_head_is_counted_by_hand)
 
 /* T = 5, h 4, TP 2, V 16, 2 s a byte: rows 4h and half of them set to zero, 2h/2; backward 2h + 2h/2 and of 8 x 4
  * parameters 12 bytes. A reduce-scatter, backward an all-gather, of 5 x 4 x 2/2 = 20 bytes: 3 s. */
-TEST(the_embedding_is_counted_by_hand)
+TEST(embedding__is_counted_by_hand)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -196,7 +196,7 @@ TEST(the_embedding_is_counted_by_hand)
 /* Without sequence parallelism an all-reduce forward, of which a rank sends 2 x 20 bytes: 1 + 4 s, nothing backward.
  * Learned positions, 7 of them, are added to the whole tensor, so they take it too: 4h + 6h and backward 4h bytes a
  * token, 12 bytes of each of 7 x 4 parameters on every rank. Dropout 5h, with sequence parallelism half of it. */
-TEST(learned_positions_and_dropout_belong_to_the_embedding)
+TEST(embedding__takes_learned_positions_and_dropout)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -232,7 +232,7 @@ TEST(learned_positions_and_dropout_belong_to_the_embedding)
     }
 }
 
-TEST(a_unit_without_tokens_costs_nothing)
+TEST(empty_unit__costs_nothing)
 {
     struct device device = hand_device;
     device.launch_s = device.gemm.launch_s = 1;
@@ -248,7 +248,7 @@ TEST(a_unit_without_tokens_costs_nothing)
 }
 
 /* A virtual stage of the embedding alone (count_embedding). */
-TEST(a_stage_without_layers_costs_nothing)
+TEST(empty_stage__costs_nothing)
 {
     struct cost_setting setting = hand_toy_setting();
     struct slice slice = {.sample = 0, .begin = 0, .end = 8};
@@ -261,7 +261,7 @@ TEST(a_stage_without_layers_costs_nothing)
 }
 
 /* Without limits nothing lies outside; with keys up to 2 the slice of 4/2 keys does not, that of 8/2 does. */
-TEST(what_was_not_measured_is_told_apart)
+TEST(outside_s__holds_what_was_not_measured)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -282,7 +282,7 @@ TEST(what_was_not_measured_is_told_apart)
 }
 
 /* Half-lengths > 0: longer units, more layers and less TP cost more, in every pass. */
-TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks)
+TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
 {
     struct device device = hand_device;
     device.peak_flop_per_s = 1e15;
@@ -316,7 +316,7 @@ TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks)
 }
 
 /* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
-TEST(so_many_layers_recompute)
+TEST(recompute_layers__limits_what_is_recomputed)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), full = hand_toy_unit(RECOMPUTE_FULL);
@@ -337,10 +337,10 @@ TEST(so_many_layers_recompute)
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 3 * input, 1e-14);
 }
 
-/* Of each of 3 layers (a_forward_unit_is_counted_by_hand): the down GEMM 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s; the
+/* Of each of 3 layers (forward_pass__is_counted_by_hand): the down GEMM 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s; the
  * residual add 6h/2 x 5 = 60 bytes, 120 s; and the reduce-scatter between them. With dropout, whose mask the backward
  * needs, the residual add alone. */
-TEST(recomputation_stops_before_the_last_gemm)
+TEST(early_stop__leaves_out_the_last_gemm)
 {
     struct scenario_plan plan = hand_toy_plan, stopping = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan), dropped = hand_toy_setting();
@@ -375,7 +375,7 @@ TEST(recomputation_stops_before_the_last_gemm)
  * rotations 4h + 4k and the residual add 6h, over TP 24 bytes. Eager repeats the projection,
  * 2 x 5 x 4 x 2 = 80 FLOP, and rotates by single operations, 16 (h + k)/2 = 48 bytes more. TP 1: 2 T h (k + h + f) =
  * 560 FLOP and 48 bytes. Eager norms and SwiGLU on the list: 2 x 32h + 4f = 288 bytes more, over TP. */
-TEST(every_second_gemm_is_computed_again)
+TEST(alternate_gemms__are_computed_again)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
     struct cost_setting setting = hand_toy_setting();
@@ -405,7 +405,7 @@ TEST(every_second_gemm_is_computed_again)
 }
 
 /* The core again, exactly its forward, and nothing else, whatever kernel runs it. */
-TEST(recomputation_of_the_core_repeats_it)
+TEST(recompute_core__repeats_the_forward_attention)
 {
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE), core = hand_toy_unit(RECOMPUTE_ATTENTION_CORE);
@@ -422,7 +422,7 @@ TEST(recomputation_of_the_core_repeats_it)
 /* A split backward is the whole one: FLOPs, kernels, attention (which has no weights) and, where none hides, all
  * collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. The embedding's backward is not split:
  * all of it runs with the inputs' gradients. */
-TEST(a_split_backward_adds_up)
+TEST(split_backward__adds_up_to_the_whole)
 {
     const struct slice slices[] = {{0, 0, 4096}, {1, 512, 3000}};
     for (int32_t tensor = 1; tensor <= 4; tensor *= 4)

@@ -39,7 +39,7 @@ static void check_says(const struct plan *plan, const char *part)
     CHECK_CONTAINS(err.text, part);
 }
 
-TEST(a_plan_with_a_shared_sample_passes)
+TEST(plan_check__takes_a_shared_sample)
 {
     struct plan plan;
     struct error err = {0};
@@ -59,7 +59,7 @@ static struct slice *slice_of(struct plan *plan, int32_t pipeline, enum pass pas
     return &plan->phases[0].pipelines[pipeline].cut[pass].slices[i];
 }
 
-TEST(each_breach_of_cuts_is_told)
+TEST(plan_check__tells_each_breach_of_cuts)
 {
     struct plan plan;
     shared(&plan);
@@ -97,7 +97,7 @@ TEST(each_breach_of_cuts_is_told)
 }
 
 /* Each number of a unit that is out of its range, alone. */
-TEST(each_breach_of_a_unit_is_told)
+TEST(plan_check__tells_each_breach_of_a_unit)
 {
     struct plan plan;
     shared(&plan);
@@ -123,7 +123,7 @@ TEST(each_breach_of_a_unit_is_told)
 }
 
 /* On both stages a unit of the pipeline's own (the third) may exchange attention; one that a group shares may not. */
-TEST(a_shared_unit_exchanges_nothing)
+TEST(plan_check__lets_a_shared_unit_exchange_nothing)
 {
     struct plan plan;
     struct error err = {0};
@@ -146,7 +146,7 @@ static void swap_steps(struct plan_pipeline *pipeline, int32_t i, int32_t j)
 }
 
 /* Stage 0 of shared() runs F0 F1 F2 B0 B1 B2, stage 1 F0 F1 B0 B1 F2 B2. */
-TEST(each_breach_of_orders_is_told)
+TEST(plan_check__tells_each_breach_of_orders)
 {
     struct plan plan;
     shared(&plan);
@@ -173,7 +173,7 @@ TEST(each_breach_of_orders_is_told)
 }
 
 /* Sample 1 runs on both pipelines, each whole: tokens would count twice. */
-TEST(a_sample_has_one_home)
+TEST(plan_check__gives_a_sample_one_home)
 {
     struct plan plan;
     shared(&plan);
@@ -183,7 +183,7 @@ TEST(a_sample_has_one_home)
 }
 
 /* Ranks 0, 2 and 1, 3 become 0, 2 and 2, 4. */
-TEST(pipelines_share_no_gpu)
+TEST(plan_check__lets_pipelines_share_no_gpu)
 {
     struct plan plan;
     shared(&plan);
@@ -194,7 +194,7 @@ TEST(pipelines_share_no_gpu)
 
 /* WLB-LLM and HotSPa let samples wait: of the batch (4, 6) the second waits, and one of 8 tokens of an earlier batch
  * (sample 2 here) runs. */
-TEST(delayed_samples_wait_and_carried_ones_run)
+TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
 {
     struct plan plan;
     struct error err = {0};
@@ -222,7 +222,7 @@ TEST(delayed_samples_wait_and_carried_ones_run)
 }
 
 /* A copy outlives the original, can grow, and is as large as 100 units make it. */
-TEST(a_copy_shares_nothing)
+TEST(plan_copy__shares_nothing)
 {
     struct plan plan, copy;
     hand_uniform(&plan, 3, 100, 7);
@@ -239,7 +239,7 @@ TEST(a_copy_shares_nothing)
 }
 
 /* FlexSP: phases of pipelines with unequal context degrees and no stages; HotSPa: unequal TP x PP and bytes between. */
-TEST(phases_have_layouts_of_their_own)
+TEST(plan_check__takes_phases_of_different_layouts)
 {
     struct plan plan = {.n_phases = 2, .shards = 8};
     struct error err = {0};

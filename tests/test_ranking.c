@@ -53,7 +53,7 @@ static void ranking_of(struct hand_ranking *hand)
 
 /* By time: 0 (1 and 0.5 offloaded are of one layout and recomputation), 2, 3, 4, 7, 5, 9, 8, 6. The fastest of the
  * layouts are 1.00, 1.20, 1.28 and 1.30, and TP 16's 1.34. */
-TEST(the_fastest_of_each_layout_and_recomputation_are_ranked)
+TEST(ranking__lists_the_fastest_of_each_layout_and_recomputation)
 {
     static const int32_t expected[] = {0, 2, 3, 4, 7, 5, 9, 8, 6};
     struct hand_ranking hand;
@@ -68,7 +68,7 @@ TEST(the_fastest_of_each_layout_and_recomputation_are_ranked)
 }
 
 /* 5% above the layout's fastest, or above the fourth layout's 1.30 if that is less, as for TP 16 and for a new one. */
-TEST(near_is_near_the_layouts_fastest_and_the_fourth_layout)
+TEST(ranking__measures_nearness_to_the_layout_and_the_fourth_layout)
 {
     struct hand_ranking hand;
     ranking_of(&hand);
@@ -83,7 +83,7 @@ TEST(near_is_near_the_layouts_fastest_and_the_fourth_layout)
 
 /* An open plan must beat the one of its layout and recomputation, too, if that comes first; else a tie is enough, of
  * bounds that are rounded as well. */
-TEST(an_open_plan_must_beat_its_like)
+TEST(ranking__asks_an_open_plan_to_beat_its_like)
 {
     struct hand_ranking hand;
     ranking_of(&hand);
@@ -101,7 +101,7 @@ TEST(an_open_plan_must_beat_its_like)
 
 /* Decided on: TP 1 twice. The plan that wins is slower where it was ranked than its layout's fastest. 9 was faster
  * still and did not fit in the run. Ties (4 and 5) go as in the space. */
-TEST(what_was_decided_on_is_ordered_by_its_time)
+TEST(ranking__orders_decided_plans_by_time)
 {
     static const int32_t expected[] = {2, 4, 5, 0, 7, 1, 3, 8, 6, 9};
     struct hand_ranking hand;
@@ -125,7 +125,7 @@ TEST(what_was_decided_on_is_ordered_by_its_time)
 
 /* Work of 1, 3, 1, 1, 1 and weights of a fifth: 1.4 in all. 2 s on the first; the second needs 9 s and not 6, 3 s more
  * of a fifth's weight; the third's 1 s is no more than 2. Of 2 + 0.6 / 1.4 s so 2 s are left. */
-TEST(what_is_expected_is_not_below_the_bounds)
+TEST(ranking__expects_no_less_than_the_bounds)
 {
     struct hand_ranking hand;
     ranking_of(&hand);

@@ -81,7 +81,7 @@ static struct trace_reader *recorded(enum scenario_trace trace)
 }
 
 /* Stage 0 of pipeline 1: forwards of units 0 and 1 at once, sample 0's tokens [4000, 6000) in the second. */
-TEST(rows_say_where_and_when)
+TEST(record_rows__say_where_and_when)
 {
     struct error err = {0};
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
@@ -112,7 +112,7 @@ TEST(rows_say_where_and_when)
 }
 
 /* (1 + 2 + 0 + 1) / 16 of the first system is bubble. */
-TEST(the_summary_has_a_row_per_system)
+TEST(summary__has_a_row_per_system)
 {
     struct error err = {0};
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
@@ -142,7 +142,7 @@ TEST(the_summary_has_a_row_per_system)
     fclose(file);
 }
 
-TEST(a_summary_trace_has_no_detail)
+TEST(summary_trace__has_no_detail)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_SUMMARY);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
@@ -153,7 +153,7 @@ TEST(a_summary_trace_has_no_detail)
 }
 
 /* An observer that fails ends the run; nothing gets the name then. */
-TEST(a_time_that_is_not_finite_ends_the_run)
+TEST(record__ends_the_run_at_a_time_that_is_not_finite)
 {
     struct error err = {0};
     struct scenario scenario;
@@ -179,7 +179,7 @@ TEST(a_time_that_is_not_finite_ends_the_run)
  * (2 passes x 4 units of one slice); passes 2 x 3 stages x 8; sends 2 x 2 boundaries x 8. Edges into a pass: its
  * stream's last (all but the first of each stage), its boundary (all but forwards on stage 0); into a send: its pass,
  * and the send before it on its stream. The last test: test_trace_h5py.py reads its file. */
-TEST(a_full_trace_has_the_first_measured_iteration)
+TEST(full_trace__has_the_first_measured_iteration)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);

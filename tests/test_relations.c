@@ -10,7 +10,7 @@
 
 /* Sample 0 is cut forward at 4 of 12 tokens and backward at 6: the backward units [6,12) and [0,6) consume 6 tokens of
  * forward unit 1, and 2 of unit 1 with 4 of unit 0. Sample 1 is whole, and stands in the second unit of both cuts. */
-TEST(units_of_different_cuts_are_related_token_by_token)
+TEST(relations__match_units_token_by_token)
 {
     struct plan plan;
     struct relations relations;
@@ -49,7 +49,7 @@ TEST(units_of_different_cuts_are_related_token_by_token)
 
 /* Sample 0 is whole forward, and cut backward at 6 of 10 tokens: the second backward slice's keys and values must be
  * there for the first one, as those of a sample cut forward. Sample 1 is whole in both. */
-TEST(a_sample_that_the_backward_cuts_is_sliced)
+TEST(relations__take_a_sample_cut_backward_as_sliced)
 {
     struct plan plan;
     struct relations relations;

@@ -46,7 +46,7 @@ static double makespan_s(enum scenario_schedule schedule, int32_t slices, int32_
 
 /* The last stage ends its last forward at (m + p - 1) f, begins its backwards at once, and the last of these needs (p -
  * 1) b more to the first stage. */
-TEST(gpipe_matches_the_closed_form)
+TEST(gpipe__matches_the_closed_form)
 {
     for (int32_t p = 1; p <= 6; p++)
         for (int32_t m = 1; m <= 9; m++)
@@ -54,7 +54,7 @@ TEST(gpipe_matches_the_closed_form)
 }
 
 /* Qi et al. 2023, table 2: bubbles of (p - 1)(f + b - w); the derivation, without their w <= f, b, is order.h's. */
-TEST(zero_bubble_matches_the_closed_form)
+TEST(zero_bubble__matches_the_closed_form)
 {
     static const double times[][3] = {{1, 1, 1},   {2, 2, 1},   {2, 3, 1}, {3, 4, 2},   {1, 2, 1},
                                       {10, 12, 8}, {8, 12, 10}, {1, 1, 2}, {10, 8, 12}, {1, 4, 0}};
@@ -68,7 +68,7 @@ TEST(zero_bubble_matches_the_closed_form)
 }
 
 /* Figure 2 (above) of Qi et al. with p = 3: the later the stage, the later its weights' gradients. */
-TEST(zero_bubble_puts_off_weights_by_the_stage)
+TEST(zero_bubble__puts_off_weights_by_the_stage)
 {
     struct plan plan;
     hand_uniform(&plan, 3, 4, 16);
@@ -83,7 +83,7 @@ TEST(zero_bubble_puts_off_weights_by_the_stage)
 /* m n slices instead of m micro-batches, and the lead of n - 1 forwards costs no time: stage s begins its first
  * backward when n slices have gone through the last stage and one backward has come back, and from there on alternates.
  * In steps of a slice this is 1F1B of m n units: (m n + p - 1)(f + b). */
-TEST(seq1f1b_matches_the_closed_form)
+TEST(seq1f1b__matches_the_closed_form)
 {
     for (int32_t n = 1; n <= 6; n++)
         for (int32_t p = 1; p <= 5; p++)
@@ -104,7 +104,7 @@ TEST(seq1f1b_matches_the_closed_form)
 }
 
 /* Two micro-batches in three slices on two stages: n + p-1-s forwards before the first backward, then one by one. */
-TEST(seq1f1b_warms_up_with_all_slices_of_a_sample)
+TEST(seq1f1b__warms_up_with_all_slices_of_a_sample)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 48);
@@ -144,7 +144,7 @@ static double held(int32_t p, int32_t stage, double tokens)
 
 /* SlimPipe, Seq1F1B: stage s runs n + p-1-s slices first, so it never holds more than (n + p-1-s)/n of a micro-batch;
  * 1F1B holds p - s of them, GPipe all m. */
-TEST(held_activations_match_the_closed_forms)
+TEST(held_activations__match_the_closed_forms)
 {
     const double seconds[3] = {1, 2, 0};
     for (int32_t n = 1; n <= 4; n++)
@@ -171,7 +171,7 @@ TEST(held_activations_match_the_closed_forms)
 
 /* Stage s of ZB-H1: p - s units held for their backward as in 1F1B, and s for their weights. At the end of a backward,
  * one less and one more. */
-TEST(zero_bubble_holds_as_many_units_as_one_f_one_b)
+TEST(zero_bubble__holds_as_many_units_as_1f1b)
 {
     const double seconds[3] = {1, 1, 1};
     for (int32_t p = 1; p <= 4; p++) {
@@ -190,7 +190,7 @@ TEST(zero_bubble_holds_as_many_units_as_one_f_one_b)
 }
 
 /* Samples of 4, 6 and 2 tokens and 4 of padding in four slices of equal tokens; the boundaries fall into samples. */
-TEST(slices_follow_the_packed_sequence)
+TEST(slicing_equal_length__follows_the_packed_sequence)
 {
     struct plan plan;
     const int32_t tokens[] = {4, 6, 2};
@@ -220,7 +220,7 @@ TEST(slices_follow_the_packed_sequence)
 
 /* F(x) = q x^2 + l x of a sample, l a token of padding: no slice is off its share by more than the FLOPs of the tokens
  * at its two ends. */
-TEST(seq1f1b_slices_have_equal_flop)
+TEST(seq1f1b_slices__have_equal_flop)
 {
     struct flop_curve curve = flop_layer_curve(hand_setting()->model, PASS_FORWARD);
     uint64_t seed = 3;
@@ -284,7 +284,7 @@ static void add_slices_s(int32_t tokens, int32_t grid, uint32_t mask, double *su
 }
 
 /* Two micro-batches on a grid of 5: all 16 x 16 ways to cut them. The ceiling's step leaves (p - 1) x 0.1 ms. */
-TEST(terapipe_slices_are_the_best_there_are)
+TEST(terapipe_slices__are_the_best_there_are)
 {
     const int32_t tokens[] = {200000, 90001}, grid = 5;
     for (int32_t p = 1; p <= 8; p++) {
@@ -316,7 +316,7 @@ TEST(terapipe_slices_are_the_best_there_are)
 
 /* As GPipe: (m n + p - 1)(f + b) with n slices of equal seconds. One part a slice when all parts are alike and p is
  * large; here all are given the same seconds after the cut. */
-TEST(terapipe_runs_all_forwards_first)
+TEST(terapipe__runs_all_forwards_first)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -334,7 +334,7 @@ TEST(terapipe_runs_all_forwards_first)
 }
 
 /* Every schedule of random micro-batches with padding is a sound plan that runs, bit for bit again. */
-TEST(every_schedule_makes_sound_plans)
+TEST(schedule__makes_sound_plans)
 {
     uint64_t seed = 11;
     for (int32_t round = 0; round < 120; round++) {
@@ -372,7 +372,7 @@ TEST(every_schedule_makes_sound_plans)
 
 /* SimGrid on a network without contention takes as long as the longest path, weights' gradients and padding included.
  */
-TEST(both_engines_agree_on_every_schedule)
+TEST(schedule__takes_as_long_in_both_engines)
 {
     struct platform platform = hand_platform("hopper-2x8-free", 2);
     for (int32_t schedule = 0; schedule < SCENARIO_N_SCHEDULES; schedule++) {
@@ -425,7 +425,7 @@ static double least_s(const struct plan_pipeline *pipeline, const struct cost_se
 }
 
 /* The plan is sound, and takes no less than that. */
-TEST(interleaved_units_of_any_length_run_alike_on_both_engines)
+TEST(interleaved_units__take_as_long_in_both_engines)
 {
     struct platform platform = hand_platform("hopper-2x8-free", 2);
     uint64_t seed = 23;
@@ -448,7 +448,7 @@ TEST(interleaved_units_of_any_length_run_alike_on_both_engines)
 }
 
 /* Stage 0 runs F0 F1 B0 W0 B1 W1. */
-TEST(breaches_of_a_split_backward_are_told)
+TEST(plan_check__tells_breaches_of_a_split_backward)
 {
     struct plan plan;
     struct error err = {0};

@@ -69,7 +69,7 @@ static int32_t check_bounds(const struct search_result *result, const struct han
     return n_checked;
 }
 
-TEST(pruning_changes_neither_the_choice_nor_the_runners_up)
+TEST(pruning__changes_neither_the_choice_nor_the_runners_up)
 {
     int32_t n_spared = 0, n_all = 0, n_bounds = 0;
     for (int i = 0; i < N_CELLS; i++) {
@@ -119,7 +119,7 @@ static double time_with_rare_long_samples_s(const struct hand_cell *cell)
 /* The batch that ranks has no long sample, and many plans of TP 2 and 4 are faster there than those of TP 8. In every
  * fifth batch the long sample has the GPUs of one replica, TP x PP, and TP alone makes it faster. So what is found is
  * no slower than the widest plan by itself. */
-TEST(a_long_sample_that_the_ranking_batch_lacks_decides)
+TEST(deciding__counts_a_long_sample_that_the_ranking_lacks)
 {
     const struct hand_cell any = {"llama-7b", "hopper-2x8", "dynapipe", "48Ki", "name: free", "", 3};
     const struct hand_cell wide = {"llama-7b", "hopper-2x8", "dynapipe", "48Ki", "tp: 8, pp: 2", "", 3};
@@ -167,7 +167,7 @@ static int32_t n_layouts_below(const struct search_result *result, double time_s
  * the plan's is SEARCH_NEAR_PERCENT more, its own among them not; and it is the fastest of its layout, virtual stages,
  * sharding and recomputation (ties: one of them). So some layouts are decided on twice, and a plan may win that its
  * layout's fastest in the ranking iteration beats. */
-TEST(recomputations_near_the_fastest_of_a_layout_are_decided_on)
+TEST(ranking__decides_on_recomputations_near_the_fastest)
 {
     int32_t n_slower = 0, n_twice = 0, n_turned = 0;
     for (int i = 0; i < 7; i++) {
@@ -250,7 +250,7 @@ static bool run_deciding(const struct hand_search *hand, const struct scenario_p
 
 /* A batch bounds nothing where samples may wait; and times are in proportion to the tokens that ran, so that leaving
  * long documents out is no gain: with and without queues a token takes as long, within the noise of five batches. */
-TEST(a_system_that_lets_samples_wait_is_searched)
+TEST(search__takes_a_system_that_lets_samples_wait)
 {
     double time_s[2];
     for (int i = 0; i < 2; i++) {
@@ -277,7 +277,7 @@ TEST(a_system_that_lets_samples_wait_is_searched)
 }
 
 /* After its warm-up a system with a state runs the five in a row; times are in proportion to the FLOPs that ran. */
-TEST(a_state_flows_through_the_warm_up_and_the_iterations_that_decide)
+TEST(search__carries_a_state_through_warm_up_and_deciding)
 {
     struct hand_cell cell = {"llama-7b",
                              "hopper-2x8",
@@ -317,7 +317,7 @@ TEST(a_state_flows_through_the_warm_up_and_the_iterations_that_decide)
 }
 
 /* The score is the weighted mean of runs over the deciding batches, which are independent of the search. */
-TEST(a_score_is_what_a_run_of_the_plan_gives)
+TEST(search_score__is_what_a_run_of_the_plan_gives)
 {
     for (int i = 0; i < 2; i++) {
         struct hand_search hand;
@@ -342,7 +342,7 @@ TEST(a_score_is_what_a_run_of_the_plan_gives)
 
 /* How far a runner-up is behind: the ratio of weighted means on the same batches. Its standard error by the delta
  * method from the weighted second moments of both times, of batches drawn with these weights. */
-TEST(a_runner_up_is_compared_on_the_same_batches)
+TEST(runner_up__is_compared_on_the_same_batches)
 {
     struct hand_search hand;
     struct point_summary first, second;
@@ -373,7 +373,7 @@ TEST(a_runner_up_is_compared_on_the_same_batches)
 }
 
 /* What the search has planned for the run is what the system plans in it. */
-TEST(a_run_with_the_searches_plans_is_the_run)
+TEST(search__gives_the_plans_of_the_run)
 {
     for (int i = 0; i < 2; i++) {
         struct hand_search hand;
@@ -397,7 +397,7 @@ TEST(a_run_with_the_searches_plans_is_the_run)
 }
 
 /* A system's bug is no result: the third iteration's plan runs a unit twice. */
-TEST(a_run_ends_at_a_plan_that_is_wrong)
+TEST(search__ends_the_run_at_a_wrong_plan)
 {
     struct hand_search hand;
     struct error err = {0};
@@ -425,7 +425,7 @@ static bool fits_all_deciding(struct hand_search *hand, const struct scenario_pl
 
 /* Every plan of a small space by hand, on the iteration that ranks: the fastest that fits in all five is among the
  * runners-up. */
-TEST(no_plan_by_hand_is_faster_on_the_ranking_iteration)
+TEST(search__misses_no_faster_plan)
 {
     for (int i = 0; i < 2; i++) {
         struct hand_search hand;
@@ -448,7 +448,7 @@ TEST(no_plan_by_hand_is_faster_on_the_ranking_iteration)
 }
 
 /* 70B on 8 GPUs: 16 bytes a parameter of states, or 140 GB a GPU and more. */
-TEST(what_does_not_fit_is_the_first_plan_with_the_least_peak)
+TEST(search__gives_the_least_peak_if_nothing_fits)
 {
     static const char *const systems[] = {"best-fit", "slimpack", "flexsp"};
     for (int i = 0; i < 3; i++) {
@@ -537,7 +537,7 @@ static bool fits_run(const struct hand_search *hand, const struct search_plan *p
 /* With much memory a plan is chosen that needs more in the run than where the search decides. With a memory between the
  * two it still wins where the search decides, and is then found not to fit: it makes room for one that does. Without
  * the surprise it stays. */
-TEST(the_chosen_plan_fits_in_every_iteration_of_the_run)
+TEST(search__chooses_a_plan_that_fits_in_the_whole_run)
 {
     const struct hand_cell cell = {"llama-7b", "hopper-1x8", "length-balanced", "64Ki", "offload: 0", "", 1};
     for (int surprise = 0; surprise < 2; surprise++) {
@@ -559,7 +559,7 @@ TEST(the_chosen_plan_fits_in_every_iteration_of_the_run)
 
 /* A system that makes a plan just fit, with less and less memory: what is chosen fits in the run, and what was found
  * not to does not, though it fits where the search decides. */
-TEST(what_adapts_to_the_memory_fits_in_every_iteration_of_the_run)
+TEST(search__fits_adaptive_plans_in_the_whole_run)
 {
     const struct hand_cell cell = {"llama-7b",
                                    "hopper-1x8",
@@ -592,7 +592,7 @@ TEST(what_adapts_to_the_memory_fits_in_every_iteration_of_the_run)
 }
 
 /* What is offloaded must find room on the host: with little of it the plan without offload is taken, or none fits. */
-TEST(the_host_memory_is_a_limit)
+TEST(search__keeps_to_the_host_memory)
 {
     for (int i = 0; i < 2; i++) {
         struct hand_cell cell = {
@@ -611,7 +611,7 @@ TEST(the_host_memory_is_a_limit)
 }
 
 /* A system that decides itself what it offloads gets plans without offload, and all when it leaves that to them. */
-TEST(offload_is_searched_where_a_system_leaves_it_to_the_plan)
+TEST(search__tries_offload_if_the_system_leaves_it_open)
 {
     static const char *const knobs[] = {"max_factor: 2", "offload: plan, max_factor: 2"};
     int32_t n_plans[2], n_offloading[2] = {0};
@@ -639,7 +639,7 @@ static double need_of(const struct hand_search *hand, const struct search_plan *
 
 /* All offload everything, and no host holds it: of all plans the one is taken that exceeds a memory by the least share.
  * That share is the host's, where it has little, and the GPU's, where it has more. */
-TEST(what_does_not_fit_exceeds_a_memory_by_the_least_share)
+TEST(search__gives_the_least_excess_if_nothing_fits)
 {
     static const double host_bytes[] = {1e9, 1e15};
     for (int i = 0; i < 2; i++) {
@@ -661,7 +661,7 @@ TEST(what_does_not_fit_exceeds_a_memory_by_the_least_share)
 }
 
 /* CP and full recomputation where memory demands them only; the space without restriction would take them. */
-TEST(features_on_demand_wait_for_memory)
+TEST(on_demand__waits_for_memory)
 {
     struct hand_cell roomy = {"llama-7b", "hopper-2x8", "best-fit", "8Ki", "name: low-tp", "", 1};
     struct hand_cell tight = {"llama-7b", "hopper-2x8", "best-fit", "128Ki", "name: low-tp, offload: 0, pp: [1, 2]", "",
@@ -689,7 +689,7 @@ TEST(features_on_demand_wait_for_memory)
 
 /* Four stages and few packs: an iteration is mostly bubbles, of which two virtual stages a rank have half. On one node,
  * one stage: what is shared costs time, and is taken where memory needs it. */
-TEST(virtual_stages_and_sharding_are_taken_where_they_pay)
+TEST(search__takes_virtual_stages_and_sharding_if_they_pay)
 {
     static const struct {
         struct hand_cell cell;
@@ -716,7 +716,7 @@ TEST(virtual_stages_and_sharding_are_taken_where_they_pay)
 }
 
 /* The entry becomes one with that plan, and with SimGrid the few are weighed with its contention. */
-TEST(the_scenario_takes_the_plan_that_was_found)
+TEST(search_scenario__takes_the_plan_that_was_found)
 {
     struct error err = {0};
     struct hand_search hand;

@@ -6,7 +6,7 @@
 
 /* Four TP groups of 2 fill a node of 8. Blocks of three of them, one after the other, leave some block with one on a
  * node, of six with two; a single node has all. */
-TEST(groups_that_do_not_fill_nodes_go_by_the_fewest_on_one)
+TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
 {
     static const struct {
         int32_t nodes, ranks, each;
@@ -47,7 +47,7 @@ TEST(groups_that_do_not_fill_nodes_go_by_the_fewest_on_one)
  * again, zero2 not, and 5 x 4 (divided, added; bf16 5 x 2). Embedding and head, 68 parameters: 102 B or 204 B and 1 s,
  * exposed; with a head in no time the backward's first gather shows too, whatever the root's gradients then move.
  * zero2: what does not overlap is all exposed. */
-TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
+TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
 {
     struct platform nodes = hand_links;
     struct device device = hand_device;
@@ -92,7 +92,7 @@ TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
  * in; backward both again, gradients joined as fp32, 2 + 4, and 3 x 4 of the shard added; bf16 joined 2 + 2, and the
  * shard converted, 2 + 4, before it is added. zero2 gathers nothing. Collectives are FSDP1's. The root is gathered
  * forward and reduced backward. With bf16 the optimizer has no gradient to convert: 40 bytes of a share of 10. */
-TEST(fsdp2_copies_in_and_out)
+TEST(fsdp2__copies_in_and_out)
 {
     struct platform nodes = hand_links;
     nodes.gpus_per_node = 8;
@@ -122,7 +122,7 @@ TEST(fsdp2_copies_in_and_out)
 /* A quarter of four multiprocessors is held by a gather of 13 s, or a gather and a reduction of 25 s. Kernels take 4/3
  * as long beside it, persistent GEMMs twice as long: two rounds on three multiprocessors. It shows for two of three
  * layers; behind the first gather, before the last reduction. */
-TEST(collectives_of_shards_slow_what_runs_beside_them)
+TEST(shards__slow_the_kernels_beside_their_collectives)
 {
     struct platform nodes = hand_links;
     struct device device = hand_device;
@@ -153,7 +153,7 @@ TEST(collectives_of_shards_slow_what_runs_beside_them)
 /* Groups of 4 shards on a node each, TP 2, two of them: gathers and reduce-scatters hold a quarter of the
  * multiprocessors, the all-reduces over nodes half. Of three layers two run beside a gather; backward beside a gather
  * and a reduction; behind the first gather, before the last reduction. Of groups of 3 some are over nodes. */
-TEST(groups_hold_a_nodes_channels_inside_it)
+TEST(shard_group__holds_the_channels_of_a_node_inside_it)
 {
     struct platform nodes = hand_links;
     struct device device = hand_device;
@@ -187,7 +187,7 @@ TEST(groups_hold_a_nodes_channels_inside_it)
 /* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and
  * their fp32 gradients scattered inside the group; then a rank all-reduces its quarter of them, 80 bytes, with its
  * counterpart on the other node, half of them sent for the reduction and half for the gather. */
-TEST(groups_of_shards_reduce_their_gradients)
+TEST(shard_group__reduces_gradients_between_groups)
 {
     struct platform nodes = hand_links;
     nodes.gpus_per_node = 8;

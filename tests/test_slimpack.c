@@ -50,7 +50,7 @@ static void check_needs(const struct plan_pipeline *pipeline, int32_t n, const i
  * Backward, 5x^2 + 21x: S1 2420, S2 710, S3..S9 230 each: 4740, so 948 a unit. From the end of S1, 1472 and 524 are
  * left at 15.19 and 8.35; then 286 of S2 at 5.75; then S3, S4 and 202 of S5's 230, 28 left at 1.06.
  */
-TEST(nine_samples_form_slim_mix_and_pack)
+TEST(slimpack__forms_slim_mix_and_pack_of_nine_samples)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -78,7 +78,7 @@ TEST(nine_samples_form_slim_mix_and_pack)
  * 2700: at 18.86, 27.60, 34.33; backward (8840, a rank's 2210 in 4 units of 552.5 beside 460) where 6630, 4420, 2210
  * are left: at 34.37, 27.71, 19.03.
  */
-TEST(an_outlier_is_shared_by_four_ranks)
+TEST(slimpack__shares_an_outlier_by_four_ranks)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -112,7 +112,7 @@ TEST(an_outlier_is_shared_by_four_ranks)
  * is 6/5, so the backward of sample 0 is too short for a unit and takes the end of sample 1, whose forward ends in unit
  * 1: the last stage runs F1 before B0. Likewise each backward but the last two needs one forward more than its number.
  */
-TEST(six_samples_in_five_units_inject_a_forward)
+TEST(slimpack__injects_a_forward_for_six_samples_in_five_units)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -135,7 +135,7 @@ TEST(six_samples_in_five_units_inject_a_forward)
  * 1, 2 share samples 1 and 2: one chain, so backward runs them 2, 1, 0 and needs all three. Two units cut nothing: two
  * chains, in order.
  */
-TEST(symmetric_units_run_chains_in_reverse)
+TEST(slimpack__runs_chains_of_symmetric_units_in_reverse)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -155,7 +155,7 @@ TEST(symmetric_units_run_chains_in_reverse)
 
 /* The samples of the DP-Merge figure without its parts: unmerged, the outlier runs on rank 0 alone and the others share
  * the rest; a threshold of 4 x C = 4400 merges nothing; without slicing the outlier is one unit. */
-TEST(knobs_switch_parts_off)
+TEST(slimpack_knobs__switch_parts_off)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -173,7 +173,7 @@ TEST(knobs_switch_parts_off)
     hand_request_free(&hand);
 }
 
-TEST(cp_is_refused)
+TEST(slimpack__refuses_cp)
 {
     struct hand_request hand;
     struct plan plan = {0};
@@ -251,7 +251,7 @@ static void check_greedy(const struct hand_request *hand, const struct slimpack_
     free(order);
 }
 
-TEST(loads_of_phase_1_keep_the_rules)
+TEST(slimpack_split__keeps_the_rules_of_phase_1)
 {
     uint64_t seed = 17;
     int32_t n_merged = 0;
@@ -286,7 +286,7 @@ static void unit_flop(const struct plan_cut *cut, int32_t unit, struct flop_curv
 
 /* A boundary is at most half a token off, so each unit of a rank (an outlier's aside) is within the dearest token of
  * their mean. Where a token is dearer than half a unit there is no balance to keep. */
-TEST(units_are_balanced_within_a_token)
+TEST(slimpack_build__balances_units_within_a_token)
 {
     uint64_t seed = 23;
     int32_t n_checked = 0;
@@ -411,7 +411,7 @@ static int32_t check_budget(const struct hand_request *hand, const struct plan_p
     return n_outliers;
 }
 
-TEST(outliers_take_the_units_of_the_least_budget)
+TEST(slimpack_outliers__take_the_units_of_the_least_budget)
 {
     uint64_t seed = 29;
     int32_t n_outliers = 0;
@@ -535,7 +535,7 @@ static fill_flop fullest_of(const struct slimpack_split *split)
 
 /* Three equal samples on two ranks, none above a rank's mean: one rank would have two of them, 4/3 of the mean. Shared
  * evenly both have the mean, and the plan is faster than where nothing may be shared. Four leave nothing to share. */
-TEST(what_flops_leave_uneven_is_shared_further)
+TEST(merge_even__shares_until_loads_are_level)
 {
     struct hand_request hand;
     for (int32_t n = 3; n <= 4; n++) {
@@ -559,7 +559,7 @@ TEST(what_flops_leave_uneven_is_shared_further)
 }
 
 /* No rank has more than a tenth above the mean, or it is as even as sharing by FLOPs alone, or evener. */
-TEST(even_sharing_loads_no_rank_more)
+TEST(merge_even__loads_no_rank_more)
 {
     uint64_t seed = 71;
     int32_t n_evener = 0;
@@ -585,7 +585,7 @@ TEST(even_sharing_loads_no_rank_more)
 /* One sample of a unit that comes back at once, on one stage: memory for nine tenths of it asks for a tenth, in steps
  * of a percent, which streams beside its passes; with the memory of the states and three of 840 layers all but two go,
  * with that of one layer it does not fit. */
-TEST(one_stage_streams_what_the_memory_asks_for)
+TEST(slimpack__streams_what_memory_asks_for_on_one_stage)
 {
     struct hand_request hand;
     hand_request_real(&hand, 1, 1, 100000);
@@ -611,7 +611,7 @@ TEST(one_stage_streams_what_the_memory_asks_for)
 
 /* One sample too long for a rank's memory: alone it never fits, whatever the units; two ranks share it, since half of
  * it fits, though its FLOPs would not ask for it (a threshold of 1000). */
-TEST(memory_merges_what_one_rank_cannot_hold)
+TEST(merge_memory__shares_what_one_rank_cannot_hold)
 {
     struct hand_request hand;
     struct slimpack_split split;
@@ -637,7 +637,7 @@ TEST(memory_merges_what_one_rank_cannot_hold)
 /* Memory merges samples by the tokens that a rank has memory for: by the memory timeline a sample a tenth shorter fits,
  * one a tenth longer does not, with each recomputation. In many slices the gradients of keys and values are those of
  * nearly all tokens. On one stage the sample may also run whole. */
-TEST(a_rank_has_memory_for_as_many_tokens_as_it_is_said_to)
+TEST(slimpack__fits_as_many_tokens_as_it_says)
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     for (int32_t round = 0; round < 9; round++) {
@@ -672,7 +672,7 @@ static double slowest_unit_s(const struct hand_request *hand, const struct plan_
 
 /* Made equal in time, the slowest unit of a rank is never slower than made equal in FLOPs, and mostly faster (a
  * little: this device's efficiencies are constant). */
-TEST(units_of_equal_time_have_no_slower_one)
+TEST(slimpack_units__of_equal_time_have_no_slower_one)
 {
     uint64_t seed = 43;
     int32_t n_faster = 0;
@@ -699,7 +699,7 @@ TEST(units_of_equal_time_have_no_slower_one)
 
 /* Asked for less and less memory, auto finds plans that fit where the plan's own setting does not; one that fits as it
  * is stays as it is. */
-TEST(auto_makes_plans_just_fit)
+TEST(slimpack_auto__makes_plans_just_fit)
 {
     static const char *const adapting[] = {"offload: auto", "recompute: auto, offload: plan", "recompute: auto"};
     static const char *const fixed_knobs = "{offload: plan, max_factor: 16}";
@@ -727,7 +727,7 @@ TEST(auto_makes_plans_just_fit)
 }
 
 /* Four ranks would share the outlier, but two groups of keys and values cannot be dealt to more than two. */
-TEST(ulysses_deals_whole_heads)
+TEST(slimpack_ulysses__assigns_whole_heads)
 {
     struct hand_request hand;
     struct slimpack_split split;

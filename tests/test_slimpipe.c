@@ -50,7 +50,7 @@ static double attention_s(const struct cost_setting *setting, enum pass pass, in
 /* Two stages, one sample in two slices. Ticks: F0; F1 beside F0; F1; B0 (of the second slice); B0 beside B1; B1. In the
  * second and the fifth one stage has the later slice, the other the earlier, of a quarter of the FLOPs of both: the
  * later one gives (3 - 1)/2 of its 3 parts. */
-TEST(the_later_slice_gives_until_both_have_the_mean)
+TEST(slimpipe__gives_from_the_later_slice_until_both_have_the_mean)
 {
     struct hand_request hand;
     struct plan plan;
@@ -85,7 +85,7 @@ TEST(the_later_slice_gives_until_both_have_the_mean)
 }
 
 /* What is told of units is of what stage 0 computes: given away, taken on, or neither. */
-TEST(units_take_as_long_as_their_tasks)
+TEST(slimpipe__makes_units_as_long_as_their_tasks)
 {
     struct hand_request hand;
     struct plan plan;
@@ -115,7 +115,7 @@ TEST(units_take_as_long_as_their_tasks)
 
 /* The same with one slow GPU: it takes twice as long for its half of the attention, whoever's it was; the other does
  * not. */
-TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it)
+TEST(exchanged_attention__takes_the_time_of_its_gpu)
 {
     struct hand_request hand;
     struct plan plan;
@@ -142,7 +142,7 @@ TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it)
 
 /* Bytes of the forward's two messages: out 2h T + share 4k S, back 2h T + 4n T with T = 2000, S = 4000, h = k = 64, n =
  * 4, 420 layers. */
-TEST(messages_carry_what_is_counted_by_hand)
+TEST(exchange__carries_the_bytes_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -160,7 +160,7 @@ TEST(messages_carry_what_is_counted_by_hand)
 }
 
 /* A backward that computes attention again (full recomputation) sends what the forward does once more. */
-TEST(attention_computed_again_is_exchanged_again)
+TEST(exchange__repeats_with_recomputed_attention)
 {
     struct slice slice = {0, 2000, 4000};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
@@ -183,7 +183,7 @@ TEST(attention_computed_again_is_exchanged_again)
 }
 
 /* A message a layer, 420 of them; two where attention is computed again. */
-TEST(each_message_pays_its_links_latency)
+TEST(exchange__pays_the_latency_of_each_link)
 {
     struct hand_request hand;
     struct plan plan;
@@ -228,7 +228,7 @@ static void check_buffers(const struct memory *memory, int32_t stage, const doub
 /* Buffers of one layer, T = 2000, S = 4000, h = k = 64, n = 4, share s. Stage 0 gives: of the forward it gets outputs
  * and sums, 2h T + 4n T, of the backward gradients, 2h T + s 4k S. Stage 1 takes: beside what it returns, forward 2h T
  * + s 4k S, backward 4h T + 8n T + s 4k S. They are there while these passes run, and no longer. */
-TEST(messages_are_held_while_their_passes_run)
+TEST(exchange__holds_messages_while_their_passes_run)
 {
     struct hand_request hand;
     struct plan plan;
@@ -262,7 +262,7 @@ TEST(messages_are_held_while_their_passes_run)
 
 /* Sends free. With exchange the passes of a tick take as long on every stage, without it the longest slice holds up the
  * stages after it: 40000 tokens, four slices of 1 : 3 : 5 : 7 parts of the attention. */
-TEST(exchange_takes_away_the_imbalance)
+TEST(exchange__takes_away_the_imbalance)
 {
     const char *const knobs[] = {"slices: 4\nexchange: false", "slices: 4"};
     double end_s[2];
@@ -284,7 +284,7 @@ TEST(exchange_takes_away_the_imbalance)
 }
 
 /* Stage s runs n + p-1-s slices first, in step n + 2(p-1-s): so many it holds of a micro-batch's n. */
-TEST(stages_hold_what_the_header_says)
+TEST(slimpipe__holds_what_the_header_says)
 {
     const char *const knobs[] = {"slices: 8\nexchange: false", "slices: 8"};
     for (int i = 0; i < 2; i++) {
@@ -309,7 +309,7 @@ TEST(stages_hold_what_the_header_says)
 }
 
 /* SimGrid without contention takes as long as the longest path, with the exchange beside attention and before it. */
-TEST(both_engines_agree)
+TEST(slimpipe__takes_as_long_in_both_engines)
 {
     struct platform platform = hand_platform("hopper-2x8-free", 2);
     for (int beside = 0; beside < 2; beside++) {
@@ -340,7 +340,7 @@ static struct bubble bubble_with(const struct plan *plan, const struct cost_sett
 /* One place for both TP ranks, or a place for each: the GPUs' seconds go to the same ends. Stages wait for each other
  * before an exchange, as slices are not alike; the first of a set is not always the same stage. Before and behind
  * attention messages show. */
-TEST(seconds_are_told_alike_with_every_tensor_rank)
+TEST(slimpipe__takes_as_long_with_every_tensor_rank)
 {
     for (int beside = 0; beside < 2; beside++) {
         struct hand_request hand;
@@ -364,7 +364,7 @@ TEST(seconds_are_told_alike_with_every_tensor_rank)
     }
 }
 
-TEST(breaches_of_exchanges_are_told)
+TEST(plan_check__tells_breaches_of_exchanges)
 {
     struct hand_request hand;
     struct plan plan;

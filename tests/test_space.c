@@ -12,7 +12,7 @@
  * 15 + 10 + 6 + 3 = 34 layouts; without CP, 5 + 4 + 3 + 2 = 14. Of these 14 and 4 have one stage and three shardings;
  * the others have vpp 1, 2 and 4 where the system interleaves, but for the one of 16 stages of two layers, which has
  * two. */
-TEST(the_space_holds_every_layout_once)
+TEST(space_plans__hold_every_layout_once)
 {
     static const struct {
         const char *system, *space;
@@ -40,7 +40,7 @@ TEST(the_space_holds_every_layout_once)
 
 /* Where the layers do not divide, the head counts as one, or embedding and head do: 30 layers on 4 and 8 stages, 95 on
  * 2, 4 and 8; not 30 on 32, which would leave first and last stage without a layer, nor with virtual stages. */
-TEST(the_space_holds_stages_of_counted_tables)
+TEST(space_plans__hold_stages_of_counted_tables)
 {
     static const struct {
         const char *model, *space;
@@ -78,7 +78,7 @@ TEST(the_space_holds_stages_of_counted_tables)
 }
 
 /* A list's order and what stands in it twice decide nothing. */
-TEST(lists_of_a_space_are_sets)
+TEST(space_lists__are_sets)
 {
     struct hand_cell cell = {"llama-7b",
                              "hopper-1x8",
@@ -102,7 +102,7 @@ TEST(lists_of_a_space_are_sets)
 }
 
 /* Context ranks of TP x CP = 8 GPUs stay on their node, of more they do not. */
-TEST(context_across_nodes_is_demanded_beyond_a_node)
+TEST(cp_across_nodes__is_demanded_beyond_a_node)
 {
     struct hand_cell cell = {
         "llama-7b", "hopper-2x8", "best-fit", "4Ki", "pp: 1, recompute: none, on_demand: cp-across-nodes", "", 1};
@@ -120,7 +120,7 @@ TEST(context_across_nodes_is_demanded_beyond_a_node)
     hand_close_cell(&hand);
 }
 
-TEST(an_empty_space_is_an_error_with_its_place)
+TEST(search_check__refuses_an_empty_space_with_its_place)
 {
     struct hand_cell cell = {"llama-7b", "hopper-2x8", "best-fit", "4Ki", "pp: [3, 5]", "", 1};
     struct hand_search hand;

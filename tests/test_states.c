@@ -33,7 +33,7 @@ static struct cost_setting freeing(void)
  *
  * With 16 tokens it is the end, with 100 and 2000 the loss. Of two micro-batches the second has all gradients from its
  * start: 18 P + T (840 x 1808 + 4256 + 2000). */
-TEST(freed_gradients_grow_over_the_first_backward)
+TEST(freed_gradients__grow_over_the_first_backward)
 {
     static const double parameters = 34641984;
     static const int32_t tokens[] = {16, 100, 2000};
@@ -69,7 +69,7 @@ TEST(freed_gradients_grow_over_the_first_backward)
 /* Of 100 tokens with a fused loss (bf16 logits kept and their gradient in bf16) the most is at the head's backward:
  * with a tied table of 1200 tokens, whose gradient comes there, 4 x 76,864 bytes, where the loss has 2 x 1200 - 128 a
  * token more. */
-TEST(the_heads_gradient_comes_behind_the_loss)
+TEST(freed_gradients__begin_with_the_head_after_the_loss)
 {
     struct cost_setting setting = freeing();
     struct model tied = *setting.model;
@@ -91,7 +91,7 @@ TEST(the_heads_gradient_comes_behind_the_loss)
 
 /* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before
  * it still hold what they kept; the head is over. */
-TEST(each_layers_gradients_come_as_its_activations_go)
+TEST(freed_gradients__come_as_the_activations_of_a_layer_go)
 {
     const struct cost_setting setting = freeing();
     struct plan plan;
@@ -119,7 +119,7 @@ TEST(each_layers_gradients_come_as_its_activations_go)
 /* Two stages of 420 layers, two micro-batches of 100 tokens. Stage 0, with 17,320,960 parameters, holds both when its
  * first backward starts, at its first layer the most, as 180,800 bytes go with each and 164,352 come. Stage 1, with 64
  * parameters more, starts the second forward when the first backward is over. */
-TEST(freed_gradients_of_stages)
+TEST(freed_gradients__grow_on_each_stage)
 {
     const struct cost_setting setting = freeing();
     struct plan plan;
@@ -135,7 +135,7 @@ TEST(freed_gradients_of_stages)
 
 /* Two stages of one micro-batch of 16 tokens whose backward is split: weights' gradients come in the pass of their own,
  * each layer's as its share of cost_weight_bytes goes; so stage 1 has none while the activations are there. */
-TEST(a_split_backward_brings_gradients_with_the_weights_pass)
+TEST(freed_gradients__come_with_the_weights_pass_of_a_split_backward)
 {
     const struct cost_setting setting = freeing();
     struct plan plan;
@@ -163,7 +163,7 @@ TEST(a_split_backward_brings_gradients_with_the_weights_pass)
 
 /* zero2 on 4 ranks: 2 bytes of weights, 12/4 of states, and gradients of 4/4 from the first backward on, the head's
  * with the embedding's; a tied table's come with the head where nothing is sharded. */
-TEST(shards_of_gradients_are_freed_too)
+TEST(freed_gradients__are_shards_under_zero2)
 {
     struct cost_setting setting = freeing();
     struct model tied = *setting.model;
@@ -188,7 +188,7 @@ TEST(shards_of_gradients_are_freed_too)
 /* Two stages of two chunks, 210 layers each: the embedding's gradients, 4 x 64,000, are the first chunk's of the first
  * stage, the head's with the last norm's, 4 x 64,064, the second's of the last. A tied table of one stage comes with
  * the head; 16 learned positions of 64 do not. */
-TEST(gradients_are_of_the_chunk_that_computes_them)
+TEST(states_gradients_of__belong_to_the_chunk_that_computes_them)
 {
     static const double tables[2][2] = {{256000, 0}, {0, 0}}, head[2][2] = {{0, 0}, {0, 256256}};
     struct cost_setting setting = freeing();
@@ -219,7 +219,7 @@ TEST(gradients_are_of_the_chunk_that_computes_them)
 
 /* Random plans, with copies and shared samples: peaks are the same with events and without, never above those with
  * gradients that are kept and never below them by more than all gradients; in the end none is left. */
-TEST(freed_gradients_are_between_none_and_kept)
+TEST(freed_gradients__stay_between_none_and_kept)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         const struct cost_setting *keeping = hand_setting_of_heads(seed);
@@ -263,7 +263,7 @@ TEST(freed_gradients_are_between_none_and_kept)
  * its stage's weights and gradients, 6 bytes a parameter. Activations of 16 tokens are less. Gradients that are freed
  * are not there at first: 4 bytes less; the most is when the last layer of the second stage, which has no embedding, is
  * in work, 16 tokens of 1808 + 896 bytes, and of the first one when its embedding's have come. */
-TEST(both_layouts_are_held_while_the_model_moves)
+TEST(states_moving_bytes__hold_both_layouts)
 {
     struct plan plan, second;
     hand_uniform(&plan, 2, 1, 16);

@@ -210,7 +210,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     hand_request_free(&hand);
 }
 
-TEST(every_system_keeps_the_contract)
+TEST(contract__holds_for_every_system)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 0; seed < 40; seed++)
@@ -287,7 +287,7 @@ static bool knob_value(const struct schema_key *key, int32_t choice, char value[
 }
 
 /* Each switch turned and each choice taken, one at a time. What a knob is by default, the test above has. */
-TEST(every_knob_keeps_the_contract)
+TEST(contract__holds_for_every_knob)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (int32_t k = 0; k < training_systems[i]->n_knobs; k++) {
@@ -307,7 +307,7 @@ TEST(every_knob_keeps_the_contract)
 }
 
 /* Every schedule, on micro-batches of every system that takes it. */
-TEST(every_schedule_runs_with_every_system_that_takes_it)
+TEST(schedules__run_with_every_system_that_takes_them)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (int32_t round = 0; round < 5 * SCENARIO_N_SCHEDULES && training_systems[i]->decides == NULL; round++) {
@@ -339,7 +339,7 @@ TEST(every_schedule_runs_with_every_system_that_takes_it)
         }
 }
 
-TEST(systems_are_found_by_name)
+TEST(system_find__finds_systems_by_name)
 {
     struct error err = {0};
     for (int32_t i = 0; training_systems[i] != NULL; i++)
@@ -348,7 +348,7 @@ TEST(systems_are_found_by_name)
     CHECK_CONTAINS(err.text, "did you mean 'slimpack'?");
 }
 
-TEST(knobs_are_read_from_the_scenario)
+TEST(knobs__are_read_from_the_scenario)
 {
     static const char text[] = "systems:\n  - name: slimpack\n    knobs: {min_slice: 512, slicign: false}\n";
     struct scenario scenario = {0};

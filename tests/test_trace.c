@@ -95,7 +95,7 @@ static void write_sample(const char *folder, const char *name)
         fprintf(stderr, "%s\n", err.text);
 }
 
-TEST(every_column_of_every_table_is_described)
+TEST(trace_tables__describe_every_column)
 {
     for (int32_t t = 0; t < TRACE_N_TABLES; t++) {
         const struct trace_table *table = &trace_tables[t];
@@ -113,7 +113,7 @@ TEST(every_column_of_every_table_is_described)
     CHECK_EQUAL(trace_table_find("taxes"), -1);
 }
 
-TEST(rows_read_back_as_they_were_written)
+TEST(trace__reads_rows_back_as_written)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-rows");
@@ -138,7 +138,7 @@ TEST(rows_read_back_as_they_were_written)
     CHECK_EQUAL(n_files(folder), 1);
 }
 
-TEST(texts_and_labels_read_back)
+TEST(trace__reads_texts_and_labels_back)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-texts");
@@ -158,7 +158,7 @@ TEST(texts_and_labels_read_back)
 }
 
 /* Above 64 KiB an attribute leaves the object's header; scenarios may be 1 MB. */
-TEST(a_scenario_of_a_megabyte_fits)
+TEST(trace__stores_a_scenario_of_a_megabyte)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-large");
@@ -175,7 +175,7 @@ TEST(a_scenario_of_a_megabyte_fits)
 }
 
 /* A second lies between the two, so a time stored anywhere would differ. */
-TEST(equal_runs_give_equal_bytes)
+TEST(trace__has_equal_bytes_for_equal_runs)
 {
     const char *folder = fresh_folder("trace-bytes");
     size_t bytes[2];
@@ -190,7 +190,7 @@ TEST(equal_runs_give_equal_bytes)
     free(b);
 }
 
-TEST(a_missing_folder_is_one_sentence)
+TEST(trace_create__names_a_missing_folder_in_one_sentence)
 {
     struct error err = {0};
     char folder[2048];
@@ -244,7 +244,7 @@ static int write_within(const char *folder, rlim_t limit, char says[static 2048]
 
 /* write() fails with EFBIG from some byte on, as a full disk does with ENOSPC. Wherever it happens nothing is left and
  * nothing has the final name. */
-TEST(a_full_disk_leaves_nothing)
+TEST(trace__leaves_nothing_on_a_full_disk)
 {
     const char *folder = fresh_folder("trace-full");
     char says[2048];
@@ -261,7 +261,7 @@ TEST(a_full_disk_leaves_nothing)
     }
 }
 
-TEST(a_number_that_is_not_finite_is_refused)
+TEST(trace__refuses_a_number_that_is_not_finite)
 {
     const char *folder = fresh_folder("trace-finite");
     const double bad[] = {NAN, INFINITY, -INFINITY};
@@ -277,7 +277,7 @@ TEST(a_number_that_is_not_finite_is_refused)
     }
 }
 
-TEST(only_an_optional_number_may_be_missing)
+TEST(trace__lets_only_optional_numbers_be_missing)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-optional");
@@ -292,7 +292,7 @@ TEST(only_an_optional_number_may_be_missing)
     trace_abandon(trace);
 }
 
-TEST(an_older_file_stays_until_the_new_one_is_whole)
+TEST(trace__keeps_the_older_file_until_the_new_one_is_whole)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-older");
@@ -328,7 +328,7 @@ TEST(trace_create__follows_no_planted_link)
     free(text);
 }
 
-TEST(what_is_no_trace_is_one_sentence)
+TEST(trace_open__names_what_is_no_trace_in_one_sentence)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-foreign");
@@ -362,7 +362,7 @@ static bool save_csv(struct trace_reader *reader, enum trace_table_id table, con
 }
 
 /* Names for indices, quotes where CSV asks for them, the shortest digits that read back. */
-TEST(csv_of_a_table_is_readable)
+TEST(csv__is_readable)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-csv");

@@ -17,7 +17,7 @@ static struct traffic traffic(const struct plan *plan, const struct cost_setting
 
 /* p stages, m units of 16 tokens: between neighbours 2 h bytes a token, m (p - 1) times each way. One replica has
  * nothing to reduce, one tensor and context rank nothing to gather. */
-TEST(stages_send_activations_both_ways)
+TEST(traffic__counts_activations_both_ways)
 {
     for (int32_t p = 1; p <= 8; p++) {
         struct plan plan;
@@ -31,7 +31,7 @@ TEST(stages_send_activations_both_ways)
 
 /* A sample of 64 tokens on four ranks: each sends three quarters of keys and values, 4 h bytes a token and layer,
  * forward, and twice that backward. */
-TEST(a_ring_sends_what_others_lack)
+TEST(traffic__counts_what_others_lack_in_a_ring)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 4);
@@ -46,7 +46,7 @@ TEST(a_ring_sends_what_others_lack)
 /* n replicas of P parameters: to add up n vectors and to hand the sum to all takes 2 (n - 1) vectors on the wire, one
  * way of gradients (4 bytes), one of parameters (2 bytes). In groups of g = 2 of m = n/2: each replica sends half of
  * both vectors in its group, and of the half it holds 2 (m - 1)/m of the gradients among the groups. */
-TEST(replicas_send_gradients_and_parameters)
+TEST(traffic__counts_gradients_and_parameters_of_replicas)
 {
     struct cost_setting groups = *hand_setting();
     double parameters = cost_stage_parameters(groups.model, 1, LAYERS, true, true);
@@ -67,7 +67,7 @@ TEST(replicas_send_gradients_and_parameters)
 /* Two TP ranks with sequence parallelism: of each of 4 + 6 collectives of a layer (cost/cost.h) on 16 x 2 h bytes a
  * rank sends half. On the first of three stages the embedding's come on top, on the last the head's: as their passes
  * say, unit by unit and for each GPU. Likewise what zero3 moves. */
-TEST(ranks_send_what_their_passes_cost)
+TEST(traffic__counts_what_passes_send)
 {
     enum { UNITS = 5, TENSOR = 2, STAGES = 3 };
     struct plan plan;
@@ -95,7 +95,7 @@ TEST(ranks_send_what_their_passes_cost)
 
 /* Half of a unit's activations goes to the host and comes back on both stages; recomputation keeps 2 h bytes a token
  * and layer. */
-TEST(offloaded_activations_go_and_come_back)
+TEST(traffic__counts_offloaded_activations_twice)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
@@ -109,7 +109,7 @@ TEST(offloaded_activations_go_and_come_back)
 
 /* Stage 1 takes a quarter of the attention of stage 0's second forward of 16 tokens: out 2 h a token and a quarter of
  * the keys and values of 16 tokens, back 2 h and 4 bytes a head and token; of half of all layers. */
-TEST(exchanged_attention_is_sent_out_and_back)
+TEST(traffic__counts_exchanged_attention_both_ways)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
@@ -124,7 +124,7 @@ TEST(exchanged_attention_is_sent_out_and_back)
 }
 
 /* Two phases; what a GPU keeps is not sent. */
-TEST(resharding_counts_what_moves)
+TEST(traffic__counts_what_resharding_moves)
 {
     struct plan plan, second;
     hand_uniform(&plan, 2, 3, 16);

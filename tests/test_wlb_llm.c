@@ -29,7 +29,7 @@ static const char *packs_text(const int32_t *pack, int32_t n)
  * Iteration 2: 8 makes two in the queue, both go: 9 -> 0, 8 -> 1, 4 -> least load is 1 (64 < 81): 12 tokens, full; 3:
  * least load is 1 (80), full; 0 is the shortest one, 12; 2 finds no room and remains.
  * Iteration 3: 2 goes first. */
-TEST(algorithm_1_by_hand)
+TEST(wlb_llm__runs_algorithm_1_as_by_hand)
 {
     const struct wlb_rule rule = {1, {8}, 2, 12};
     struct wlb_document documents[8];
@@ -54,7 +54,7 @@ TEST(algorithm_1_by_hand)
 }
 
 /* Up to 10 tokens: 6 weighs 1, 5 weighs 5; then 4 just fills the lighter one, which is not the shorter one. */
-TEST(a_micro_batch_may_be_full)
+TEST(wlb_llm__may_fill_a_micro_batch)
 {
     const struct wlb_rule rule = {0, {0}, 2, 10};
     struct wlb_document documents[] = {{6, 0, 1}, {5, 0, 5}, {4, 0, 0.5}};
@@ -64,7 +64,7 @@ TEST(a_micro_batch_may_be_full)
 }
 
 /* S_max 10: 12 has a micro-batch to itself, which nothing joins; beside 6 there is no room for 5. */
-TEST(a_document_beyond_the_room_runs_alone)
+TEST(wlb_llm__runs_a_document_beyond_the_room_alone)
 {
     const struct wlb_rule rule = {0, {0}, 2, 10};
     struct wlb_document documents[] = {{12, 0, 1}, {6, 0, 5}, {5, 0, 4}};
@@ -75,7 +75,7 @@ TEST(a_document_beyond_the_room_runs_alone)
 
 /* Room for 20 tokens, context 100: 140 tokens are seven micro-batches, not two, and one long document does not make the
  * others longer than the room. */
-TEST(micro_batches_keep_to_the_room_beside_a_long_document)
+TEST(wlb_llm__keeps_to_the_room_beside_a_long_document)
 {
     struct hand_request hand;
     struct plan plan = {0};
@@ -176,7 +176,7 @@ static int32_t pack_of(const struct list *packs, int32_t tokens)
 }
 
 /* Twenty iterations each of documents that all differ, none to two queues, with room for all and for a part. */
-TEST(algorithm_1_on_lists_deals_alike)
+TEST(wlb_llm__assigns_lists_as_algorithm_1_does)
 {
     uint64_t seed = 11;
     int32_t n_waited = 0;
@@ -206,7 +206,7 @@ TEST(algorithm_1_on_lists_deals_alike)
 
 /* Queues from 4 and from 8: 5 and 9 wait in different ones, so two of each are needed for two micro-batches. When
  * nothing else runs, all that waits does. */
-TEST(each_length_has_its_queue)
+TEST(wlb_queues__have_one_for_each_length)
 {
     const struct wlb_rule rule = {2, {4, 8}, 2, 20};
     struct wlb_document documents[] = {{5, 0, 1}, {9, 0, 1}, {3, 0, 1}, {8, 0, 1}};
@@ -224,7 +224,7 @@ TEST(each_length_has_its_queue)
 
 /* Half of the documents of two lengths: with them in one micro-batch each is ruined; a queue mends it, and tuning
  * finds it as long as they may wait. */
-TEST(tuning_finds_a_queue_that_may_wait)
+TEST(wlb_tuning__finds_a_queue_that_may_wait)
 {
     struct wlb_document sample[40];
     struct wlb_rule rule = {2, {0, 0}, 4, 1000};
@@ -241,7 +241,7 @@ TEST(tuning_finds_a_queue_that_may_wait)
 
 /* Over 40 iterations: every document runs once, in order of its arrival inside a length; what a plan says to be
  * delayed is what later plans carry; delayed_tokens are those that wait. */
-TEST(no_document_is_lost)
+TEST(wlb_queues__lose_no_document)
 {
     struct hand_request hand;
     struct error err = {0};
@@ -275,7 +275,7 @@ TEST(no_document_is_lost)
 
 /* A long document in front of short ones: chunks of the packed sequence are uneven, chunks of each document are not,
  * so attention (which has no tiles here) takes less by document. A single document is the same both ways. */
-TEST(sharding_takes_the_shorter_attention)
+TEST(wlb_sharding__takes_the_shorter_attention)
 {
     struct hand_request hand;
     struct plan plan;
@@ -301,7 +301,7 @@ TEST(sharding_takes_the_shorter_attention)
 /* Per layer and pass both ways a document of x tokens costs 448 x^2 of attention (h 64: 2 h x^2, backward 2.5 times)
  * and 245,760 x of GEMMs; recomputed whole 576 x^2 and 327,680 x: 3000 and 2460 tokens are less than 4000 with both,
  * but not with attention counted once. So the last one joins them. */
-TEST(weights_count_what_is_recomputed)
+TEST(wlb_llm__weighs_what_is_recomputed)
 {
     struct hand_request hand;
     struct plan plan;
@@ -320,7 +320,7 @@ TEST(weights_count_what_is_recomputed)
 }
 
 /* With queries that a kernel pays for in blocks (q_half 64), shares of many short documents are slow by document. */
-TEST(short_documents_are_sharded_by_sequence)
+TEST(wlb_sharding__shards_short_documents_by_sequence)
 {
     struct hand_request hand;
     struct plan plan;
@@ -347,7 +347,7 @@ TEST(short_documents_are_sharded_by_sequence)
 }
 
 /* Two chunks of two stages on two ranks: micro-batches in groups of two a rank, and every one takes documents. */
-TEST(micro_batches_interleave)
+TEST(wlb_llm__interleaves_micro_batches)
 {
     struct hand_request hand;
     struct plan plan;
@@ -371,7 +371,7 @@ TEST(micro_batches_interleave)
     hand_request_free(&hand);
 }
 
-TEST(what_cannot_be_is_refused)
+TEST(wlb_llm__refuses_impossible_knobs)
 {
     struct hand_request hand;
     struct plan plan;
@@ -426,7 +426,7 @@ static double mean_degree(const struct lengths *lengths, const struct scenario_d
 
 /* The paper's comparison: documents in their order, the fixed-length greedy packing, one queue, two. A linear and a
  * quadratic part of a document's time that are equal at 50,000 tokens, as of a 7B model. */
-TEST(imbalance_falls_with_freedom)
+TEST(wlb_llm__lowers_imbalance_with_freedom)
 {
     struct lengths lengths = {0};
     struct scenario_data data = {.lengths = "wlb-llm", .context = 131072, .global_batch = 512};
