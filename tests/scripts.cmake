@@ -42,6 +42,7 @@ function(add_source_test name)
 endfunction()
 
 add_source_test(structure ${Python3_EXECUTABLE} tests/check_structure.py)
+add_source_test(words ${Python3_EXECUTABLE} tests/check_words.py)
 add_source_test(model_sources ${Python3_EXECUTABLE} tests/check_model_sources.py)
 
 # Debian 12's version: another one formats and finds differently.

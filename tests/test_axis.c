@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read the axes of sweeps and count their points. */
 #include "sweep/axis.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of best-fit. */
 #include "hand_request.h"
 #include "harness.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the bounds by which the search prunes plans. */
 #include "search/bound.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check how idle time is divided by its causes. */
 #include "bounds/bubble.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of ByteScale. */
 #include "bounds/memory.h"
 #include "dag/dag.h"
 #include "hand_dag.h"

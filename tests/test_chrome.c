@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the events that are written for Chrome's viewer. */
 #include "base/check.h"
 #include "dag/dag.h"
 #include "harness.h"

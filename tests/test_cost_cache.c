@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that the cache gives the costs that the functions give. */
 #include "cost/cache.h"
 
 #include <string.h>

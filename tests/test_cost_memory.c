@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count the bytes that passes keep, work with and gather. */
 #include "cost/gathered.h"
 #include "hand_cost.h"
 #include "hand_model.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the longest path of a graph. */
 #include "bounds/critical_path.h"
 
 #include <stdio.h>

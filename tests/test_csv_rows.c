@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read tables in CSV. */
 #include "base/csv_rows.h"
 
 #include "base/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which batches decide in a search. */
 #include "search/deciding.h"
 
 #include <math.h>

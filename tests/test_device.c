@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read and write devices. */
 #include "scenario/device.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read, change and write YAML documents. */
 #include "scenario/document.h"
 #include "scenario/document_read.h"
 #include "scenario/document_set.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that equal pipelines are built once and give the same results. */
 #include "dag/equal_pipelines.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check errors of several lines. */
 #include "base/error.h"
 #include "harness.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests run graphs in SimGrid. */
 #include "execute/execute.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check slow stages and links in both engines. */
 #include "scenario/faults.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check how chains of samples are cut at equal FLOPs. */
 #include "hand_request.h"
 #include "harness.h"
 #include "packing/fill.h"

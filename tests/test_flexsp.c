@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of FlexSP. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

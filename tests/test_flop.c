@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count FLOPs by hand. */
 #include "cost/flop.h"
 #include "hand_model.h"
 #include "harness.h"

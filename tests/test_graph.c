@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check igraph's graph of a plan and the files made of it. */
 #include "dag/graph.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check hashes of texts and files. */
 #include "base/hash.h"
 
 #include "harness.h"

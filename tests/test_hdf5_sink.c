@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This test checks that a sink gives back the numbers that were written and remembers a failure. */
 #include "base/check.h"
 #include "harness.h"
 #include "trace/hdf5_sink.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check confidence intervals of rates and speed-ups. */
 #include "simulate/interval.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check laws, tables and batches of lengths. */
 #include "base/check.h"
 #include "harness.h"
 #include "lengths/law.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read lengths from text, CSV, NumPy and HDF5 files. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "harness.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check statistics of lengths. */
 #include "harness.h"
 #include "lengths/statistics.h"
 

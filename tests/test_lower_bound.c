@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the lower bound of the time of a plan. */
 #include "bounds/lower_bound.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of Megatron's dynamic context parallelism. */
 #include "hand_dag.h"
 #include "hand_request.h"
 #include "harness.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read models and count their parameters. */
 #include "scenario/model.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which name is suggested for a misspelt one. */
 #include "base/nearest.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the order of the passes on a stage. */
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that output replaces its own files only, all or none. */
 #include "base/check.h"
 #include "harness.h"
 #include "trace/output.h"

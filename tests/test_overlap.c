@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count by hand what collectives expose and slow. */
 #include "cost/overlap.h"
 #include "hand_model.h"
 #include "harness.h"

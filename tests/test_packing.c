@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check packs of equal tokens or FLOPs, and the memory they need. */
 #include "bounds/memory.h"
 #include "hand_model.h"
 #include "hand_plan.h"

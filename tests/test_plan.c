@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that breaches of a plan's rules are told. */
 #include "base/check.h"
 #include "hand_plan.h"
 #include "hand_request.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read and write numbers with units. */
 #include "scenario/quantity.h"
 
 #include <math.h>

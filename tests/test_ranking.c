@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which plans of a search are decided on, and in which order. */
 #include "search/ranking.h"
 
 #include <math.h>

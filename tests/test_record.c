@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the rows that a run records in its files. */
 #include "base/check.h"
 #include "harness.h"
 #include "sample_run.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which paths are regular files. */
 #include "base/regular.h"
 
 #include <sys/stat.h>

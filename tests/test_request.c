@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check what a request asks of a system. */
 #include <stdlib.h>
 
 #include "hand_request.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check random numbers. */
 #include "base/rng.h"
 #include "harness.h"
 

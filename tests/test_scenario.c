@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read scenarios and write them back. */
 #include "scenario/scenario_read.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read and write mappings by tables of keys. */
 #include "scenario/schema.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of SlimPack. */
 #include "base/check.h"
 #include "bounds/batch_bound.h"
 #include "bounds/lower_bound.h"

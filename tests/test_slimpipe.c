@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of SlimPipe. */
 #include <math.h>
 #include <stdlib.h>
 

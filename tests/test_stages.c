@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check how layers are shared among stages. */
 #include "harness.h"
 #include "scenario/stages.h"
 

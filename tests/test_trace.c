@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests write traces and read them back. */
 #include "base/check.h"
 #include "harness.h"
 #include "sample_run.h"

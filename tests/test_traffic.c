@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count the bytes that each rank sends. */
 #include "bounds/traffic.h"
 
 #include "base/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check statistics of the units of a plan. */
 #include "simulate/units.h"
 
 #include <math.h>

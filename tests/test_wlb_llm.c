@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of WLB-LLM. */
 #include "dag/dag.h"
 #include "hand_plan.h"
 #include "hand_request.h"
