@@ -15,17 +15,17 @@ extern const struct platform hand_links;
 /** TP 2 with sequence parallelism. */
 extern const struct scenario_plan hand_toy_plan;
 
-/** A setting of hand_toy on three layers; the first takes a plan, the second takes hand_toy_plan. */
+/** Make a setting of hand_toy on three layers. The first function takes a plan, the second takes hand_toy_plan. */
 struct cost_setting hand_toy_setting_of(const struct scenario_plan *plan);
 struct cost_setting hand_toy_setting(void);
 
 /** Tokens [0, 4) of one sample and [2, 6) of another. */
 extern const struct slice hand_two_slices[2];
 
-/** A unit of these two slices and 2 tokens of padding on two context ranks. */
+/** Make a unit of these two slices and 2 tokens of padding on two context ranks. */
 struct cost_unit hand_toy_unit(enum recompute recompute);
 
-/** Seconds of attention in all layers without the copies and sums of a ring [s]. */
+/** Add the seconds of attention in all layers without the copies and sums of a ring [s]. */
 double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
 #endif

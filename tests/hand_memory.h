@@ -12,17 +12,17 @@ struct hand_run {
     struct memory memory;
 };
 
-/** The graph has the traffic of gradients; all_ranks: one place for each tensor rank. */
+/** Build and resolve a plan with the traffic of gradients. all_ranks: each tensor rank has a place. */
 void hand_open_run(struct hand_run *run, const struct plan *plan, const struct cost_setting *setting, bool all_ranks);
 void hand_close_run(struct hand_run *run);
 
-/** Largest bytes of a class on a place. */
+/** Find the largest bytes of a class on a place. */
 double hand_highest(const struct memory *memory, int32_t place, enum memory_class class);
 
-/** Activations of a token in a layer of hand_setting's model [bytes]. */
+/** Count the activations of a token in a layer of hand_setting's model [bytes]. */
 double hand_activation(enum recompute recompute, bool sliced);
 
-/** Bytes that the head of hand_setting's model keeps for the backward of so many tokens: 4V + 4h a token. */
+/** Count the bytes that the head of hand_setting's model keeps for the backward: 4V + 4h a token. */
 double hand_head_kept(double tokens);
 
 #endif

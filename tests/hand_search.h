@@ -12,7 +12,7 @@ struct hand_search {
     struct search_result result;
 };
 
-/** What the scenario says. */
+/** The scenario's values. */
 struct hand_cell {
     const char *model, *platform, *system, *context, *space, *knobs;
     int seed; /* 6 to 11: narrow heads, 12 to 17: wide ones */
@@ -26,13 +26,13 @@ void hand_search_cell(struct hand_search *hand, const struct hand_cell *cell, bo
 
 void hand_close_cell(struct hand_search *hand);
 
-/** The first of the ranking, which must hold a plan. */
+/** Take the first of the ranking, which must hold a plan. */
 const struct search_plan *hand_chosen(const struct hand_search *hand);
 
-/** Whether two plans have the same layout, sharding, recomputation and offload. */
+/** Say whether two plans have the same layout, sharding, recomputation and offload. */
 bool hand_same_choice(const struct search_plan *a, const struct search_plan *b);
 
-/** A check that names the cell. */
+/** Check a condition and name the cell. */
 void hand_check_cell(bool holds, const struct hand_cell *cell, const char *what);
 
 #endif

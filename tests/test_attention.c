@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* With CP 1 and TP 1 there are neither ring nor collectives; CP 2 halves the rank's attention and GEMMs. */
+/* With CP 1 and TP 1 there are neither ring nor collectives. CP 2 halves the rank's attention and GEMMs. */
 TEST(context_parallel__halves_the_work_of_a_rank)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -23,12 +23,10 @@ TEST(context_parallel__halves_the_work_of_a_rank)
     CHECK_TRUE(one.tensor_s == 0 && one.tensor_bytes == 0);
 }
 
-/*
- * Documents of 12 and 4 tokens, h 4, on two ranks, keys gathered. Attention of [a, b) is 8 (b(b+1) - a(a+1)) FLOP:
- * chunks of four tokens have 160, 416, 672 and (the second document) 160. Rank 0 takes the outer two, rank 1 the inner
- * two, 1088, which all wait for; by document each has half of 1408. One document of 16 tokens: 160 + 928 and 416 + 672,
- * both 1088: the zig-zag evens a causal triangle out.
- */
+/* Documents of 12 and 4 tokens run on two ranks with h 4, and keys are gathered. Attention of [a, b) is 8 (b(b+1) -
+ * a(a+1)) FLOP. Chunks of four tokens have 160, 416, 672 and, in the second document, 160. Rank 0 takes the outer two.
+ * Rank 1 takes the inner two, 1088, for which all wait. By document each rank has half of 1408. One document of 16
+ * tokens has 160 + 928 and 416 + 672, both 1088: the zig-zag evens a causal triangle out. */
 TEST(per_sequence__waits_for_the_slowest_rank)
 {
     const struct slice documents[] = {{0, 0, 12}, {1, 0, 4}}, one = {0, 0, 16};
@@ -49,12 +47,12 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     struct cost_cache cache = {0};
     struct cost_pass room[COST_N_PARTS];
     setting.cache = &cache;
-    for (int i = 0; i < 4; i++) { /* what is known of one is not taken for the other */
+    for (int i = 0; i < 4; i++) { /* the cache does not take one for the other */
         unit.sharding = i % 2 == 0 ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
         cost_cached(&setting, PASS_FORWARD, &unit, 1U << COST_LAYERS, room);
         CHECK_CLOSE(room[COST_LAYERS].attention_s, 3 * 4 * (i % 2 == 0 ? 1088.0 : 704.0), 1e-14);
     }
-    CHECK_EQUAL(cache.n_costs, 1); /* of their tokens, which are as many */
+    CHECK_EQUAL(cache.n_costs, 1); /* the two units have as many tokens */
     cost_cache_free(&cache);
     setting.cache = NULL;
     unit.sharding = SLICE_PER_SEQUENCE;
@@ -67,7 +65,8 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
 }
 
-/* Four tokens of padding behind the 12: chunks of four again, the last of nothing: 160 and 416 + 672. */
+/* Four tokens of padding follow the 12. The chunks have four tokens again, and the last has padding alone: 160 and 416
+ * + 672. */
 TEST(per_sequence__puts_padding_at_the_end)
 {
     const struct slice document = {0, 0, 12};
@@ -92,7 +91,7 @@ TEST(padding__costs_no_attention)
     CHECK_CLOSE(padded.tensor_bytes, bare.tensor_bytes * 5 / 4, 1e-14);
 }
 
-/* A sample of 8n tokens cut in n slices sends 8 + 16 + ... + 8n instead of 8n: (n + 1)/2 times. */
+/* A sample of 8n tokens that is cut in n slices sends 8 + 16 + ... + 8n instead of 8n: (n + 1)/2 times as much. */
 TEST(ring__sends_the_prefix_of_each_slice_again)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -108,13 +107,11 @@ TEST(ring__sends_the_prefix_of_each_slice_again)
     }
 }
 
-/*
- * The own block of the ring of two: [0, 4) has 4 x 5/4/2 queries and 5/2 keys on a CP rank; [2, 6), as the causal
- * sample whose queries see 9/2 keys on average, 4 x 9/6/2 = 3 queries and 9/2 keys. In the other one all 2 queries see
- * the same keys, as in causal samples of 4 queries. FLOPs of a block 20 and 36 at 4 s; shapes (1 + 8/2.5)(1 + 16/2.5)
- * and (1 + 8/3)(1 + 16/4.5), with 4 queries 1 + 8/4, all times (1 + 2/2)/(1 + 2/128) = 128/65. Half of the queries on
- * all keys would take less, 5 x 4.2 and 5 x 25/9.
- */
+/* This is the block of a rank's own keys in a ring of two. [0, 4) has 4 x 5/4/2 queries and 5/2 keys on a CP rank. [2,
+ * 6) is taken as the causal sample whose queries see 9/2 keys on average: 4 x 9/6/2 = 3 queries and 9/2 keys. In the
+ * other block all 2 queries see the same keys, as in causal samples of 4 queries. The FLOPs of a block are 20 and 36 at
+ * 4 s. The shapes are (1 + 8/2.5)(1 + 16/2.5) and (1 + 8/3)(1 + 16/4.5), with 4 queries 1 + 8/4. All are multiplied by
+ * (1 + 2/2)/(1 + 2/128) = 128/65. Half of the queries on all keys would take less, 5 x 4.2 and 5 x 25/9. */
 TEST(slice__enters_the_curve_as_a_causal_sample_of_its_mean)
 {
     struct device device = hand_device;
@@ -129,16 +126,16 @@ TEST(slice__enters_the_curve_as_a_causal_sample_of_its_mean)
                 3 * 20 * 4 * (4.2 + 3) * 7.4 * 128 / 65, 1e-14);
 }
 
-/*
- * [0, 1024) on a ring of two, 2 heads 2 wide: 8 tiles of 128 queries a block, whose FLOPs 2h 1024 x 1025/4 take 8396800
- * s. The own block ends no earlier than its tile of 512 keys, 524288 x 4 s on one multiprocessor of 8 or 6; the other
- * one on the second stream fills what is idle beside. Backward, 2 s a FLOP, one after the other: 8 tiles of 128 keys,
- * 1310720 FLOP each, end with one alone on a multiprocessor; 4 (512 queries see 256 keys) leave 2 of 6 idle.
+/* [0, 1024) runs on a ring of two, with 2 heads 2 wide. A block has 8 tiles of 128 queries, whose FLOPs 2h 1024 x
+ * 1025/4 take 8396800 s. The block of a rank's own keys ends no earlier than its tile of 512 keys, 524288 x 4 s on one
+ * multiprocessor of 8 or 6. The other block runs on the second stream and fills the idle multiprocessors. Backward, 2 s
+ * a FLOP, the blocks run one after the other. 8 tiles of 128 keys, 1310720 FLOP each, end with one alone on a
+ * multiprocessor. 4 tiles (512 queries see 256 keys) leave 2 of 6 idle.
  *
- * On a ring of four with 64 multiprocessors nothing is full: of the 3 other blocks 2 run on the second stream one after
- * the other, each as long as a tile of 256.25 keys, those of half the queries: longer than own block and third. On a
- * ring of three one runs behind the own block, a tile of 1025/3 keys behind one of 1024/3.
- */
+ * On a ring of four with 64 multiprocessors nothing is full. 2 of the 3 other blocks run on the second stream, one
+ * after the other. Each takes as long as a tile of 256.25 keys, those of half the queries. Together they take longer
+ * than the own block and the third one. On a ring of three one block runs behind the own one, a tile of 1025/3 keys
+ * behind one of 1024/3. */
 TEST(ring__runs_blocks_of_other_ranks_in_waves)
 {
     struct device device = hand_device;
@@ -159,13 +156,11 @@ TEST(ring__runs_blocks_of_other_ranks_in_waves)
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * (1024 + 1025) / 3.0 * 4 * 128 * 2 * 4 * 64, 1e-14);
 }
 
-/*
- * A sample of 24 tokens on a ring of four, TP 2, h = q 4, k 2: 3 tokens a rank and TP. Plain, of the rank whose blocks
- * have half of the keys: forward (3 x 6 + 4) q + 8 k = 104 bytes, backward (3 x 6 + 4) q + (3 x 6 + 18) k = 160, of
- * half of the queries (3 x 3 + 4) q + (3 x 12 + 14) k = 152; two such samples are plain, too, and twice as much.
- * Packed, with 8 tokens more: 4 tokens, (18 + 8) q + (12 + 8) k = 144 forward. A ring of one moves nothing, nor do
- * gathers.
- */
+/* A sample of 24 tokens runs on a ring of four with TP 2, h = q 4 and k 2, so a rank has 3 tokens over TP. Plain, the
+ * rank whose blocks have half of the keys moves (3 x 6 + 4) q + 8 k = 104 bytes forward. Backward it moves (3 x 6 + 4)
+ * q + (3 x 6 + 18) k = 160; the one of half the queries (3 x 3 + 4) q + (3 x 12 + 14) k = 152. Two such samples are
+ * plain, too, and move twice as much. Packed with 8 tokens more a rank has 4 tokens and moves (18 + 8) q + (12 + 8) k =
+ * 144 forward. A ring of one moves nothing, nor do gathers. */
 TEST(ring__copies_and_sums_beside_its_blocks)
 {
     const struct slice slices[] = {{0, 0, 24}, {1, 0, 24}, {2, 0, 8}};
@@ -190,7 +185,7 @@ TEST(ring__copies_and_sums_beside_its_blocks)
                 hand_blocks_s(&setting, PASS_FORWARD, &unlike), 1e-14);
 }
 
-/** FLOPs of the queries of rank `rank` that see the keys of rank `other`, of slice [a, b) on a contiguous ring of c. */
+/** Count the FLOPs of rank `rank`'s queries that see rank `other`'s keys, of slice [a, b) on a contiguous ring of c. */
 static double contiguous_flop(struct slice slice, int32_t context, int32_t rank, int32_t other)
 {
     int32_t queries = slice_tokens(slice) / context, prefix = slice.begin / context;
@@ -200,9 +195,9 @@ static double contiguous_flop(struct slice slice, int32_t context, int32_t rank,
     return 4.0 * 4 * pairs; /* h 4 */
 }
 
-/* Query by query: each step of a contiguous ring takes as long as its slowest block, 4 s a FLOP forward and 2 x 2.5
- * backward; that is the last rank's work, of a whole sample of L ((2c - 1) L + c)/(L + 1)/c^2 of one GPU's. FLOPs are
- * an even share. */
+/* Counted query by query, each step of a contiguous ring takes as long as its slowest block. It takes 4 s a FLOP
+ * forward and 2 x 2.5 backward. That is the last rank's work. For a whole sample of L it is ((2c - 1) L + c)/(L +
+ * 1)/c^2 of one GPU's. FLOPs are an even share. */
 TEST(contiguous_ring__takes_as_long_as_its_last_rank)
 {
     const struct slice slices[] = {{0, 0, 48}, {1, 0, 12}, {2, 24, 48}, {3, 12, 60}};
@@ -235,10 +230,9 @@ TEST(contiguous_ring__takes_as_long_as_its_last_rank)
         }
 }
 
-/*
- * [0, 1024) on a contiguous ring of two, 2 heads 2 wide. The own block ends no earlier than its tile of 512 keys,
- * 524288 FLOP x 4 s on one multiprocessor of 8 or 6; behind it 8 such tiles run in a wave on 8, in two on 6.
- */
+/* [0, 1024) runs on a contiguous ring of two, with 2 heads 2 wide. The block of a rank's own keys ends no earlier than
+ * its tile of 512 keys, 524288 FLOP x 4 s on one multiprocessor of 8 or 6. Behind it 8 such tiles run in one wave on 8
+ * multiprocessors, in two on 6. */
 TEST(contiguous_ring__runs_its_blocks_one_after_the_other)
 {
     struct device device = hand_device;
@@ -255,9 +249,9 @@ TEST(contiguous_ring__runs_its_blocks_one_after_the_other)
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * (524288.0 * 4 * 6 + 2 * 524288.0 * 4 * 6), 1e-14);
 }
 
-/* 24 tokens on four ranks, TP 2, q 4, k 2: 3 tokens a rank and TP; forward (3 x 10 + 12) q = 168 bytes a token,
- * backward as much and (3 x 20 + 24) k = 168. Of 24 x 4k/2 = 96 bytes of keys and values 3/4 are sent in 3 steps;
- * backward so again, and their gradients in fp32, 192, in 4. */
+/* 24 tokens run on four ranks with TP 2, q 4 and k 2, so a rank has 3 tokens over TP. Forward moves (3 x 10 + 12) q =
+ * 168 bytes a token. Backward moves as much and (3 x 20 + 24) k = 168. Keys and values are 24 x 4k/2 = 96 bytes, and
+ * 3/4 of them are sent in 3 steps. Backward sends them again, and their gradients in fp32, 192, in 4 steps. */
 TEST(contiguous_ring__sends_and_sums_gradients_in_fp32)
 {
     const struct slice sample = {0, 0, 24};
@@ -275,8 +269,9 @@ TEST(contiguous_ring__sends_and_sums_gradients_in_fp32)
     }
 }
 
-/* Launches of 1 s beside bytes and FLOPs that take no time: the copies and sums of the rank that has more, of each
- * other block and once. One sample: forward 1 and 2, backward of half the queries 3 and 7; packed 3 and 3, 6 and 4. */
+/* Launches take 1 s, bytes and FLOPs no time. The copies and sums are those of the rank that has more: some for each
+ * other block, some once. One sample launches 1 and 2 forward, and 3 and 7 backward (half of the queries). Packed
+ * samples launch 3 and 3, and 6 and 4. */
 TEST(ring__launches_its_copies_and_sums)
 {
     const struct slice slices[] = {{0, 0, 24}, {1, 0, 8}};
@@ -295,11 +290,10 @@ TEST(ring__launches_its_copies_and_sums)
             }
 }
 
-/*
- * CP 2, TP 2, a layer of three: keys and values of the prefixes 4 and 6 and of padding are 12 x 4k/2 = 48 bytes, of
- * which half is sent, as by the ring. Gather 1 + 24/10 s before one kernel of whole keys: 4 x 5/4/2 queries see 5 keys,
- * 3 see 9, with the FLOPs of both blocks, 40 and 72. Backward both collectives, and twice the bytes.
- */
+/* CP is 2, TP 2, and each figure is for one layer of three. Keys and values of the prefixes 4 and 6 and of padding are
+ * 12 x 4k/2 = 48 bytes. Half of them is sent, as by the ring. The gather takes 1 + 24/10 s before one kernel of whole
+ * keys. 4 x 5/4/2 queries see 5 keys and 3 see 9, with the FLOPs of both blocks, 40 and 72. Backward runs both
+ * collectives and moves twice the bytes. */
 TEST(all_gather__brings_keys_before_attention)
 {
     struct device device = hand_device;
@@ -321,12 +315,11 @@ TEST(all_gather__brings_keys_before_attention)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).context_s, 3 * 10.2, 1e-14);
 }
 
-/*
- * Ulysses: 10 tokens with padding, 5 on a rank, in widths 4 (queries, output) and 2 (keys, values) over TP 2: 20 and
- * 10 bytes, but the one head of keys and values goes to both heads of queries, so 20 as well, of which half leaves:
- * four times 10 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention: half of the heads, whole
- * samples, one kernel. One CP rank a node: by NIC, 2 s and (10 + 10 x 50/60)/0.5 bytes at 20 B/s.
- */
+/* Ulysses has 10 tokens with padding, 5 on a rank. Widths are 4 (queries, output) and 2 (keys, values) over TP 2, which
+ * are 20 and 10 bytes. The one head of keys and values goes to both heads of queries, so it has 20 bytes as well. Half
+ * of them leaves the rank. Four all-to-alls of 10 bytes take 1 s and 0.1 s a byte each, in both passes. Attention runs
+ * half of the heads on whole samples in one kernel. With one CP rank a node they go by NIC: 2 s and (10 + 10 x
+ * 50/60)/0.5 bytes at 20 B/s. */
 TEST(ulysses__exchanges_heads_for_tokens)
 {
     struct device device = hand_device;
@@ -351,7 +344,7 @@ TEST(ulysses__exchanges_heads_for_tokens)
                 1e-14);
     unit.context = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
-    unit.context = 4; /* NICs that take no time: a third goes to the other rank of a pair, all else away */
+    unit.context = 4; /* NICs take no time: a third goes to the other rank of a pair, the rest away */
     setting.tensor = 1;
     device.nic = (struct device_link){.efficiency = 1};
     pairs.nic_bytes_per_s = 1e30;
@@ -360,8 +353,9 @@ TEST(ulysses__exchanges_heads_for_tokens)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s - 3 * 4, 3 * (apart_s - 3 * 4), 1e-12);
 }
 
-/* One head of keys and values for 16 of queries, no TP: 4 ranks need 4 copies of it, 16 and 32 ranks 16, as wide as the
- * queries. h 64, so 4 wide; T tokens on c ranks: a rank sends T/c (c - 1)/c x 2 x (2 x 64 + 2 x 4 copies) bytes. */
+/* One head of keys and values serves 16 of queries, without TP. 4 ranks need 4 copies of it. 16 and 32 ranks need 16,
+ * as wide as the queries. h is 64, so a head is 4 wide. A rank of c sends T/c (c - 1)/c x 2 x (2 x 64 + 2 x 4 copies)
+ * bytes of T tokens. */
 TEST(ulysses__copies_few_heads_of_keys_for_many_ranks)
 {
     struct device device = hand_device;

@@ -10,7 +10,7 @@
 
 static const char base[] = "data: {context: 8, batch: 4}\nseed: 5\nsystems: [{plan: {tp: 1, pp: 2}}]\n";
 
-/** The sweep of `base` with this text below it. */
+/** Read the sweep of `base` with this text below it. */
 static bool read_sweep(const char *text, struct sweep *sweep, struct error *err)
 {
     struct document document = {0};
@@ -21,7 +21,7 @@ static bool read_sweep(const char *text, struct sweep *sweep, struct error *err)
     return document_parse(whole, strlen(whole), "file.yaml", &document, err) && sweep_read(&document, sweep, err);
 }
 
-/** All points as "value value; value value; ". */
+/** Print all points as "value value; value value; ". */
 static void print_points(const struct sweep *sweep, char text[1024])
 {
     *text = '\0';

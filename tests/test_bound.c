@@ -35,7 +35,7 @@ static void open_two(struct hand_request *hand, int32_t dp, int32_t pp)
     hand_batch(hand, 2, (int32_t[]){5000, 1000});
 }
 
-/* A system with a state may run more later, so what follows the passes is over the largest share. */
+/* A system with a state may run more later, so the traffic behind the passes is divided by the largest share. */
 TEST(bound__adds_what_follows_the_passes)
 {
     struct hand_request hand;
@@ -47,8 +47,8 @@ TEST(bound__adds_what_follows_the_passes)
     hand_request_free(&hand);
 }
 
-/* The longest sample is on one rank if samples run whole, otherwise it may be shared by all. If the system decides what
- * is offloaded, or may leave the sample to later, no more is known than with all of it offloaded. */
+/* The longest sample is on one rank if samples run whole. Otherwise all ranks may share it. If the system decides the
+ * offload, or may leave the sample to later, the bound assumes that all of it is offloaded. */
 TEST(bound__counts_the_activations_that_must_be_there)
 {
     static const struct training_system whole = {.name = "whole", .whole_samples = true},
@@ -82,8 +82,8 @@ TEST(bound__takes_the_recomputation_of_least_memory_if_the_system_decides)
     hand_request_free(&hand);
 }
 
-/* Of 839 layers and the head on two stages the last has 419: no more is known than of 838 layers, whatever the first
- * has. */
+/* 839 layers and the head run on two stages, so the last has 419 layers. The bound knows no more than of 838 layers,
+ * whatever the first stage has. */
 TEST(bound__follows_the_stage_of_the_fewest_layers)
 {
     double after_s[2];
@@ -92,16 +92,16 @@ TEST(bound__follows_the_stage_of_the_fewest_layers)
         open_two(&hand, 2, 2);
         hand.model.layers = i == 0 ? 838 : 839;
         hand.request.layout.stages.count_head = i == 1;
-        hand.setting.layers = i == 0 ? 419 : 420; /* of the first, as request_setting has it */
+        hand.setting.layers = i == 0 ? 419 : 420; /* layers of the first stage, as request_setting has it */
         after_s[i] = bound_after_passes_s(&hand.setting, &hand.request.layout);
         hand_request_free(&hand);
     }
     CHECK_TRUE(after_s[0] == after_s[1]);
 }
 
-/* Two replicas with P parameters in n buckets on a node of 200 GB/s, fp32 gradients: 1 us + 2P bytes reduce, 1 us + P
- * bytes gather. The bound has those that are whole behind the passes; the graph the last bucket of the hidden ones,
- * too, as its passes are longer. */
+/* Two replicas have P parameters in n buckets on a node of 200 GB/s, with fp32 gradients. They reduce in 1 us + 2P
+ * bytes and gather in 1 us + P bytes. The bound counts the traffic that is whole behind the passes. The graph also has
+ * the last bucket of the hidden traffic, as its passes are longer. */
 TEST(bound_after_passes_s__counts_what_cannot_hide)
 {
     static const struct {

@@ -14,8 +14,9 @@ static double sum(const struct bubble *bubble)
            bubble->dp_wait_s + bubble->sync_s + bubble->reshard_s;
 }
 
-/* Equal stages, free network: each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0, m >= p) idles
- * s f + (p - 1 - s) b before its first backward and the rest after its last forward, never between. */
+/* Stages are equal and the network is free. Each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0,
+ * m >= p) idles s f + (p - 1 - s) b before its first backward. It idles the rest after its last forward, never
+ * between. */
 TEST(bubble__is_at_the_ends_of_uniform_1f1b)
 {
     struct timeline timeline = {0};
@@ -67,8 +68,8 @@ TEST(bubble__counts_a_slow_unit_as_imbalance)
     plan_free(&plan);
 }
 
-/* Pipelines of one stage with 1 and 3 units: the first waits 2 rounds of 3; after both the optimizer of half a second
- * on each of two places, its ring of 1 second before and of 1 after. */
+/* Pipelines of one stage have 1 and 3 units. The first waits 2 rounds of 3. After both the optimizer takes half a
+ * second on each of two places. Its ring takes 1 second before it and 1 after it. */
 TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
 {
     struct plan plan;
@@ -96,8 +97,8 @@ TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
     plan_free(&plan);
 }
 
-/* CP 2, GEMMs 1, attention 1, ring 3: in each of two passes the ring shows for 2 seconds on both places; rank 1's GEMMs
- * take 2: rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
+/* CP is 2, GEMMs take 1, attention 1, the ring 3. In each of two passes the ring shows for 2 seconds on both places.
+ * Then rank 1's GEMMs take 2. Rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
 TEST(bubble__shows_a_ring_longer_than_attention)
 {
     struct plan plan;
@@ -123,7 +124,7 @@ TEST(bubble__shows_a_ring_longer_than_attention)
     plan_free(&plan);
 }
 
-/* Pipelines 0 and 1 share a unit, 1 and 2 the next one, before which 2 runs one of its own. */
+/* Pipelines 0 and 1 share a unit, and 1 and 2 share the next one. Before that one pipeline 2 runs an unshared unit. */
 static void chained_groups(struct plan *plan)
 {
     static const int32_t group_of[3][2] = {{0, -1}, {0, 1}, {-1, 1}}; /* of each pipeline's units, first and second */
@@ -149,10 +150,11 @@ static void chained_groups(struct plan *plan)
     hand_order(plan);
 }
 
-/* GEMMs 1, attention 1, ring 3, the own unit of pipeline 2 10. F and B of the first group run at 0-4 and 4-8 on places
- * 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the second group at 8-10 and waits
- * for place 2, which comes at 21: imbalance, for the ring has not begun. It runs at 21-24 and shows for 3 seconds on
- * place 1, behind attention for 2 on place 2. Backward at 24-28, 2 seconds on both. */
+/* GEMMs take 1, attention 1, the ring 3, and the unshared unit of pipeline 2 takes 10. F and B of the first group run
+ * at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the second
+ * group at 8-10. It waits for place 2, which comes at 21. That is imbalance, as the ring has not begun. The ring runs
+ * at 21-24. It shows for 3 seconds on place 1, and for 2 behind attention on place 2. The backward runs at 24-28, with
+ * 2 seconds on both. */
 TEST(bubble__counts_no_wait_for_a_member_as_ring)
 {
     struct plan plan;
@@ -177,9 +179,9 @@ TEST(bubble__counts_no_wait_for_a_member_as_ring)
     plan_free(&plan);
 }
 
-/* A pipeline of TP 2, then two of TP 1 on the same four GPUs, each 2 stages and 3 units: 9 seconds of 12 busy. Between
- * them 5 seconds of re-sharding. Whether a place stands for both TP ranks or for one, the GPUs' seconds are the same.
- */
+/* A pipeline of TP 2 is followed by two of TP 1 on the same four GPUs. Each has 2 stages and 3 units, so 9 seconds of
+ * 12 are busy. Between them 5 seconds are re-sharding. A place may stand for both TP ranks or for one; the GPUs'
+ * seconds are the same. */
 TEST(bubble__counts_phases_by_their_gpus)
 {
     struct plan plan, second;
