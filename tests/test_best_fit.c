@@ -65,8 +65,8 @@ TEST(best_fit__puts_several_bins_in_a_unit)
     hand_request_free(&hand);
 }
 
-/* There are 2 chunks of 2 stages. Four units run interleaved, three cannot. With padding a fourth unit is empty. Three
- * bins in units of two make one unit of one bin and half of it padding. Units larger than all bins hold them all. */
+/* There are 2 chunks of 2 stages. Four units run interleaved, three cannot. With padding a fourth unit is empty. With
+ * three bins in units of two, one bin is padding, half of the second unit. Units larger than all bins hold them all. */
 TEST(best_fit__interleaves_whole_groups_of_units)
 {
     struct hand_request hand;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two tasks back to back at thirds of a second and a transfer, on the second system's GPU 1 of 4. */
+/* Write two tasks back to back at thirds of a second and a transfer, on the second system's GPU 1 of 4. */
 static struct trace_reader *written(const struct trace_task *tasks, int32_t n_tasks, double time_s)
 {
     struct error err = {0};
@@ -64,7 +64,7 @@ static char *chrome_text(const struct trace_task *tasks, int32_t n_tasks, bool *
     return text_of(written(tasks, n_tasks, 1.5e-3), ok, err);
 }
 
-/* 1/3 s = 333333333 ns rounded, 2/3 s = 666666667 ns: the second event begins where the first ends. */
+/* 1/3 s is 333333333 ns rounded, 2/3 s is 666666667 ns. The second event begins where the first ends. */
 TEST(chrome__ends_an_event_where_the_next_begins)
 {
     struct error err = {0};
@@ -90,7 +90,7 @@ TEST(chrome__ends_an_event_where_the_next_begins)
     free(text);
 }
 
-/* Of two phases with layouts of their own a GPU has another place in each: its name tells neither, its events do. */
+/* A GPU has another place in each of two phases with different layouts. Its name tells neither place; its events do. */
 TEST(chrome__names_a_process_of_several_places_by_its_gpu)
 {
     struct error err = {0};

@@ -8,7 +8,7 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* A unit on CP 2 on one node. */
+/* Make a unit on CP 2 on one node. */
 static void one_unit_on_two_ranks(struct plan *plan)
 {
     hand_plan(plan, 1, 1, 2);
@@ -17,7 +17,7 @@ static void one_unit_on_two_ranks(struct plan *plan)
     hand_order(plan);
 }
 
-/* GEMMs of both ranks, then attention beside a ring of two sends; the pass ends with the later. */
+/* GEMMs of both ranks run, then attention beside a ring of two sends. The pass ends with the later one. */
 TEST(context_ring__runs_beside_attention)
 {
     struct plan plan;
@@ -34,14 +34,14 @@ TEST(context_ring__runs_beside_attention)
                                    : dag.tasks[task].kind == DAG_ATTENTION ? 4.0
                                    : dag.tasks[task].kind == DAG_SEND      ? ring_s[i]
                                                                            : 0.0;
-        /* place 1 ends its GEMMs at 3: attention to 7, ring to 4 or 12; then backward alike */
+        /* place 1 ends its GEMMs at 3, attention at 7, the ring at 4 or 12; the backward repeats it */
         CHECK_CLOSE(hand_makespan_s(&dag), i == 0 ? 14.0 : 24.0, 1e-15);
     }
     dag_free(&dag);
     plan_free(&plan);
 }
 
-/* The second unit of pipeline 0 is the first of pipeline 1: each message bears the number of the pipeline that sends
+/* The second unit of pipeline 0 is the first of pipeline 1. Each message bears the number of the pipeline that sends
  * it. */
 TEST(context_ring__labels_messages_with_the_unit_of_their_pipeline)
 {
@@ -85,7 +85,7 @@ TEST(context_ring__comes_before_attention_without_overlap)
     CHECK_CLOSE(hand_makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
     dag_free(&dag);
 
-    setting.communication.cp_overlap = true; /* of no use to a gather */
+    setting.communication.cp_overlap = true; /* it has no effect on a gather */
     setting.plan = &gathers;
     dag = hand_built(&plan, &setting, (struct dag_options){0});
     double expected_s = 0;
@@ -99,7 +99,7 @@ TEST(context_ring__comes_before_attention_without_overlap)
     plan_free(&plan);
 }
 
-/* Pipelines of one stage in one group, `each` on each node, that share one sample of 64 tokens. */
+/* Make pipelines of one stage in one group, `each` on each node, that share one sample of 64 tokens. */
 static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t tensor)
 {
     hand_plan(plan, n, 1, 1);
@@ -117,9 +117,9 @@ static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t te
     hand_order(plan);
 }
 
-/* Four pipelines in one group, two a node (stride 8 between nodes). Keys and values go round point to point: all bytes
- * over each hop, so over one NIC of each node. Gradients go by rails: half of the bytes inside each node, half by its
- * two NICs. */
+/* Four pipelines form one group, two a node (stride 8 between nodes). Keys and values go round point to point. All
+ * bytes take each hop, so they take one NIC of each node. Gradients go by rails. Half of the bytes stays inside each
+ * node, half takes its two NICs. */
 TEST(context_ring__crosses_nodes_point_to_point)
 {
     struct plan plan;
@@ -153,8 +153,8 @@ TEST(context_ring__crosses_nodes_point_to_point)
     plan_free(&plan);
 }
 
-/* `first` and the next n - 1 SENDs of the context are of one NIC, of so many bytes and seconds, one after the other to
- * the ranks given. */
+/* Check that `first` and the next n - 1 SENDs of the context are of one NIC. They have so many bytes and seconds and
+ * go, one after the other, to the ranks given. */
 static void check_flows(const struct dag *dag, int32_t first, int32_t n, const int32_t *to, double bytes,
                         double seconds)
 {
@@ -167,10 +167,10 @@ static void check_flows(const struct dag *dag, int32_t first, int32_t n, const i
     }
 }
 
-/* Eight ranks of TP 4, two on each of four nodes, h = k = 64: 8 tokens x 64 x 2/4 bytes of each of four tensors on a
- * GPU, 6/8 of which go to the six ranks on other nodes, by its own NIC: 192 bytes in 2 us and 192/50e9 s, 4 x 840 times
- * a pass, a third to each node; the rest inside the node is faster. Gathered keys and values: 64 x 256/4 bytes a layer,
- * of which the curve of rails says what one NIC sends to the next node. */
+/* There are eight ranks of TP 4, two on each of four nodes, with h = k = 64. A GPU has 8 tokens x 64 x 2/4 bytes of
+ * each of four tensors. 6/8 of them go to the six ranks on other nodes by its NIC: 192 bytes in 2 us and 192/50e9 s. A
+ * pass sends them 4 x 840 times, a third to each node. The rest inside the node is faster. Gathered keys and values
+ * have 64 x 256/4 bytes a layer. The curve of rails says how much one NIC sends to the next node. */
 TEST(context_collective__crosses_nodes_as_transfers)
 {
     struct platform platform = hand_platform("hopper-8x8", 8);
@@ -205,7 +205,7 @@ TEST(context_collective__crosses_nodes_as_transfers)
     plan_free(&plan);
 }
 
-/* Three ranks of TP 2 on one node, and of TP 4 unevenly on two: the collectives stay seconds from each rank to the
+/* Three ranks of TP 2 run on one node, or of TP 4 unevenly on two. The collectives stay seconds from each rank to the
  * next. */
 TEST(context_collective__stays_seconds_inside_a_node)
 {
@@ -231,8 +231,7 @@ TEST(context_collective__stays_seconds_inside_a_node)
     }
 }
 
-/* With tensor parallelism simulated rank by rank its collectives are rings that take what they take inside a folded
- * pass. */
+/* Tensor parallelism is simulated rank by rank. Its collectives are rings that take as long as inside a folded pass. */
 TEST(all_tensor_ranks__take_as_long_as_folded_ones)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {

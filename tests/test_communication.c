@@ -4,12 +4,10 @@
 #include "hand_cost.h"
 #include "harness.h"
 
-/*
- * 80 bytes over 4 GPUs: each sends 60, after 2 + 3 x 1 s, with a ramp of 30 (60 + 20), a quarter more for the few GPUs,
- * at 10 B/s. An all-reduce sends 120 (and 24); by the switches, from 5 GPUs on, the 80 once. Over 32 GPUs, 4 nodes: 2 x
- * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter sends half of that, after 2.5 s, and 7/8 of 77.5
- * bytes by NVLink of 1000 B/s meanwhile.
- */
+/* 80 bytes run over 4 GPUs. Each sends 60 after 2 + 3 x 1 s, with a ramp of 30 (60 + 20), at 10 B/s. A quarter is added
+ * for the few GPUs. An all-reduce sends 120 (and 24). From 5 GPUs on it takes the switches and sends the 80 once. 32
+ * GPUs are 4 nodes. A NIC of 20 B/s sends 2 x 31/32 x 80/8 bytes, after 1 + 2 x 2 s. A reduce-scatter sends half of
+ * that, after 2.5 s. Meanwhile NVLink of 1000 B/s sends 7/8 of 77.5 bytes. */
 TEST(cost_collective_s__follows_the_curves)
 {
     struct device device = hand_device;
@@ -29,7 +27,7 @@ TEST(cost_collective_s__follows_the_curves)
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_REDUCE_SCATTER, 80, 32), 2.5 + 9.6875 / 20, 1e-14);
     setting.platform = &hand_links;
     CHECK_TRUE(cost_collective_s(&setting, DEVICE_ALL_GATHER, 80, 1) == 0);
-    device.collective[DEVICE_NVLS].efficiency = 0; /* none: the ring then */
+    device.collective[DEVICE_NVLS].efficiency = 0; /* without switches the ring is taken */
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 5), 6 + (128 + 128 * 30 / 158.0) * 1.2 / 10, 1e-14);
 }
 
@@ -45,12 +43,10 @@ TEST(cost_of_transfer__pays_latency_ramp_and_efficiency)
     CHECK_TRUE(cost_of_transfer(&setting, COST_NIC, 0, 3).duration_s == 0);
 }
 
-/*
- * Tensors of 128 bytes. 4 ranks of a node send 96: 1 s and 96 at 10 B/s. Two on each of two nodes: half of 96 by
- * NVLink, 1 + 4.8 s; half by NIC, a ring of two steps inside nodes and one between them, 3 + 2 x 1 + 2 s. One on each
- * of four: 96 by NIC, three steps between nodes. Tenths of these tensors go by the other protocol, of less latency and
- * less bandwidth: 4 + 2 x 0.5 + 0.25 s and 4 + 3 x 0.25 s.
- */
+/* Tensors have 128 bytes. 4 ranks of a node send 96: 1 s and 96 at 10 B/s. With two ranks on each of two nodes half of
+ * 96 goes by NVLink, 1 + 4.8 s. Half goes by NIC, in a ring of two steps inside nodes and one between them, 3 + 2 x 1 +
+ * 2 s. With one rank on each of four nodes 96 go by NIC, three steps between nodes. Tenths of these tensors go by the
+ * other protocol, with less latency and less bandwidth. It takes 4 + 2 x 0.5 + 0.25 s and 4 + 3 x 0.25 s. */
 TEST(rails__share_nic_and_nvlink)
 {
     struct device device = hand_device;
@@ -72,8 +68,8 @@ TEST(rails__share_nic_and_nvlink)
     CHECK_TRUE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 1, 1) == 0);
 }
 
-/* Six ranks, four on one node and two on the other: the two beyond the rails of the four send their 5/6 inside. With a
- * NIC that takes no time this is what all wait for; on even nodes there are none. */
+/* Six ranks are on two nodes, four on one and two on the other. Two ranks are beyond the rails of the four, so they
+ * send their 5/6 inside. With a NIC that takes no time all wait for this. Even nodes have no such ranks. */
 TEST(rails__leave_some_ranks_to_send_all_inside)
 {
     struct device device = hand_device;
@@ -90,8 +86,9 @@ TEST(rails__leave_some_ranks_to_send_all_inside)
     CHECK_CLOSE(cost_uneven_rails_s(&setting, DEVICE_ALL_GATHER, 1200, 6, 2, 2), half.duration_s, 1e-15);
 }
 
-/* The same tensors all-reduced: both ways inside the nodes, 2 x 5.8 s; between them by the curve of all-reduces, a
- * latency of 3 s and 1 s for the doubling, a ramp of 16 that two nodes double and four treble. */
+/* The same tensors are all-reduced. Inside the nodes they go both ways, 2 x 5.8 s. Between nodes they follow the curve
+ * of all-reduces. It has a latency of 3 s, 1 s for the doubling, and a ramp of 16 that two nodes double and four
+ * treble. */
 TEST(rails__follow_the_curve_of_an_all_reduce)
 {
     struct device device = hand_device;
@@ -104,8 +101,8 @@ TEST(rails__follow_the_curve_of_an_all_reduce)
     CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 1), 5 + 2 * (192 + 192 * 48 / 240.0) / 20, 1e-14);
 }
 
-/* All ranks on one node: the collective that TP's all-reduces are, by rings up to four GPUs and in the switches, which
- * take each GPU's tensor once, from five on. */
+/* All ranks are on one node, so the rails are the collective of TP's all-reduces. It runs in rings up to four GPUs.
+ * From five on it runs in the switches, which take each GPU's tensor once. */
 TEST(rails__are_the_collective_inside_a_node)
 {
     struct device device = hand_device;

@@ -10,8 +10,8 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* One stage, three units, half of unit 1's activations go to the host and come back while the pass before its backward
- * runs, not sooner. */
+/* One stage has three units. Half of unit 1's activations go to the host. They come back while the pass before its
+ * backward runs, not sooner. */
 TEST(offload__returns_before_its_backward)
 {
     struct plan plan;
@@ -44,9 +44,9 @@ TEST(offload__returns_before_its_backward)
     plan_free(&plan);
 }
 
-/* Replicas of one stage, forward 1 and backward 2 s, half of their units away while the passes run. What comes back in
- * 0.5 s hides: the gradients are due at 3 s. What takes 5 s, from 1 on, on the last replica alone, is as long as its
- * backward, though no pass comes behind it: they are due at 6 s. */
+/* Replicas have one stage, forward 1 and backward 2 s, and half of their units away while the passes run. A copy that
+ * comes back in 0.5 s hides, as the gradients are due at 3 s. A copy of 5 s, from 1 on, on the last replica alone, is
+ * as long as its backward, though no pass follows it. So the gradients are due at 6 s. */
 TEST(offload__makes_gradients_wait_for_the_last_copy)
 {
     for (int32_t n = 1; n <= 2; n++)
@@ -77,9 +77,10 @@ TEST(offload__makes_gradients_wait_for_the_last_copy)
         }
 }
 
-/* Two stages, two units, all offloaded; forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4, F1 4-5, B1 5-7,
- * stage 0 F0 0-1, F1 1-2, B0 4-6, B1 7-9. A unit comes back to stage 0 when its backward starts on stage 1, not while
- * stage 0 waits for that: at 2 and 5. To stage 1 it comes when its copy out has ended: at 2 and 5 too. */
+/* Two stages run two units, all offloaded, with forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4, F1 4-5,
+ * B1 5-7. Stage 0 runs F0 0-1, F1 1-2, B0 4-6, B1 7-9. A unit comes back to stage 0 when its backward starts on stage
+ * 1, at 2 and 5. It does not come while stage 0 waits for that. It comes to stage 1 when its copy out has ended, at 2
+ * and 5, too. */
 TEST(offload__stays_away_while_a_stage_idles)
 {
     struct plan plan;

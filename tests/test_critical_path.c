@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* Equal stages, free network: m rounds of f + b, and p - 1 of bubble. */
+/* Stages are equal and the network is free. The path has m rounds of f + b, and p - 1 of bubble. */
 TEST(critical_path__matches_the_closed_form_of_1f1b)
 {
     struct timeline timeline = {0};
@@ -29,8 +29,8 @@ TEST(critical_path__matches_the_closed_form_of_1f1b)
     timeline_free(&timeline);
 }
 
-/* v chunks a stage, each pass of one 1 + 2 s: m v rounds of work, and p - 1 passes of one chunk of bubble: (p - 1)/(v
- * m) of the work. */
+/* A stage has v chunks, whose passes take 1 + 2 s. The path has m v rounds of work, and p - 1 passes of one chunk of
+ * bubble. The bubble is (p - 1)/(v m) of the work. */
 TEST(critical_path__matches_the_closed_form_of_interleaved_1f1b)
 {
     struct timeline timeline = {0};
@@ -51,7 +51,7 @@ TEST(critical_path__matches_the_closed_form_of_interleaved_1f1b)
     timeline_free(&timeline);
 }
 
-/* Two stages, one unit, f = 1, b = 2, sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
+/* Two stages run one unit with f = 1, b = 2 and sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
 TEST(critical_path__contains_the_sends)
 {
     struct plan plan;
@@ -85,7 +85,7 @@ TEST(critical_path__equals_igraphs_longest_path_on_random_plans)
     timeline_free(&timeline);
 }
 
-/* A task made longer by its slack moves nothing, by more moves the end; the path itself has none. */
+/* A task made longer by its slack moves nothing. Made longer by more it moves the end. The path itself has no slack. */
 static void check_slack(uint64_t seed)
 {
     struct plan plan;

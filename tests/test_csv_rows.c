@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "1[id|x]2[]3[5|]": each row's line and fields. */
+/* Print each row's line and fields: "1[id|x]2[]3[5|]". */
 static bool print_row(void *context, const struct csv_row *row, struct error *err)
 {
     FILE *file = context;
@@ -42,7 +42,7 @@ TEST(csv_rows__know_their_lines)
         {"a\rb\n", "1[a]1[b]"},
         {"\xEF\xBB\xBF"
          "id\n\xEF\xBB\xBF",
-         "1[id]2[\xEF\xBB\xBF]"}, /* a byte order mark is one at the start only */
+         "1[id]2[\xEF\xBB\xBF]"}, /* a byte order mark counts at the start only */
         {"# \"one\n\n#\na\n#b\n", "2[]4[a]5[#b]"},
     };
     char seen[256];

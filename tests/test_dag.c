@@ -16,13 +16,13 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* A vertex of the figure as one number: stage, pass, unit of its cut. */
+/* Number a vertex of the figure by stage, pass and unit of its cut. */
 static int32_t vertex(const struct dag_task *task)
 {
     return (task->stage * N_PASSES + task->pass) * 3 + task->unit;
 }
 
-/* Edge kinds between passes, boundary sends contracted: kind[from][to], -1: none. */
+/* Find the kinds of edges between passes, with boundary sends contracted: kind[from][to], or -1 for none. */
 static void contract(const struct dag *dag, int32_t kind[12][12])
 {
     for (int32_t i = 0; i < 144; i++)
@@ -39,12 +39,10 @@ static void contract(const struct dag *dag, int32_t kind[12][12])
         }
 }
 
-/*
- * SlimPack, figure "An DAG-based representation of a 1F1B pipeline with 2 stages and 2 input microbatches": all its
- * arrows as drawn. Units: (0,0), (0,1), 1 forward; (0,1), (0,0), 1 backward, as they run. The figure draws four pairs
- * in two colours (blue and red or green); between two tasks we keep the data dependency. The sets are equal otherwise,
- * redundant arrows (1,F,(0,0)) -> (1,B,(0,0)) included.
- */
+/* SlimPack's figure is "An DAG-based representation of a 1F1B pipeline with 2 stages and 2 input microbatches". All its
+ * arrows are taken as drawn. Forward the units are (0,0), (0,1), 1; backward they are (0,1), (0,0), 1, as they run. The
+ * figure draws four pairs in two colours (blue and red or green). Between two tasks we keep the data dependency.
+ * Otherwise the sets are equal, redundant arrows (1,F,(0,0)) -> (1,B,(0,0)) included. */
 TEST(dag_build__has_the_vertices_and_edges_of_the_figure)
 {
     enum { F0 = 0, B0 = 3, F1 = 6, B1 = 9 }; /* first vertex of a stage and pass */
@@ -79,8 +77,9 @@ TEST(dag_build__has_the_vertices_and_edges_of_the_figure)
     plan_free(&plan);
 }
 
-/* m units on p stages: 2mp passes, 2m(p-1) sends from neighbour to neighbour, bytes of one boundary at the route's
- * bandwidth. Stages 0..5 stand on GPUs 0..5 of one node, with two pipelines a stage on every second GPU. */
+/* m units on p stages have 2mp passes and 2m(p-1) sends from neighbour to neighbour. A send takes the bytes of one
+ * boundary at the route's bandwidth. Stages 0..5 are on GPUs 0..5 of one node. With two pipelines the stages are on
+ * every second GPU. */
 TEST(boundary__is_a_send_between_neighbours)
 {
     struct plan plan;
@@ -101,7 +100,7 @@ TEST(boundary__is_a_send_between_neighbours)
     plan_free(&plan);
 }
 
-/* The second stage on another node: the same bytes over the NIC with its latency. */
+/* The second stage is on another node. The same bytes take the NIC with its latency. */
 TEST(boundary__takes_the_nic_between_nodes)
 {
     struct plan plan;
@@ -131,7 +130,7 @@ TEST(empty_unit__has_edges_without_sends)
     plan_free(&plan);
 }
 
-/* Backward 0 first and the forward it needs after it: a circle of one lane. */
+/* Backward 0 runs first, and the forward it needs runs after it. One stream waits for itself. */
 TEST(dag_build__names_an_order_that_waits_for_itself)
 {
     struct plan plan;
@@ -150,7 +149,7 @@ TEST(dag_build__names_an_order_that_waits_for_itself)
     plan_free(&plan);
 }
 
-/* Two samples shared by both pipelines, run in opposite orders. */
+/* Both pipelines share two samples and run them in opposite orders. */
 TEST(dag_build__names_groups_that_wait_for_each_other)
 {
     struct plan plan;
@@ -180,9 +179,9 @@ TEST(dag_build__names_groups_that_wait_for_each_other)
     plan_free(&plan);
 }
 
-/* Two samples shared by both pipelines, their backwards the other way round in the cut. Behind the first forward one
- * goes on with the second, the other with the backward of the first, the second one of its cut: members of one group at
- * units of one number, but of two passes. */
+/* Both pipelines share two samples, whose backwards are the other way round in the cut. After the first forward one
+ * goes on with the second. The other runs the backward of the first, the second one of its cut. So members of one group
+ * are at units of one number, but of two passes. */
 TEST(dag_build__names_a_group_whose_member_is_at_another_pass)
 {
     struct plan plan;
@@ -209,7 +208,7 @@ TEST(dag_build__names_a_group_whose_member_is_at_another_pass)
     plan_free(&plan);
 }
 
-/* A backward that the next stage never runs. */
+/* The next stage never runs one of the backwards. */
 TEST(dag_build__names_a_missing_step)
 {
     struct plan plan;
@@ -223,8 +222,8 @@ TEST(dag_build__names_a_missing_step)
     plan_free(&plan);
 }
 
-/* Stages of 100, 640 and 100 layers: passes take what so many layers take, the last one the head more, and stages hold
- * so many parameters. Of 200 layers that recompute a stage has no more than its own. */
+/* Stages have 100, 640 and 100 layers. Passes take as long as so many layers take, the last one with the head. Stages
+ * hold so many parameters. If 200 layers recompute, a stage recomputes no more than its own. */
 TEST(dag_build__takes_stages_of_different_layers)
 {
     struct plan plan;
@@ -257,7 +256,8 @@ TEST(dag_build__takes_stages_of_different_layers)
     plan_free(&plan);
 }
 
-/* A second phase on the same GPUs waits for all of the first, then for 2e6 bytes from GPU 0 to GPU 1 and 1 us. */
+/* A second phase on the same GPUs waits for all of the first. Then it waits for 2e6 bytes from GPU 0 to GPU 1 and 1
+ * us. */
 TEST(phase__waits_for_the_one_before_and_for_its_resharding)
 {
     struct plan plan, second;
@@ -277,9 +277,10 @@ TEST(phase__waits_for_the_one_before_and_for_its_resharding)
     plan_free(&plan);
 }
 
-/* TP 8 on each of two nodes. Every GPU of the first sends 5e9 bytes to its counterpart and to the next one on the
- * second node, and 20e9 to its neighbour: 2 (2 us + 0.1 s) by its NIC and, at the same time, 1 us + 0.1 s by NVLink,
- * whether one place stands for all eight or each has its own. No receiver has two senders, so SimGrid says the same. */
+/* TP is 8 on each of two nodes. Every GPU of the first sends 5e9 bytes to its counterpart and to the next one on the
+ * second node. It sends 20e9 to its neighbour. Its NIC takes 2 (2 us + 0.1 s), and NVLink at the same time 1 us + 0.1
+ * s. One place may stand for all eight, or each may have its own. No receiver has two senders, so SimGrid says the
+ * same. */
 TEST(reshard__uses_both_routes_of_every_folded_gpu)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
@@ -315,10 +316,10 @@ TEST(reshard__uses_both_routes_of_every_folded_gpu)
     plan_free(&plan);
 }
 
-/* Two stages, m units, forward 1, backward 2, sends 1. Stage 0 runs F0 0-1, and F1 at 1, sent or not; waiting for its
- * sends, it begins F1 at 2. Then stage 1 has F0 2-3, B0 3-5, stage 0's B0 6-8 (sent 5-6). One unit: 1 + 1 + 3 + 1 + 2.
- * Two: stage 1 F1 from 5, after B0 (waiting for B0's send, from 6): to 6 (7), B1 to 8 (9), sent to 9 (10), stage 0's B1
- * to 11 (12). */
+/* Two stages run m units with forward 1, backward 2, sends 1. Stage 0 runs F0 0-1, and F1 at 1, sent or not. If it
+ * waits for its sends, it begins F1 at 2. Then stage 1 has F0 2-3 and B0 3-5, and stage 0 B0 6-8 (sent 5-6). One unit
+ * takes 1 + 1 + 3 + 1 + 2. With two, stage 1 runs F1 from 5, after B0 (if it waits for B0's send, from 6). F1 ends at 6
+ * (7), B1 at 8 (9). It is sent until 9 (10), and stage 0's B1 ends at 11 (12). */
 TEST(blocking_sends__hold_the_stage)
 {
     const double expected_s[2][2] = {{8, 11}, {8, 12}};
@@ -337,7 +338,8 @@ TEST(blocking_sends__hold_the_stage)
         }
 }
 
-/* Two chunks a stage: unit 0 crosses stages 0, 1, 0, 1 forward and back; with one unit all eight passes are in line. */
+/* A stage has two chunks. Unit 0 crosses stages 0, 1, 0, 1 forward and back. With one unit all eight passes are in
+ * line. */
 TEST(chunks__are_virtual_stages)
 {
     struct plan plan;
@@ -384,7 +386,7 @@ TEST(dag_rebuild__gives_the_same_graph_in_used_arrays)
     dag_free(&again);
 }
 
-/* Each task stands once in the list of its stream, in order of numbers. */
+/* Each task is once in the list of its stream, in order of numbers. */
 TEST(streams__list_their_tasks_in_order)
 {
     struct plan plan;
@@ -401,7 +403,7 @@ TEST(streams__list_their_tasks_in_order)
     plan_free(&plan);
 }
 
-/* Of two graphs of a plan, stream by stream: the same tasks at the same times, to the last bit. */
+/* Compare two graphs of a plan stream by stream: the same tasks run at the same times, to the last bit. */
 static bool same_times(const struct dag *a, const struct timeline *at_a, const struct dag *b,
                        const struct timeline *at_b)
 {
@@ -416,7 +418,7 @@ static bool same_times(const struct dag *a, const struct timeline *at_a, const s
     return same;
 }
 
-/* Other shares for the host on each virtual stage: of two units of three none, or of all. */
+/* Draw other shares for the host on each virtual stage: none for two units of three, or for all. */
 static void draw_shares(struct plan_pipeline *pipeline, uint64_t seed)
 {
     int32_t n = pipeline->cut[PASS_FORWARD].n_units * pipeline->layout.stages * pipeline->layout.chunks;
@@ -426,7 +428,7 @@ static void draw_shares(struct plan_pipeline *pipeline, uint64_t seed)
         pipeline->offload[i] = (hash_bytes(seed, &i, sizeof i) >> 16) % 3 == 0 ? (double)(1 + i % 4) / 4 : 0;
 }
 
-/* The shares of random plans change: none, the units' own, drawn. Times and memory are those of a new graph. */
+/* The shares of random plans change: none, the units' own, drawn ones. Times and memory are those of a new graph. */
 TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
 {
     struct dag again = {0};

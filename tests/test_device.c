@@ -66,7 +66,7 @@ TEST(device_read__refuses_missing_and_impossible_numbers)
     }
 }
 
-/* What is written reads back to the same curves; the data sheet alone needs none of them. */
+/* Written curves read back the same. The data sheet alone needs none of them. */
 TEST(device_write_curves__gives_the_curves_that_were_read)
 {
     struct device device, again;
@@ -94,7 +94,7 @@ TEST(device_write_curves__gives_the_curves_that_were_read)
     free(text);
 }
 
-/* Whether GEMMs are persistent has no default: it moves what collectives cost beside them. */
+/* It has no default whether GEMMs are persistent, as this changes the cost of collectives beside them. */
 TEST(device_read__knows_whether_gemms_are_persistent)
 {
     struct device device;

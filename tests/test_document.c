@@ -92,7 +92,7 @@ TEST(document__refuses_unneeded_yaml_with_its_place)
     }
 }
 
-/* "a: [[...]]": the mapping is level 1, so 63 lists go and 64 do not. */
+/* In "a: [[...]]" the mapping is level 1, so 63 lists are allowed and 64 are not. */
 TEST(document__limits_nesting_to_64_levels)
 {
     for (int lists = 63; lists <= 64; lists++) {
@@ -256,7 +256,7 @@ static uint32_t next_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-/** Change, insert, remove or double a few bytes; signs of YAML more often than chance has it. */
+/** Change, insert, remove or double a few bytes. Signs of YAML are more frequent than chance. */
 static size_t mutate(char *text, size_t n, uint64_t *state)
 {
     static const char signs[] = "{}[]:,-&*!|>'\"%@#?~\n\t \\\xff\x80";
@@ -287,7 +287,7 @@ static size_t mutate(char *text, size_t n, uint64_t *state)
     return n;
 }
 
-/* Whatever the bytes: a tree that can be written and set, or a message. Seed 7. */
+/* Whatever the bytes are, the result is a tree that can be written and set, or a message. The seed is 7. */
 TEST(document__gives_a_tree_or_a_message_for_random_mutations)
 {
     int n_trees = 0, n_messages = 0;

@@ -13,7 +13,7 @@
 #include "harness.h"
 #include "simulate/units.h"
 
-/* All that bounds/ tells of a plan. */
+/* All results of bounds/ for a plan. */
 struct told {
     int32_t n_tasks;
     double makespan_s, imbalance;
@@ -41,7 +41,7 @@ static void tell(const struct plan *plan, const struct cost_setting *setting, bo
     dag_free(&dag);
 }
 
-/* Pipelines of so many units, the odd ones' samples longer; offload: share of the even ones. */
+/* Make pipelines of so many units. The odd pipelines' samples are longer. offload: share of the even ones. */
 static void two_sorts(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context, int32_t n_units,
                       double offload)
 {
@@ -92,8 +92,8 @@ static double compare(const struct plan *plan, const struct cost_setting *settin
     return 100.0 * folded.n_tasks / whole.n_tasks;
 }
 
-/* 4 pipelines of 2 sorts, 12 context ranks on nodes of 8: rings inside and between nodes; gradients over 48 ranks. Of
- * the passes' tasks 1/24 are built. */
+/* 4 pipelines are of 2 sorts, with 12 context ranks on nodes of 8. Rings run inside and between nodes, gradients over
+ * 48 ranks. 1/24 of the passes' tasks are built. */
 TEST(equal_pipelines__give_the_same_results_folded)
 {
     static const int32_t types[] = {SCENARIO_RING, SCENARIO_ALL_GATHER};
@@ -117,7 +117,7 @@ TEST(equal_pipelines__hold_as_much_on_the_host)
     plan_free(&plan);
 }
 
-/* Small graphs are whole: as many tasks. */
+/* Small graphs are whole, with as many tasks. */
 TEST(equal_pipelines__leave_small_graphs_unfolded)
 {
     struct plan plan;
@@ -138,7 +138,7 @@ TEST(equal_pipelines__differ_if_one_thing_differs)
 {
     struct plan plan;
     two_sorts(&plan, 6, 2, 1, 3, 0);
-    check_alike(&plan, (int32_t[]){0, 1, 2, 3, 2, 3}); /* ranks 0..5 send to 6..11: 0 and 1 inside their node */
+    check_alike(&plan, (int32_t[]){0, 1, 2, 3, 2, 3}); /* ranks 0..5 send to 6..11, ranks 0 and 1 inside their node */
     plan_free(&plan);
     two_sorts(&plan, 8, 2, 1, 3, 0);
     struct plan_pipeline *pipelines = plan.phases[0].pipelines;
@@ -151,7 +151,7 @@ TEST(equal_pipelines__differ_if_one_thing_differs)
     plan_free(&plan);
 }
 
-/* Stages of 12 ranks on nodes of 8 send to the node behind; of 6, two ranks stay inside. */
+/* Stages of 12 ranks on nodes of 8 send to the node behind. With 6 ranks two ranks stay inside. */
 TEST(equal_pipelines__include_context_ranks_that_all_leave_the_node)
 {
     struct plan plan;

@@ -14,7 +14,7 @@ TEST(error_add__keeps_lines_in_order)
     CHECK_EQUAL(err.status, ERROR_INVALID);
 }
 
-/* What several systems take from one key of the scenario is wrong once. A part of a line is another line. */
+/* Several systems read one key of the scenario, so its error is added once. A part of a line is another line. */
 TEST(error_add__keeps_a_line_once)
 {
     struct error err = {0};
