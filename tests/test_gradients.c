@@ -9,8 +9,8 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* Two pipelines of one stage on one node: reduce-scatter of 4 bytes a parameter, half of it leaves each rank; norm;
- * optimizer on half; all-gather of 2 bytes, half of it. */
+/* Two pipelines of one stage are on one node. In a reduce-scatter of 4 bytes a parameter half leaves each rank. The
+ * norm follows, and the optimizer on half. Half of the all-gather of 2 bytes leaves each rank. */
 TEST(zero1__reduces_gradients_and_gathers_parameters)
 {
     struct plan plan;
@@ -41,7 +41,7 @@ TEST(zero1__reduces_gradients_and_gathers_parameters)
     plan_free(&plan);
 }
 
-/* A model of 10^6 words: more than three buckets of 40e6 parameters; bf16 gradients. */
+/* Make a model of 10^6 words, which has more than three buckets of 40e6 parameters, with bf16 gradients. */
 static void open_buckets(struct cost_setting *setting, struct model *model, struct platform *slow, double bytes_per_s)
 {
     static const struct scenario_plan layout = {.cp = 1, .dp = 1, .gradients = SCENARIO_BF16};
@@ -63,7 +63,7 @@ static double seconds_of(const struct plan *plan, const struct cost_setting *set
     return cost.other_s + cost.attention_s;
 }
 
-/* SENDs of gradients, with the longest SYNC before them, and of parameters take these times. */
+/* Check the times of the SENDs of gradients, with the longest SYNC before them, and of parameters. */
 static void check_rings(const struct plan *plan, const struct cost_setting *setting, double scatter_s, double gather_s)
 {
     struct dag dag = hand_built(plan, setting, (struct dag_options){.gradient_sync = true});
@@ -76,8 +76,8 @@ static void check_rings(const struct plan *plan, const struct cost_setting *sett
     dag_free(&dag);
 }
 
-/* Two stages on two nodes of 2 GPUs, the replicas of each on one node: beside their buckets kernels lose what a
- * collective inside a node takes from them, a quarter, whatever one over nodes does. */
+/* Two stages are on two nodes of 2 GPUs, the replicas of each on one node. Beside their buckets kernels lose a quarter,
+ * as a collective inside a node takes it from them. A collective over nodes has no effect. */
 TEST(dp_overlap__slows_by_the_collective_inside_a_node)
 {
     struct plan plan;
@@ -99,8 +99,8 @@ TEST(dp_overlap__slows_by_the_collective_inside_a_node)
     plan_free(&plan);
 }
 
-/* Groups of two that share states, each on its node: parameters are gathered, and gradients scattered, inside it, the
- * rest of their reduction runs over nodes; kernels lose a quarter of the one's time and half of the other's. */
+/* Groups of two share states, each on its node. Parameters are gathered, and gradients scattered, inside it. The rest
+ * of their reduction runs over nodes. Kernels lose a quarter of the one's time and half of the other's. */
 TEST(shard_group__shares_inside_a_node_and_reduces_over_nodes)
 {
     struct plan plan;
@@ -126,8 +126,9 @@ TEST(shard_group__shares_inside_a_node_and_reduces_over_nodes)
     plan_free(&plan);
 }
 
-/* Six replicas, four on one node and two on the next: two rings, each through the NICs of one of the two and of one of
- * the four, so half of what a member sends goes inside the nodes; of the two without such a NIC all does. */
+/* Six replicas are on two nodes, four on one and two on the next. There are two rings. Each runs through the NICs of
+ * one of the two and of one of the four, so half of a member's bytes stays inside the nodes. Two replicas have no such
+ * NIC, and all of their bytes stay inside. */
 TEST(uneven_replicas__send_by_the_nics_of_the_fewest)
 {
     static const int32_t at[] = {0, 1, 2, 3, 8, 9};
@@ -155,8 +156,8 @@ TEST(uneven_replicas__send_by_the_nics_of_the_fewest)
     plan_free(&plan);
 }
 
-/* Two groups of three on nodes of four, the first on one node and the second over two, or the other way round: what
- * passes do not hide is that of the slower one, whichever comes first. */
+/* Two groups of three are on nodes of four. The first is on one node and the second over two, or the other way round.
+ * The exposed time is that of the slower one, whichever comes first. */
 TEST(dp_overlap__hides_what_the_slowest_group_hides)
 {
     double end_s[2];
@@ -184,10 +185,10 @@ TEST(dp_overlap__hides_what_the_slowest_group_hides)
     CHECK_CLOSE(end_s[0], end_s[1], 1e-12);
 }
 
-/* Units of 16 and 8 tokens (pipeline 1: 16 and 12). Slow links: of n buckets in a row stays what is longer than the
- * shortest last backward pass, that of 8 tokens; of the gathers, than the first forward; that these run slower beside
- * them changes nothing. Fast links: the last bucket, and a quarter of the hidden ones' time, which the pass loses;
- * persistent GEMMs take twice as long beside them, the others 4/3. */
+/* Units have 16 and 8 tokens (pipeline 1: 16 and 12). With slow links n buckets run in a row. The shortest last
+ * backward pass, that of 8 tokens, hides its time of them. The first forward hides its time of the gathers. It changes
+ * nothing that these passes run slower beside them. With fast links the last bucket is exposed, and a quarter of the
+ * hidden ones' time, which the pass loses. Persistent GEMMs take twice as long beside them, the others 4/3. */
 TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
 {
     struct plan plan;
@@ -232,10 +233,11 @@ TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
     plan_free(&plan);
 }
 
-/* One replica has a unit of 4096 tokens (F, B), the other `more` of these and then one of 1 (f, b), whose backward is
- * shorter than the reduction T of n buckets; B is longer. So the gradients of the first wait for one bucket, those of
- * the other for T - b behind b, each from its own end on: both are reduced at the later of F + B + T/n and more (F + B)
- * + f + T. The other alone ends early: what of T it does not hide is over when the first one ends. */
+/* One replica has a unit of 4096 tokens (F, B). The other has `more` of these and then one of 1 token (f, b), whose
+ * backward is shorter than the reduction T of n buckets. B is longer. So the gradients of the first wait for one
+ * bucket. Those of the other wait for T - b behind b. Each waits from its own end on. Both are reduced at the later of
+ * F + B + T/n and more (F + B) + f + T. If the other alone ends early, the part of T that it does not hide is over when
+ * the first one ends. */
 TEST(early_replica__exposes_nothing_that_others_hide)
 {
     struct cost_setting setting;
@@ -275,7 +277,7 @@ TEST(early_replica__exposes_nothing_that_others_hide)
     }
 }
 
-/* The other replica has nothing to compute: its gradients wait for the first one's, and hide where these do. */
+/* The other replica has nothing to compute. Its gradients wait for the first one's, and hide where these do. */
 TEST(idle_replica__exposes_nothing)
 {
     struct plan plan;
@@ -296,8 +298,9 @@ TEST(idle_replica__exposes_nothing)
     plan_free(&plan);
 }
 
-/* Two replicas with P parameters at 200 GB/s, half of whose 2 bytes leave each rank in either collective; their passes
- * are longer than both. What overlaps leaves its last bucket of n, 1 us + P/n bytes, what does not 1 us + P bytes. */
+/* Two replicas have P parameters at 200 GB/s. Half of their 2 bytes leaves each rank in either collective. Their passes
+ * are longer than both. A collective that overlaps leaves its last bucket of n, 1 us + P/n bytes. One that does not
+ * leaves 1 us + P bytes. */
 TEST(dp_overlap__hides_gradients_without_parameters)
 {
     struct plan plan;
@@ -328,10 +331,11 @@ TEST(dp_overlap__hides_gradients_without_parameters)
     plan_free(&plan);
 }
 
-/* Two chunks on one stage run F0 F0' B0' F1 B0 F1' B1' B1 (' of chunk 1). Behind the last backward of chunk 1 lie B1'
- * and B1, behind that of chunk 0 B1 alone; before the first forwards end F0, and F0 F0'. Where T, a chunk's time, is
- * less than B1', chunk 1 is reduced before chunk 0 begins, of which T - B1 would stay: less than its last bucket of
- * three, which does. Else 2 T - (B1' + B1). Parameters: 2 T - (F0 + F0'). */
+/* Two chunks on one stage run F0 F0' B0' F1 B0 F1' B1' B1 (' of chunk 1). Behind the last backward of chunk 1 B1' and
+ * B1 follow, behind that of chunk 0 B1 alone. Before the first forwards end there are F0, and F0 F0'. T is a chunk's
+ * time. If it is less than B1', chunk 1 is reduced before chunk 0 begins. Then T - B1 of chunk 0 would stay. This is
+ * less than its last bucket of three, which stays. Otherwise 2 T - (B1' + B1) stays. For parameters 2 T - (F0 + F0')
+ * stays. */
 TEST(dp_overlap__hides_chunks_behind_what_follows_them)
 {
     struct plan plan;
@@ -364,7 +368,7 @@ TEST(dp_overlap__hides_chunks_behind_what_follows_them)
     plan_free(&plan);
 }
 
-/* What zero3 gathers and reduces is inside the passes: no ring follows; zero2 still gathers parameters at the end. */
+/* zero3 gathers and reduces inside the passes, so no ring follows. zero2 still gathers parameters at the end. */
 TEST(zero3__leaves_no_ring_behind_the_passes)
 {
     struct plan plan;
@@ -388,7 +392,7 @@ TEST(zero3__leaves_no_ring_behind_the_passes)
     plan_free(&plan);
 }
 
-/* All sends of one purpose: so many, of so many bytes each. */
+/* Check that all sends of one purpose are so many, with so many bytes each. */
 static void check_sends(const struct dag *dag, enum dag_purpose purpose, int32_t n, double bytes)
 {
     CHECK_EQUAL(hand_count(dag, DAG_SEND, purpose), n);
@@ -398,10 +402,10 @@ static void check_sends(const struct dag *dag, enum dag_purpose purpose, int32_t
     }
 }
 
-/* Four replicas of one stage of P parameters on a node, gradients in fp32. Unsharded: one all-reduce, 2 x 3/4 of 4P
- * leave each; the optimizer steps all P; nothing is gathered. In two groups of two: 1/2 of 4P in each group's
- * reduce-scatter, then two all-reduces of 2P bytes between the groups (2 x 1/2 of them), optimizer on P/2, 1/2 of 2P
- * gathered. */
+/* Four replicas of one stage of P parameters are on a node, with gradients in fp32. Unsharded there is one all-reduce,
+ * and 2 x 3/4 of 4P leave each. The optimizer steps all P, and nothing is gathered. In two groups of two 1/2 of 4P
+ * leaves in each group's reduce-scatter. Then two all-reduces of 2P bytes run between the groups (2 x 1/2 of them). The
+ * optimizer takes P/2, and 1/2 of 2P is gathered. */
 TEST(shard_group__shares_states_or_leaves_them_whole)
 {
     static const struct scenario_plan layouts[] = {{.cp = 1, .dp = 4, .sharding = SCENARIO_UNSHARDED},
@@ -426,8 +430,9 @@ TEST(shard_group__shares_states_or_leaves_them_whole)
     }
 }
 
-/* Two replicas of two stages: each place of the first and its counterpart on the last exchange the table's gradients, V
- * h of 4 bytes, once (an all-reduce of two sends 2 x 1/2), before the norm; untied there is nothing. */
+/* Two replicas have two stages. Each place of the first stage and its counterpart on the last exchange the table's
+ * gradients. They are V h of 4 bytes, once (an all-reduce of two sends 2 x 1/2), before the norm. Untied embeddings
+ * send nothing. */
 TEST(tied_embeddings__are_reduced_between_first_and_last_stage)
 {
     struct model model = *hand_setting()->model;

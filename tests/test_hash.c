@@ -5,7 +5,7 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-/* Check values of 64-bit FNV-1a: draft-eastlake-fnv, appendix of test vectors. */
+/* These are check values of 64-bit FNV-1a: draft-eastlake-fnv, appendix of test vectors. */
 TEST(hash__matches_the_published_values)
 {
     CHECK_TRUE(hash_bytes(HASH_START, "", 0) == UINT64_C(0xcbf29ce484222325));

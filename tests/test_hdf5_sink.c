@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A file of 1000 numbers, read back before and after a flush, through a descriptor of these flags. @return the reason
- */
+/* Write a file of 1000 numbers through a descriptor of these flags, and read it before and after a flush. @return the
+ * reason */
 static int write_numbers(const char *path, int flags)
 {
     enum { N = 1000 };

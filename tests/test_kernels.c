@@ -8,8 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Forward 4 GEMMs and 7 memory-bound kernels a layer, 2 blocks of attention, of which the second starts beside the
- * first, 3 + 3 copies and sums; backward 8, 7, 2 one after the other, 6 + 4; each starts in 1 s, blocks in 2. */
+/* A layer's forward has 4 GEMMs, 7 memory-bound kernels, 2 blocks of attention and 3 + 3 copies and sums. The second
+ * block starts beside the first. The backward has 8 and 7, 2 blocks one after the other, and 6 + 4. Each starts in 1 s,
+ * blocks in 2. */
 TEST(kernels__are_launched_once_each)
 {
     struct device device = hand_device;
@@ -28,7 +29,8 @@ TEST(kernels__are_launched_once_each)
     CHECK_CLOSE(slower.attention_s - backward.attention_s, 3 * (2 * 2 + 10.0), 1e-12);
 }
 
-/* 10 FLOP at 0.5 FLOP/s: 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128, and one second to start. */
+/* 10 FLOP at 0.5 FLOP/s take 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128. One second is added to
+ * start. */
 TEST(cost_attention_s__follows_the_curve_of_the_device)
 {
     struct device device = hand_device;
@@ -40,12 +42,10 @@ TEST(cost_attention_s__follows_the_curve_of_the_device)
     CHECK_CLOSE(cost_memory_bound_s(&device, DEVICE_NORM, 10), 21.0, 1e-14);
 }
 
-/*
- * 4 multiprocessors, K = 1, 1 s to start, half of the last wave's gap idle. 1024 x 1024: 32 tiles of 128 x 256 are 8
- * full waves. 1024 x 1280: 40 are 10. 128 x 256: one tile is a quarter of a wave and costs (1/4 + 1)/2 of one; two
- * square tiles, a tenth slower each, (1/2 + 1)/2 of half one times 1.1: less. 129 x 256: 2 wide tiles or, less, 1 tall
- * one.
- */
+/* 4 multiprocessors have K = 1, 1 s to start, and half of the last wave's gap idle. 1024 x 1024 has 32 tiles of 128 x
+ * 256, 8 full waves. 1024 x 1280 has 40, which are 10 waves. In 128 x 256 one tile is a quarter of a wave and costs
+ * (1/4 + 1)/2 of one. Two square tiles, a tenth slower each, cost (1/2 + 1)/2 of half one times 1.1, which is less. 129
+ * x 256 has 2 wide tiles or, cheaper, 1 tall one. */
 TEST(cost_gemm_s__runs_in_tiles_and_waves)
 {
     struct device device = hand_device;
@@ -68,12 +68,10 @@ TEST(cost_gemm_s__waits_for_the_weights_of_few_rows)
     CHECK_CLOSE(cost_gemm_s(&device, 1, 1024, 1024), 2 * 2 * (1024 + 1024 + 1048576.0), 1e-14);
 }
 
-/*
- * 4 multiprocessors, each 1 FLOP/s at the curve's efficiency 1/4 x 16 FLOP/s in all: a tile of 10 FLOP takes 10 s
- * alone. Two tiles of 10: 5 s over all, but no kernel ends before its longest tile, and one that has a multiprocessor
- * to itself at 4/5 of the rate takes 12.5 s. Tiles all alike run in waves: 20 in five, 21 in six. 40 tiles of a mean
- * half of the longest: 50 s, and at the end half a longest tile.
- */
+/* 4 multiprocessors have 1 FLOP/s each at the curve's efficiency 1/4 x 16 FLOP/s in all. A tile of 10 FLOP takes 10 s
+ * alone. Two tiles of 10 take 5 s over all, but no kernel ends before its longest tile. A tile that has a
+ * multiprocessor to itself at 4/5 of the rate takes 12.5 s. Equal tiles run in waves: 20 in five, 21 in six. 40 tiles
+ * with a mean half of the longest take 50 s, and at the end half a longest tile. */
 TEST(cost_attention_s__ends_with_the_longest_tile)
 {
     const struct {
@@ -90,8 +88,9 @@ TEST(cost_attention_s__ends_with_the_longest_tile)
     }
 }
 
-/* 16 x 8 outputs of 4 inner columns: 128 products of 2 x 4 FLOP at 0.5 FLOP/s; 2 bytes an output at half of 1 B/s, of
- * which a quarter is not hidden; added to an fp32 sum 8 bytes at a tenth. Where little is computed, memory decides. */
+/* 16 x 8 outputs of 4 inner columns are 128 products of 2 x 4 FLOP at 0.5 FLOP/s. An output has 2 bytes at half of 1
+ * B/s, of which a quarter is not hidden. Added to an fp32 sum it has 8 bytes at a tenth. If little is computed, memory
+ * decides. */
 TEST(cost_gemm_s__pays_memory_for_outputs_and_sums)
 {
     struct device device = hand_device;
@@ -107,7 +106,7 @@ TEST(cost_gemm_s__pays_memory_for_outputs_and_sums)
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &short_one), 128 * 8 / 100.0 + 2 * 24 / 500.0, 1e-14);
 }
 
-/* Weights' gradients are added to their fp32 or bf16 sum by fused kernels alone, and not where every pass reduces. */
+/* Fused kernels alone add weights' gradients to their fp32 or bf16 sum, and not if every pass reduces. */
 TEST(cost_sum_bytes__are_of_fused_kernels_only)
 {
     struct scenario_plan plan = hand_toy_plan;
@@ -124,7 +123,7 @@ TEST(cost_sum_bytes__are_of_fused_kernels_only)
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
 }
 
-/* Kernels of a list whose name begins so: how many, their bytes and FLOPs. */
+/* Count the kernels of a list whose name begins so, with their bytes and FLOPs. */
 static int32_t counted(const struct cost_kernels *kernels, const char *name, double *bytes, double *flop)
 {
     int32_t n = 0;
@@ -138,10 +137,10 @@ static int32_t counted(const struct cost_kernels *kernels, const char *name, dou
     return n;
 }
 
-/* Korthikanti's 22B on 8 ranks: a/TP = 8 heads of 96, s = 2048, b = 4, so E = 8 x 4 x 2048^2 scores. Forward passes
- * over them move 2 + 4 + 5 + 2 bytes a score, backward 2 + 2 + 5 + 6 + 2 + 2; the GEMMs also their narrow matrices, of
- * 8 x 4 x 2048 x 96 elements each: 3 of them forward (Q, K; V and output: 4), backward 8. FLOPs: 2 x 96 a score and
- * GEMM, nothing saved by the mask. */
+/* Korthikanti's 22B on 8 ranks has a/TP = 8 heads of 96, s = 2048 and b = 4, so E = 8 x 4 x 2048^2 scores. Forward
+ * passes over them move 2 + 4 + 5 + 2 bytes a score, backward 2 + 2 + 5 + 6 + 2 + 2. The GEMMs also move their narrow
+ * matrices, of 8 x 4 x 2048 x 96 elements each. Forward moves 3 of them (Q, K; V and output: 4), backward 8. A score
+ * and GEMM takes 2 x 96 FLOPs. The mask saves nothing. */
 TEST(unfused_attention__moves_its_scores)
 {
     const struct model model = {
@@ -169,7 +168,7 @@ TEST(unfused_attention__moves_its_scores)
     CHECK_CLOSE(flop, 8 * 96 * scores, 1e-14);
 }
 
-/* What training takes longer multiplies GEMMs and attention alone; flash1 is a multiple of flash2's work. */
+/* Training's constants multiply the time of GEMMs and attention alone. flash1 is a multiple of flash2's work. */
 TEST(training__slows_the_kernels_it_names)
 {
     struct device device = hand_device;
@@ -189,7 +188,7 @@ TEST(training__slows_the_kernels_it_names)
     double blocks = hand_blocks_s(&setting, PASS_BACKWARD, &unit);
     struct cost_pass two = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     setting.attention = DEVICE_FLASH1;
-    /* and its gathers: 6(h + 2k) + 4h = 64 bytes of each of 4 tokens (8, CP 2), over TP 2, 2 s a byte, 3 layers */
+    /* and its gathers, 6(h + 2k) + 4h = 64 bytes of each of 4 tokens (8, CP 2), over TP 2, 2 s a byte, 3 layers */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s,
                 two.attention_s + blocks + 3 * 2 * 64 * 4 / 2.0, 1e-14);
 }
@@ -207,10 +206,11 @@ TEST(cost_kernel_gemm_s__shares_waves_in_a_batch)
                 2 * cost_gemm_s(&device, 128, 256, 1000), 1e-14);
 }
 
-/* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
- * SwiGLU 4f = 32 and 8f = 64. 2 s a byte, over TP 2; 5 tokens of a rank; half a layer's norms before the head. Backward
- * sums of the inputs' gradients 18h = 72, whole on both TP ranks. GELU models: backward two norms' weights 2 x 4h,
- * whole without sequence parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
+/* A token at h 4, k 2, f 8 moves more in two norms: 2 x 32h = 256 forward, 2 x 62h = 496 backward. Rotations move 16(h
+ * + k) = 96, SwiGLU 4f = 32 and 8f = 64. A byte takes 2 s, over TP 2, and a rank has 5 tokens. Half a layer's norms are
+ * before the head. The sums of the inputs' gradients move 18h = 72 backward, whole on both TP ranks. GELU models move
+ * two norms' weights backward, 2 x 4h, whole without sequence parallelism. They join queries, keys and values, 4(h +
+ * 2k) = 32, over TP. */
 TEST(eager__moves_more_than_fused)
 {
     struct scenario_plan plan = hand_toy_plan;
@@ -242,8 +242,8 @@ TEST(eager__moves_more_than_fused)
                 1e-12);
 }
 
-/* SwiGLU as two operations: 4f = 32 bytes a token more forward and 8f = 64 backward, over TP 2, in three layers, as in
- * Llama's modules; silu(x) of 2f is kept, 8f in place of 6f with its input and the product. */
+/* SwiGLU runs as two operations in three layers, as in Llama's modules. A token moves 4f = 32 bytes more forward and 8f
+ * = 64 backward, over TP 2. silu(x) of 2f is kept: 8f instead of 6f with its input and the product. */
 TEST(separate_swiglu__moves_and_keeps_more)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -260,9 +260,9 @@ TEST(separate_swiglu__moves_and_keeps_more)
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_ACTIVATION, false), listed, 1e-12);
 }
 
-/* Bytes a logit of 16, over TP 2; 2 s a byte, 5 tokens of 2 bytes a rank's half: passes 30 and 14; fused reads 2, and
- * reads 2 and writes 2; two metrics, each a copy 2 + 4 and logarithms 4 + 4, behind the backward. Fused keeps 2 bytes a
- * logit in place of 4, and eager's fp32 copy of 4 is not there. */
+/* The figures are bytes a logit of 16, over TP 2, with 2 s a byte and 5 tokens of 2 bytes a rank's half. Passes take 30
+ * and 14. Fused reads 2, and reads 2 and writes 2. Two metrics each have a copy, 2 + 4, and logarithms, 4 + 4, behind
+ * the backward. Fused keeps 2 bytes a logit instead of 4, and eager's fp32 copy of 4 is not there. */
 TEST(fused_loss__moves_and_keeps_less)
 {
     struct cost_setting setting = hand_toy_setting();

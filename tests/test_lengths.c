@@ -39,7 +39,8 @@ static struct lengths open_shipped(const char *name)
     return open_lengths(&data);
 }
 
-/** Write text to a file and open it as lengths. The message must contain `part`; NULL: it must open. */
+/** Write text to a file and open it as lengths. The message must contain `part`. If that is NULL, the file must open.
+ */
 static struct lengths open_text(const char *file_name, const char *text, const char *part)
 {
     struct lengths lengths = {0};
@@ -56,7 +57,7 @@ static struct lengths open_text(const char *file_name, const char *text, const c
     return lengths;
 }
 
-/* Fixed lengths: every document of every batch is the context, whatever seed and iteration. */
+/* Every document of every batch has the length of the context, whatever seed and iteration. */
 TEST(fixed_lengths__fill_the_context)
 {
     struct scenario_data data = data_of("fixed", 8 * K, SCENARIO_DROP, 5);
@@ -76,7 +77,7 @@ TEST(fixed_lengths__fill_the_context)
     CHECK_CONTAINS(err.text, "not for the fixed lengths");
 }
 
-/* A list is read in its order, over and over: 3 documents of 2 lengths begin the second iteration with the second. */
+/* A list is read in its order, over and over. 3 documents of 2 lengths begin the second iteration with the second. */
 TEST(listed_lengths__come_in_their_order)
 {
     struct scenario_data data = data_of("8Ki 4400", 8 * K, SCENARIO_CUT, 3);
@@ -117,7 +118,7 @@ TEST(lengths_open__opens_every_shipped_file_with_source_and_notes)
     }
 }
 
-/* The figures the laws were fitted to; a share that was published with n digits must be met within 2% of it. */
+/* The laws were fitted to these figures. A share that was published with n digits must be met within 2% of it. */
 TEST(law__meets_its_published_shares)
 {
     const struct {
@@ -154,7 +155,7 @@ TEST(law__meets_its_published_shares_of_tokens)
     }
 }
 
-/* Closed-form means as the notes of model/lengths/NAME.yaml have them. */
+/* The notes of model/lengths/NAME.yaml have these closed-form means. */
 TEST(law__has_its_published_mean)
 {
     const struct {
@@ -172,8 +173,9 @@ TEST(law__has_its_published_mean)
     }
 }
 
-/* The CDF of a million real lengths of Wikipedia at 1K, 2K, ..., 256K in percent, their mean 1013.65 tokens: the law is
- * within 0.5 points and 1% of the mean, the table of quantiles within 0.2 points (at 1K, between two rows) and 1.1%. */
+/* These are the CDF of a million real lengths of Wikipedia at 1K, 2K, ..., 256K in percent, and their mean of 1013.65
+ * tokens. The law is within 0.5 points and 1% of the mean. The table of quantiles is within 0.2 points (at 1K, between
+ * two rows) and 1.1%. */
 TEST(law__is_close_to_the_data_of_wikipedia)
 {
     const double percent[] = {78.81, 89.65, 95.61, 98.40, 99.523, 99.870, 99.972, 99.9951, 99.9993};
@@ -188,7 +190,8 @@ TEST(law__is_close_to_the_data_of_wikipedia)
     lengths_close(&table);
 }
 
-/* The mean is the integral of 1 - CDF, and the quantile its inverse: both independent of the closed forms' moments. */
+/* The mean is the integral of 1 - CDF, and the quantile its inverse. Both are independent of the closed forms'
+ * moments. */
 TEST(law__has_moments_that_agree_with_its_cdf)
 {
     for (int i = 0; i < 5; i++) {
@@ -210,7 +213,7 @@ TEST(law__has_moments_that_agree_with_its_cdf)
     }
 }
 
-/* alpha = 1 is the limit of its neighbours: E = join (1 + ln(longest/join)) for a tail alone. */
+/* alpha = 1 is the limit of its neighbours. A tail alone has E = join (1 + ln(longest/join)). */
 TEST(law_mean_up_to__is_logarithmic_for_a_tail_of_exponent_one)
 {
     struct lengths_law law = {5, 1, 16, 1000, 0.5, 1, 64000};
@@ -220,8 +223,8 @@ TEST(law_mean_up_to__is_logarithmic_for_a_tail_of_exponent_one)
     CHECK_CLOSE(law_mean_up_to(&law, 64000) - body, 0.5 * 1000 * (1 + log(64)), 1e-6);
 }
 
-/* n draws below x are binomial: standard error sqrt(F (1 - F) / n). The mean of min(X, 32K) has standard error
- * s / sqrt(n), s from the sample. Four standard errors; seeds are fixed, so the test cannot flicker. */
+/* Draws below x are binomial, with standard error sqrt(F (1 - F) / n). The mean of min(X, 32K) has standard error s /
+ * sqrt(n), with s from the sample. Four standard errors are allowed. Seeds are fixed, so the test cannot flicker. */
 static void a_million_draws_follow_the_closed_form(const char *name)
 {
     enum { N = 1000000, CAP = 32 * K, CONTEXT = 2048 * K };
@@ -242,7 +245,7 @@ static void a_million_draws_follow_the_closed_form(const char *name)
         sum += x;
         sum_of_squares += x * x;
     }
-    for (int x = 0; x < CAP; x++) /* E[min(X, cap)] of whole numbers = sum of P(X > x) */
+    for (int x = 0; x < CAP; x++) /* E[min(X, cap)] of whole numbers is the sum of P(X > x) */
         mean += 1 - lengths_cdf(&lengths, x);
     double error = sqrt((sum_of_squares / N - sum / N * sum / N) / N);
     CHECK_TRUE(fabs(sum / N - mean) <= 4 * error);
@@ -309,7 +312,7 @@ TEST(long_documents__are_cut_or_truncated)
     lengths_close(&lengths);
 }
 
-/* Redrawn until they fit: 1 - F(context) of the draws are dropped, binomial again. */
+/* Documents are redrawn until they fit. 1 - F(context) of the draws are dropped, which is binomial again. */
 TEST(long_documents__are_dropped_and_the_batch_refilled)
 {
     enum { N = 100000 };
@@ -326,7 +329,8 @@ TEST(long_documents__are_dropped_and_the_batch_refilled)
     lengths_close(&lengths);
 }
 
-/* Of n values drawn with replacement each must come up near N/n times: standard error sqrt(N (1/n) (1 - 1/n)). */
+/* Each of n values drawn with replacement must come up near N/n times. The standard error is sqrt(N (1/n) (1 -
+ * 1/n)). */
 TEST(lengths_draw__draws_a_file_evenly_with_replacement)
 {
     enum { N = 100000 };
@@ -346,8 +350,8 @@ TEST(lengths_draw__draws_a_file_evenly_with_replacement)
     lengths_close(&lengths);
 }
 
-/* Rows (0, 4), (0.5, 16), (0.75, 16), (1, 64): medians and means by hand. ln is linear, so F(8) = 0.25;
- * 8 rounds up to 8.5. The mean is 0.5 x 12/ln 4 + 0.25 x 16 + 0.25 x 48/ln 4. */
+/* The rows are (0, 4), (0.5, 16), (0.75, 16), (1, 64), with medians and means by hand. ln is linear, so F(8) = 0.25. 8
+ * rounds up to 8.5. The mean is 0.5 x 12/ln 4 + 0.25 x 16 + 0.25 x 48/ln 4. */
 TEST(table__gives_the_quantiles_counted_by_hand)
 {
     struct lengths lengths =

@@ -20,7 +20,7 @@ static bool open_file(const char *name, const char *column, struct lengths *leng
     return lengths_open(&data, SLIMSIM_SOURCE_DIR, lengths, err);
 }
 
-/** The file opens and holds just these lengths. */
+/** Check that the file opens and holds just these lengths. */
 static void expect(const char *name, const char *column, int64_t n, const int32_t *tokens)
 {
     struct lengths lengths = {0};
@@ -36,7 +36,7 @@ static void expect(const char *name, const char *column, int64_t n, const int32_
     lengths_close(&lengths);
 }
 
-/** The file is refused with a message that holds its name and `part`. */
+/** Check that the file is refused with a message that holds its name and `part`. */
 static void refuse(const char *name, const char *column, const char *part)
 {
     struct lengths lengths = {0};
@@ -286,7 +286,7 @@ TEST(reader_hdf5__refuses_wrong_files)
     refuse("a.hdf5", "", "cannot be opened as an HDF5 file");
 }
 
-/* More than one piece of the HDF5 reader and of every growing array: element i is 1 + i. */
+/* This is more than one piece of the HDF5 reader and of every growing array. Element i is 1 + i. */
 TEST(reader__keeps_the_order_of_long_inputs)
 {
     enum { N = 200000 };

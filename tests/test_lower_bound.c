@@ -12,7 +12,7 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* When the passes of a plan end, stages without sends or as they are. */
+/* Find when the passes of a plan end, with stages without sends or with their sends. */
 static double passes_s(const struct plan *plan, const struct cost_setting *setting, bool sends)
 {
     struct dag dag = {0};
@@ -32,7 +32,7 @@ static double passes_s(const struct plan *plan, const struct cost_setting *setti
     return end_s;
 }
 
-/* Equal stages but for the ends: m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
+/* All stages are equal except the ends. m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
  * through all stages and back. */
 TEST(lower_bound__is_the_time_of_1f1b_for_equal_units)
 {
@@ -51,8 +51,8 @@ TEST(lower_bound__is_the_time_of_1f1b_for_equal_units)
     }
 }
 
-/* Alone, with free sends, that is the longest path itself: whole samples of any lengths, of which any share goes out
- * and comes back. */
+/* For one pipeline with free sends the bound is the longest path itself. Whole samples have any lengths, and any share
+ * of them goes out and comes back. */
 TEST(lower_bound__is_the_longest_path_of_one_pipeline_without_sends)
 {
     uint64_t seed = 3;
@@ -73,7 +73,7 @@ TEST(lower_bound__is_the_longest_path_of_one_pipeline_without_sends)
     }
 }
 
-/* The same of interleaved units of whole samples, two or three chunks a stage. */
+/* The same holds for interleaved units of whole samples, with two or three chunks a stage. */
 TEST(lower_bound__walks_all_chunks_of_a_stage)
 {
     uint64_t seed = 5;
@@ -95,7 +95,7 @@ TEST(lower_bound__walks_all_chunks_of_a_stage)
     }
 }
 
-/* Never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
+/* The bound is never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
 TEST(lower_bound__bounds_what_systems_plan)
 {
     static const char *const names[] = {"bytescale", "megatron-dynamic-cp"};

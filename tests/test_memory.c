@@ -20,14 +20,14 @@ static double passing(double tokens)
     return tokens * 2.0 * 1000;
 }
 
-/* 6f and 2h a token, full recomputation all of a layer again: 12h + 4k + 6f + 4n. */
+/* A token takes 6f and 2h. Full recomputation takes all of a layer again: 12h + 4k + 6f + 4n. */
 static double layer_workspace(enum recompute recompute, double tokens)
 {
     double again = recompute == RECOMPUTE_FULL ? 16 * 64 + 6 * 128 + 4 * 4 : 0;
     return tokens * (6.0 * 128 + 2 * 64 + again);
 }
 
-/* 1F1B holds min(m, p - s) micro-batches on stage s; states and workspace are those of the stage. */
+/* 1F1B holds min(m, p - s) micro-batches on stage s. States and workspace are those of the stage. */
 TEST(memory_1f1b__holds_as_many_units_as_stages_follow)
 {
     const struct cost_setting *setting = hand_setting();
@@ -54,8 +54,8 @@ TEST(memory_1f1b__holds_as_many_units_as_stages_follow)
         }
 }
 
-/* Interleaved, p = 2, v = 2, m = 4: stage 0 starts five forwards of a chunk (four to warm up) before its first
- * backward, stage 1 three, one of them with the head; units of 16 tokens, each chunk a quarter of 840 layers. */
+/* Interleaved units have p = 2, v = 2, m = 4 and 16 tokens. Stage 0 starts five forwards of a chunk (four to warm up)
+ * before its first backward. Stage 1 starts three, one of them with the head. Each chunk is a quarter of 840 layers. */
 TEST(memory_interleaved__holds_more_chunks)
 {
     struct plan plan;
@@ -73,7 +73,7 @@ TEST(memory_interleaved__holds_more_chunks)
     plan_free(&plan);
 }
 
-/* 1F1B on stages of 80, 680 and 80 layers: they hold 3, 2 and 1 micro-batches of their own layers. */
+/* 1F1B runs on stages of 80, 680 and 80 layers. They hold 3, 2 and 1 micro-batches of their own layers. */
 TEST(uneven_stages__hold_their_own_layers)
 {
     static const int32_t layers[] = {80, 680, 80};
@@ -94,10 +94,10 @@ TEST(uneven_stages__hold_their_own_layers)
     plan_free(&plan);
 }
 
-/* One stage; a sample of 12 tokens forward as 4 + 8, backward as 6 + 6. Activations: 4, 12, then 6 after the first
- * backward unit and 0 after the second. Key and value gradients of the prefix of 6: while both are open. Under full
- * recomputation 2h a token stays and 4k more as keys and values, with alternate-gemms 2k more as keys. The head's
- * probabilities stay in any case: the last stage runs both forwards before the first backward. */
+/* One stage runs a sample of 12 tokens forward as 4 + 8, backward as 6 + 6. It holds activations of 4, 12, then 6 after
+ * the first backward unit and 0 after the second. It holds key and value gradients of the prefix of 6 while both are
+ * open. Under full recomputation 2h a token stays and 4k more as keys and values. With alternate-gemms 2k more stays as
+ * keys. The head's probabilities stay in any case, as the last stage runs both forwards before the first backward. */
 TEST(asymmetric_cuts__free_memory_token_by_token)
 {
     static const double live_tokens[] = {0, 4, 4, 12, 12, 12, 6, 6, 0};
@@ -143,8 +143,8 @@ TEST(whole_samples__keep_no_keys_and_values)
     plan_free(&plan);
 }
 
-/* One that the backward alone cuts does, from its forward on: its last slice runs backward first, computes its layers
- * again and attends to all before it. And of what is offloaded they stay. */
+/* A sample that only the backward cuts keeps them from its forward on. Its last slice runs backward first, computes its
+ * layers again and attends to all before it. If it is offloaded, they stay on the device. */
 TEST(sliced_samples__keep_keys_and_values)
 {
     struct plan plan;
@@ -170,10 +170,11 @@ TEST(sliced_samples__keep_keys_and_values)
     plan_free(&plan);
 }
 
-/* Two stages, four units of 16 tokens, by numbers: a layer's token holds 12h + 4k + 6f + 4n = 1024 + 768 + 16 = 1808
- * bytes. Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520; parameters 420 x (4 h^2 + 3 h f + 2 h =
- * 41,088) + 64,000 = 17,320,960 at 18 bytes: 311,777,280; workspace 16 x (6f + 2h = 896) = 14,336; libraries 1e6. Stage
- * 1 has one: 12,149,760 and the head's 16 x 4,256; 64 parameters more; workspace 16 x 2,000. */
+/* Two stages run four units of 16 tokens. A layer's token holds 12h + 4k + 6f + 4n = 1024 + 768 + 16 = 1808 bytes.
+ * Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520. It has 420 x (4 h^2 + 3 h f + 2 h = 41,088) +
+ * 64,000 = 17,320,960 parameters at 18 bytes: 311,777,280. Its workspace is 16 x (6f + 2h = 896) = 14,336; libraries
+ * take 1e6. Stage 1 has one unit: 12,149,760 and the head's 16 x 4,256. It has 64 parameters more, and a workspace of
+ * 16 x 2,000. */
 TEST(memory_1f1b__has_the_peak_counted_by_hand)
 {
     struct plan plan;
@@ -209,8 +210,8 @@ TEST(padding__takes_memory)
     plan_free(&plan);
 }
 
-/* A sample of 16 tokens in two slices that two pipelines share: each holds half of its tokens, of their keys and
- * values, of its prefix' gradients, and computes on half of a slice. */
+/* Two pipelines share a sample of 16 tokens in two slices. Each holds half of its tokens, of their keys and values, and
+ * of its prefix' gradients. Each computes on half of a slice. */
 TEST(shared_units__hold_their_share)
 {
     struct plan plan;
@@ -241,8 +242,8 @@ TEST(shared_units__hold_their_share)
     plan_free(&plan);
 }
 
-/* Two stages of 32 context ranks, 128 tokens: the first one's workspace is that of its layers, with all keys and values
- * that were gathered and, in the backward pass, their gradients. */
+/* Two stages have 32 context ranks and 128 tokens. The first one's workspace is that of its layers, with all keys and
+ * values that were gathered. In the backward pass it also has their gradients. */
 TEST(gathered_kv__is_held_by_each_rank)
 {
     struct plan plan;
@@ -267,7 +268,7 @@ TEST(gathered_kv__is_held_by_each_rank)
     plan_free(&plan);
 }
 
-/* Without offload no copy makes the times matter: the peaks without events are those of the events. */
+/* Without offload no copy makes the times matter. So the peaks without events are those of the events. */
 TEST(memory_of__follows_the_steps_if_nothing_is_copied)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -291,8 +292,8 @@ TEST(memory_of__follows_the_steps_if_nothing_is_copied)
     }
 }
 
-/* On every place of random plans: events in order of time, nothing below zero, only states at the end; the peak is the
- * largest sum, and the same without events and with every TP rank. */
+/* On every place of random plans events are in order of time and nothing is below zero. Only states are there at the
+ * end. The peak is the largest sum. It is the same without events and with every TP rank. */
 TEST(memory_of__gives_all_back_on_random_plans)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -327,7 +328,7 @@ TEST(memory_of__gives_all_back_on_random_plans)
     }
 }
 
-/* The sums of one place are those of its events, moment by moment. @return whether */
+/* Compare the sums of one place with those of its events, moment by moment. @return whether they are equal */
 static bool sums_are_events(const struct memory_sums *sums, const struct memory *all, int32_t place)
 {
     int64_t event = 0;
@@ -345,8 +346,8 @@ static bool sums_are_events(const struct memory_sums *sums, const struct memory 
     return event == all->n_events || all->events[event].place != place;
 }
 
-/* Sums are told of the places that need more than the limit, and of no others: with a limit that is one place's peak
- * that place has none. The same memory serves every call; peaks are those of memory_of. */
+/* Places that need more than the limit tell their sums, and no others. If the limit is one place's peak, that place
+ * tells none. The same memory serves every call. Peaks are those of memory_of. */
 TEST(memory_above__tells_the_sums_of_places_above_the_limit)
 {
     struct memory above = {0};
@@ -382,8 +383,9 @@ TEST(memory_above__tells_the_sums_of_places_above_the_limit)
     memory_free(&above);
 }
 
-/* The head's backward frees the logits in fp32 and makes their gradient in bf16: a workspace below 0, if it were not
- * taken off the activations. Whatever is recomputed, sharded and gathered, no class is below 0 at any moment. */
+/* The head's backward frees the logits in fp32 and makes their gradient in bf16. The workspace would be below 0 if it
+ * were not taken off the activations. Whatever is recomputed, sharded and gathered, no class is below 0 at any
+ * moment. */
 TEST(memory_classes__are_never_negative)
 {
     for (int i = 0; i < 2 * 4 * 2; i++) {

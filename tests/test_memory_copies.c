@@ -8,10 +8,10 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Nine units on one stage, all forwards first: nine units' activations at most. Half of each goes out, copies take a
- * tenth of a pass: when the last forward starts, at 8, seven halves are left of the first seven, the eighth is whole
- * until 8.1, the ninth is new, and the first half comes back for the backward at 9: six halves are away. Keys and
- * values and the head's probabilities stay on the device. */
+/* Nine units run on one stage, all forwards first, so at most nine units' activations are there. Half of each goes out,
+ * and copies take a tenth of a pass. The last forward starts at 8. Then seven halves are left of the first seven, the
+ * eighth is whole until 8.1, and the ninth is new. The first half comes back for the backward at 9, so six halves are
+ * away. Keys and values and the head's probabilities stay on the device. */
 TEST(offload__halves_what_waits)
 {
     struct plan plan;
@@ -40,9 +40,10 @@ TEST(offload__halves_what_waits)
     plan_free(&plan);
 }
 
-/* F0 B0 F1 B1 of 1 and 2 s on one stage, half of each unit offloaded while its passes run: never more than the other
- * half is held. Copies of 0.8 s, out from 0 and back from 1, hide: 6 s. Of 2.5 s: out 0-2.5, back 2.5-5, which F1 waits
- * for; out 5-7.5, back 7.5-10. Copied after their passes, 0.8 s each stand before B0 and B1: 9.2 s. */
+/* F0 B0 F1 B1 of 1 and 2 s run on one stage. Half of each unit is offloaded while its passes run, so only the other
+ * half is ever held. Copies of 0.8 s, out from 0 and back from 1, hide: 6 s. Copies of 2.5 s go out 0-2.5 and back
+ * 2.5-5, for which F1 waits; then out 5-7.5, back 7.5-10. Copied after their passes, 0.8 s each are before B0 and B1:
+ * 9.2 s. */
 TEST(streamed_offload__is_never_held)
 {
     struct plan plan;

@@ -9,9 +9,9 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* The run of offload__halves_what_waits: forwards end at 1, 2, ... 9 and start their copies out then; the backward that
- * begins at 9 has its copy in at 8 to 8.1, the next at 9 to 9.1: at 9 the ninth unit joins seven. Two such pipelines
- * stand on one node of 8 GPUs, or on one node each. */
+/* In the run of offload__halves_what_waits forwards end at 1, 2, ... 9 and start their copies out then. The backward
+ * that begins at 9 has its copy in at 8 to 8.1, the next at 9 to 9.1. At 9 the ninth unit joins seven. Two such
+ * pipelines are on one node of 8 GPUs, or on one node each. */
 TEST(memory_host_of__adds_what_all_its_gpus_offload)
 {
     struct plan plan;
@@ -45,8 +45,8 @@ TEST(memory_host_of__adds_what_all_its_gpus_offload)
     plan_free(&plan);
 }
 
-/* One unit, half of it offloaded: each stage sends away half of its own 80, 680 or 80 layers; by a table of shares,
- * what that says. */
+/* Half of one unit is offloaded. Each stage sends away half of its own 80, 680 or 80 layers. With a table of shares it
+ * sends what that says. */
 TEST(host_peak_bytes__follow_the_layers_of_each_stage)
 {
     static const int32_t layers[] = {80, 680, 80};
