@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-/* Llama 13B: k = h; a layer has 4 h^2 + 3 h f = 317,194,240 parameters in matrices; 40 of them, 81 norms and two
+/* Llama 13B has k = h. A layer has 4 h^2 + 3 h f = 317,194,240 parameters in matrices. 40 of them, 81 norms and two
  * tables of 32000 x 5120 make the 13,015,864,320 of its checkpoint. */
 TEST(model_parameters__are_13_015_864_320_for_llama_13b)
 {
@@ -23,7 +23,7 @@ TEST(model_parameters__are_13_015_864_320_for_llama_13b)
     CHECK_EQUAL(hand_parameters(&model), INT64_C(13015864320));
 }
 
-/* h = 8, n = 4, g = 2: k = 8/4 x 2 = 4; P = 8 (8 + 8) + 64 + 2 x 8 x 32 = 704. */
+/* h = 8, n = 4 and g = 2, so k = 8/4 x 2 = 4 and P = 8 (8 + 8) + 64 + 2 x 8 x 32 = 704. */
 TEST(model_parameters__are_fewer_with_grouped_queries_and_gelu)
 {
     struct model model;
@@ -37,11 +37,12 @@ TEST(model_parameters__are_fewer_with_grouped_queries_and_gelu)
     CHECK_EQUAL(hand_parameters(&model), 704 + 3 * 8 + 10 * 8);
 }
 
-/* What the published checkpoints hold, and what of that the file leaves out: in each layer of Qwen1.5 and Qwen2.5
- * biases of queries, keys and values, q + 2k, of Qwen3 norms of queries and keys, 2 x 128, of OLMo 2 likewise, q + k;
- * two rows of positions of OPT, 2h; the norm of BLOOM's embedding, 2h. Counts of Qwen2.5 (but 14B), Qwen3, Gemma,
- * Mistral 7B, Phi-3-mini, Llama 3 8B, OPT-125M and 1.3B (there without the two rows) stand also as "params" in
- * keras_hub/src/models of keras-team/keras-hub. */
+/* These are the parameters of the published checkpoints, and those of them that the file leaves out. Each layer of
+ * Qwen1.5 and Qwen2.5 has biases of queries, keys and values, q + 2k. Each layer of Qwen3 has norms of queries and
+ * keys, 2 x 128, and each of OLMo 2 likewise, q + k. OPT has two rows of positions, 2h. BLOOM has the norm of its
+ * embedding, 2h. "params" in keras_hub/src/models of keras-team/keras-hub give some of the counts, too. They are those
+ * of Qwen2.5 (but 14B), Qwen3, Gemma, Mistral 7B, Phi-3-mini, Llama 3 8B, OPT-125M and 1.3B (there without the two
+ * rows). */
 static const struct {
     const char *name;
     int64_t parameters, left_out;
@@ -112,7 +113,7 @@ TEST(model_parameters__match_published_checkpoints)
     }
 }
 
-/* Of these the name says how many billions. */
+/* The names of these models say how many billions they have. */
 TEST(model_parameters__match_the_names_of_models)
 {
     static const struct {
@@ -131,7 +132,7 @@ TEST(model_parameters__match_the_names_of_models)
     }
 }
 
-/* h = 8, n = 4, g = 2, d = 4: q = 16, k = 8; P = 8 (16 + 16) + 16 x 8 + 2 x 8 x 32 = 896. */
+/* h = 8, n = 4, g = 2 and d = 4, so q = 16, k = 8 and P = 8 (16 + 16) + 16 x 8 + 2 x 8 x 32 = 896. */
 TEST(head_width__may_differ_from_hidden_over_heads)
 {
     struct model model;

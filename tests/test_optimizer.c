@@ -4,8 +4,9 @@
 #include "hand_cost.h"
 #include "harness.h"
 
-/* 12 parameters at 2 s a byte and 1 s to start, 4 shards. zero1: 3 parameters x (4 + 28 + 6) and 12 x 3 x 4; bf16: 6
- * more and 3 x 2. zero2: 3 x (4 + 8 + 28 + 6), zero3 without the weight's copy; eager 88 in place of 28. */
+/* 12 parameters take 2 s a byte and 1 s to start, in 4 shards. zero1 takes 3 parameters x (4 + 28 + 6) and 12 x 3 x 4.
+ * bf16 takes 6 more, and 3 x 2. zero2 takes 3 x (4 + 8 + 28 + 6), and zero3 the same without the weight's copy. Eager
+ * takes 88 instead of 28. */
 TEST(cost_optimizer_s__is_counted_by_hand)
 {
     struct device device = hand_device;

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A file of the test, or none where the text is NULL. Caller frees the path. */
+/* Make a file of the test, or none if the text is NULL. The caller frees the path. */
 static char *file_of(const char *name, const char *text)
 {
     char *path = check_strdup(harness_path(name));

@@ -14,8 +14,8 @@
 
 extern const struct training_system system_length_balanced, system_flops_balanced;
 
-/* Context 10 and 25 tokens: three packs, four on two ranks. 8 (sample 1), 6 (4), 5 (0), 3 (3) open them; then the least
- * filled: 2 (2) joins 3, and 1 (5) the first of 5 and 5. Packs 0 and 2 are rank 0's. */
+/* A context of 10 and 25 tokens make three packs, four on two ranks. 8 (sample 1), 6 (4), 5 (0), 3 (3) open them. Then
+ * the least filled gets the next: 2 (2) joins 3, and 1 (5) the first of 5 and 5. Packs 0 and 2 are rank 0's. */
 TEST(packing_tokens__matches_the_packs_counted_by_hand)
 {
     struct hand_request hand;
@@ -31,7 +31,7 @@ TEST(packing_tokens__matches_the_packs_counted_by_hand)
     hand_request_free(&hand);
 }
 
-/* Three samples of 6 do not go into two packs of 10: two more are opened for two ranks, one stays empty and is left
+/* Three samples of 6 do not go into two packs of 10. Two more are opened for two ranks. One stays empty and is left
  * out. */
 TEST(packing_tokens__opens_packs_for_a_sample_without_room)
 {
@@ -46,8 +46,8 @@ TEST(packing_tokens__opens_packs_for_a_sample_without_room)
     hand_request_free(&hand);
 }
 
-/* F(x) = 2x^2 + 10x: 10 has 300, 4 has 72, 3 has 48, 2 has 28, 1 has 12. Twenty-three tokens make three packs of a
- * context of 10. 10; 4; 4; then 3 to pack 1 (120), 2 to pack 2 (100), and on the least: pack 0 gets nothing. */
+/* F(x) = 2x^2 + 10x gives 10 300, 4 72, 3 48, 2 28 and 1 12. Twenty-three tokens make three packs of a context of 10:
+ * 10; 4; 4. Then 3 goes to pack 1 (120), 2 to pack 2 (100), and the rest to the least. Pack 0 gets nothing. */
 TEST(packing_flops__leaves_the_longest_alone)
 {
     struct hand_request hand;
@@ -60,7 +60,7 @@ TEST(packing_flops__leaves_the_longest_alone)
     hand_request_free(&hand);
 }
 
-/* The same with room for 6 tokens: four packs; 10 has one to itself and does not widen the others. */
+/* With room for 6 tokens the same samples make four packs. 10 has one to itself and does not widen the others. */
 TEST(packing__gives_an_oversized_sample_its_own_pack)
 {
     struct hand_request hand;
@@ -73,7 +73,7 @@ TEST(packing__gives_an_oversized_sample_its_own_pack)
     hand_request_free(&hand);
 }
 
-/* The least largest weight of n samples in two packs, trying all 2^n. */
+/* Find the least largest weight of n samples in two packs by trying all 2^n. */
 static double best_of_two(const double *weight, int32_t n)
 {
     double best = 1e300;
@@ -99,7 +99,8 @@ static double heaviest(const struct packing *packing, const double *weight)
     return most;
 }
 
-/* Graham 1969: longest processing time first on m machines takes at most 4/3 - 1/(3m) of the best: 7/6 on two. */
+/* Graham 1969: longest processing time first on m machines takes at most 4/3 - 1/(3m) of the best. On two that is
+ * 7/6. */
 TEST(longest_first__keeps_grahams_bound)
 {
     uint64_t seed = 3;
@@ -123,15 +124,15 @@ TEST(longest_first__keeps_grahams_bound)
         packing_free(&packing);
         packing_balance(&hand.request, weight, 1, &packing); /* room for the longest alone */
         CHECK_TRUE(heaviest(&packing, weight) <= longest);
-        CHECK_EQUAL(packing.n_packs, (n + 1) / 2 * 2); /* not as many as tokens */
+        CHECK_EQUAL(packing.n_packs, (n + 1) / 2 * 2); /* not as many as there are tokens */
         packing_free(&packing);
         hand_request_free(&hand);
     }
     CHECK_TRUE(exact > 50);
 }
 
-/* 5, 5 and 3 in two sets. The two fives join, one in each set, and keep their order, as their sums are equal; then the
- * three, whose spread is now the largest, takes the last of them. */
+/* 5, 5 and 3 go into two sets. The two fives join, one in each set, and keep their order, as their sums are equal. Then
+ * the three, whose spread is now the largest, takes the last of them. */
 TEST(differencing__keeps_the_order_of_equal_sums)
 {
     int32_t set[3];
@@ -141,7 +142,7 @@ TEST(differencing__keeps_the_order_of_equal_sums)
     CHECK_EQUAL(set[2], 0);
 }
 
-/* Peak of a plan of so many units of equal length. */
+/* Find the peak of a plan of so many units of equal length. */
 static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens)
 {
     struct plan plan;
@@ -165,7 +166,7 @@ static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens
     return peak_bytes;
 }
 
-/* Units of as many tokens as memory has room for fill it, and never more; on ranks of CP 2 they are twice as long. */
+/* Units of as many tokens as fit the memory fill it, and never exceed it. On ranks of CP 2 they are twice as long. */
 TEST(packing_memory_tokens__fit_the_memory)
 {
     for (int32_t pp = 1; pp <= 4; pp *= 2)
@@ -191,8 +192,8 @@ TEST(packing_memory_tokens__fit_the_memory)
             }
 }
 
-/* On one stage a unit's copies run in its passes: half of all layers but two are never there. With two stages they go
- * after the forward, so what is in work is there. */
+/* On one stage a unit's copies run in its passes, so half of all layers but two is never there. With two stages they go
+ * after the forward, so the activations in work are there. */
 TEST(packing_memory_tokens__stream_the_offload_of_one_stage)
 {
     for (int32_t pp = 1; pp <= 2; pp++) {
@@ -218,8 +219,8 @@ TEST(packing_memory_tokens__stream_the_offload_of_one_stage)
     }
 }
 
-/* The search's bound of memory holds whether gradients are kept or freed, and is met where the samples are so short
- * that all states count, or so long that the first forward does. */
+/* The search's bound of memory holds whether gradients are kept or freed. It is met if the samples are so short that
+ * all states count, or so long that the first forward does. */
 TEST(memory_bound__holds_for_freed_gradients)
 {
     static const int32_t tokens[] = {8, 100, 400, 4000};
@@ -240,7 +241,7 @@ TEST(memory_bound__holds_for_freed_gradients)
     CHECK_TRUE(tightest > 0.9);
 }
 
-/* Likewise with what zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
+/* The same holds with the tensors that zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
 TEST(packing_memory_tokens__leave_room_for_whole_tensors)
 {
     for (int32_t i = 0; i < 16; i++) {
@@ -261,7 +262,7 @@ TEST(packing_memory_tokens__leave_room_for_whole_tensors)
     }
 }
 
-/* And whatever zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
+/* The bound holds for the tensors that zero2 and zero3 hold whole, too, whichever moment of a pass is the largest. */
 TEST(memory_bound__holds_for_whole_tensors)
 {
     static const int32_t tokens[] = {8, 400, 4000};

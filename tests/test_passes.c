@@ -33,11 +33,11 @@ TEST(forward_pass__is_counted_by_hand)
     CHECK_CLOSE(cost.boundary_bytes, 20.0, 1e-14);
 }
 
-/* The same with heads 4 wide in place of h/n = 2, q = 8 and k = 4: P = 4 (8 + 2 x 4) + 8 x 4 + 3 x 4 x 8 = 192; GEMMs
- * 2 x 192 x 5/2 = 960 FLOP; attention twice as much; 8h + 12h + 4q + 4k + 6f = 176 bytes, backward 24h + 4q + 4k + 10f
- * = 224, times T/TP 440 and 560; TP's tensors are as before; the ring sends twice as much. A token leaves (8h + 4q + 4k
- * + 6f + 4n)/2 = 68 bytes, and waits with (4h + 2q + 2f)/2 + (2(q + 2k) + 4f)/2 + 4h = 72 for its weights' gradients.
- */
+/* Heads are 4 wide instead of h/n = 2, so q = 8 and k = 4. P = 4 (8 + 2 x 4) + 8 x 4 + 3 x 4 x 8 = 192. GEMMs take 2 x
+ * 192 x 5/2 = 960 FLOP, and attention twice as much. 8h + 12h + 4q + 4k + 6f = 176 bytes move forward, and 24h + 4q +
+ * 4k + 10f = 224 backward, times T/TP 440 and 560. TP's tensors are as before, and the ring sends twice as much. A
+ * token leaves (8h + 4q + 4k + 6f + 4n)/2 = 68 bytes. It waits with (4h + 2q + 2f)/2 + (2(q + 2k) + 4f)/2 + 4h = 72 for
+ * its weights' gradients. */
 TEST(heads__may_have_a_width_of_their_own)
 {
     struct model model = hand_toy;
@@ -60,8 +60,9 @@ TEST(heads__may_have_a_width_of_their_own)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * (1440.0 + 760), 1e-14);
 }
 
-/* GEMMs and ring twice; attention 2.5 x 112 FLOP at 2 s; bytes 12h + 12h + 4h + 4k + 10f = 200: 1000 s; 6 collectives;
- * the ring's copies and sums of the rank whose other block has half of the queries: (9 + 4) q + (12 + 14) k = 104. */
+/* GEMMs and ring take twice as much. Attention takes 2.5 x 112 FLOP at 2 s. 12h + 12h + 4h + 4k + 10f = 200 bytes take
+ * 1000 s. There are 6 collectives. The ring's copies and sums are those of the rank whose other block has half of the
+ * queries: (9 + 4) q + (12 + 14) k = 104. */
 TEST(backward_pass__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -95,7 +96,7 @@ TEST(recompute_full__adds_the_forward_pass)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &full).other_s, f.other_s, 1e-14);
 }
 
-/* Two norms and SwiGLU again: (8h + 6f)/2 x 5 = 200 bytes a layer at 2 s. */
+/* Two norms and SwiGLU run again: (8h + 6f)/2 x 5 = 200 bytes a layer at 2 s. */
 TEST(recompute_selective__adds_norms_and_activation)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -107,8 +108,8 @@ TEST(recompute_selective__adds_norms_and_activation)
     CHECK_CLOSE(more.tensor_s, b.tensor_s, 1e-14);
 }
 
-/* Two norms of 4h/2 bytes, SwiGLU of 6f/2, attention of 112 FLOP a layer at 4 s with its ring, which moves 400 s:
- * each by itself, and all are their sum. */
+/* Two norms have 4h/2 bytes, SwiGLU 6f/2. Attention has 112 FLOP a layer at 4 s with its ring, which moves 400 s. Each
+ * runs by itself, and all run as their sum. */
 TEST(recompute_list__repeats_what_it_names)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -128,9 +129,9 @@ TEST(recompute_list__repeats_what_it_names)
     }
 }
 
-/* Without it norms and adds are whole on both ranks: (8h + 12h)/2 more bytes a token and layer at 2 s, backward 12h +
- * 12h. Two all-reduces of 5 x 4 x 2 bytes a layer and pass, of which a rank sends 2 x 20: 1 + 4 s each, all exposed;
- * the head's backward has one. */
+/* Without sequence parallelism norms and adds are whole on both ranks. They move (8h + 12h)/2 more bytes a token and
+ * layer at 2 s, backward 12h + 12h. Two all-reduces of 5 x 4 x 2 bytes run a layer and pass. A rank sends 2 x 20 of
+ * them, 1 + 4 s each, all exposed. The head's backward has one. */
 TEST(sequence_parallel__splits_norms_and_adds)
 {
     struct scenario_plan plan = hand_toy_plan;
@@ -154,7 +155,8 @@ TEST(sequence_parallel__splits_norms_and_adds)
     }
 }
 
-/* Norm 4h/2, loss 30 x 16/2 bytes and GEMM 2 x 4 x 16/2 FLOP a token, T = 5; backward 6h/2, 14 x 16/2 and twice. */
+/* A token has a norm of 4h/2, a loss of 30 x 16/2 bytes and a GEMM of 2 x 4 x 16/2 FLOP, T = 5. Backward it has 6h/2,
+ * 14 x 16/2 and twice the FLOP. */
 TEST(head__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -170,8 +172,9 @@ TEST(head__is_counted_by_hand)
     CHECK_CLOSE(backward.tensor_s, 2 * 3.0, 1e-14);
 }
 
-/* T = 5, h 4, TP 2, V 16, 2 s a byte: rows 4h and half of them set to zero, 2h/2; backward 2h + 2h/2 and of 8 x 4
- * parameters 12 bytes. A reduce-scatter, backward an all-gather, of 5 x 4 x 2/2 = 20 bytes: 3 s. */
+/* T is 5, h 4, TP 2, V 16, with 2 s a byte. Rows move 4h, and half of them are set to zero, 2h/2. Backward moves 2h +
+ * 2h/2, and 12 bytes for each of 8 x 4 parameters. A reduce-scatter, backward an all-gather, of 5 x 4 x 2/2 = 20 bytes
+ * takes 3 s. */
 TEST(embedding__is_counted_by_hand)
 {
     struct scenario_plan plan = hand_toy_plan;
@@ -193,9 +196,10 @@ TEST(embedding__is_counted_by_hand)
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &empty).other_s == 0);
 }
 
-/* Without sequence parallelism an all-reduce forward, of which a rank sends 2 x 20 bytes: 1 + 4 s, nothing backward.
- * Learned positions, 7 of them, are added to the whole tensor, so they take it too: 4h + 6h and backward 4h bytes a
- * token, 12 bytes of each of 7 x 4 parameters on every rank. Dropout 5h, with sequence parallelism half of it. */
+/* Without sequence parallelism an all-reduce runs forward, of which a rank sends 2 x 20 bytes: 1 + 4 s. Nothing runs
+ * backward. 7 learned positions are added to the whole tensor, so they need the all-reduce, too. A token moves 4h + 6h
+ * and backward 4h bytes. Each of 7 x 4 parameters moves 12 bytes on every rank. Dropout moves 5h, with sequence
+ * parallelism half of it. */
 TEST(embedding__takes_learned_positions_and_dropout)
 {
     struct scenario_plan plan = hand_toy_plan;
@@ -215,7 +219,7 @@ TEST(embedding__takes_learned_positions_and_dropout)
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s, 3.0, 1e-14);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s, 3.0, 1e-14);
-    /* no rotation then: 4h + 4k = 24 bytes a token, over TP */
+    /* there is no rotation then: 4h + 4k = 24 bytes a token, over TP */
     CHECK_CLOSE(layers.other_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * 5 * 12.0, 1e-12);
     model.positions = 0;
     plan.sequence_parallel = false;
@@ -247,7 +251,7 @@ TEST(empty_unit__costs_nothing)
     CHECK_TRUE(cost.ring_bytes == 0 && cost.ring_steps == 0 && head.other_s == 0);
 }
 
-/* A virtual stage of the embedding alone (count_embedding). */
+/* A virtual stage may have the embedding alone (count_embedding). */
 TEST(empty_stage__costs_nothing)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -260,7 +264,7 @@ TEST(empty_stage__costs_nothing)
     }
 }
 
-/* Without limits nothing lies outside; with keys up to 2 the slice of 4/2 keys does not, that of 8/2 does. */
+/* Without limits nothing lies outside. With keys up to 2 the slice of 4/2 keys does not, but that of 8/2 does. */
 TEST(outside_s__holds_what_was_not_measured)
 {
     struct device device = hand_device;
@@ -281,7 +285,7 @@ TEST(outside_s__holds_what_was_not_measured)
     CHECK_CLOSE(cost.outside_s[COST_COLLECTIVE], 3 * 2 * 3.0, 1e-14);
 }
 
-/* Half-lengths > 0: longer units, more layers and less TP cost more, in every pass. */
+/* Half-lengths are > 0. Longer units, more layers and less TP cost more, in every pass. */
 TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
 {
     struct device device = hand_device;
@@ -315,7 +319,8 @@ TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
             }
 }
 
-/* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
+/* Two layers of three recompute, which takes two thirds of the forward's kernels and collectives. The third keeps
+ * all. */
 TEST(recompute_layers__limits_what_is_recomputed)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -337,9 +342,9 @@ TEST(recompute_layers__limits_what_is_recomputed)
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 3 * input, 1e-14);
 }
 
-/* Of each of 3 layers (forward_pass__is_counted_by_hand): the down GEMM 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s; the
- * residual add 6h/2 x 5 = 60 bytes, 120 s; and the reduce-scatter between them. With dropout, whose mask the backward
- * needs, the residual add alone. */
+/* Each of 3 layers (forward_pass__is_counted_by_hand) leaves out the down GEMM of 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s. It
+ * leaves out the residual add of 6h/2 x 5 = 60 bytes, 120 s, and the reduce-scatter between them. With dropout, whose
+ * mask the backward needs, it leaves out the residual add alone. */
 TEST(early_stop__leaves_out_the_last_gemm)
 {
     struct scenario_plan plan = hand_toy_plan, stopping = hand_toy_plan;
@@ -370,11 +375,12 @@ TEST(early_stop__leaves_out_the_last_gemm)
     CHECK_CLOSE(stopped.tensor_s, whole.tensor_s, 1e-14);
 }
 
-/* Per token h 4, k 2, f 8, TP 2, 5 tokens, 2 s a FLOP and a byte, 3 layers, beside [selective]: keys 2 x 5 x 1 x 4 and
- * up 2 x 5 x 4 x 4 = 200 FLOP, but keys take the copying of 5 x 1 + 5 x 4 + 4 x 1 numbers, 58 bytes, for 40 FLOP;
- * rotations 4h + 4k and the residual add 6h, over TP 24 bytes. Eager repeats the projection,
- * 2 x 5 x 4 x 2 = 80 FLOP, and rotates by single operations, 16 (h + k)/2 = 48 bytes more. TP 1: 2 T h (k + h + f) =
- * 560 FLOP and 48 bytes. Eager norms and SwiGLU on the list: 2 x 32h + 4f = 288 bytes more, over TP. */
+/* h is 4, k 2, f 8, TP 2, with 5 tokens, 2 s a FLOP and a byte, and 3 layers. The figures are a token's, beside
+ * [selective]. Keys take 2 x 5 x 1 x 4 and up 2 x 5 x 4 x 4 = 200 FLOP. But keys take the copying of 5 x 1 + 5 x 4 + 4
+ * x 1 numbers, 58 bytes, for 40 FLOP. Rotations move 4h + 4k and the residual add 6h, over TP 24 bytes. Eager repeats
+ * the projection, 2 x 5 x 4 x 2 = 80 FLOP. It rotates by single operations, 16 (h + k)/2 = 48 bytes more. TP 1 takes 2
+ * T h (k + h + f) = 560 FLOP and 48 bytes. Eager norms and SwiGLU on the list move 2 x 32h + 4f = 288 bytes more, over
+ * TP. */
 TEST(alternate_gemms__are_computed_again)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
@@ -404,7 +410,7 @@ TEST(alternate_gemms__are_computed_again)
     CHECK_CLOSE(b.other_s - a.other_s, 3 * 2 * (560 + 5 * 48.0), 1e-12);
 }
 
-/* The core again, exactly its forward, and nothing else, whatever kernel runs it. */
+/* The core runs again, exactly its forward, and nothing else, whatever kernel runs it. */
 TEST(recompute_core__repeats_the_forward_attention)
 {
     struct cost_setting setting = hand_toy_setting();
@@ -419,9 +425,9 @@ TEST(recompute_core__repeats_the_forward_attention)
     }
 }
 
-/* A split backward is the whole one: FLOPs, kernels, attention (which has no weights) and, where none hides, all
- * collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. The embedding's backward is not split:
- * all of it runs with the inputs' gradients. */
+/* A split backward is the whole one. This holds for FLOPs, kernels, attention (which has no weights) and, if none
+ * hides, all collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. The embedding's backward is
+ * not split: all of it runs with the inputs' gradients. */
 TEST(split_backward__adds_up_to_the_whole)
 {
     const struct slice slices[] = {{0, 0, 4096}, {1, 512, 3000}};

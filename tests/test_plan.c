@@ -11,8 +11,8 @@
 
 static const int32_t tokens[] = {8, 4, 6};
 
-/* Two pipelines of two stages that share sample 0 in two units each way; sample 1 runs on the first, 2 on the second.
- */
+/* Make two pipelines of two stages that share sample 0 in two units each way. Sample 1 runs on the first, 2 on the
+ * second. */
 static void shared(struct plan *plan)
 {
     hand_plan(plan, 2, 2, 1);
@@ -54,7 +54,7 @@ TEST(plan_check__takes_a_shared_sample)
     plan_free(&plan);
 }
 
-/* The slice that each breach moves. */
+/* Find the slice that each breach moves. */
 static struct slice *slice_of(struct plan *plan, int32_t pipeline, enum pass pass, int32_t i)
 {
     return &plan->phases[0].pipelines[pipeline].cut[pass].slices[i];
@@ -97,7 +97,7 @@ TEST(plan_check__tells_each_breach_of_cuts)
     plan_free(&plan);
 }
 
-/* Each number of a unit that is out of its range, alone. */
+/* Each number of a unit is out of its range, one at a time. */
 TEST(plan_check__tells_each_breach_of_a_unit)
 {
     struct plan plan;
@@ -123,7 +123,8 @@ TEST(plan_check__tells_each_breach_of_a_unit)
     plan_free(&plan);
 }
 
-/* On both stages a unit of the pipeline's own (the third) may exchange attention; one that a group shares may not. */
+/* On both stages an unshared unit of the pipeline (the third) may exchange attention. One that a group shares may
+ * not. */
 TEST(plan_check__lets_a_shared_unit_exchange_nothing)
 {
     struct plan plan;
@@ -173,7 +174,7 @@ TEST(plan_check__tells_each_breach_of_orders)
     plan_free(&plan);
 }
 
-/* Sample 1 runs on both pipelines, each whole: tokens would count twice. */
+/* Sample 1 runs on both pipelines, each time whole, so tokens would count twice. */
 TEST(plan_check__gives_a_sample_one_home)
 {
     struct plan plan;
@@ -193,7 +194,7 @@ TEST(plan_check__lets_pipelines_share_no_gpu)
     plan_free(&plan);
 }
 
-/* WLB-LLM and HotSPa let samples wait: of the batch (4, 6) the second waits, and one of 8 tokens of an earlier batch
+/* WLB-LLM and HotSPa let samples wait. Of the batch (4, 6) the second waits. One of 8 tokens of an earlier batch
  * (sample 2 here) runs. */
 TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
 {
@@ -239,7 +240,8 @@ TEST(plan_copy__shares_nothing)
     CHECK_EQUAL(copy.n_phases, 0);
 }
 
-/* FlexSP: phases of pipelines with unequal context degrees and no stages; HotSPa: unequal TP x PP and bytes between. */
+/* FlexSP has phases of pipelines with unequal context degrees and no stages. HotSPa has unequal TP x PP, and bytes
+ * between. */
 TEST(plan_check__takes_phases_of_different_layouts)
 {
     struct plan plan = {.n_phases = 2, .shards = 8};

@@ -93,7 +93,7 @@ TEST(quantity__refuses_what_is_no_quantity_of_the_unit)
     }
 }
 
-/* The resolved scenario is written with %.17g: it must come back as the same double. Seed 1. */
+/* The resolved scenario is written with %.17g, which must come back as the same double. The seed is 1. */
 TEST(quantity__keeps_all_bits_of_seventeen_digits)
 {
     uint64_t state = 1;

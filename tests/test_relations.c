@@ -8,8 +8,8 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Sample 0 is cut forward at 4 of 12 tokens and backward at 6: the backward units [6,12) and [0,6) consume 6 tokens of
- * forward unit 1, and 2 of unit 1 with 4 of unit 0. Sample 1 is whole, and stands in the second unit of both cuts. */
+/* Sample 0 is cut forward at 4 of 12 tokens and backward at 6. The backward units [6,12) and [0,6) consume 6 tokens of
+ * forward unit 1, and 2 of unit 1 with 4 of unit 0. Sample 1 is whole and in the second unit of both cuts. */
 TEST(relations__match_units_token_by_token)
 {
     struct plan plan;
@@ -37,7 +37,7 @@ TEST(relations__match_units_token_by_token)
     relations_free(&relations);
 
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
-    /* F0 F1 B0 B1: B0 after F1, B1 after B0, F0 and F1 */
+    /* Steps are F0 F1 B0 B1: B0 runs after F1, B1 after B0, F0 and F1. */
     CHECK_EQUAL(dag.n_tasks, 4);
     CHECK_EQUAL(dag.in_first[3] - dag.in_first[2], 1);
     CHECK_EQUAL(dag.in_kind[dag.in_first[2]], DAG_INTER_PASS);
@@ -47,8 +47,8 @@ TEST(relations__match_units_token_by_token)
     plan_free(&plan);
 }
 
-/* Sample 0 is whole forward, and cut backward at 6 of 10 tokens: the second backward slice's keys and values must be
- * there for the first one, as those of a sample cut forward. Sample 1 is whole in both. */
+/* Sample 0 is whole forward, and cut backward at 6 of 10 tokens. The second backward slice's keys and values must be
+ * there for the first one, as for a sample cut forward. Sample 1 is whole in both. */
 TEST(relations__take_a_sample_cut_backward_as_sliced)
 {
     struct plan plan;

@@ -113,7 +113,7 @@ TEST(scenario_read__takes_the_defaults_of_the_list)
     struct scenario s;
     struct error err;
     CHECK_TRUE(read_text(minimal, &s, &err));
-    CHECK_TEXT(s.name, "run"); /* of run.yaml */
+    CHECK_TEXT(s.name, "run"); /* run.yaml gives it */
     CHECK_EQUAL(s.attention, DEVICE_FLASH2);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
@@ -164,7 +164,7 @@ static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper
                                "  - {name: slimpack, plan: auto, plan_space: {name: free, recompute: [full, none],\n"
                                "     offload: [0.25, 1], on_demand: [cp, full-recompute]}}\n";
 
-/* An entry's own space stands for the scenario's; a list stands for that of the named space. */
+/* An entry's own space replaces the scenario's. A list replaces that of the named space. */
 TEST(plan_space__is_read_over_the_named_one)
 {
     struct scenario s;
@@ -331,7 +331,7 @@ TEST(scenario_read__refuses_wrong_scenarios_with_what_is_allowed)
     }
 }
 
-/* Heads 40 and key-value heads 20 over tp 8: only the second does not divide. */
+/* Heads are 40 and key-value heads 20, over tp 8. Only the second does not divide. */
 TEST(tensor_parallel__must_divide_heads_and_kv_heads)
 {
     struct scenario s;
@@ -490,7 +490,7 @@ TEST(scenario_list_keys__names_all_keys)
     CHECK_CONTAINS(text, "\ndata.context ");
     CHECK_CONTAINS(text, "tokens     1 to 8388608");
     CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
-    CHECK_CONTAINS(text, "\n  kv_heads "); /* of a model file; not offered behind --set */
+    CHECK_CONTAINS(text, "\n  kv_heads "); /* a key of a model file is not offered behind --set */
     CHECK_CONTAINS(text, " systems.N.knobs ");
     CHECK_CONTAINS(text, "none|[norm|activation|attention-core|alternate-gemms|full|selective]");
     free(text);

@@ -142,7 +142,7 @@ TEST(schema_read__misses_required_keys_of_an_absent_mapping)
     document_free(&document);
 }
 
-/* As a user of --set writes them, whatever mapping the table is of. */
+/* Keys have the form that a user of --set writes, whatever mapping the table is of. */
 TEST(schema_read__names_nested_keys_in_full)
 {
     static const char text[] = "knobs: {flag: 5, group: {cont: 1}}";
@@ -186,7 +186,7 @@ TEST(schema_write__reads_back_to_the_same_bits)
     free(text);
 }
 
-/* 2^53 + 1 is no double; 2^63 is no int64_t. */
+/* 2^53 + 1 is no double, and 2^63 is no int64_t. */
 TEST(schema_read__takes_large_integers_exactly_or_refuses)
 {
     static const struct schema_key seed[] = {{"seed", SCHEMA_INT, "-", 0, 0, "1", NULL, "any", FIELD(count)}};

@@ -15,7 +15,7 @@
 #include "search/score.h"
 #include "simulate/summary.h"
 
-/* Small spaces in which memory, time or neither decides. */
+/* In these small spaces memory, time or neither decides. */
 static const struct hand_cell cells[] = {
     {"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: free, offload: [0, 1]", "", 1},
     {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: free, offload: [0, 1]", "max_factor: 16", 1},
@@ -51,7 +51,7 @@ static const struct hand_cell cells[] = {
 };
 enum { N_CELLS = sizeof cells / sizeof *cells };
 
-/* What an exhaustive search resolved once is never below what was known before. @return how many that are */
+/* Check that a plan which an exhaustive search resolved once is not below its bounds. @return how many there are */
 static int32_t check_bounds(const struct search_result *result, const struct hand_cell *cell)
 {
     int32_t n_checked = 0;
@@ -96,8 +96,8 @@ TEST(pruning__changes_neither_the_choice_nor_the_runners_up)
     CHECK_TRUE(4 * n_spared > n_all && n_bounds > 500);
 }
 
-/** Iteration time of what is found of a cell on batches of 24 documents, 999 tokens each but for one of 48Ki in every
- * fifth batch. */
+/** Find the iteration time of a cell's chosen plan. Batches have 24 documents of 999 tokens each, except for one of
+ * 48Ki in every fifth batch. */
 static double time_with_rare_long_samples_s(const struct hand_cell *cell)
 {
     struct hand_search hand;
@@ -116,9 +116,9 @@ static double time_with_rare_long_samples_s(const struct hand_cell *cell)
     return time_s;
 }
 
-/* The batch that ranks has no long sample, and many plans of TP 2 and 4 are faster there than those of TP 8. In every
- * fifth batch the long sample has the GPUs of one replica, TP x PP, and TP alone makes it faster. So what is found is
- * no slower than the widest plan by itself. */
+/* The batch that ranks has no long sample. Many plans of TP 2 and 4 are faster there than those of TP 8. In every fifth
+ * batch the long sample has the GPUs of one replica, TP x PP, and TP alone makes it faster. So the chosen plan is no
+ * slower than the widest plan by itself. */
 TEST(deciding__counts_a_long_sample_that_the_ranking_lacks)
 {
     const struct hand_cell any = {"llama-7b", "hopper-2x8", "dynapipe", "48Ki", "name: free", "", 3};
@@ -137,8 +137,8 @@ static bool same_recompute(const struct search_plan *a, const struct search_plan
            a->layout.recompute == b->layout.recompute;
 }
 
-/** The least ranking time of the plans that fit, of a plan's layout: with its virtual stages, sharding and
- * recomputation, or with any. */
+/** Find the least ranking time of the plans that fit, of a plan's layout. They have its virtual stages, sharding and
+ * recomputation, or any. */
 static double least_ranking_s(const struct search_result *result, const struct search_plan *like, bool any)
 {
     double least_s = INFINITY;
@@ -150,7 +150,7 @@ static double least_ranking_s(const struct search_result *result, const struct s
     return least_s;
 }
 
-/** How many layouts have a plan that fits in less time. */
+/** Count the layouts that have a plan that fits in less time. */
 static int32_t n_layouts_below(const struct search_result *result, double time_s)
 {
     int32_t n = 0;
@@ -163,10 +163,10 @@ static int32_t n_layouts_below(const struct search_result *result, double time_s
     return n;
 }
 
-/* In an exhaustive search, by the sentence in the docstring: fewer than four layouts take less than the time of which
- * the plan's is SEARCH_NEAR_PERCENT more, its own among them not; and it is the fastest of its layout, virtual stages,
- * sharding and recomputation (ties: one of them). So some layouts are decided on twice, and a plan may win that its
- * layout's fastest in the ranking iteration beats. */
+/* In an exhaustive search the sentence in the docstring holds. Fewer than four layouts take less than the time that the
+ * plan's exceeds by SEARCH_NEAR_PERCENT. Its own layout is not among them. The plan is the fastest of its layout,
+ * virtual stages, sharding and recomputation (ties: one of them). So some layouts are decided on twice. A plan may win
+ * that its layout's fastest in the ranking iteration beats. */
 TEST(ranking__decides_on_recomputations_near_the_fastest)
 {
     int32_t n_slower = 0, n_twice = 0, n_turned = 0;
@@ -195,13 +195,13 @@ TEST(ranking__decides_on_recomputations_near_the_fastest)
     CHECK_TRUE(n_slower > 0 && n_twice > 0 && n_turned > 0);
 }
 
-/* The run of a plan that somebody writes down. summary: NULL for none. @return whether it fits */
+/* Run a plan that somebody writes down. summary: NULL for none. @return whether it fits */
 static bool run_by_hand(const struct hand_search *hand, const struct scenario_plan *layout, int64_t seed,
                         int64_t measured, struct point_summary *summary)
 {
     struct error err = {0};
     struct point point = {0};
-    struct scenario scenario = hand->scenario; /* borrowed but for the entry */
+    struct scenario scenario = hand->scenario; /* borrowed, except for the entry */
     struct scenario_system entry = hand->scenario.systems[0];
     entry.plan = *layout;
     entry.auto_plan = false;
@@ -219,7 +219,7 @@ static bool run_by_hand(const struct hand_search *hand, const struct scenario_pl
     return fits;
 }
 
-/* Lengths that are these batches, one after the other. Caller frees file_tokens. */
+/* List these batches, one after the other. The caller frees file_tokens. */
 static struct lengths list_batches(const struct hand_search *hand, const int64_t *iteration, int n)
 {
     struct lengths listed = {.kind = LENGTHS_LISTED};
@@ -235,7 +235,7 @@ static struct lengths list_batches(const struct hand_search *hand, const int64_t
     return listed;
 }
 
-/* The run of a plan over one of the batches that decide, whose lengths are written down. */
+/* Run a plan over one of the batches that decide, whose lengths are written down. */
 static bool run_deciding(const struct hand_search *hand, const struct scenario_plan *layout, int which,
                          struct point_summary *summary)
 {
@@ -248,8 +248,8 @@ static bool run_deciding(const struct hand_search *hand, const struct scenario_p
     return fits;
 }
 
-/* A batch bounds nothing where samples may wait; and times are in proportion to the tokens that ran, so that leaving
- * long documents out is no gain: with and without queues a token takes as long, within the noise of five batches. */
+/* A batch bounds nothing if samples may wait. Times are in proportion to the tokens that ran, so it is no gain to leave
+ * long documents out. With and without queues a token takes as long, within the noise of five batches. */
 TEST(search__takes_a_system_that_lets_samples_wait)
 {
     double time_s[2];
@@ -276,7 +276,7 @@ TEST(search__takes_a_system_that_lets_samples_wait)
     CHECK_TRUE(time_s[1] > 0.5 * time_s[0] && time_s[1] < 1.2 * time_s[0]);
 }
 
-/* After its warm-up a system with a state runs the five in a row; times are in proportion to the FLOPs that ran. */
+/* After its warm-up a system with a state runs the five in a row. Times are in proportion to the FLOPs that ran. */
 TEST(search__carries_a_state_through_warm_up_and_deciding)
 {
     struct hand_cell cell = {"llama-7b",
@@ -340,8 +340,8 @@ TEST(search_score__is_what_a_run_of_the_plan_gives)
     }
 }
 
-/* How far a runner-up is behind: the ratio of weighted means on the same batches. Its standard error by the delta
- * method from the weighted second moments of both times, of batches drawn with these weights. */
+/* A runner-up is behind by the ratio of weighted means on the same batches. The delta method gives its standard error
+ * from the weighted second moments of both times, of batches drawn with these weights. */
 TEST(runner_up__is_compared_on_the_same_batches)
 {
     struct hand_search hand;
@@ -372,7 +372,7 @@ TEST(runner_up__is_compared_on_the_same_batches)
     hand_close_cell(&hand);
 }
 
-/* What the search has planned for the run is what the system plans in it. */
+/* The plans that the search made for the run are those that the system makes in it. */
 TEST(search__gives_the_plans_of_the_run)
 {
     for (int i = 0; i < 2; i++) {
@@ -396,7 +396,7 @@ TEST(search__gives_the_plans_of_the_run)
     }
 }
 
-/* A system's bug is no result: the third iteration's plan runs a unit twice. */
+/* A system's bug is no result. The third iteration's plan runs a unit twice. */
 TEST(search__ends_the_run_at_a_wrong_plan)
 {
     struct hand_search hand;
@@ -423,7 +423,7 @@ static bool fits_all_deciding(struct hand_search *hand, const struct scenario_pl
     return fits;
 }
 
-/* Every plan of a small space by hand, on the iteration that ranks: the fastest that fits in all five is among the
+/* Every plan of a small space runs by hand on the iteration that ranks. The fastest that fits in all five is among the
  * runners-up. */
 TEST(search__misses_no_faster_plan)
 {
@@ -447,7 +447,7 @@ TEST(search__misses_no_faster_plan)
     }
 }
 
-/* 70B on 8 GPUs: 16 bytes a parameter of states, or 140 GB a GPU and more. */
+/* 70B on 8 GPUs has 16 bytes a parameter of states, or 140 GB a GPU and more. */
 TEST(search__gives_the_least_peak_if_nothing_fits)
 {
     static const char *const systems[] = {"best-fit", "slimpack", "flexsp"};
@@ -472,7 +472,7 @@ TEST(search__gives_the_least_peak_if_nothing_fits)
     }
 }
 
-/* What became of a layout. */
+/* Find the plan of the same layout in a result. */
 static const struct search_plan *plan_like(const struct search_result *result, const struct search_plan *like)
 {
     int32_t i = 0;
@@ -494,8 +494,9 @@ static void search_within(struct hand_search *hand, double memory_bytes)
     CHECK_CLOSE(hand->result.limits.gpu_bytes, memory_bytes, 1e-12);
 }
 
-/* Batches of 8 samples of 2048 tokens; the search draws its own among the first SEARCH_CANDIDATES, the run measures
- * five behind these, in the fourth of which one sample has as many tokens as is asked for. Caller frees file_tokens. */
+/* List batches of 8 samples of 2048 tokens. The search draws its own among the first SEARCH_CANDIDATES. The run
+ * measures five behind these. In the fourth of them one sample has as many tokens as is asked for. The caller frees
+ * file_tokens. */
 static struct lengths late_surprise(struct hand_search *hand, int32_t tokens)
 {
     enum { BATCH = 8, WARM_UP = SEARCH_CANDIDATES, N = (WARM_UP + 5) * BATCH };
@@ -523,7 +524,7 @@ static void close_surprise(struct hand_search *hand)
     hand_close_cell(hand);
 }
 
-/* What is measured of the run, alone. */
+/* Run the measured iterations alone. */
 static bool fits_run(const struct hand_search *hand, const struct search_plan *plan, struct point_summary *summary)
 {
     struct hand_search other = *hand;
@@ -534,9 +535,9 @@ static bool fits_run(const struct hand_search *hand, const struct search_plan *p
     return run_by_hand(&other, &plan->layout, hand->scenario.seed, hand->scenario.measured, summary);
 }
 
-/* With much memory a plan is chosen that needs more in the run than where the search decides. With a memory between the
- * two it still wins where the search decides, and is then found not to fit: it makes room for one that does. Without
- * the surprise it stays. */
+/* With much memory the search chooses a plan that needs more in the run than in the deciding iterations. With a memory
+ * between the two it still wins in the deciding iterations, and is then found not to fit. It makes room for one that
+ * does. Without the long sample it stays. */
 TEST(search__chooses_a_plan_that_fits_in_the_whole_run)
 {
     const struct hand_cell cell = {"llama-7b", "hopper-1x8", "length-balanced", "64Ki", "offload: 0", "", 1};
@@ -557,8 +558,8 @@ TEST(search__chooses_a_plan_that_fits_in_the_whole_run)
     }
 }
 
-/* A system that makes a plan just fit, with less and less memory: what is chosen fits in the run, and what was found
- * not to does not, though it fits where the search decides. */
+/* A system makes a plan just fit, with less and less memory. The chosen plan fits in the run. A plan that was found not
+ * to fit does not, though it fits in the deciding iterations. */
 TEST(search__fits_adaptive_plans_in_the_whole_run)
 {
     const struct hand_cell cell = {"llama-7b",
@@ -591,7 +592,8 @@ TEST(search__fits_adaptive_plans_in_the_whole_run)
     close_surprise(&hand);
 }
 
-/* What is offloaded must find room on the host: with little of it the plan without offload is taken, or none fits. */
+/* Offloaded activations must find room on the host. With little of it the plan without offload is taken, or none
+ * fits. */
 TEST(search__keeps_to_the_host_memory)
 {
     for (int i = 0; i < 2; i++) {
@@ -610,7 +612,7 @@ TEST(search__keeps_to_the_host_memory)
     }
 }
 
-/* A system that decides itself what it offloads gets plans without offload, and all when it leaves that to them. */
+/* A system that decides the offload itself gets plans without offload. It gets all if it leaves the offload to them. */
 TEST(search__tries_offload_if_the_system_leaves_it_open)
 {
     static const char *const knobs[] = {"max_factor: 2", "offload: plan, max_factor: 2"};
@@ -630,15 +632,15 @@ TEST(search__tries_offload_if_the_system_leaves_it_open)
     CHECK_EQUAL(n_offloading[1], 2 * n_plans[0]);
 }
 
-/* How much of a memory a plan needs, of the GPU's or the host's. */
+/* Find the share of a memory, the GPU's or the host's, that a plan needs. */
 static double need_of(const struct hand_search *hand, const struct search_plan *plan)
 {
     return fmax(plan->score.worst.peak_bytes / hand->result.limits.gpu_bytes,
                 plan->score.worst.host_bytes / hand->scenario.platform.host_memory_bytes);
 }
 
-/* All offload everything, and no host holds it: of all plans the one is taken that exceeds a memory by the least share.
- * That share is the host's, where it has little, and the GPU's, where it has more. */
+/* All plans offload everything, and no host holds it. The search takes the plan that exceeds a memory by the least
+ * share. If the host has little, the share is the host's. If it has more, it is the GPU's. */
 TEST(search__gives_the_least_excess_if_nothing_fits)
 {
     static const double host_bytes[] = {1e9, 1e15};
@@ -660,7 +662,7 @@ TEST(search__gives_the_least_excess_if_nothing_fits)
     }
 }
 
-/* CP and full recomputation where memory demands them only; the space without restriction would take them. */
+/* CP and full recomputation are taken only if memory demands them. The space without restriction would take them. */
 TEST(on_demand__waits_for_memory)
 {
     struct hand_cell roomy = {"llama-7b", "hopper-2x8", "best-fit", "8Ki", "name: low-tp", "", 1};
@@ -687,8 +689,8 @@ TEST(on_demand__waits_for_memory)
     hand_close_cell(&hand);
 }
 
-/* Four stages and few packs: an iteration is mostly bubbles, of which two virtual stages a rank have half. On one node,
- * one stage: what is shared costs time, and is taken where memory needs it. */
+/* With four stages and few packs an iteration is mostly bubbles. Two virtual stages a rank halve them. On one node and
+ * one stage sharding costs time. It is taken if memory needs it. */
 TEST(search__takes_virtual_stages_and_sharding_if_they_pay)
 {
     static const struct {
@@ -715,7 +717,7 @@ TEST(search__takes_virtual_stages_and_sharding_if_they_pay)
     }
 }
 
-/* The entry becomes one with that plan, and with SimGrid the few are weighed with its contention. */
+/* The entry becomes one with that plan. With SimGrid the few are compared with its contention. */
 TEST(search_scenario__takes_the_plan_that_was_found)
 {
     struct error err = {0};

@@ -5,7 +5,7 @@
 #include "harness.h"
 
 /* Four TP groups of 2 fill a node of 8. Blocks of three of them, one after the other, leave some block with one on a
- * node, of six with two; a single node has all. */
+ * node. Blocks of six leave one with two. A single node has all. */
 TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
 {
     static const struct {
@@ -40,13 +40,14 @@ TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
     }
 }
 
-/* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 1 + 120/10 = 13 s;
- * gradients in fp32: r = 1 + 24 s. Layers and the head take longer than both: only the first gather of the forward and
- * the last reduce-scatter show. Of 80 parameters at 2 s a byte are moved: forward of the shard 4 + 2 bytes; backward of
- * the whole gradient 2 + 2 (joined), 2 + 4 (converted; bf16 none), 2 x 4 (divided; bf16 2 x 2), and of the shard 4 + 2
- * again, zero2 not, and 5 x 4 (divided, added; bf16 5 x 2). Embedding and head, 68 parameters: 102 B or 204 B and 1 s,
- * exposed; with a head in no time the backward's first gather shows too, whatever the root's gradients then move.
- * zero2: what does not overlap is all exposed. */
+/* TP is 2 on nodes of 8, so 4 shards are on one node, and each sends 3/4. A layer has 80 parameters. In bf16 their
+ * gather takes g = 1 + 120/10 = 13 s. Gradients in fp32 take r = 1 + 24 s. Layers and the head take longer than both.
+ * So only the first gather of the forward and the last reduce-scatter show. 80 parameters move at 2 s a byte. Forward
+ * moves 4 + 2 bytes of the shard. Backward moves of the whole gradient 2 + 2 (joined), 2 + 4 (converted; bf16 none) and
+ * 2 x 4 (divided; bf16 2 x 2). It moves of the shard 4 + 2 again, but not with zero2, and 5 x 4 (divided, added; bf16 5
+ * x 2). Embedding and head have 68 parameters: 102 B or 204 B and 1 s, exposed. With a head in no time the backward's
+ * first gather shows, too, whatever the root's gradients then move. With zero2 everything that does not overlap is
+ * exposed. */
 TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
 {
     struct platform nodes = hand_links;
@@ -88,10 +89,11 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
-/* The same by FSDP2: forward the whole tensor is copied out, 2 + 2, and of the shard 4 + 2 converted and 2 + 2 copied
- * in; backward both again, gradients joined as fp32, 2 + 4, and 3 x 4 of the shard added; bf16 joined 2 + 2, and the
- * shard converted, 2 + 4, before it is added. zero2 gathers nothing. Collectives are FSDP1's. The root is gathered
- * forward and reduced backward. With bf16 the optimizer has no gradient to convert: 40 bytes of a share of 10. */
+/* FSDP2 counts the same layers. Forward the whole tensor is copied out, 2 + 2. Of the shard 4 + 2 are converted and 2 +
+ * 2 copied in. Backward runs both again. It joins gradients as fp32, 2 + 4, and adds 3 x 4 of the shard. bf16 joins 2 +
+ * 2 and converts the shard, 2 + 4, before it is added. zero2 gathers nothing. Collectives are FSDP1's. The root is
+ * gathered forward and reduced backward. With bf16 the optimizer has no gradient to convert: 40 bytes of a share of
+ * 10. */
 TEST(fsdp2__copies_in_and_out)
 {
     struct platform nodes = hand_links;
@@ -119,9 +121,9 @@ TEST(fsdp2__copies_in_and_out)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (4 + 18 / 4.0) * 2, 1e-14);
 }
 
-/* A quarter of four multiprocessors is held by a gather of 13 s, or a gather and a reduction of 25 s. Kernels take 4/3
- * as long beside it, persistent GEMMs twice as long: two rounds on three multiprocessors. It shows for two of three
- * layers; behind the first gather, before the last reduction. */
+/* A gather of 13 s, or a gather and a reduction of 25 s, hold a quarter of four multiprocessors. Kernels take 4/3 as
+ * long beside it. Persistent GEMMs take twice as long: two rounds on three multiprocessors. This shows for two of three
+ * layers: behind the first gather, before the last reduction. */
 TEST(shards__slow_the_kernels_beside_their_collectives)
 {
     struct platform nodes = hand_links;
@@ -150,9 +152,9 @@ TEST(shards__slow_the_kernels_beside_their_collectives)
     }
 }
 
-/* Groups of 4 shards on a node each, TP 2, two of them: gathers and reduce-scatters hold a quarter of the
- * multiprocessors, the all-reduces over nodes half. Of three layers two run beside a gather; backward beside a gather
- * and a reduction; behind the first gather, before the last reduction. Of groups of 3 some are over nodes. */
+/* There are two groups of 4 shards on a node each, with TP 2. Gathers and reduce-scatters hold a quarter of the
+ * multiprocessors, the all-reduces over nodes half. Two of three layers run beside a gather. Backward two run beside a
+ * gather and a reduction: behind the first gather, before the last reduction. Some groups of 3 are over nodes. */
 TEST(shard_group__holds_the_channels_of_a_node_inside_it)
 {
     struct platform nodes = hand_links;
@@ -184,9 +186,9 @@ TEST(shard_group__holds_the_channels_of_a_node_inside_it)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 2, 1e-9);
 }
 
-/* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and
- * their fp32 gradients scattered inside the group; then a rank all-reduces its quarter of them, 80 bytes, with its
- * counterpart on the other node, half of them sent for the reduction and half for the gather. */
+/* In HSDP two groups of 4 shards are each on their node of 8 GPUs with TP 2. A layer's 80 parameters are gathered and
+ * their fp32 gradients scattered inside the group. Then a rank all-reduces its quarter of them, 80 bytes, with its
+ * counterpart on the other node. Half of them is sent for the reduction, half for the gather. */
 TEST(shard_group__reduces_gradients_between_groups)
 {
     struct platform nodes = hand_links;
@@ -218,7 +220,7 @@ TEST(shard_group__reduces_gradients_between_groups)
     scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 2, 2);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
-    nodes.gpus_per_node = 16; /* six groups, four on the one node, two on the other: by the NICs of two */
+    nodes.gpus_per_node = 16; /* six groups, four on one node, two on the other: by the NICs of two */
     plan.dp = 12;
     across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2, 4);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),

@@ -8,10 +8,10 @@
 #include "hand_search.h"
 #include "harness.h"
 
-/* 16 GPUs, 32 layers and heads: TP x PP x CP x DP = 16 with TP 1, 2, 4, 8. With p = PP and c = CP powers of two that is
- * 15 + 10 + 6 + 3 = 34 layouts; without CP, 5 + 4 + 3 + 2 = 14. Of these 14 and 4 have one stage and three shardings;
- * the others have vpp 1, 2 and 4 where the system interleaves, but for the one of 16 stages of two layers, which has
- * two. */
+/* 16 GPUs run 32 layers and heads: TP x PP x CP x DP = 16 with TP 1, 2, 4, 8. With p = PP and c = CP powers of two
+ * there are 15 + 10 + 6 + 3 = 34 layouts. Without CP there are 5 + 4 + 3 + 2 = 14. 14 of the first and 4 of the second
+ * have one stage and three shardings. The others have vpp 1, 2 and 4 if the system interleaves. The one of 16 stages of
+ * two layers has only two. */
 TEST(space_plans__hold_every_layout_once)
 {
     static const struct {
@@ -38,8 +38,8 @@ TEST(space_plans__hold_every_layout_once)
     }
 }
 
-/* Where the layers do not divide, the head counts as one, or embedding and head do: 30 layers on 4 and 8 stages, 95 on
- * 2, 4 and 8; not 30 on 32, which would leave first and last stage without a layer, nor with virtual stages. */
+/* If the layers do not divide, the head counts as one, or embedding and head do. 30 layers go on 4 and 8 stages, 95 on
+ * 2, 4 and 8. 30 do not go on 32, which would leave first and last stage without a layer, nor with virtual stages. */
 TEST(space_plans__hold_stages_of_counted_tables)
 {
     static const struct {
@@ -77,7 +77,7 @@ TEST(space_plans__hold_stages_of_counted_tables)
     }
 }
 
-/* A list's order and what stands in it twice decide nothing. */
+/* The order of a list and its repetitions change nothing. */
 TEST(space_lists__are_sets)
 {
     struct hand_cell cell = {"llama-7b",
@@ -101,7 +101,7 @@ TEST(space_lists__are_sets)
     hand_close_cell(&hand);
 }
 
-/* Context ranks of TP x CP = 8 GPUs stay on their node, of more they do not. */
+/* Context ranks of TP x CP = 8 GPUs stay on their node. Those of more do not. */
 TEST(cp_across_nodes__is_demanded_beyond_a_node)
 {
     struct hand_cell cell = {

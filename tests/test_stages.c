@@ -22,7 +22,7 @@ TEST(stages__share_layers_equally)
     CHECK_TRUE(!scenario_stages_fit(&equal, 40, 41, 1));
 }
 
-/* Llama 3 405B has 126 layers: with both tables counted 128 fall on 4, 8 and 16 stages, first and last with one less
+/* Llama 3 405B has 126 layers. With both tables counted 128 go on 4, 8 and 16 stages, first and last with one less
  * (Llama 3, arXiv:2407.21783, section 3.3.2). */
 TEST(stages__count_tables_as_layers)
 {

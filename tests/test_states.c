@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* A setting whose optimizer frees the gradients; states then start at 14 bytes a parameter. */
+/* With this setting the optimizer frees the gradients. States then start at 14 bytes a parameter. */
 static const struct scenario_plan freeing_plan = {.gradient_buffers = SCENARIO_GRADIENTS_FREED};
 
 static struct cost_setting freeing(void)
@@ -66,9 +66,9 @@ TEST(freed_gradients__grow_over_the_first_backward)
     }
 }
 
-/* Of 100 tokens with a fused loss (bf16 logits kept and their gradient in bf16) the most is at the head's backward:
- * with a tied table of 1200 tokens, whose gradient comes there, 4 x 76,864 bytes, where the loss has 2 x 1200 - 128 a
- * token more. */
+/* 100 tokens run with a fused loss (bf16 logits are kept, and their gradient in bf16). The most is at the head's
+ * backward. A tied table of 1200 tokens has its gradient there, 4 x 76,864 bytes. The loss has 2 x 1200 - 128 a token
+ * more. */
 TEST(freed_gradients__begin_with_the_head_after_the_loss)
 {
     struct cost_setting setting = freeing();
@@ -89,8 +89,8 @@ TEST(freed_gradients__begin_with_the_head_after_the_loss)
     plan_free(&plan);
 }
 
-/* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before
- * it still hold what they kept; the head is over. */
+/* These are the events behind these moments, for 100 tokens. When a layer starts, its gradients are there. It and those
+ * before it still hold their activations. The head is over. */
 TEST(freed_gradients__come_as_the_activations_of_a_layer_go)
 {
     const struct cost_setting setting = freeing();
@@ -116,9 +116,9 @@ TEST(freed_gradients__come_as_the_activations_of_a_layer_go)
     plan_free(&plan);
 }
 
-/* Two stages of 420 layers, two micro-batches of 100 tokens. Stage 0, with 17,320,960 parameters, holds both when its
- * first backward starts, at its first layer the most, as 180,800 bytes go with each and 164,352 come. Stage 1, with 64
- * parameters more, starts the second forward when the first backward is over. */
+/* Two stages of 420 layers run two micro-batches of 100 tokens. Stage 0, with 17,320,960 parameters, holds both when
+ * its first backward starts. It holds the most at its first layer, as 180,800 bytes go with each and 164,352 come.
+ * Stage 1, with 64 parameters more, starts the second forward when the first backward is over. */
 TEST(freed_gradients__grow_on_each_stage)
 {
     const struct cost_setting setting = freeing();
@@ -133,8 +133,9 @@ TEST(freed_gradients__grow_on_each_stage)
     plan_free(&plan);
 }
 
-/* Two stages of one micro-batch of 16 tokens whose backward is split: weights' gradients come in the pass of their own,
- * each layer's as its share of cost_weight_bytes goes; so stage 1 has none while the activations are there. */
+/* Two stages run one micro-batch of 16 tokens whose backward is split. Weights' gradients come in the pass of their
+ * own. Each layer's come when its share of cost_weight_bytes goes. So stage 1 has none while the activations are
+ * there. */
 TEST(freed_gradients__come_with_the_weights_pass_of_a_split_backward)
 {
     const struct cost_setting setting = freeing();
@@ -161,8 +162,8 @@ TEST(freed_gradients__come_with_the_weights_pass_of_a_split_backward)
     plan_free(&plan);
 }
 
-/* zero2 on 4 ranks: 2 bytes of weights, 12/4 of states, and gradients of 4/4 from the first backward on, the head's
- * with the embedding's; a tied table's come with the head where nothing is sharded. */
+/* zero2 on 4 ranks has 2 bytes of weights and 12/4 of states. Gradients of 4/4 are there from the first backward on,
+ * the head's with the embedding's. A tied table's come with the head if nothing is sharded. */
 TEST(freed_gradients__are_shards_under_zero2)
 {
     struct cost_setting setting = freeing();
@@ -185,9 +186,9 @@ TEST(freed_gradients__are_shards_under_zero2)
     plan_free(&plan);
 }
 
-/* Two stages of two chunks, 210 layers each: the embedding's gradients, 4 x 64,000, are the first chunk's of the first
- * stage, the head's with the last norm's, 4 x 64,064, the second's of the last. A tied table of one stage comes with
- * the head; 16 learned positions of 64 do not. */
+/* Two stages have two chunks, 210 layers each. The embedding's gradients, 4 x 64,000, belong to the first chunk of the
+ * first stage. The head's with the last norm's, 4 x 64,064, belong to the second chunk of the last. A tied table of one
+ * stage comes with the head. 16 learned positions of 64 do not. */
 TEST(states_gradients_of__belong_to_the_chunk_that_computes_them)
 {
     static const double tables[2][2] = {{256000, 0}, {0, 0}}, head[2][2] = {{0, 0}, {0, 256256}};
@@ -217,8 +218,8 @@ TEST(states_gradients_of__belong_to_the_chunk_that_computes_them)
     plan_free(&plan);
 }
 
-/* Random plans, with copies and shared samples: peaks are the same with events and without, never above those with
- * gradients that are kept and never below them by more than all gradients; in the end none is left. */
+/* Random plans have copies and shared samples. Peaks are the same with events and without. They are never above those
+ * with gradients that are kept, and never below them by more than all gradients. In the end none is left. */
 TEST(freed_gradients__stay_between_none_and_kept)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -240,7 +241,7 @@ TEST(freed_gradients__stay_between_none_and_kept)
                 struct states_gradients of = states_gradients_of(&plan, &setting, &freed.dag.places[i], chunk);
                 all += of.head + of.layers * of.layer + of.tables;
             }
-            /* The buffer of gradients that are kept is rounded. */
+            /* Kept gradients have a buffer that is rounded. */
             CHECK_TRUE(freed.memory.peak_bytes[i] <= kept.memory.peak_bytes[i] * (1 + 1e-12));
             CHECK_TRUE(freed.memory.peak_bytes[i] >= kept.memory.peak_bytes[i] - all - (2 << 20));
         }
@@ -258,11 +259,11 @@ TEST(freed_gradients__stay_between_none_and_kept)
     }
 }
 
-/* One pipeline of two stages (parameters of the test above), then two whole replicas on the same GPUs, then again:
- * while the model moves to the stages, each GPU still has the whole weights, 2 x 34,641,984 bytes; while it moves on,
+/* One pipeline of two stages (parameters of the test above) is followed by two whole replicas on the same GPUs. While
+ * the model moves to the stages, each GPU still has the whole weights, 2 x 34,641,984 bytes. While it moves on, it has
  * its stage's weights and gradients, 6 bytes a parameter. Activations of 16 tokens are less. Gradients that are freed
- * are not there at first: 4 bytes less; the most is when the last layer of the second stage, which has no embedding, is
- * in work, 16 tokens of 1808 + 896 bytes, and of the first one when its embedding's have come. */
+ * are not there at first: 4 bytes less. On the second stage, which has no embedding, the most is when its last layer is
+ * in work, 16 tokens of 1808 + 896 bytes. On the first stage it is when its embedding's gradients have come. */
 TEST(states_moving_bytes__hold_both_layouts)
 {
     struct plan plan, second;

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A folder of its own, empty. */
+/* Make an empty folder for the test. */
 static const char *fresh_folder(const char *name)
 {
     static char folder[1024];
@@ -53,7 +53,7 @@ static const char *path_in(const char *folder, const char *name)
     return path;
 }
 
-/* Caller frees; *bytes is its size. */
+/* Read a whole file. *bytes is its size. The caller frees it. */
 static char *whole_file(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
@@ -77,7 +77,7 @@ static struct trace_task task_number(int32_t t)
                                .slack_s = -0.0};
 }
 
-/* Two and a half chunks of tasks, no edges, everything a file can hold of attributes. */
+/* Write two and a half chunks of tasks, no edges, and all attributes that a file can hold. */
 static void write_sample(const char *folder, const char *name)
 {
     struct error err = {0};
@@ -158,7 +158,7 @@ TEST(trace__reads_texts_and_labels_back)
     free(empty);
 }
 
-/* Above 64 KiB an attribute leaves the object's header; scenarios may be 1 MB. */
+/* Above 64 KiB an attribute leaves the object's header. Scenarios may have 1 MB. */
 TEST(trace__stores_a_scenario_of_a_megabyte)
 {
     struct error err = {0};
@@ -213,8 +213,8 @@ static bool append_noise(struct trace *trace, int32_t n, struct error *err)
     return ok;
 }
 
-/* In a child, since HDF5 keeps an id of a file that it could not close: write noise under a limit on the size of files.
- * @return its exit status: that of the error, 0 without one; the sentence goes to `says` */
+/* Write noise under a limit on the size of files. It runs in a child, since HDF5 keeps an id of a file that it could
+ * not close. @return its exit status: that of the error, 0 without one; the sentence goes to `says` */
 static int write_within(const char *folder, rlim_t limit, char says[static 2048])
 {
     int ends[2], status = 0;
@@ -243,7 +243,7 @@ static int write_within(const char *folder, rlim_t limit, char says[static 2048]
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* write() fails with EFBIG from some byte on, as a full disk does with ENOSPC. Wherever it happens nothing is left and
+/* write() fails with EFBIG from some byte on, as a full disk does with ENOSPC. Wherever it happens, nothing is left and
  * nothing has the final name. */
 TEST(trace__leaves_nothing_on_a_full_disk)
 {
@@ -362,7 +362,7 @@ static bool save_csv(struct trace_reader *reader, enum trace_table_id table, con
     return file != NULL && output_close(&output, file, csv_print(reader, table, file, err), err);
 }
 
-/* Names for indices, quotes where CSV asks for them, the shortest digits that read back. */
+/* The file has names for indices, quotes where CSV asks for them, and the shortest digits that read back. */
 TEST(csv__is_readable)
 {
     struct error err = {0};

@@ -7,9 +7,9 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Five units of 1, 2, 3, 4 and 5 samples of 16 tokens: FLOPs 1 to 5 times as many. Of five values in order p5 lies a
- * fifth of the way from the first to the second, p95 four fifths from the fourth to the last: 4.8 / 1.2 = 4. The second
- * pipeline's units are alike, 1; the third has one unit and does not count. */
+/* Five units have 1, 2, 3, 4 and 5 samples of 16 tokens, so FLOPs are 1 to 5 times as many. p5 of five values in order
+ * lies a fifth of the way from the first to the second. p95 lies four fifths of the way from the fourth to the last:
+ * 4.8 / 1.2 = 4. The second pipeline's units are equal, 1. The third has one unit and does not count. */
 TEST(unit_spread__is_that_of_each_pipeline)
 {
     struct plan plan;
@@ -67,9 +67,9 @@ TEST(unit_spread__counts_the_share_of_a_rank)
     plan_free(&plan);
 }
 
-/* Of two pipelines both run two shared units, and the second 1 and 2 samples of its own: 1.95 / 1.05. The first has
- * none to compare: it is no pipeline of the mean, neither of these units nor, with padding alone in its place, of any.
- */
+/* Two pipelines both run two shared units. The second also runs 1 and 2 unshared samples: 1.95 / 1.05. The first has
+ * none to compare, so the mean leaves it out. This holds for these units and, with padding alone in their place, for
+ * all. */
 TEST(unit_spread__skips_pipelines_with_nothing_to_compare)
 {
     struct plan plan;
@@ -96,8 +96,9 @@ TEST(unit_spread__skips_pipelines_with_nothing_to_compare)
     plan_free(&plan);
 }
 
-/* Two phases of the same two pipelines of two stages with 1 and 3 units: passes of 3 and 9 seconds on each place,
- * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together 18 / 13.5. */
+/* Two phases have the same two pipelines of two stages with 1 and 3 units. Passes take 3 and 9 seconds on each place,
+ * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together this is 18 /
+ * 13.5. */
 TEST(units_pipeline_imbalance__compares_the_pipelines_of_a_phase)
 {
     struct plan plan, second, *both[] = {&plan, &second};
@@ -119,7 +120,7 @@ TEST(units_pipeline_imbalance__compares_the_pipelines_of_a_phase)
     plan_free(&plan);
 }
 
-/* Slices of a padded micro-batch may hold padding alone: no FLOPs to compare, but seconds. */
+/* Slices of a padded micro-batch may hold padding alone. They have no FLOPs to compare, but seconds. */
 TEST(unit_spread__skips_units_of_padding)
 {
     struct plan plan;
