@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Tests of dag/ and bounds/ get plans made by hand or at random here, and a small machine to run them on. */
+/** Tests of dag/ and bounds/ get hand-made or random plans here, and a small machine. */
 #ifndef SLIMSIM_TESTS_HAND_PLAN_H
 #define SLIMSIM_TESTS_HAND_PLAN_H
 

@@ -196,7 +196,7 @@ static double contiguous_flop(struct slice slice, int32_t context, int32_t rank,
 }
 
 /* Counted query by query, each step of a contiguous ring takes as long as its slowest block. It takes 4 s a FLOP
- * forward and 2 x 2.5 backward. That is the last rank's work. For a whole sample of L it is ((2c - 1) L + c)/(L +
+ * forward and 2 x 2.5 backward. This is the last rank's work. For a whole sample of L it is ((2c - 1) L + c)/(L +
  * 1)/c^2 of one GPU's. FLOPs are an even share. */
 TEST(contiguous_ring__takes_as_long_as_its_last_rank)
 {

@@ -47,8 +47,8 @@ TEST(bound__adds_what_follows_the_passes)
     hand_request_free(&hand);
 }
 
-/* The longest sample is on one rank if samples run whole. Otherwise all ranks may share it. If the system decides the
- * offload, or may leave the sample to later, the bound assumes that all of it is offloaded. */
+/* The longest sample is on one rank if samples run whole. Otherwise all ranks may share it. The system may decide
+ * the offload or leave the sample to later. Then the bound assumes that all of it is offloaded. */
 TEST(bound__counts_the_activations_that_must_be_there)
 {
     static const struct training_system whole = {.name = "whole", .whole_samples = true},

@@ -40,11 +40,13 @@ TEST(bubble__is_at_the_ends_of_uniform_1f1b)
     timeline_free(&timeline);
 }
 
-/* Two stages, four units, the second forward of stage 0 takes 4 instead of 1.
+/* Two stages run four units. The second forward of stage 0 takes 4 instead of 1.
+ *
  *   stage 0: F0 0-1, F1 1-5, B0 5-7, F2 7-8, B1 8-10, F3 10-11, B2 11-13, B3 14-16
  *   stage 1: F0 1-2, B0 2-4, F1 5-6, B1 6-8, F2 8-9, B2 9-11, F3 11-12, B3 12-14
- * Stage 1 waits from 4 to 5 for F1: imbalance, as F2 and F3 are still to come; 0-1 is warm-up, 13-14 and 14-16 are
- * cool-down. */
+ *
+ * Stage 1 waits from 4 to 5 for F1. The wait is imbalance, as F2 and F3 are still to come. 0-1 is warm-up, 13-14 and
+ * 14-16 are cool-down. */
 TEST(bubble__counts_a_slow_unit_as_imbalance)
 {
     struct plan plan;
@@ -150,11 +152,11 @@ static void chained_groups(struct plan *plan)
     hand_order(plan);
 }
 
-/* GEMMs take 1, attention 1, the ring 3, and the unshared unit of pipeline 2 takes 10. F and B of the first group run
- * at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the second
- * group at 8-10. It waits for place 2, which comes at 21. That is imbalance, as the ring has not begun. The ring runs
- * at 21-24. It shows for 3 seconds on place 1, and for 2 behind attention on place 2. The backward runs at 24-28, with
- * 2 seconds on both. */
+/* GEMMs take 1, attention 1, the ring 3, and the unshared unit of pipeline 2 takes 10. F and B of the first group
+ * run at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the
+ * second group at 8-10. It waits for place 2, which comes at 21. The wait is imbalance, as the ring has not begun. The
+ * ring runs at 21-24. It shows for 3 seconds on place 1, and for 2 behind attention on place 2. The backward runs at
+ * 24-28, with 2 seconds on both. */
 TEST(bubble__counts_no_wait_for_a_member_as_ring)
 {
     struct plan plan;

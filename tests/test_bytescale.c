@@ -63,7 +63,7 @@ TEST(bytescale__keeps_pipelines_to_a_level)
 /* There are three pipelines and two levels, with 7 x^2 + 31 x FLOPs. 8660 and, together, 6519 and 6364 of the first
  * level are on ranks 0 and 2. Two items y of the second level are on rank 1, which keeps that level. The last item,
  * 6000, is of the second level. It goes to rank 1 as long as rank 1 has 5% of the mean less than the fullest, rank 2.
- * That is 5.02% with y = 6286 and 4.96% with 6288; with the latter it goes to rank 0. */
+ * The gap is 5.02% with y = 6286 and 4.96% with 6288; with the latter it goes to rank 0. */
 TEST(bytescale__skips_ranks_that_are_nearly_full)
 {
     static const int32_t y[] = {6286, 6288};

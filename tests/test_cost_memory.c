@@ -113,10 +113,10 @@ TEST(layer_activations__grow_by_dropout_and_slices)
     CHECK_CLOSE(cost_embedding_bytes(&setting, 10), 80.0, 1e-15);
 }
 
-/* Tokens [2, 6) see 6 keys, [0, 3) of another sample see 3. That is 24 + 9 scores of 2 heads of a rank. A score takes 2
- * bytes, with dropout 5. CP 2 halves them. If 2 of 3 layers recompute fully, one keeps its scores. With the core on the
- * list the workspace has a token's 4h = 32 and the scores again. It also has the larger of the gradients: 6f/2 = 48 a
- * token or 4 a score. */
+/* Tokens [2, 6) see 6 keys, [0, 3) of another sample see 3. This makes 24 + 9 scores of 2 heads of a rank. A score
+ * takes 2 bytes, with dropout 5. CP 2 halves them. If 2 of 3 layers recompute fully, one keeps its scores. With the
+ * core on the list the workspace has a token's 4h = 32 and the scores again. It also has the larger of the gradients:
+ * 6f/2 = 48 a token or 4 a score. */
 TEST(cost_scores_bytes__are_counted_by_slice)
 {
     struct model dropped = small;

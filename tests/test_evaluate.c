@@ -24,8 +24,8 @@ TEST(evaluation_excess__is_the_largest_share)
     CHECK_TRUE(evaluation_excess(&(struct evaluation){.peak_bytes = 80, .host_bytes = 100}, &limits) == 0);
 }
 
-/* The evaluations are in this order, best first: the two that fit by time, then the others by excess, whatever their
- * time. */
+/* The evaluations are sorted, best first. The two that fit are sorted by time. The others follow by excess, whatever
+ * their time. */
 TEST(evaluation_compare__takes_what_fits_then_less_excess_then_less_time)
 {
     static const struct evaluation ordered[] = {

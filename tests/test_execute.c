@@ -197,8 +197,8 @@ TEST(execute__equals_the_longest_path_on_disjoint_links)
     }
 }
 
-/* Any GPU of two nodes sends to any other, two streams a GPU, whole bytes: SimGrid does not share what is left of one.
- * With coarse numbers many transfers begin and end at the same moment. */
+/* Any GPU of two nodes sends to any other, with two streams a GPU. It sends whole bytes, as SimGrid does not share a
+ * fraction of one. With coarse numbers many transfers begin and end at the same moment. */
 static struct dag meeting_dag(uint64_t *state, bool coarse)
 {
     int32_t n_tasks = 1 + draw(state, 200), n_places = 16;

@@ -127,7 +127,7 @@ TEST(shard_group__shares_inside_a_node_and_reduces_over_nodes)
 }
 
 /* Six replicas are on two nodes, four on one and two on the next. There are two rings. Each runs through the NICs of
- * one of the two and of one of the four, so half of a member's bytes stays inside the nodes. Two replicas have no such
+ * one of the two and of one of the four. So half of a member's bytes stays inside the nodes. Two replicas have no such
  * NIC, and all of their bytes stay inside. */
 TEST(uneven_replicas__send_by_the_nics_of_the_fewest)
 {
@@ -235,9 +235,9 @@ TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
 
 /* One replica has a unit of 4096 tokens (F, B). The other has `more` of these and then one of 1 token (f, b), whose
  * backward is shorter than the reduction T of n buckets. B is longer. So the gradients of the first wait for one
- * bucket. Those of the other wait for T - b behind b. Each waits from its own end on. Both are reduced at the later of
- * F + B + T/n and more (F + B) + f + T. If the other alone ends early, the part of T that it does not hide is over when
- * the first one ends. */
+ * bucket. The other's gradients wait for T - b behind b. Each waits from its own end on. Both are reduced at the later
+ * of F + B + T/n and more (F + B) + f + T. The other alone may end early. Then the part of T that it exposes is over
+ * when the first one ends. */
 TEST(early_replica__exposes_nothing_that_others_hide)
 {
     struct cost_setting setting;

@@ -175,9 +175,9 @@ TEST(reshard__shares_the_sending_among_owners)
     hand_request_free(&hand);
 }
 
-/* Sixteen GPUs on two nodes change from TP 4 of two stages and two replicas to sixteen replicas. Across nodes each GPU
- * lacks half the model. It gets it in four slices from the four ranks of a replica there. With one message at a time on
- * each link all end when the busiest sender does, so no one waits for another. */
+/* Sixteen GPUs on two nodes change from TP 4 of two stages and two replicas to sixteen replicas. Across nodes each
+ * GPU lacks half the model. It gets it in four slices from the four ranks of a replica there. Each link has one message
+ * at a time. All end when the busiest sender does, so no one waits for another. */
 TEST(reshard__orders_messages_so_that_no_receiver_is_waited_for)
 {
     struct hand_request hand;

@@ -74,8 +74,8 @@ TEST(dynamic_cp__takes_the_head_of_a_later_bucket_first)
     hand_request_free(&hand);
 }
 
-/* Works of 36, 25, 25 on two ranks give 36 and 50, or without the last sample 36 and 25. That is a gap of 11, not 14.
- * So it is left for a step of its own, in which its group doubles. */
+/* Works of 36, 25, 25 on two ranks give 36 and 50, or without the last sample 36 and 25. The gap is 11, not 14. So
+ * it is left for a step of its own, in which its group doubles. */
 TEST(dynamic_cp__takes_the_last_sample_back)
 {
     struct hand_request hand;

@@ -70,8 +70,8 @@ TEST(order_slots__run_nothing_in_holes)
     plan_pipeline_free(&pipeline);
 }
 
-/* Random sets of pipelines, which overlap every way, share random units. As long as a unit has one slot in all of them,
- * no pipelines wait for each other in a circle. */
+/* Random sets of pipelines, which overlap every way, share random units. If a unit has one slot in all of them, no
+ * pipelines wait for each other in a circle. */
 TEST(order_slots__never_wait_in_a_circle)
 {
     uint64_t state = 5;

@@ -119,8 +119,8 @@ TEST(dag_pass_cost__adds_layers_embedding_and_head)
     }
 }
 
-/* Seconds of all units on the kinds of virtual stages, and their sums over a stage, are those of the passes, to the
- * last bit. A sum ends with the first unit that brings it above its limit. */
+/* Check the seconds of all units on the kinds of virtual stages, and their sums over a stage. They are those of the
+ * passes, to the last bit. A sum ends with the first unit that brings it above its limit. */
 static void check_seconds(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass)
 {
     struct dag_kinds kinds = dag_kinds_of(setting, &pipeline->layout);

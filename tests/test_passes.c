@@ -9,14 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * T = (4 + 4 + 2)/2 = 5 tokens, each figure for one of 3 layers:
- * GEMMs 2 x 144 x 5/2 = 720 FLOP, 1440 s; attention 2h(20) + 2h(42 - 6) = 448 FLOP, over CP x TP 112, 448 s;
- * memory-bound 8h + 12h + 4h + 4k + 6f = 152 bytes, over TP times T 380, 760 s;
- * TP: 4 collectives of 5 x 4 x 2/2 = 20 bytes, 1 step: 3 s each;
- * ring: (4 + 6 + 2)/2 x 4k/2 = 24 bytes, 1 step; copies and sums, packed, of the rank whose other block has half of the
- * keys: (6 + 8) q + (4 + 8) k = 80 bytes, times T/TP 200, 400 s.
- */
+/* A rank has T = (4 + 4 + 2)/2 = 5 tokens. Each figure is for one of 3 layers.
+ *
+ *   GEMMs            2 x 144 x 5/2 = 720 FLOP, 1440 s
+ *   attention        2h(20) + 2h(42 - 6) = 448 FLOP, over CP x TP 112, 448 s
+ *   memory-bound     8h + 12h + 4h + 4k + 6f = 152 bytes, over TP times T 380, 760 s
+ *   TP               4 collectives of 5 x 4 x 2/2 = 20 bytes, 1 step: 3 s each
+ *   ring             (4 + 6 + 2)/2 x 4k/2 = 24 bytes, 1 step
+ *   copies and sums  (6 + 8) q + (4 + 8) k = 80 bytes, times T/TP 200, 400 s
+ *
+ * The copies and sums are packed, of the rank whose other block has half of the keys. */
 TEST(forward_pass__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();

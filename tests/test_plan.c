@@ -194,7 +194,7 @@ TEST(plan_check__lets_pipelines_share_no_gpu)
     plan_free(&plan);
 }
 
-/* WLB-LLM and HotSPa let samples wait. Of the batch (4, 6) the second waits. One of 8 tokens of an earlier batch
+/* WLB-LLM and HotSPa let samples wait. The second of the batch (4, 6) waits. One of 8 tokens of an earlier batch
  * (sample 2 here) runs. */
 TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
 {

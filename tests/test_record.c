@@ -176,11 +176,11 @@ TEST(record__ends_the_run_at_a_time_that_is_not_finite)
     sample_run_release(&run);
 }
 
-/* There are 2 systems x 5 iterations and 5 x 3 samples of lengths. The rest is one iteration of both systems. It has 2
- * x 2 pipelines x (2 passes x 4 units of one slice). Passes are 2 x 3 stages x 8, sends 2 x 2 boundaries x 8. Edges
- * into a pass come from its stream's last pass (all but the first of each stage) and its boundary (all but forwards on
- * stage 0). Edges into a send come from its pass and the send before it on its stream. This is the last test, as
- * test_trace_h5py.py reads its file. */
+/* There are 2 systems x 5 iterations and 5 x 3 samples of lengths. The rest is one iteration of both systems. It has
+ * 2 x 2 pipelines x (2 passes x 4 units of one slice). Passes are 2 x 3 stages x 8, sends 2 x 2 boundaries x 8. Edges
+ * into a pass come from its stream's last pass (all but the first of each stage). They also come from its boundary (all
+ * but forwards on stage 0). Edges into a send come from its pass and the send before it on its stream. This is the last
+ * test, as test_trace_h5py.py reads its file. */
 TEST(full_trace__has_the_first_measured_iteration)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);

@@ -340,8 +340,8 @@ TEST(search_score__is_what_a_run_of_the_plan_gives)
     }
 }
 
-/* A runner-up is behind by the ratio of weighted means on the same batches. The delta method gives its standard error
- * from the weighted second moments of both times, of batches drawn with these weights. */
+/* A runner-up is behind by the ratio of weighted means on the same batches. The delta method gives its standard
+ * error. It takes the weighted second moments of both times, of batches drawn with these weights. */
 TEST(runner_up__is_compared_on_the_same_batches)
 {
     struct hand_search hand;

@@ -89,11 +89,11 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
-/* FSDP2 counts the same layers. Forward the whole tensor is copied out, 2 + 2. Of the shard 4 + 2 are converted and 2 +
- * 2 copied in. Backward runs both again. It joins gradients as fp32, 2 + 4, and adds 3 x 4 of the shard. bf16 joins 2 +
- * 2 and converts the shard, 2 + 4, before it is added. zero2 gathers nothing. Collectives are FSDP1's. The root is
- * gathered forward and reduced backward. With bf16 the optimizer has no gradient to convert: 40 bytes of a share of
- * 10. */
+/* FSDP2 counts the same layers. Forward the whole tensor is copied out, 2 + 2. 4 + 2 of the shard are converted and
+ * 2 + 2 copied in. Backward runs both again. It joins gradients as fp32, 2 + 4, and adds 3 x 4 of the shard. bf16 joins
+ * 2 + 2 and converts the shard, 2 + 4, before it is added. zero2 gathers nothing. Collectives are FSDP1's. The root is
+ * gathered forward and reduced backward. With bf16 the optimizer has no gradient to convert: 40 bytes of a share of 10.
+ * */
 TEST(fsdp2__copies_in_and_out)
 {
     struct platform nodes = hand_links;

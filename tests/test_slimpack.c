@@ -554,7 +554,7 @@ TEST(merge_even__shares_until_loads_are_level)
     }
 }
 
-/* No rank has more than a tenth above the mean, or the loads are as even as by sharing FLOPs alone, or evener. */
+/* No rank has more than a tenth above the mean. Otherwise the loads are at least as even as by sharing FLOPs alone. */
 TEST(merge_even__loads_no_rank_more)
 {
     uint64_t seed = 71;

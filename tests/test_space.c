@@ -101,7 +101,7 @@ TEST(space_lists__are_sets)
     hand_close_cell(&hand);
 }
 
-/* Context ranks of TP x CP = 8 GPUs stay on their node. Those of more do not. */
+/* Context ranks of TP x CP = 8 GPUs stay on their node. Context ranks of more GPUs do not. */
 TEST(cp_across_nodes__is_demanded_beyond_a_node)
 {
     struct hand_cell cell = {

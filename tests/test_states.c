@@ -21,9 +21,10 @@ static struct cost_setting freeing(void)
     return setting;
 }
 
-/* One stage: 840 layers of 41,088 parameters, two tables of 64,000, the last norm's 64, together P = 34,641,984, with
- * fp32 gradients of 164,352 bytes a layer. A token holds 1808 bytes in a layer, 4256 in the head, and needs 2000 for
- * the loss and 896 for a layer in work. Of one micro-batch of T tokens the most is at one of
+/* One stage has 840 layers of 41,088 parameters, two tables of 64,000 and the last norm's 64. Together these are P =
+ * 34,641,984, with fp32 gradients of 164,352 bytes a layer. A token holds 1808 bytes in a layer and 4256 in the head.
+ * It needs 2000 for the loss and 896 for a layer in work. One micro-batch of T tokens has the most at one of these
+ * moments.
  *
  *   the loss              14 P + T (840 x 1808 + 4256 + 2000)
  *   the head's backward   14 P + 4 x 64,064 + T (840 x 1808 + 4256 - 2000 + 128), fp32 logits gone, gradients in bf16
@@ -31,7 +32,7 @@ static struct cost_setting freeing(void)
  *   the last layer's      14 P + 4 x 64,064 + 840 x 164,352 + T (1808 + 896)
  *   the end               18 P
  *
- * With 16 tokens it is the end, with 100 and 2000 the loss. Of two micro-batches the second has all gradients from its
+ * With 16 tokens it is the end, with 100 and 2000 the loss. The second of two micro-batches has all gradients from its
  * start: 18 P + T (840 x 1808 + 4256 + 2000). */
 TEST(freed_gradients__grow_over_the_first_backward)
 {
@@ -259,11 +260,11 @@ TEST(freed_gradients__stay_between_none_and_kept)
     }
 }
 
-/* One pipeline of two stages (parameters of the test above) is followed by two whole replicas on the same GPUs. While
- * the model moves to the stages, each GPU still has the whole weights, 2 x 34,641,984 bytes. While it moves on, it has
- * its stage's weights and gradients, 6 bytes a parameter. Activations of 16 tokens are less. Gradients that are freed
- * are not there at first: 4 bytes less. On the second stage, which has no embedding, the most is when its last layer is
- * in work, 16 tokens of 1808 + 896 bytes. On the first stage it is when its embedding's gradients have come. */
+/* One pipeline of two stages (parameters of the test above) is followed by two whole replicas on the same GPUs.
+ * While the model moves to the stages, each GPU still has the whole weights, 2 x 34,641,984 bytes. While it moves on,
+ * it has its stage's weights and gradients, 6 bytes a parameter. Activations of 16 tokens are less. Gradients that are
+ * freed are not there at first: 4 bytes less. The second stage has no embedding. Its most is when its last layer is in
+ * work, 16 tokens of 1808 + 896 bytes. On the first stage it is when its embedding's gradients have come. */
 TEST(states_moving_bytes__hold_both_layouts)
 {
     struct plan plan, second;

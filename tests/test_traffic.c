@@ -44,10 +44,10 @@ TEST(traffic__counts_what_others_lack_in_a_ring)
     plan_free(&plan);
 }
 
-/* There are n replicas of P parameters. To add up n vectors and to hand the sum to all takes 2 (n - 1) vectors on the
- * wire. One way has gradients (4 bytes), the other parameters (2 bytes). Groups of g = 2 are m = n/2. Each replica
- * sends half of both vectors in its group. Of the half it holds it sends 2 (m - 1)/m of the gradients among the
- * groups. */
+/* There are n replicas of P parameters. To add up n vectors and to hand the sum to all takes 2 (n - 1) vectors on
+ * the wire. One way has gradients (4 bytes), the other parameters (2 bytes). Groups of g = 2 are m = n/2. Each replica
+ * sends half of both vectors in its group. Among the groups it sends 2 (m - 1)/m of the gradients of the half that it
+ * holds. */
 TEST(traffic__counts_gradients_and_parameters_of_replicas)
 {
     struct cost_setting groups = *hand_setting();
