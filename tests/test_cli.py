@@ -48,7 +48,7 @@ class Validation(unittest.TestCase):
         self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
 
     def test_the_worst_rows_come_with_a_cause_where_one_is_known(self):
-        """A line on the cause under each of the ten worst rows that has one, under no other."""
+        """A line on the cause is under each of the ten worst rows that has one, and under no other."""
         report, done = (self.validate(*form, "--filter", "model=MPT-13B") for form in (["--json"], []))
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [row for row in json.loads(report.stdout)["rows"] if row["quantity"] == "tokens/s/GPU"]
@@ -69,8 +69,9 @@ class Validation(unittest.TestCase):
         self.assertIn("assumed: missing sizes of model/llm/internlm-7b.yaml", report.stdout)
 
     def test_published_runs_fit_and_say_how_full_they_are(self):
-        """350M: 16 bytes of each parameter over 8 GPUs are 0.7 GB; 32768 tokens of 24 layers x 32 x 1024 bytes 25.8 GB,
-        their logits of 50368 and their gradient, 2 bytes each, 6.6 GB: together 33.1 GB of the 39.46 that a rank may use."""
+        """350M has 16 bytes of each parameter over 8 GPUs, 0.7 GB. 32768 tokens of 24 layers x 32 x 1024 bytes take
+        25.8 GB. Their logits of 50368 and their gradient, 2 bytes each, take 6.6 GB. Together they take 33.1 GB of the
+        39.46 that a rank may use."""
         done, report = (self.validate(*form, "--filter", "model=MPT-350M") for form in ([], ["--json"]))
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = json.loads(report.stdout)["rows"]
@@ -88,8 +89,8 @@ class Validation(unittest.TestCase):
             self.assertIn(row["peak_bytes"], table["peak_bytes"])
 
     def test_runs_that_only_fitted_or_not_are_counted(self):
-        """One sequence a GPU of a small model fits, 256 do not (128 GiB): two rows say so, two say otherwise. A row with a
-        throughput did fit; one that says no beside it, or something else, is skipped."""
+        """One sequence a GPU of a small model fits, 256 do not (128 GiB). Two rows say so, two say otherwise. A row
+        with a throughput did fit. One that says no beside it, or something else, is skipped."""
         head = ("id,gpu,framework,model,hidden,layers,heads,kv_groups,ffn,vocab,activation,seq_len,n_gpus,tp,pp,dp,sharding,"
                 "mbs,gbs,precision,fitted,tps_per_gpu\n")
         row = "%s,H100-SXM-80GB,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,8,ZeRO-1,%d,2048,bf16,%s,%s\n"
@@ -173,7 +174,8 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
 
     def test_rows_that_no_curve_takes_are_named(self):
-        """A GEMM by a misspelt kind, one without a time, and a norm whose curve needs more rows than one."""
+        """The rows are a GEMM by a misspelt kind, one without a time, and a norm whose curve needs more rows than
+        one."""
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
         gemms = [f"K{m},gemm,calib,H800,bf16,,gemm,,{m},4096,4096,,,,,,,{m / 4096},,\n" for m in range(1024, 1034)]
         others = ["L1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n", "L2,gemm,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,,,\n",
@@ -187,7 +189,7 @@ class Calibrate(unittest.TestCase):
         self.assertIn("memory.norm                copied from h100-sxm: 1 of at least 2 rows\n", done.stdout)
 
     def test_rows_without_an_identifier_are_named_by_their_line(self):
-        """A thousand has its comma; a cell with letters behind its number is none."""
+        """A thousand has its comma. A cell with letters behind its number is none."""
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
         gemms = [f'gemm,calib,H800,"{m:,}",4096,4096,{m / 4096}\n' for m in range(1024, 1034)]
         kernels = write("kernels.csv", "kind,split,gpu,m,n,k,time_ms\n" + "".join(gemms) + "gemm,calib,H800,64x,4096,4096,1\n")
@@ -197,7 +199,7 @@ class Calibrate(unittest.TestCase):
         self.assertIn("m_min: 1024\n", (SCRATCH / "left.yaml").read_text())
 
     def test_shipped_rows_give_the_shipped_devices(self):
-        """Each device's file, byte for byte, from the rows in model/validation; docs/model.md has the command."""
+        """The rows in model/validation give each device's file, byte for byte. docs/model.md has the command."""
         rows = SOURCE / "model" / "validation"
         training = ",".join(str(rows / name) for name in ("training_h100.csv", "training_a100.csv", "layers.csv"))
         devices = sorted((SOURCE / "model" / "gpu").glob("*.yaml"))
@@ -239,7 +241,7 @@ class Calibrate(unittest.TestCase):
 
 
     def test_a_device_that_cannot_be_written_is_as_before(self):
-        """Where a file may have 4 KiB; a link is followed."""
+        """A file may have 4 KiB only. A link is followed."""
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         text = (SOURCE / "model/gpu/h800.yaml").read_text()
         own, link = write("kept.yaml", "# mine\n" + text), SCRATCH / "link.yaml"
@@ -308,7 +310,7 @@ class Messages(unittest.TestCase):
         self.assertNotRegex(done.stderr, "[\x00-\x09\x0b-\x1f\x7f]")
 
     def test_a_platform_on_which_simgrid_crashes_is_invalid(self):
-        """SimGrid 3.32 dies of SIGSEGV where a zoneRoute stands twice."""
+        """SimGrid 3.32 dies of SIGSEGV if there is a zoneRoute twice."""
         text = (PROGRAM.parent / "platforms/hopper-2x8.xml").read_text()
         route = re.search(r" *<zoneRoute .*\n", text)[0]
         path = write("twice.xml", text.replace(route, 2 * route, 1))
@@ -343,7 +345,7 @@ class Messages(unittest.TestCase):
         uplink = "faults: [{kind: uplink, nodes: 1, factor: 2}]\n"
         self.refuse(["uplink", "simgrid or both"], SMALL.replace("engine: both", "engine: critical-path") + uplink)
 
-    def test_missing_names(self):
+    def test_an_unknown_name_suggests_the_nearest(self):
         self.refuse(["small.yaml:5:17: data.lengths", "'4x'"], SMALL.replace("lengths: github", "lengths: 8Ki 4x"))
         self.refuse(["best-fat", "best-fit"], SMALL.replace("name: best-fit", "name: best-fat"))
         self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
@@ -451,7 +453,7 @@ class Messages(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (64, ""))
         self.assertIn("--dag takes a scenario", done.stderr)
 
-    def test_output_that_cannot_be_made(self):
+    def test_output_that_cannot_be_made_names_its_folder(self):
         write("file", "")
         done = simulate("file/below")
         self.assertEqual(done.returncode, 73, done.stderr)

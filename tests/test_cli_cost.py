@@ -8,9 +8,10 @@ from program import run
 
 
 class Costs(unittest.TestCase):
-    def test_embedding_and_sequence_parallelism(self):
-        """h 4096, V 32000, TP 2, 1024 tokens. Forward rows 4h and half of them set to zero 2h/2 a token; backward 3h a
-        token and 12 bytes of each of V/2 h parameters. Off: each TP rank sends all 2h bytes a token to the next stage."""
+    def test_the_embedding_follows_sequence_parallelism(self):
+        """h is 4096, V 32000, TP 2, with 1024 tokens. Forward a token has rows of 4h, and half of them are set to zero,
+        2h/2. Backward it has 3h, and each of V/2 h parameters 12 bytes. If it is off, each TP rank sends all 2h bytes a
+        token to the next stage."""
         arguments = ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--tp", "2", "--json")
         both = [json.loads(run(*arguments, "--sequence-parallel", state).stdout) for state in ("on", "off")]
         self.assertEqual([cost["sequence_parallel"] for cost in both], [True, False])
@@ -23,9 +24,9 @@ class Costs(unittest.TestCase):
         self.assertIn("must be one of off|on", run(*arguments, "--sequence-parallel", "maybe").stderr)
 
     def test_context_parallelism_is_that_of_the_type(self):
-        """4096 tokens on two ranks, 32 layers, q = k = h = 4096. Ring and all-gather send half of 4k L bytes a layer, ulysses
-        half of (2q + 2k) x 2 bytes of each of L/2 tokens; a contiguous ring brings all gradients home in fp32, 8k L. Rings'
-        transfers are tasks of their own, not seconds here."""
+        """4096 tokens run on two ranks with 32 layers and q = k = h = 4096. Ring and all-gather send half of 4k L bytes
+        a layer. ulysses sends half of (2q + 2k) x 2 bytes of each of L/2 tokens. A contiguous ring brings all gradients
+        home in fp32, 8k L. Rings' transfers are tasks of their own, not seconds here."""
         arguments = ("cost", "--model", "llama-7b", "--slice", "0:4Ki", "--cp", "2", "--json")
         costs = {kind: json.loads(run(*arguments, "--cp-type", kind).stdout)
                  for kind in ("ring", "all-gather", "ulysses", "ring-contiguous")}
@@ -53,7 +54,7 @@ class Costs(unittest.TestCase):
                 self.assertAlmostEqual(listed_s, cost[name][seconds], delta=1e-9 * listed_s, msg=(name, kernels))
 
     def test_several_slices_are_one_unit(self):
-        """Model FLOPs add up; a GEMM of all tokens is one kernel, of the time of as many tokens in one slice."""
+        """Model FLOPs add up. A GEMM of all tokens is one kernel, and takes the time of as many tokens in one slice."""
         def cost(*slices, kernels="fused"):
             named = [word for text in slices for word in ("--slice", text)]
             return json.loads(run("cost", "--model", "llama-7b", *named, "--kernels", kernels, "--json").stdout)

@@ -77,7 +77,7 @@ class PlanSearch(unittest.TestCase):
                              deciding[deciding["system"] == index][["iteration", "weight", "model_flop"]].tolist())
             self.assertTrue((own["bound_time_s"] > 0).all() and (own["bound_peak_bytes"] > 0).all())
 
-    def test_same_scenario_same_bytes_and_the_resolved_one_the_same_numbers(self):
+    def test_the_same_scenario_gives_the_same_bytes_and_the_resolved_one_the_same_numbers(self):
         simulate("searched-again", scenario=AUTO)
         self.assertTrue(filecmp.cmp(self.path, SCRATCH / "searched-again" / "small.h5", shallow=False))
         with h5py.File(self.path) as file:
@@ -113,7 +113,7 @@ class PlanSearch(unittest.TestCase):
                 self.assertEqual((plan["vpp"], names[plan["sharding"]].decode()), (vpp, sharding))
                 self.assertEqual(file["summary"][0]["vpp"], vpp)
 
-    def test_plan_space__is_found_beside_the_scenario(self):
+    def test_a_plan_space_is_found_beside_the_scenario(self):
         folder = fresh("beside")
         (folder / "spaces").mkdir(parents=True)
         (folder / "spaces" / "mine.yaml").write_text("tp: 2\npp: 2\ncp: 1\nrecompute: full\nsource: this test\n")

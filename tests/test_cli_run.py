@@ -18,7 +18,7 @@ from program import PROGRAM, SCRATCH, fresh, run, write
 
 
 def longest_path_s(tasks, edges):
-    """The critical path by networkx: an edge weighs the duration of the task it leaves."""
+    """Find the critical path by networkx. The weight of an edge is the duration of the task it leaves."""
     graph = networkx.DiGraph()
     duration = {int(row["task"]): float(row["duration_s"]) for row in tasks}
     graph.add_nodes_from(duration)
@@ -38,7 +38,8 @@ class Results(unittest.TestCase):
         cls.path = SCRATCH / "first" / "small.h5"
 
     def test_a_gpu_that_is_nearly_full_is_named_as_a_risk(self):
-        """From 85% of what a rank may use up to all of it: device files of the same GPU with less memory."""
+        """The risk is named from 85% of the usable memory up to all of it. Device files have the same GPU with less
+        memory."""
         sheet = (SOURCE / "model" / "gpu" / "h800.yaml").read_text()
         (peak,) = [system["peak_bytes"] for system in self.report["systems"] if system["label"] == "best-fit"]
         said, context = [], float(re.search("(?m)^context_bytes: (.*)", sheet)[1])
@@ -52,7 +53,7 @@ class Results(unittest.TestCase):
         self.assertIn("of 42 published runs predicted at least 85% full 5 were predicted 6 to 33% too fast", said[1][0])
 
     def test_each_stage_says_what_memory_it_needs(self):
-        """The most of the timeline's sums, by stage; printed, in JSON and in the trace."""
+        """It is the most of the timeline's sums, by stage, printed, in JSON and in the trace."""
         report = json.loads(simulate("stages", "--set", "iterations.measured=1").stdout)
         with h5py.File(SCRATCH / "stages" / "small.h5") as file:
             stages, memory = file["stages"][:], file["memory"][:]
@@ -143,7 +144,7 @@ systems:
         self.assertNotIn(told, usual)
 
     def test_a_platform_with_another_nvlink_than_the_device_is_told(self):
-        """Data sheets: 900 GB/s both directions of an H100, 400 of an H800, which the platform has."""
+        """The data sheets give 900 GB/s for both directions of an H100, and 400 for an H800, which the platform has."""
         told = "NVLink of platform hopper-2x8 is 200 GB/s each way, of device h100-sxm's data sheet 450 GB/s"
         path, other = write("small.yaml", SMALL.replace("both", "critical-path")), ("--set", "device=h100-sxm")
         done = run("run", path, "--output", fresh("nvlink"), *other)
@@ -157,7 +158,8 @@ systems:
         self.assertNotIn("NVLink", run(*cost, "h800").stdout)
 
     def test_speed_ups_count_what_is_trained(self):
-        """Of all tokens of the measured iterations, some of which wait in wlb-llm's queues: model FLOPs a second."""
+        """They count model FLOPs a second of all tokens of the measured iterations. Some of these wait in wlb-llm's
+        queues."""
         text = SMALL.replace("both", "critical-path").replace("slimpack, plan: {", "wlb-llm, plan: {cp: 1, ")
         done = simulate("waits", scenario=text)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -171,7 +173,7 @@ systems:
                                   delta=1e-3)
 
     def test_intervals_stand_below_what_they_are_of(self):
-        """In the table, JSON and CSV alike; none of one iteration."""
+        """They are in the table, in JSON and in CSV. One iteration has none."""
         systems = self.report["systems"]
         options = ("--quiet", "--output", SCRATCH / "intervals", "--set", "trace=summary")
         lines = run("run", write("small.yaml", SMALL), *options).stdout.splitlines()
@@ -192,7 +194,7 @@ systems:
         self.assertEqual([(of["tokens_per_s_per_gpu_interval"], of["speed_up_interval"]) for of in told], [(None, None)] * 2)
 
     def test_pipelines_of_one_unit_have_no_spread(self):
-        """Two replicas: of four samples of the context each has two, of two samples one."""
+        """There are two replicas. Each has two of four samples of the context, or one of two."""
         for samples, spread in ((4, "1.000"), (2, "-")):
             scenario = write("one-unit.yaml", SMALL.replace("lengths: github", "lengths: fixed").replace(
                 "global_batch: 48", f"global_batch: {samples}").replace("tp: 2, pp: 2, cp: 2", "tp: 8, pp: 1"))
@@ -209,7 +211,7 @@ systems:
         self.assertEqual([(of["tokens_per_s_per_gpu_interval"], of["speed_up_interval"]) for of in told], [(0, 0)] * 2)
 
     def test_a_run_tells_the_gap_of_branch_and_bound(self):
-        """The largest of the measured iterations, as `plan` tells each."""
+        """It is the largest of the measured iterations, as `plan` tells each."""
         path, folder = write("milp.yaml", SMALL.replace("both", "critical-path")), fresh("milp")
         options = ("--set", "systems.1.knobs.packer=milp", "--set", "iterations.measured=1")
         planned = json.loads(run("plan", path, *options, "--iteration", "1", "--quiet", "--json").stdout)
@@ -296,7 +298,7 @@ systems:
             self.assertAlmostEqual(float(exposed), sum(parts), places=12)
 
     def misfit(self, folder, kind, needed, *arguments):
-        """Report, JSON and trace of a run whose first system does not fit; all name stage and class."""
+        """Take report, JSON and trace of a run whose first system does not fit. All name stage and class."""
         done = simulate(folder, "--set", "iterations.measured=1", "--set", "trace=summary", *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         system = json.loads(done.stdout)["systems"][0]
@@ -349,7 +351,8 @@ systems:
 
 
 class SeventyBillion(unittest.TestCase):
-    """Llama-2 70B on 256 H100, TP8 PP4 DP8, 1024 x 4096 tokens: the answer names everything that moves it."""
+    """Llama-2 70B runs on 256 H100 with TP8 PP4 DP8 and 1024 x 4096 tokens. The answer names everything that moves
+    it."""
 
     def simulate(self, *arguments):
         done = run("run", SOURCE / "scenarios" / "llama2-70b.yaml", "--json", "--quiet", "--output", SCRATCH / "70b",
