@@ -55,7 +55,8 @@ def check_opening(path, comments):
     if path.suffix == ".c" and path.with_suffix(".h").exists():
         return
     line, comment = comments[0] if comments else (0, "")
-    if not (1 <= line <= 3 and re.match(r"[A-Z]", comment) and comment.split("\n\n")[0].endswith(".")):
+    last = 3 if path.suffix == ".py" else 2  # behind the licence line, in Python also behind "#!"
+    if not (1 <= line <= last and re.match(r"[A-Z]", comment) and comment.split("\n\n")[0].endswith(".")):
         yield 2, "the file does not open with a sentence that says what it is for"
 
 
