@@ -116,7 +116,7 @@ static bool same(const void *a, const void *b, int32_t n, size_t size)
     return n == 0 || memcmp(a, b, (size_t)n * size) == 0;
 }
 
-/* Units have a gap before `offload`, so their bytes say nothing. */
+/* Units have a gap before `offload`, so memcmp cannot compare them. */
 static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
 {
     for (int32_t i = 0; i < a->n_units; i++) {

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""SimGrid beside the critical path, for every training system; SimGrid's options and traces; a child that is killed."""
+"""These tests compare SimGrid with the critical path for every training system. They also check SimGrid's options and
+traces, and a child that is killed."""
 import json
 import os
 import pathlib
@@ -129,7 +130,8 @@ class Engines(unittest.TestCase):
 
     @unittest.skipIf(SANITIZED, "the program itself would reach the limit")
     def test_a_point_whose_simgrid_is_killed_is_interrupted_and_computed_again(self):
-        """A second of CPU time is too little for SimGrid with 4096 GPUs, and the kernel kills it; slimsim needs less."""
+        """A second of CPU time is too little for SimGrid with 4096 GPUs, and the kernel kills it. slimsim needs
+        less."""
         folder = fresh("killed")
         command = [PROGRAM, "run", ROOT / "bench/scale.yaml", "-o", folder, "--set", "platform=hopper-512x8", "--set",
                    "data.global_batch=4096", "--set", "engine=simgrid", "--sweep", "seed=1"]

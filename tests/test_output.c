@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that output replaces its own files only, all or none. */
 #include "base/check.h"
 #include "harness.h"
 #include "trace/output.h"
@@ -9,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A file of the test, or none where the text is NULL. Caller frees the path. */
+/* Make a file of the test, or none if the text is NULL. The caller frees the path. */
 static char *file_of(const char *name, const char *text)
 {
     char *path = check_strdup(harness_path(name));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that breaches of a plan's rules are told. */
 #include "base/check.h"
 #include "hand_plan.h"
 #include "hand_request.h"
@@ -10,8 +11,8 @@
 
 static const int32_t tokens[] = {8, 4, 6};
 
-/* Two pipelines of two stages that share sample 0 in two units each way; sample 1 runs on the first, 2 on the second.
- */
+/* Make two pipelines of two stages that share sample 0 in two units each way. Sample 1 runs on the first, 2 on the
+ * second. */
 static void shared(struct plan *plan)
 {
     hand_plan(plan, 2, 2, 1);
@@ -39,7 +40,7 @@ static void check_says(const struct plan *plan, const char *part)
     CHECK_CONTAINS(err.text, part);
 }
 
-TEST(a_plan_with_a_shared_sample_passes)
+TEST(plan_check__takes_a_shared_sample)
 {
     struct plan plan;
     struct error err = {0};
@@ -53,13 +54,13 @@ TEST(a_plan_with_a_shared_sample_passes)
     plan_free(&plan);
 }
 
-/* The slice that each breach moves. */
+/* Find the slice that each breach moves. */
 static struct slice *slice_of(struct plan *plan, int32_t pipeline, enum pass pass, int32_t i)
 {
     return &plan->phases[0].pipelines[pipeline].cut[pass].slices[i];
 }
 
-TEST(each_breach_of_cuts_is_told)
+TEST(plan_check__tells_each_breach_of_cuts)
 {
     struct plan plan;
     shared(&plan);
@@ -96,8 +97,8 @@ TEST(each_breach_of_cuts_is_told)
     plan_free(&plan);
 }
 
-/* Each number of a unit that is out of its range, alone. */
-TEST(each_breach_of_a_unit_is_told)
+/* Each number of a unit is out of its range, one at a time. */
+TEST(plan_check__tells_each_breach_of_a_unit)
 {
     struct plan plan;
     shared(&plan);
@@ -122,8 +123,9 @@ TEST(each_breach_of_a_unit_is_told)
     plan_free(&plan);
 }
 
-/* On both stages a unit of the pipeline's own (the third) may exchange attention; one that a group shares may not. */
-TEST(a_shared_unit_exchanges_nothing)
+/* On both stages an unshared unit of the pipeline (the third) may exchange attention. One that a group shares may
+ * not. */
+TEST(plan_check__lets_a_shared_unit_exchange_nothing)
 {
     struct plan plan;
     struct error err = {0};
@@ -146,7 +148,7 @@ static void swap_steps(struct plan_pipeline *pipeline, int32_t i, int32_t j)
 }
 
 /* Stage 0 of shared() runs F0 F1 F2 B0 B1 B2, stage 1 F0 F1 B0 B1 F2 B2. */
-TEST(each_breach_of_orders_is_told)
+TEST(plan_check__tells_each_breach_of_orders)
 {
     struct plan plan;
     shared(&plan);
@@ -172,8 +174,8 @@ TEST(each_breach_of_orders_is_told)
     plan_free(&plan);
 }
 
-/* Sample 1 runs on both pipelines, each whole: tokens would count twice. */
-TEST(a_sample_has_one_home)
+/* Sample 1 runs on both pipelines, each time whole, so tokens would count twice. */
+TEST(plan_check__gives_a_sample_one_home)
 {
     struct plan plan;
     shared(&plan);
@@ -183,7 +185,7 @@ TEST(a_sample_has_one_home)
 }
 
 /* Ranks 0, 2 and 1, 3 become 0, 2 and 2, 4. */
-TEST(pipelines_share_no_gpu)
+TEST(plan_check__lets_pipelines_share_no_gpu)
 {
     struct plan plan;
     shared(&plan);
@@ -192,9 +194,9 @@ TEST(pipelines_share_no_gpu)
     plan_free(&plan);
 }
 
-/* WLB-LLM and HotSPa let samples wait: of the batch (4, 6) the second waits, and one of 8 tokens of an earlier batch
+/* WLB-LLM and HotSPa let samples wait. The second of the batch (4, 6) waits. One of 8 tokens of an earlier batch
  * (sample 2 here) runs. */
-TEST(delayed_samples_wait_and_carried_ones_run)
+TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
 {
     struct plan plan;
     struct error err = {0};
@@ -222,7 +224,7 @@ TEST(delayed_samples_wait_and_carried_ones_run)
 }
 
 /* A copy outlives the original, can grow, and is as large as 100 units make it. */
-TEST(a_copy_shares_nothing)
+TEST(plan_copy__shares_nothing)
 {
     struct plan plan, copy;
     hand_uniform(&plan, 3, 100, 7);
@@ -238,8 +240,9 @@ TEST(a_copy_shares_nothing)
     CHECK_EQUAL(copy.n_phases, 0);
 }
 
-/* FlexSP: phases of pipelines with unequal context degrees and no stages; HotSPa: unequal TP x PP and bytes between. */
-TEST(phases_have_layouts_of_their_own)
+/* FlexSP has phases of pipelines with unequal context degrees and no stages. HotSPa has unequal TP x PP, and bytes
+ * between. */
+TEST(plan_check__takes_phases_of_different_layouts)
 {
     struct plan plan = {.n_phases = 2, .shards = 8};
     struct error err = {0};
