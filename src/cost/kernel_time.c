@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file computes the times of single kernels (cost/cost.h). */
 #include <math.h>
 
 #include "base/check.h"
 #include "cost/kernels.h"
 
-/** Waves of a grid of tiles; the last one as far as it is not filled otherwise. */
+/** Return the waves of a grid of tiles. The last wave counts as far as other work does not fill it. */
 static double waves(const struct device *device, double tiles)
 {
     double even = tiles / (double)device->multiprocessors;
     return even + device->gemm.wave * (kernels_whole_above(even) - even);
 }
 
-/** Output positions that the multiprocessors compute, idle ones counted as far as they are lost. */
+/** Return the output positions that the multiprocessors compute. Idle positions count as far as they are lost. */
 static double positions(const struct device *device, double batch, double m, double n)
 {
     const double large = 128.0 * 256, small = 128.0 * 128;
