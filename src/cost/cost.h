@@ -288,7 +288,7 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
  * Return how many ranks, each with its TP, a group of `ranks` has on a node: all ranks, or as many as fit.
  *
  * If groups one after the other do not fill nodes, it is the fewest that some group has on some node. This is the
- * greatest common divisor of both numbers. That group is the slowest, and its NICs on that node carry all that enters
+ * greatest common divisor of both numbers. This group is the slowest, and its NICs on that node carry all that enters
  * and leaves the node.
  */
 int32_t cost_ranks_each(const struct cost_setting *setting, int32_t ranks);
