@@ -20,34 +20,34 @@ static double weight_gemm_s(const struct cost_setting *setting, double in, doubl
 
 enum { SPLITS = 4 }; /* chunks of a GEMM whose output is reduced */
 
-static double multiprocessors(const struct device *device, enum overlap_place place)
+static double multiprocessors(const struct device *device, enum overlap_extent extent)
 {
     const struct device_training *training = &device->training;
-    return place == OVERLAP_IN_NODE ? training->node_multiprocessors : training->collective_multiprocessors;
+    return extent == OVERLAP_IN_NODE ? training->node_multiprocessors : training->collective_multiprocessors;
 }
 
 /** Return the share of the multiprocessors that a collective holds. */
-static double held(const struct device *device, enum overlap_place place)
+static double held(const struct device *device, enum overlap_extent extent)
 {
     double all = (double)device->multiprocessors;
-    return all > 0 ? multiprocessors(device, place) / all : 0;
+    return all > 0 ? multiprocessors(device, extent) / all : 0;
 }
 
-double overlap_loss(const struct device *device, enum overlap_place place, struct overlap_kernels kernels)
+double overlap_loss(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels)
 {
-    double share = held(device, place), slower = 1 / (1 - share), rounds = ceil(slower);
+    double share = held(device, extent), slower = 1 / (1 - share), rounds = ceil(slower);
     if (!device->training.persistent_gemms || kernels.product_s <= 0)
         return share;
     return 1 - kernels.all_s / (kernels.product_s * rounds + (kernels.all_s - kernels.product_s) * slower);
 }
 
-double overlap_beside_s(const struct device *device, enum overlap_place place, struct overlap_kernels kernels,
+double overlap_beside_s(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels,
                         double collective_s)
 {
-    return fmax(collective_s, kernels.all_s + collective_s * overlap_loss(device, place, kernels));
+    return fmax(collective_s, kernels.all_s + collective_s * overlap_loss(device, extent, kernels));
 }
 
-static enum overlap_place tensor_place(const struct cost_setting *setting)
+static enum overlap_extent tensor_extent(const struct cost_setting *setting)
 {
     bool own = setting->communication.tp_overlap == SCENARIO_CHUNKED;
     return own || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
@@ -66,9 +66,9 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
 {
     struct device left = *setting->device;
     double rows = tokens / SPLITS;
-    left.peak_flop_per_s *= 1 - held(&left, tensor_place(setting));
+    left.peak_flop_per_s *= 1 - held(&left, tensor_extent(setting));
     if (left.multiprocessors > 0)
-        left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_place(setting));
+        left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_extent(setting));
     double gemm_s = sustained_gemm_s(&left, rows, n, k);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, rows * n * 2, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
@@ -112,7 +112,7 @@ static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *sett
     bool hides = setting->communication.tp_overlap != SCENARIO_EXPOSED;
     const struct overlap_kernels gemm = {.all_s = gemm_s}; /* GEMMs lose c/S here: overlap_tensor_layer */
     add(sum, setting, kind, bytes,
-        hides ? overlap_beside_s(setting->device, tensor_place(setting), gemm, alone_s) - gemm_s : alone_s);
+        hides ? overlap_beside_s(setting->device, tensor_extent(setting), gemm, alone_s) - gemm_s : alone_s);
 }
 
 /** Add a collective that no GEMM hides. */

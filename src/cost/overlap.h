@@ -9,7 +9,7 @@
 /** Extent of a collective's ranks. NCCL runs more channels inside a node. Transformer Engine's own collectives
  * (chunked) count as over nodes, because they take 16 multiprocessors too
  * (transformer_engine/pytorch/module/base.py, num_sm). */
-enum overlap_place { OVERLAP_IN_NODE, OVERLAP_OVER_NODES };
+enum overlap_extent { OVERLAP_IN_NODE, OVERLAP_OVER_NODES };
 
 /** Seconds of kernels without a collective, and of the GEMMs among them. */
 struct overlap_kernels {
@@ -28,7 +28,7 @@ struct overlap_kernels {
  *
  * docs/model.md, Collectives beside kernels, has the reasons, the sources and what is left out.
  */
-double overlap_loss(const struct device *device, enum overlap_place place, struct overlap_kernels kernels);
+double overlap_loss(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels);
 
 /**
  * Return the time until kernels and a collective that started together have both ended [s]. Without each other they
@@ -36,7 +36,7 @@ double overlap_loss(const struct device *device, enum overlap_place place, struc
  *
  *     max(collective, kernels + collective x loss)
  */
-double overlap_beside_s(const struct device *device, enum overlap_place place, struct overlap_kernels kernels,
+double overlap_beside_s(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels,
                         double collective_s);
 
 /**

@@ -39,13 +39,13 @@ static int32_t most_each(const struct cost_setting *setting)
 }
 
 /** Return the extent of each group's ranks. */
-static enum overlap_place place_of_group(const struct cost_setting *setting)
+static enum overlap_extent extent_of_group(const struct cost_setting *setting)
 {
     return ranks_each(setting) == n_shards(setting) ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
 /** Return the extent of all groups' ranks, if there are several groups. */
-static enum overlap_place place_of_all(const struct cost_setting *setting)
+static enum overlap_extent extent_of_all(const struct cost_setting *setting)
 {
     bool node = n_shards(setting) * n_groups(setting) * setting->tensor <= setting->platform->gpus_per_node;
     return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
@@ -57,8 +57,8 @@ static double beside_s(const struct cost_setting *setting, struct overlap_kernel
                        double across_s)
 {
     const struct device *device = setting->device;
-    double lost_s = group_s * overlap_loss(device, place_of_group(setting), kernels) +
-                    across_s * overlap_loss(device, place_of_all(setting), kernels);
+    double lost_s = group_s * overlap_loss(device, extent_of_group(setting), kernels) +
+                    across_s * overlap_loss(device, extent_of_all(setting), kernels);
     return fmax(group_s + across_s, kernels.all_s + lost_s);
 }
 

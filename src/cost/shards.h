@@ -18,7 +18,7 @@
  * 3. zero2 backward:  (L - 1) (beside(c, r) - c) + r, with dp_overlap none (DeepSpeed's default)  L r
  * 4. If m groups hold the same shards (HSDP), r also has the all-reduce of a rank's shard of the gradients. Each of m
  *    ranks sends 2 (m - 1)/m of it, in every backward pass.
- * 5. Each collective takes multiprocessors by its own extent (enum overlap_place): g and the reduce-scatter that of a
+ * 5. Each collective takes multiprocessors by its own extent (enum overlap_extent): g and the reduce-scatter that of a
  *    group, the all-reduce that of all groups.
  * 6. Copies and conversions count as computation, in c too. They are memory-bound, with one launch for all of a layer
  *    and pass. FSDP1 and FSDP2 (`fsdp`) differ in them.
