@@ -14,7 +14,7 @@ struct cost_known {
     int32_t key, pass;
     double tokens;
     unsigned known; /* components that were computed, a bit each */
-    struct cost_pass parts[COST_N_PARTS];
+    struct cost_pass components[COST_N_COMPONENTS];
 };
 
 static struct cost_known *cost_at(const struct cost_cache *cache, int32_t index)
@@ -42,7 +42,7 @@ static uint32_t slot_for(int32_t index, uint64_t hash)
 
 /** Return the slot at which a search starts. It mixes in high bits, because the low bits of the hash are equal for
  * whole tokens. */
-static uint64_t place_for(uint64_t hash)
+static uint64_t first_slot(uint64_t hash)
 {
     return hash >> 32 ^ hash >> 47;
 }
@@ -107,7 +107,7 @@ static void add_slots(struct cost_cache *cache)
     cache->slot = check_calloc((size_t)cache->slots, sizeof *cache->slot);
     for (int32_t i = 0; i < cache->n_costs; i++) {
         const struct cost_known *known = cost_at(cache, i);
-        uint64_t hash = hash_of(known->key, (enum pass)known->pass, known->tokens), at = place_for(hash);
+        uint64_t hash = hash_of(known->key, (enum pass)known->pass, known->tokens), at = first_slot(hash);
         while (cache->slot[at & (uint64_t)(cache->slots - 1)] != 0)
             at++;
         cache->slot[at & (uint64_t)(cache->slots - 1)] = slot_for(i, hash);
@@ -136,7 +136,7 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
     if (2 * (int64_t)cache->n_costs >= (int64_t)cache->slots)
         add_slots(cache);
     int32_t number = key_number(cache, setting);
-    uint64_t hash = hash_of(number, pass, tokens), at = place_for(hash), mask = (uint64_t)(cache->slots - 1);
+    uint64_t hash = hash_of(number, pass, tokens), at = first_slot(hash), mask = (uint64_t)(cache->slots - 1);
     for (uint32_t slot; (slot = cache->slot[at & mask]) != 0; at++) {
         struct cost_known *known = cost_in(cache, slot);
         if (slot >> INDEX_BITS == hash >> TAG_SHIFT && known->tokens == tokens && known->key == number &&
@@ -148,40 +148,40 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
 }
 
 /** Compute costs that depend on tokens only. For head and embedding these are all their costs. */
-static void compute(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
-                    struct cost_pass *costs)
+static void compute(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                    unsigned components, struct cost_pass *costs)
 {
-    if (parts & 1U << COST_LAYERS)
+    if (components & 1U << COST_LAYERS)
         costs[COST_LAYERS] = cost_of_tokens(setting, pass, cost_unit_tokens(unit));
-    if (parts & 1U << COST_EMBEDDING)
+    if (components & 1U << COST_EMBEDDING)
         costs[COST_EMBEDDING] = cost_of_embedding(setting, pass, unit);
-    if (parts & 1U << COST_HEAD)
+    if (components & 1U << COST_HEAD)
         costs[COST_HEAD] = cost_of_head(setting, pass, unit);
 }
 
 /** Return the same costs, from the cache if it has them. */
-static void look_up(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
-                    struct cost_pass *costs)
+static void look_up(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                    unsigned components, struct cost_pass *costs)
 {
     if (setting->cache == NULL) {
-        compute(setting, pass, unit, parts, costs);
+        compute(setting, pass, unit, components, costs);
         return;
     }
     struct cost_known *known = known_of(setting->cache, setting, pass, cost_unit_tokens(unit));
-    if ((parts & ~known->known) != 0)
-        compute(setting, pass, unit, parts & ~known->known, known->parts);
-    known->known |= parts;
-    for (int part = 0; part < COST_N_PARTS; part++)
-        if (parts & 1U << part)
-            costs[part] = known->parts[part];
+    if ((components & ~known->known) != 0)
+        compute(setting, pass, unit, components & ~known->known, known->components);
+    known->known |= components;
+    for (int component = 0; component < COST_N_COMPONENTS; component++)
+        if (components & 1U << component)
+            costs[component] = known->components[component];
 }
 
-void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
+void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
                  struct cost_pass *costs)
 {
     struct cost_pass forward;
-    look_up(setting, pass, unit, parts, costs);
-    if (!(parts & 1U << COST_LAYERS))
+    look_up(setting, pass, unit, components, costs);
+    if (!(components & 1U << COST_LAYERS))
         return;
     if (cost_repeats(pass, unit)) {
         struct cost_setting again = cost_setting_again(setting);

@@ -6,7 +6,7 @@
 #include "cost/cost.h"
 
 /** Components of a stage's work in a pass: cost_of_pass, cost_of_embedding, cost_of_head. */
-enum cost_part { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_PARTS };
+enum cost_component { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_COMPONENTS };
 
 enum { COST_CACHE_BLOCKS = 16 };
 
@@ -29,10 +29,10 @@ struct cost_cache {
  * 2. Without a cache everything is computed.
  * 3. A cache that grows large is emptied.
  *
- * @param parts  a bit 1 << enum cost_part for each component asked for
- * @param costs  [COST_N_PARTS], the components asked for are filled in
+ * @param components  a bit 1 << enum cost_component for each component asked for
+ * @param costs  [COST_N_COMPONENTS], the components asked for are filled in
  */
-void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
+void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
                  struct cost_pass *costs);
 
 void cost_cache_free(struct cost_cache *cache);

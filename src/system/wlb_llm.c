@@ -64,7 +64,7 @@ struct wlb_iteration {
 /* Seconds of attention of all slices, forward and backward. */
 static double attention_s(const struct cost_setting *setting, const struct cost_unit *unit)
 {
-    struct cost_pass costs[N_PASSES][COST_N_PARTS];
+    struct cost_pass costs[N_PASSES][COST_N_COMPONENTS];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         cost_cached(setting, pass, unit, 1U << COST_LAYERS, costs[pass]);
     return costs[PASS_FORWARD][COST_LAYERS].attention_s + costs[PASS_BACKWARD][COST_LAYERS].attention_s;
