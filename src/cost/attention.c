@@ -15,7 +15,7 @@ enum shape { HALF_KEYS, HALF_QUERIES, WHOLE, N_SHAPES };
 struct sharing {
     const struct cost_setting *setting;
     enum pass pass;
-    double parts; /* number by which FLOPs are divided: kernels x ranks x heads' ranks */
+    double divisor; /* number by which FLOPs are divided: kernels x ranks x heads' ranks */
     double key_ranks, query_ranks, heads, head_dim;
     double shards;    /* a contiguous ring's own block is a slice of a sample shorter by this factor; otherwise 1 */
     int32_t n_others; /* blocks of a ring except its own */
@@ -33,7 +33,7 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
     return (struct sharing){
         .setting = setting,
         .pass = pass,
-        .parts = (double)kernels * sharers * setting->tensor,
+        .divisor = (double)kernels * sharers * setting->tensor,
         .key_ranks = setting->plan->cp_type == SCENARIO_RING ? context : 1,
         .query_ranks = ulysses || contiguous ? 1 : sharers,
         .shards = contiguous ? context : 1,
@@ -49,7 +49,7 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
 /** Return the mean rank's FLOPs of a slice in one kernel. */
 static inline double mean_flop(const struct sharing *of, struct slice slice)
 {
-    return (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->parts;
+    return (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->divisor;
 }
 
 static inline struct cost_attention attention_of_slice(const struct sharing *of, struct slice slice, double flop)
@@ -298,9 +298,9 @@ static struct batch batch_of(const struct cost_setting *setting, const struct co
     double query_ranks = ulysses ? 1 : unit->context;
     double key_ranks = scenario_is_ring(setting->plan->cp_type) ? unit->context : 1;
     for (int32_t i = 0; i < unit->n_slices; i++) {
-        double own = (double)slice_tokens(unit->slices[i]) / query_ranks;
-        queries += own;
-        scores += own * unit->slices[i].end / key_ranks;
+        double rank_queries = (double)slice_tokens(unit->slices[i]) / query_ranks;
+        queries += rank_queries;
+        scores += rank_queries * unit->slices[i].end / key_ranks;
     }
     return (struct batch){.n = heads * unit->n_slices,
                           .queries = queries / fmax(1, unit->n_slices),

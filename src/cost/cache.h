@@ -30,7 +30,7 @@ struct cost_cache {
  * 3. A cache that grows large is emptied.
  *
  * @param components  a bit 1 << enum cost_component for each component asked for
- * @param costs  [COST_N_COMPONENTS], the components asked for are filled in
+ * @param costs       [COST_N_COMPONENTS], the components asked for are filled in
  */
 void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
                  struct cost_pass *costs);

@@ -46,14 +46,14 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 {
     double w = weight_bytes(setting), layer = layer_parameters(setting), root = root_parameters(setting);
     double copy = setting->plan->gradients == SCENARIO_FP32 ? cost_gradient_bytes(setting) : 0;
-    bool early = setting->plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE, alone = setting->model->layers == 1;
-    double weights = early && !alone ? 2 * w : w, head = 2 * head_parameters(setting);
+    bool early = setting->plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = setting->model->layers == 1;
+    double weights = early && !single ? 2 * w : w, head = 2 * head_parameters(setting);
     double in_layer = head + weights * layer, in_norm = in_layer + 2 * layer;
     return (struct whole){
         .at_head = early ? w * layer : 0,
         .in_layer = {in_layer, in_layer},
         .in_norm = {in_norm, in_norm},
-        .behind_layer = head + fmax(weights + 2 + 2, (alone ? 0 : w) + 2 + copy) * layer,
+        .behind_layer = head + fmax(weights + 2 + 2, (single ? 0 : w) + 2 + copy) * layer,
         .at_ends = fmax(2 + 2, 2 + copy - w) * root,
     };
 }

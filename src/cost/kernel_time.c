@@ -91,8 +91,8 @@ double cost_attention_kernel_s(const struct device *device, enum device_attentio
         return 0;
     if (longest_s > 0 && load->tiles > 0) {
         double even = load->tiles / (double)device->multiprocessors, idle = kernels_whole_above(even) - even;
-        double alike = fmin(1, fmax(0, 2 * load->work_s / (even * longest_s) - 1));
-        lost_s = longest_s * (alike * idle + (1 - alike) * flash.tail);
+        double equal_share = fmin(1, fmax(0, 2 * load->work_s / (even * longest_s) - 1));
+        lost_s = longest_s * (equal_share * idle + (1 - equal_share) * flash.tail);
         longest_s /= flash.alone > 0 ? flash.alone : 1;
     }
     return fmax(load->work_s + lost_s, longest_s) + flash.launch_s;

@@ -27,7 +27,7 @@ static double multiprocessors(const struct device *device, enum overlap_extent e
 }
 
 /** Return the share of the multiprocessors that a collective holds. */
-static double held(const struct device *device, enum overlap_extent extent)
+static double held_share(const struct device *device, enum overlap_extent extent)
 {
     double all = (double)device->multiprocessors;
     return all > 0 ? multiprocessors(device, extent) / all : 0;
@@ -35,7 +35,7 @@ static double held(const struct device *device, enum overlap_extent extent)
 
 double overlap_loss(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels)
 {
-    double share = held(device, extent), slower = 1 / (1 - share), rounds = ceil(slower);
+    double share = held_share(device, extent), slower = 1 / (1 - share), rounds = ceil(slower);
     if (!device->training.persistent_gemms || kernels.product_s <= 0)
         return share;
     return 1 - kernels.all_s / (kernels.product_s * rounds + (kernels.all_s - kernels.product_s) * slower);
@@ -49,8 +49,8 @@ double overlap_beside_s(const struct device *device, enum overlap_extent extent,
 
 static enum overlap_extent tensor_extent(const struct cost_setting *setting)
 {
-    bool own = setting->communication.tp_overlap == SCENARIO_CHUNKED;
-    return own || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
+    bool chunked = setting->communication.tp_overlap == SCENARIO_CHUNKED;
+    return chunked || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
 }
 
 double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
@@ -66,7 +66,7 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
 {
     struct device left = *setting->device;
     double rows = tokens / SPLITS;
-    left.peak_flop_per_s *= 1 - held(&left, tensor_extent(setting));
+    left.peak_flop_per_s *= 1 - held_share(&left, tensor_extent(setting));
     if (left.multiprocessors > 0)
         left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_extent(setting));
     double gemm_s = sustained_gemm_s(&left, rows, n, k);
@@ -108,11 +108,11 @@ static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *sett
                      double tokens, double gemm_s)
 {
     double bytes = tensor_bytes(setting, tokens);
-    double alone_s = cost_collective_s(setting, kind, bytes, setting->tensor);
+    double collective_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     bool hides = setting->communication.tp_overlap != SCENARIO_EXPOSED;
     const struct overlap_kernels gemm = {.all_s = gemm_s}; /* GEMMs lose c/S here: overlap_tensor_layer */
     add(sum, setting, kind, bytes,
-        hides ? overlap_beside_s(setting->device, tensor_extent(setting), gemm, alone_s) - gemm_s : alone_s);
+        hides ? overlap_beside_s(setting->device, tensor_extent(setting), gemm, collective_s) - gemm_s : collective_s);
 }
 
 /** Add a collective that no GEMM hides. */

@@ -406,13 +406,13 @@ static void add_embedding(struct cost_kernels *kernels, const struct cost_settin
     const struct model *model = setting->model;
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
-    double own = 1.0 / setting->tensor, positions = (double)model->positions;
+    double share = 1.0 / setting->tensor, positions = (double)model->positions;
     double rows = s->h * (model_vocabulary_share(model, setting->tensor) + positions);
     /* No other pass needs the table's gradient, so it stays in the input's pass. */
     if (s->tokens <= 0 || pass == PASS_WEIGHT)
         return;
     kernels_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "embedding" : "embedding's gradient",
-                             (forward ? 4 + 2 * (1 - own) : 2 + 2 * own) * s->h * s->tokens);
+                             (forward ? 4 + 2 * (1 - share) : 2 + 2 * share) * s->h * s->tokens);
     if (model->positions > 0)
         kernels_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "positions" : "positions' gradient",
                                  (forward ? 4 + 6 : 4) * s->h * s->tokens);

@@ -128,7 +128,7 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
 
 /** Bytes that copies of a parameter move, for the whole tensor and for a rank's shard. */
 struct copies {
-    double whole, own;
+    double whole, shard;
 };
 
 static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
@@ -136,14 +136,14 @@ static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool ga
     double bytes = cost_gradient_bytes(setting);
     double converted = setting->plan->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
     return (struct copies){.whole = reduces ? (2 + 2) + converted + 2 * bytes : 0,
-                           .own = (gathers ? 4 + 2 : 0) + (reduces ? (2 + 3) * bytes : 0)};
+                           .shard = (gathers ? 4 + 2 : 0) + (reduces ? (2 + 3) * bytes : 0)};
 }
 
 static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
 {
     double bytes = cost_gradient_bytes(setting), converted = setting->plan->gradients == SCENARIO_FP32 ? 0 : 2 + 4;
     return (struct copies){.whole = (gathers ? 2 + 2 : 0) + (reduces ? 2 + bytes : 0),
-                           .own = (gathers ? (4 + 2) + (2 + 2) : 0) + (reduces ? converted + 3 * 4 : 0)};
+                           .shard = (gathers ? (4 + 2) + (2 + 2) : 0) + (reduces ? converted + 3 * 4 : 0)};
 }
 
 /** Return the time of conversions and copies of whole tensors and of a rank's shards, beside the collectives. */
@@ -155,7 +155,7 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
     struct copies copies = setting->plan->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
                                                     : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
-                               (copies.whole + copies.own / n_shards(setting)) * parameters);
+                               (copies.whole + copies.shard / n_shards(setting)) * parameters);
 }
 
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
