@@ -8,20 +8,20 @@
 
 #include "base/check.h"
 
-/* Where a sample runs: one pipeline, or the pipelines of one group. */
+/* Pipeline in which a sample runs, or the pipelines of one group. */
 struct home {
-    int32_t phase, group, pipeline; /* pipeline -1: the group's */
+    int32_t phase, group, pipeline; /* pipeline -1: the group's pipelines */
 };
 
-/* One plan under check, and the place that is. */
+/* One plan under check, and the current position in it. */
 struct checking {
     const struct plan *plan;
-    int32_t n_samples;              /* of the batch and carried */
-    int32_t *tokens;                /* of each sample */
-    struct home *home;              /* of each sample; phase -1: nowhere yet */
-    int32_t phase, pipeline, stage; /* under check; stage -1: all of the pipeline */
-    int32_t *forward_next;          /* of each sample: the first token that no forward step of this stage ran yet */
-    int32_t *backward_end;          /* of each sample: the first of the tokens at its end whose backward ran */
+    int32_t n_samples;              /* samples of the batch, and carried ones */
+    int32_t *tokens;                /* tokens of each sample */
+    struct home *home;              /* home of each sample; phase -1: not met yet */
+    int32_t phase, pipeline, stage; /* under check; stage -1: the whole pipeline */
+    int32_t *forward_next;          /* of each sample: first token that no forward step of this stage has run */
+    int32_t *backward_end;          /* of each sample: first of the tokens at its end whose backward has run */
     struct error *err;
 };
 
@@ -37,7 +37,7 @@ static const struct plan_pipeline *pipeline_of(const struct checking *checking)
 
 static bool breach(const struct checking *checking, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Say what is wrong at the place under check. */
+/* Report a violation at the current position. */
 static bool breach(const struct checking *checking, const char *format, ...)
 {
     char what[512], stage[32] = "";
@@ -89,7 +89,7 @@ static bool check_offload(const struct checking *checking)
     return true;
 }
 
-/* A sample stays in one pipeline or group for both passes: its keys and values do. */
+/* Check that a sample is in one pipeline or group for both passes, like its keys and values. */
 static bool check_home(struct checking *checking, const struct plan_unit *unit, int32_t sample)
 {
     struct home home = {checking->phase, unit->group, unit->group < 0 ? checking->pipeline : -1};
@@ -121,7 +121,7 @@ static bool check_cut(struct checking *checking, enum pass pass)
     return true;
 }
 
-/* Each forward unit's padding is in the backward unit that names it. */
+/* Check that each forward unit's padding is in the backward unit that names it. */
 static bool check_padding(const struct checking *checking)
 {
     const struct plan_cut *forward = &pipeline_of(checking)->cut[PASS_FORWARD];
@@ -149,7 +149,7 @@ static bool check_padding(const struct checking *checking)
     return ok;
 }
 
-/* The slices of one step follow those that this stage ran before. */
+/* Check that the slices of one step follow those that this stage ran before. */
 static bool run_step(struct checking *checking, const struct plan_step *step)
 {
     const struct plan_cut *cut = &pipeline_of(checking)->cut[step->pass];
@@ -172,7 +172,7 @@ static bool run_step(struct checking *checking, const struct plan_step *step)
     return true;
 }
 
-/* Nothing of the pipeline's samples has run yet. */
+/* Mark all tokens of the pipeline's samples as not run. */
 static void clear_samples(struct checking *checking)
 {
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -185,7 +185,8 @@ static void clear_samples(struct checking *checking)
     }
 }
 
-/* Every sample of the pipeline ran whole in both passes: forward_next and backward_end have met both ends. */
+/* Check that every sample of the pipeline ran whole in both passes: forward_next and backward_end have reached its
+ * ends. */
 static bool check_coverage(const struct checking *checking)
 {
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -201,7 +202,7 @@ static bool check_coverage(const struct checking *checking)
     return true;
 }
 
-/* A unit runs once, the gradients of its weights after those of its inputs. */
+/* Check that a unit runs once, and the gradients of its weights after those of its inputs. */
 static bool check_step(const struct checking *checking, const struct plan_step *step, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
@@ -214,7 +215,7 @@ static bool check_step(const struct checking *checking, const struct plan_step *
     return true;
 }
 
-/* Walk the steps of one chunk of the stage in their order. `ran`: [pass][unit], zero, left zero. */
+/* Check the steps of one chunk of the stage in their order. `ran`: [pass][unit], all false before and after. */
 static bool check_chunk(struct checking *checking, int32_t chunk, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
@@ -267,7 +268,7 @@ static bool check_need(const struct checking *checking)
     return ok;
 }
 
-/* The next unit of a group from `index` on; n_units: none. */
+/* Return the next unit of a group from `index` on; n_units: none. */
 static int32_t next_of_group(const struct plan_cut *cut, int32_t index, int32_t group)
 {
     while (index < cut->n_units && cut->units[index].group != group)
@@ -289,7 +290,7 @@ static bool same_unit(const struct plan_cut *cut, int32_t i, const struct plan_c
     return true;
 }
 
-/* The units of a group stand in the same order, with the same slices, in the cuts of all its pipelines. */
+/* Check that the units of a group have the same order and slices in the cuts of all its pipelines. */
 static bool check_group(struct checking *checking, int32_t group)
 {
     const struct plan_phase *phase = phase_of(checking);
@@ -319,7 +320,7 @@ static int32_t last_rank(const struct plan_layout *layout)
     return plan_rank(layout, layout->stages - 1, layout->context - 1, layout->tensor - 1);
 }
 
-/* Pipelines that run side by side share no GPU. */
+/* Check that pipelines that run side by side share no GPU. */
 static bool check_ranks(struct checking *checking)
 {
     const struct plan_phase *phase = phase_of(checking);
@@ -344,13 +345,13 @@ static bool check_ranks(struct checking *checking)
     return ok;
 }
 
-/* What each unit of each stage is in: its set, and what of its attention is given away. */
+/* Exchanges of each unit of each stage: its exchange group, and the share of its attention that is given away. */
 struct exchanging {
     int32_t *set;
     double *given;
 };
 
-/* A unit on a stage, as it takes part in an exchange. */
+/* Check one unit on a stage as a participant of an exchange. */
 static bool check_part(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
                        int32_t unit, struct exchanging *of)
 {
@@ -420,7 +421,7 @@ static bool check_phase(struct checking *checking)
     return true;
 }
 
-/* All samples run but the delayed. */
+/* Check that all samples run, except the delayed ones. */
 static bool check_homes(const struct checking *checking)
 {
     const struct plan *plan = checking->plan;
