@@ -76,7 +76,7 @@ struct plan_exchange {
 
 /** Features of SlimPack that a pipeline may use, as flags. Samples are cut, the backward pass is cut anew, and one
  * of three orders is used (plan/order.h). */
-enum plan_part {
+enum plan_feature {
     PLAN_SLICED = 1,
     PLAN_ASYMMETRIC = 2,
     PLAN_JUST_IN_TIME = 4,
@@ -93,8 +93,8 @@ struct plan_pipeline {
     struct plan_step *steps;
     int32_t n_exchanges;
     struct plan_exchange *exchanges;
-    int32_t parts;   /* flags of enum plan_part; 0: the system has no such choice */
-    double *offload; /* [virtual stages x forward units], replaces the units' own shares; NULL: those hold */
+    int32_t features; /* flags of enum plan_feature; 0: the system has no such choice */
+    double *offload;  /* [virtual stages x forward units], replaces the units' own shares; NULL: those hold */
 };
 
 /** Return the share of a forward unit's activations that goes to the host on a virtual stage (chunk x stages +
