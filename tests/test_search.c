@@ -479,7 +479,7 @@ TEST(a_run_ends_at_a_plan_that_is_wrong)
     CHECK_TRUE(!point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &point, &err));
     CHECK_EQUAL(err.status, ERROR_FAILED);
     CHECK_CONTAINS(err.text, "its plan of iteration 2 is wrong, a bug of ");
-    CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or is none");
+    CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or does not exist");
     point_free(&point);
     close_cell(&hand);
 }

@@ -56,7 +56,7 @@ static bool check_slice(const struct checking *checking, struct slice slice)
     if (slice.sample < 0 || slice.sample >= checking->n_samples)
         return breach(checking, "there is no sample %d", slice.sample);
     if (slice.begin < 0 || slice.begin >= slice.end || slice.end > checking->tokens[slice.sample])
-        return breach(checking, "tokens [%d, %d) are no slice of sample %d of %d tokens", slice.begin, slice.end,
+        return breach(checking, "tokens [%d, %d) are not a slice of sample %d of %d tokens", slice.begin, slice.end,
                       slice.sample, checking->tokens[slice.sample]);
     return true;
 }
@@ -66,7 +66,7 @@ static bool check_unit(const struct checking *checking, enum pass pass, int32_t 
     const struct plan_phase *phase = phase_of(checking);
     const struct plan_unit *unit = &pipeline_of(checking)->cut[pass].units[index];
     if (unit->group < -1 || unit->group >= phase->n_groups)
-        return breach(checking, "%s unit %d is of group %d, which there is not", pass_name[pass], index, unit->group);
+        return breach(checking, "%s unit %d is of group %d, which does not exist", pass_name[pass], index, unit->group);
     int32_t width = unit->group < 0 ? 1 : phase->groups[unit->group].n_pipelines;
     if (unit->context != width * pipeline_of(checking)->layout.context)
         return breach(checking, "%s unit %d has context degree %d, its group and layout give %d", pass_name[pass],
@@ -109,7 +109,7 @@ static bool check_cut(struct checking *checking, enum pass pass)
     for (int32_t i = 0; i < cut->n_units; i++) {
         const struct plan_unit *unit = &cut->units[i];
         if (unit->first_slice != next || unit->n_slices < 0 || next + unit->n_slices > cut->n_slices)
-            return breach(checking, "%s unit %d does not begin where the one before it ends", pass_name[pass], i);
+            return breach(checking, "%s unit %d does not begin at the end of the one before it", pass_name[pass], i);
         if (!check_unit(checking, pass, i))
             return false;
         for (; next < unit->first_slice + unit->n_slices; next++)
@@ -139,7 +139,7 @@ static bool check_padding(const struct checking *checking)
         if (ok)
             left[unit->padding_of] = 0;
         else
-            breach(checking, "backward unit %d has %d tokens of padding, which forward unit %d has not", i,
+            breach(checking, "backward unit %d has %d tokens of padding, which forward unit %d does not have", i,
                    unit->padding_tokens, unit->padding_of);
     }
     for (int32_t i = 0; ok && i < forward->n_units; i++)
@@ -209,7 +209,7 @@ static bool check_step(const struct checking *checking, const struct plan_step *
     if (step->pass >= plan_n_passes(pipeline))
         return breach(checking, "weight unit %d runs, but the pipeline does not split its backwards", step->unit);
     if (step->unit < 0 || step->unit >= plan_cut_of(pipeline, step->pass)->n_units || ran[step->pass][step->unit])
-        return breach(checking, "%s unit %d runs twice or is none", pass_name[step->pass], step->unit);
+        return breach(checking, "%s unit %d runs twice or does not exist", pass_name[step->pass], step->unit);
     if (step->pass == PASS_WEIGHT && !ran[PASS_BACKWARD][step->unit])
         return breach(checking, "weight unit %d runs before its backward", step->unit);
     return true;
@@ -336,7 +336,7 @@ static bool check_ranks(struct checking *checking)
             int32_t rank = plan_rank(layout, k / layout->tensor / layout->context, k / layout->tensor % layout->context,
                                      k % layout->tensor);
             if (rank < 0 || taken[rank])
-                ok = breach(checking, "rank %d is none or taken", rank);
+                ok = breach(checking, "rank %d does not exist or is in another pipeline", rank);
             else
                 taken[rank] = true;
         }
@@ -347,24 +347,24 @@ static bool check_ranks(struct checking *checking)
 
 /* Exchanges of each unit of each stage: its exchange group, and the share of its attention that is given away. */
 struct exchanging {
-    int32_t *set;
+    int32_t *exchange_group;
     double *given;
 };
 
 /* Check one unit on a stage as a participant of an exchange. */
-static bool check_part(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
-                       int32_t unit, struct exchanging *of)
+static bool check_participant(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
+                              int32_t unit, struct exchanging *of)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 || unit >= pipeline->cut[exchange->pass].n_units ||
         pipeline->cut[exchange->pass].units[unit].group >= 0)
-        return breach(checking, "no %s unit %d of its own on stage %d to exchange", pass_name[exchange->pass], unit,
-                      stage);
-    int32_t *set = &of->set[unit * pipeline->layout.stages + stage];
-    if (*set >= 0 && *set != exchange->set)
-        return breach(checking, "%s unit %d on stage %d is in exchange sets %d and %d", pass_name[exchange->pass], unit,
-                      stage, *set, exchange->set);
-    *set = exchange->set;
+        return breach(checking, "there is no unshared %s unit %d on stage %d to exchange", pass_name[exchange->pass],
+                      unit, stage);
+    int32_t *group = &of->exchange_group[unit * pipeline->layout.stages + stage];
+    if (*group >= 0 && *group != exchange->exchange_group)
+        return breach(checking, "%s unit %d on stage %d is in exchange groups %d and %d", pass_name[exchange->pass],
+                      unit, stage, *group, exchange->exchange_group);
+    *group = exchange->exchange_group;
     return true;
 }
 
@@ -372,14 +372,15 @@ static bool check_exchange(const struct checking *checking, enum pass pass, int3
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     const struct plan_exchange *exchange = &pipeline->exchanges[number];
-    int32_t before = number > 0 ? exchange[-1].set : 0;
-    if (exchange->set < before || exchange->set > before + (number > 0) || pipeline->layout.chunks > 1 ||
-        exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES || exchange->share <= 0)
-        return breach(checking, "exchange %d is none", number);
+    int32_t before = number > 0 ? exchange[-1].exchange_group : 0;
+    if (exchange->exchange_group < before || exchange->exchange_group > before + (number > 0) ||
+        pipeline->layout.chunks > 1 || exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES ||
+        exchange->share <= 0)
+        return breach(checking, "exchange %d is not valid", number);
     if (exchange->pass != pass)
         return true;
-    if (!check_part(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
-        !check_part(checking, exchange, exchange->to_stage, exchange->to_unit, of))
+    if (!check_participant(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
+        !check_participant(checking, exchange, exchange->to_stage, exchange->to_unit, of))
         return false;
     double *given = &of->given[exchange->from_unit * pipeline->layout.stages + exchange->from_stage];
     *given += exchange->share;
@@ -393,12 +394,12 @@ static bool check_exchanges(const struct checking *checking)
     bool ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES && pipeline->n_exchanges > 0; pass++) {
         size_t n = (size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages;
-        struct exchanging of = {check_malloc(n * sizeof *of.set), check_calloc(n, sizeof *of.given)};
+        struct exchanging of = {check_malloc(n * sizeof *of.exchange_group), check_calloc(n, sizeof *of.given)};
         for (size_t i = 0; i < n; i++)
-            of.set[i] = -1;
+            of.exchange_group[i] = -1;
         for (int32_t i = 0; ok && i < pipeline->n_exchanges; i++)
             ok = check_exchange(checking, pass, i, &of);
-        free(of.set);
+        free(of.exchange_group);
         free(of.given);
     }
     return ok;

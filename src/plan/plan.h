@@ -69,7 +69,7 @@ struct plan_layout {
  * group run together: none ends before all of them have begun. Chunks are 1. */
 struct plan_exchange {
     enum pass pass;
-    int32_t set; /* exchange group, ascending from 0 */
+    int32_t exchange_group; /* number of its group, ascending from 0 */
     int32_t from_stage, from_unit, to_stage, to_unit;
     double share;
 };
