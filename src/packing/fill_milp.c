@@ -7,16 +7,16 @@
 #include "base/check.h"
 #include "packing/milp.h"
 
-/* The program: columns are D, then z[k][t] boundary by boundary. Places count from the chain's begin. */
+/* The program. Its columns are D, then z[k][t] boundary by boundary. Positions count from the chain's start. */
 struct milp {
     const struct fill *fill;
-    int64_t *first, *last; /* [n_units - 1] places that boundary k may take */
-    int32_t *column;       /* [n_units] of each boundary's first place; of the end */
+    int64_t *first, *last; /* [n_units - 1] range of positions of boundary k */
+    int32_t *column;       /* [n_units] column of each boundary's first position; last: end of the columns */
     int64_t *start;        /* [n_units] the exact fill's ends */
-    double token;          /* FLOPs of the dearest token x n_units */
-    fill_flop total;       /* of the chain */
+    double token;          /* FLOPs of the most expensive token x n_units */
+    fill_flop total;       /* FLOPs of the chain */
     glp_prob *problem;
-    bool offered; /* the exact fill's solution */
+    bool offered; /* the exact fill's solution was offered */
     double gap;
 };
 
@@ -43,7 +43,7 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t place)
     return flop;
 }
 
-/* Work before a place less (k + 1) shares [tokens of the dearest]. */
+/* Return the work before a position minus (k + 1) shares [most expensive tokens]. */
 static double deviation(const struct milp *milp, int64_t k, int64_t place)
 {
     fill_flop before = fill_flop_before(milp->fill, place) * milp->fill->n_units;
@@ -68,7 +68,8 @@ static void open_windows(struct milp *milp, int64_t window)
     }
 }
 
-/* A row of the terms of boundaries `from` and `to` (to - from; one that there is not has none), and of D. */
+/* Add a row with the terms of D and of boundaries `from` and `to` (to - from). A boundary that does not exist has no
+ * terms. */
 static void add_row(struct milp *milp, int64_t from, int64_t to, double d, bool places, double least)
 {
     int64_t boundary[] = {from, to};
@@ -163,12 +164,16 @@ static void callback(glp_tree *tree, void *context)
         offer_start(milp, tree);
     glp_ios_tree_size(tree, NULL, NULL, &n_nodes);
     milp->fill->search->n_solved_nodes = n_nodes;
-    milp->gap = fmin(glp_ios_mip_gap(tree), 1); /* D >= 0; GLPK's own is infinite before it has a solution */
+    milp->gap = fmin(glp_ios_mip_gap(tree), 1); /* D >= 0; GLPK's own gap is infinite before it has a solution */
     if (n_nodes >= milp->fill->search->node_limit)
         glp_ios_terminate(tree);
 }
 
-/* The boundaries of the best solution found. @return whether there is one */
+/*
+ * Fill in the boundaries of the best solution found.
+ *
+ * @return whether there is one
+ */
 static bool branch_and_bound(struct milp *milp, int64_t *end)
 {
     bool finished, found = milp_solve(milp->problem, callback, milp, &finished);

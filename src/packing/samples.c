@@ -32,7 +32,7 @@ void samples_by_place(int32_t n, const int32_t *order, const int32_t *place, int
             first[place[i] + 1]++;
     for (int32_t p = 0; p < n_places; p++)
         first[p + 1] += first[p];
-    for (int32_t i = 0; i < n; i++) /* first[p] runs to the end of place p, which is where p + 1 begins */
+    for (int32_t i = 0; i < n; i++) /* first[p] moves to the end of bin p, which is the start of bin p + 1 */
         if (place[i] >= 0)
             sample[first[place[i]]++] = order[i];
     for (int32_t p = n_places; p > 0; p--)
