@@ -75,15 +75,15 @@ static void join_short_slices(const struct fill *fill, int64_t *end)
 {
     int64_t k = 0;
     for (int64_t i = 0, first = 0; i < fill->n_samples; i++) {
-        int64_t last = first + tokens_of(fill, (int32_t)i), cut = first;
+        int64_t last = first + tokens_of(fill, (int32_t)i), begin = first;
         while (k < fill->n_units && end[k] <= first)
             k++;
         for (; k < fill->n_units && end[k] < last; k++) {
-            if (end[k] - cut < fill->min_slice)
-                end[k] = cut;
+            if (end[k] - begin < fill->min_slice)
+                end[k] = begin;
             else if (last - end[k] < fill->min_slice)
                 end[k] = last;
-            cut = end[k];
+            begin = end[k];
         }
         first = last;
     }

@@ -55,8 +55,8 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
  */
 void fill_ends(const struct fill *fill, int64_t *end);
 
-/** Return the FLOPs of the chain's first `place` tokens, in the order in which they run. */
-fill_flop fill_flop_before(const struct fill *fill, int64_t place);
+/** Return the FLOPs of the chain's first `position` tokens, in the order in which they run. */
+fill_flop fill_flop_before(const struct fill *fill, int64_t position);
 
 /**
  * Solve the paper's mixed-integer program for phase 2, in chain order: "translate FLOPs targets into sequence lengths".

@@ -31,26 +31,26 @@ static fill_flop token_flop(const struct fill *fill)
     return most;
 }
 
-fill_flop fill_flop_before(const struct fill *fill, int64_t place)
+fill_flop fill_flop_before(const struct fill *fill, int64_t position)
 {
     fill_flop flop = 0;
-    for (int32_t i = 0; i < fill->n_samples && place > 0; i++) {
-        int64_t tokens = fill->tokens[fill->sample[i]], part = place < tokens ? place : tokens;
+    for (int32_t i = 0; i < fill->n_samples && position > 0; i++) {
+        int64_t tokens = fill->tokens[fill->sample[i]], taken = position < tokens ? position : tokens;
         bool forward = fill->pass == PASS_FORWARD;
-        flop += flop_of_slice(fill->curve, forward ? 0 : tokens - part, forward ? part : tokens);
-        place -= part;
+        flop += flop_of_slice(fill->curve, forward ? 0 : tokens - taken, forward ? taken : tokens);
+        position -= taken;
     }
     return flop;
 }
 
 /* Return the work before a position minus (k + 1) shares [most expensive tokens]. */
-static double deviation(const struct milp *milp, int64_t k, int64_t place)
+static double deviation(const struct milp *milp, int64_t k, int64_t position)
 {
-    fill_flop before = fill_flop_before(milp->fill, place) * milp->fill->n_units;
+    fill_flop before = fill_flop_before(milp->fill, position) * milp->fill->n_units;
     return (double)(before - (k + 1) * milp->total) / milp->token;
 }
 
-static int32_t n_places(const struct milp *milp, int64_t k)
+static int32_t n_positions(const struct milp *milp, int64_t k)
 {
     return milp->column[k + 1] - milp->column[k];
 }
@@ -70,13 +70,13 @@ static void open_windows(struct milp *milp, int64_t window)
 
 /* Add a row with the terms of D and of boundaries `from` and `to` (to - from). A boundary that does not exist has no
  * terms. */
-static void add_row(struct milp *milp, int64_t from, int64_t to, double d, bool places, double least)
+static void add_row(struct milp *milp, int64_t from, int64_t to, double d, bool positions, double least)
 {
     int64_t boundary[] = {from, to};
     int32_t n = 0, capacity = 2;
     for (int i = 0; i < 2; i++)
         if (0 <= boundary[i] && boundary[i] < milp->fill->n_units - 1)
-            capacity += n_places(milp, boundary[i]);
+            capacity += n_positions(milp, boundary[i]);
     int *index = check_malloc((size_t)capacity * sizeof *index);
     double *value = check_malloc((size_t)capacity * sizeof *value);
     if (d != 0) {
@@ -88,9 +88,9 @@ static void add_row(struct milp *milp, int64_t from, int64_t to, double d, bool 
         if (k < 0 || k >= milp->fill->n_units - 1)
             continue;
         double sign = (i == 0 ? -1 : 1) * (d < 0 ? -1 : 1);
-        for (int32_t t = 0; t < n_places(milp, k); t++) {
+        for (int32_t t = 0; t < n_positions(milp, k); t++) {
             index[++n] = milp->column[k] + t;
-            value[n] = sign * (places ? (double)(milp->first[k] + t) : deviation(milp, k, milp->first[k] + t));
+            value[n] = sign * (positions ? (double)(milp->first[k] + t) : deviation(milp, k, milp->first[k] + t));
         }
     }
     int row = glp_add_rows(milp->problem, 1);
@@ -108,7 +108,7 @@ static void add_columns(struct milp *milp)
     glp_set_obj_dir(milp->problem, GLP_MIN);
     glp_set_obj_coef(milp->problem, 1, 1);
     for (int64_t k = 0; k < n_boundaries; k++) {
-        int n = n_places(milp, k), row = glp_add_rows(milp->problem, 1);
+        int n = n_positions(milp, k), row = glp_add_rows(milp->problem, 1);
         int *index = check_malloc(((size_t)n + 1) * sizeof *index);
         double *one = check_malloc(((size_t)n + 1) * sizeof *one);
         for (int t = 0; t < n; t++) {
@@ -182,7 +182,7 @@ static bool branch_and_bound(struct milp *milp, int64_t *end)
     if (!found)
         return false;
     for (int64_t k = 0; k < milp->fill->n_units - 1; k++)
-        for (int32_t t = 0; t < n_places(milp, k); t++)
+        for (int32_t t = 0; t < n_positions(milp, k); t++)
             if (glp_mip_col_val(milp->problem, milp->column[k] + t) > 0.5)
                 end[k] = milp->first[k] + t;
     return true;

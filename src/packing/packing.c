@@ -106,7 +106,7 @@ static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n
     packing->n_packs = n_packs;
     packing->first = check_malloc(((size_t)n_packs + 1) * sizeof(int32_t));
     packing->sample = check_malloc((size_t)n * sizeof(int32_t));
-    samples_by_place(n, order, pack, n_packs, packing->first, packing->sample);
+    samples_by_bin(n, order, pack, n_packs, packing->first, packing->sample);
 }
 
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity, struct packing *packing)
@@ -253,12 +253,12 @@ void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *s
         join(&partitions[last], &partitions[widest(partitions, n, k, last)], k, name);
     }
     for (int32_t i = 0; i < n; i++) {
-        int32_t at = i * k, place = 0;
+        int32_t at = i * k, position = 0;
         while (name[at] != at)
             at = name[at];
-        while (partitions[last].set[place] != at)
-            place++;
-        set[i] = place;
+        while (partitions[last].set[position] != at)
+            position++;
+        set[i] = position;
     }
     free(partitions);
     free(sum);
@@ -305,9 +305,9 @@ static double least_tokens(const struct plan_request *request, double capacity, 
         double room = request->memory_bytes - stage_memory_standing_bytes(&memory),
                others = in_flight(&layout, stage) - 1;
         double beside = others * (memory.token.held * (1 - request->layout.offload) + memory.token.embedding);
-        double alone = memory.token.held * (1 - share) + memory.token.embedding;
-        tokens = fmin(tokens, capacity > 0 ? stage_memory_tokens(&memory, room - capacity * beside, alone)
-                                           : stage_memory_tokens(&memory, room, alone + beside));
+        double in_work = memory.token.held * (1 - share) + memory.token.embedding;
+        tokens = fmin(tokens, capacity > 0 ? stage_memory_tokens(&memory, room - capacity * beside, in_work)
+                                           : stage_memory_tokens(&memory, room, in_work + beside));
     }
     return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
 }

@@ -13,11 +13,11 @@ int32_t *samples_by_length(const struct batch *batch);
  * Sort samples by the bin or rank that each was given. Inside a bin they keep their order.
  *
  * @param order    n samples
- * @param place    bin of order[i], 0..n_places-1; -1: in none, the sample is left out
- * @param first    [n_places + 1] start of each bin's samples in `sample`
+ * @param bin      bin of order[i], 0..n_bins-1; -1: in none, the sample is left out
+ * @param first    [n_bins + 1] start of each bin's samples in `sample`
  * @param sample   [n] result
  */
-void samples_by_place(int32_t n, const int32_t *order, const int32_t *place, int32_t n_places, int32_t *first,
-                      int32_t *sample);
+void samples_by_bin(int32_t n, const int32_t *order, const int32_t *bin, int32_t n_bins, int32_t *first,
+                    int32_t *sample);
 
 #endif

@@ -82,13 +82,13 @@ static int by_least_s(const void *a, const void *b)
  * @return their number
  */
 static int32_t make_candidates(const struct plan_request *request, int32_t most, int32_t n_halvings,
-                               token_cap_planner *with, const struct cost_setting *setting,
+                               token_cap_planner *planner, const struct cost_setting *setting,
                                struct candidate *candidates)
 {
     int32_t n = 0;
     for (int32_t i = 0; i <= n_halvings && most >> i > 0; i++)
         for (int32_t variant = 0; variant < TOKEN_CAP_N_VARIANTS; variant++) {
-            if (!with(request, most >> i, variant, &candidates[n].plan))
+            if (!planner(request, most >> i, variant, &candidates[n].plan))
                 break;
             candidates[n].number = n;
             n++;
@@ -121,7 +121,7 @@ static bool resolve_all(const struct plan_request *request, const struct cost_se
     return ok;
 }
 
-bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *with,
+bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *planner,
                       struct plan *plan, struct error *err)
 {
     struct candidate candidates[(TOKEN_CAP_N_HALVINGS + 1) * TOKEN_CAP_N_VARIANTS] = {0};
@@ -129,7 +129,7 @@ bool token_cap_search(const struct plan_request *request, int32_t most, int32_t 
     struct cost_setting setting = *request->setting;
     CHECK(n_halvings <= TOKEN_CAP_N_HALVINGS);
     setting.cache = setting.cache != NULL ? setting.cache : &fastest.costs;
-    int32_t n = make_candidates(request, most, n_halvings, with, &setting, candidates);
+    int32_t n = make_candidates(request, most, n_halvings, planner, &setting, candidates);
     bool ok = true;
     if (n == 1)
         fastest.plan = candidates[0].plan;

@@ -27,7 +27,7 @@ enum { TOKEN_CAP_N_HALVINGS = 5, TOKEN_CAP_N_VARIANTS = 2 };
  *
  * @return false with err if a candidate cannot run
  */
-bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *with,
+bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *planner,
                       struct plan *plan, struct error *err);
 
 #endif

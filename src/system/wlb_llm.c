@@ -230,7 +230,7 @@ static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struc
     struct packing packing = {.n_packs = work->rule.n_packs,
                               .first = check_malloc(((size_t)work->rule.n_packs + 1) * sizeof(int32_t)),
                               .sample = check_malloc((size_t)work->n * sizeof(int32_t))};
-    samples_by_place(work->n, sample, work->pack, packing.n_packs, packing.first, packing.sample);
+    samples_by_bin(work->n, sample, work->pack, packing.n_packs, packing.first, packing.sample);
     bool ok = packing_plan(work->request, tokens, &packing, plan, err);
     if (ok) {
         shard_units(work->request, plan->phases);
