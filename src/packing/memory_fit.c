@@ -79,9 +79,9 @@ static void pass_on_recompute(struct memory_fit_round *fitting)
         struct plan_cut *cut = &pipe->plan->cut[PASS_BACKWARD];
         for (int32_t unit = 0; unit < cut->n_units; unit++)
             for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
-                const struct plan_unit *part = memory_fit_forward_unit(pipe, pipe->relations->shares[k].forward);
-                if (part->recompute > cut->units[unit].recompute)
-                    cut->units[unit].recompute = part->recompute;
+                const struct plan_unit *forward = memory_fit_forward_unit(pipe, pipe->relations->shares[k].forward);
+                if (forward->recompute > cut->units[unit].recompute)
+                    cut->units[unit].recompute = forward->recompute;
             }
     }
 }
@@ -107,7 +107,7 @@ static bool change_place(struct memory_fit_round *fitting, int32_t place)
 {
     struct memory_fit_pipe *pipe = &fitting->pipes[fitting->dag->places[place].pipeline];
     struct memory_fit_excess excess = {.pipe = pipe, .place = place, .stage = fitting->dag->places[place].stage};
-    excess.own = dag_setting(fitting->request->setting, &pipe->plan->layout, excess.stage);
+    excess.stage_setting = dag_setting(fitting->request->setting, &pipe->plan->layout, excess.stage);
     if (fitting->rule.offload)
         open_offload(pipe->plan);
     bool offloaded = memory_fit_relieve(fitting, &excess);

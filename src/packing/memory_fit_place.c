@@ -88,10 +88,10 @@ static const double *all_bytes_of(const struct memory_fit_excess *excess)
     int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
     if (pipe->all_bytes == NULL)
         pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
-    for (int32_t unit = 0; pipe->all_layers != excess->own.layers && unit < n; unit++)
-        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->own, unit, tokens_of(pipe, unit),
+    for (int32_t unit = 0; pipe->all_layers != excess->stage_setting.layers && unit < n; unit++)
+        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->stage_setting, unit, tokens_of(pipe, unit),
                                                       pipe->relations->sliced_tokens[unit]);
-    pipe->all_layers = excess->own.layers;
+    pipe->all_layers = excess->stage_setting.layers;
     return pipe->all_bytes;
 }
 
@@ -114,7 +114,8 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
         stay->begun_s = fitting->timeline->start_s[pass];
         stay->ended_s = fitting->timeline->finish_s[pass];
-        stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
+        stay->out_s =
+            stay->ended_s + cost_of_transfer(&excess->stage_setting, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
         stay++;
     }
@@ -315,10 +316,10 @@ static double held_bytes(const struct memory_fit_excess *excess, int32_t unit, e
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
     work.recompute = recompute;
     double sliced = (double)pipe->relations->sliced_tokens[unit], whole = (double)tokens_of(pipe, unit) - sliced;
-    return (whole * cost_layers_activation_bytes(&excess->own, recompute, false) +
-            sliced * cost_layers_activation_bytes(&excess->own, recompute, true)) /
+    return (whole * cost_layers_activation_bytes(&excess->stage_setting, recompute, false) +
+            sliced * cost_layers_activation_bytes(&excess->stage_setting, recompute, true)) /
                work.context +
-           cost_scores_bytes(&excess->own, &work);
+           cost_scores_bytes(&excess->stage_setting, &work);
 }
 
 static double freed_bytes(const struct memory_fit_excess *excess, int32_t unit, enum recompute from, enum recompute to)
@@ -330,16 +331,16 @@ static double freed_bytes(const struct memory_fit_excess *excess, int32_t unit, 
 static struct step next_step(const struct memory_fit_excess *excess, int32_t unit)
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
-    const struct plan_unit *part = memory_fit_forward_unit(pipe, unit);
-    if (part->recompute == RECOMPUTE_FULL)
+    const struct plan_unit *forward = memory_fit_forward_unit(pipe, unit);
+    if (forward->recompute == RECOMPUTE_FULL)
         return (struct step){0, INFINITY};
-    enum recompute more = stronger(part->recompute);
+    enum recompute more = stronger(forward->recompute);
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
-    struct cost_pass before = cost_of_pass(&excess->own, PASS_BACKWARD, &work);
+    struct cost_pass before = cost_of_pass(&excess->stage_setting, PASS_BACKWARD, &work);
     work.recompute = more;
-    struct cost_pass after = cost_of_pass(&excess->own, PASS_BACKWARD, &work);
+    struct cost_pass after = cost_of_pass(&excess->stage_setting, PASS_BACKWARD, &work);
     double added_s = cost_pass_s(&after) - cost_pass_s(&before);
-    double bytes = freed_bytes(excess, unit, part->recompute, more);
+    double bytes = freed_bytes(excess, unit, forward->recompute, more);
     return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
 }
 
@@ -365,8 +366,8 @@ bool memory_fit_recompute(const struct memory_fit_round *fitting, struct memory_
                 best = i;
         if (best < 0)
             break;
-        struct plan_unit *part = memory_fit_forward_unit(excess->pipe, held.unit[best]);
-        part->recompute = stronger(part->recompute);
+        struct plan_unit *forward = memory_fit_forward_unit(excess->pipe, held.unit[best]);
+        forward->recompute = stronger(forward->recompute);
         excess->pipe->all_layers = -1; /* fewer bytes of it can go */
         excess->bytes -= steps[best].bytes;
         steps[best] = next_step(excess, held.unit[best]);

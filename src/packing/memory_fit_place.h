@@ -37,7 +37,7 @@ struct memory_fit_round {
 /** A rank above the limit. */
 struct memory_fit_excess {
     struct memory_fit_pipe *pipe;
-    struct cost_setting own; /* costs of the stage */
+    struct cost_setting stage_setting; /* costs of the stage */
     int32_t place, stage;
     double bytes, time_s; /* largest excess, and its first moment */
 };

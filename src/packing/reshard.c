@@ -14,7 +14,7 @@ struct side {
 };
 
 /* One slice to be sent. */
-struct part {
+struct moved_slice {
     int32_t to, next; /* receiver; next slice of the same sender, -1: none */
     double bytes;
 };
@@ -25,21 +25,21 @@ struct switching {
     struct side from, to;
     int64_t n_ranks, n_slices; /* n_slices: of a layer */
     size_t capacity;
-    int32_t n_parts;
-    struct part *parts;
+    int32_t n_moved;
+    struct moved_slice *moved;
     int32_t *first, *last;   /* [n_ranks] first and last slice of each sender; -1: none */
     double *inside, *across; /* [n_ranks] bytes that each has sent (gradients: received) */
 };
 
-static void add_part(struct switching *work, int64_t from, int64_t to, double bytes)
+static void add_moved(struct switching *work, int64_t from, int64_t to, double bytes)
 {
-    work->parts = check_grow(work->parts, (size_t)work->n_parts, &work->capacity, sizeof *work->parts);
-    work->parts[work->n_parts] = (struct part){(int32_t)to, -1, bytes};
+    work->moved = check_grow(work->moved, (size_t)work->n_moved, &work->capacity, sizeof *work->moved);
+    work->moved[work->n_moved] = (struct moved_slice){(int32_t)to, -1, bytes};
     if (work->first[from] < 0)
-        work->first[from] = work->n_parts;
+        work->first[from] = work->n_moved;
     else
-        work->parts[work->last[from]].next = work->n_parts;
-    work->last[from] = work->n_parts++;
+        work->moved[work->last[from]].next = work->n_moved;
+    work->last[from] = work->n_moved++;
 }
 
 static int64_t stage_of(const struct switching *work, const struct side *side, int32_t layer)
@@ -94,9 +94,9 @@ static void move(struct switching *work, int64_t from_stage, int64_t to_stage, d
             if (other < 0)
                 continue;
             bool near = platform_same_node(work->setting->platform, (int32_t)other, (int32_t)rank);
-            double part = bytes / (double)work->n_slices;
-            (near ? work->inside : work->across)[other] += part;
-            add_part(work, forward ? other : rank, forward ? rank : other, part);
+            double slice_bytes = bytes / (double)work->n_slices;
+            (near ? work->inside : work->across)[other] += slice_bytes;
+            add_moved(work, forward ? other : rank, forward ? rank : other, slice_bytes);
         }
 }
 
@@ -104,9 +104,9 @@ static void move(struct switching *work, int64_t from_stage, int64_t to_stage, d
 static double last_parameters(const struct switching *work, bool forward)
 {
     const struct model *model = work->setting->model;
-    bool alone = (forward ? work->to.pp : work->from.pp) == 1;
-    return cost_stage_parameters(model, 1, 0, alone, true) -
-           (alone ? cost_stage_parameters(model, 1, 0, true, false) : 0);
+    bool single_stage = (forward ? work->to.pp : work->from.pp) == 1;
+    return cost_stage_parameters(model, 1, 0, single_stage, true) -
+           (single_stage ? cost_stage_parameters(model, 1, 0, true, false) : 0);
 }
 
 static void move_all(struct switching *work, double bytes, bool forward)
@@ -242,15 +242,15 @@ static struct plan_reshard *take_reshards(const struct switching *work, const st
 }
 
 /* Join all slices of a pair of ranks into one message, by sender, those to the next ranks first. */
-static struct reshard_messages join_parts(const struct switching *work)
+static struct reshard_messages join_slices(const struct switching *work)
 {
     struct reshard_messages all = {0};
     size_t capacity = 0;
     int32_t n = (int32_t)work->n_ranks;
     double *bytes = check_calloc((size_t)n, sizeof *bytes); /* bytes to each rank */
     for (int32_t from = 0; from < n; from++) {
-        for (int32_t i = work->first[from]; i >= 0; i = work->parts[i].next)
-            bytes[work->parts[i].to] += work->parts[i].bytes;
+        for (int32_t i = work->first[from]; i >= 0; i = work->moved[i].next)
+            bytes[work->moved[i].to] += work->moved[i].bytes;
         for (int32_t away = 0; work->first[from] >= 0 && away < n; away++) {
             int32_t to = (from + away) % n;
             if (bytes[to] <= 0)
@@ -277,12 +277,12 @@ static void plan_messages(struct switching *work, bool gradients, struct reshard
     move_all(work, 2, true);
     if (gradients)
         move_all(work, cost_gradient_bytes(work->setting), false);
-    struct reshard_messages all = join_parts(work);
+    struct reshard_messages all = join_slices(work);
     messages->n = all.n;
     messages->message = check_calloc((size_t)all.n, sizeof *messages->message);
     take_reshards(work, &all, false, take_reshards(work, &all, true, messages->message));
     free(all.message);
-    free(work->parts);
+    free(work->moved);
     free(work->first);
     free(work->last);
     free(work->inside);
@@ -293,14 +293,14 @@ static void plan_messages(struct switching *work, bool gradients, struct reshard
 static struct reshard_messages *find_messages(struct reshard_memory *memory, const struct reshard_messages *wanted)
 {
     for (int32_t i = 0; i < memory->n; i++) {
-        struct reshard_messages *known = &memory->of[i];
+        struct reshard_messages *known = &memory->planned[i];
         if (known->from_tp == wanted->from_tp && known->from_pp == wanted->from_pp && known->to_tp == wanted->to_tp &&
             known->to_pp == wanted->to_pp && known->gradients == wanted->gradients)
             return known;
     }
-    memory->of = check_grow(memory->of, (size_t)memory->n, &memory->capacity, sizeof *memory->of);
-    memory->of[memory->n] = *wanted;
-    return &memory->of[memory->n++];
+    memory->planned = check_grow(memory->planned, (size_t)memory->n, &memory->capacity, sizeof *memory->planned);
+    memory->planned[memory->n] = *wanted;
+    return &memory->planned[memory->n++];
 }
 
 void reshard_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
@@ -326,7 +326,7 @@ void reshard_plan(const struct cost_setting *setting, const struct scenario_plan
 void reshard_forget(struct reshard_memory *memory)
 {
     for (int32_t i = 0; i < memory->n; i++)
-        free(memory->of[i].message);
-    free(memory->of);
+        free(memory->planned[i].message);
+    free(memory->planned);
     *memory = (struct reshard_memory){0};
 }

@@ -18,7 +18,7 @@ struct reshard_messages {
 struct reshard_memory {
     int32_t n;
     size_t capacity;
-    struct reshard_messages *of;
+    struct reshard_messages *planned;
 };
 
 /** Free all switches. */
