@@ -202,7 +202,7 @@ static struct pack slowest_pack(const struct sharing *of, const struct cost_unit
     return slowest;
 }
 
-/** Return all slices in one packed kernel. With a ring it stands for all blocks. */
+/** Return all slices in one packed kernel. With a ring the entry counts all blocks. */
 static struct cost_kernel fused_kernel(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
     const struct device *device = of->setting->device;

@@ -96,8 +96,8 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more);
  *    adds to the sum of gradients (cost_sum_bytes).
  * 3. Attention is one packed kernel a layer for all slices. A ring has one for each block (cost/attention.h).
  * 4. Memory-bound kernels take the time of their bytes: norms, residual adds, rotations, activation, dropout.
- * 5. Tensor parallelism has 4 collectives a layer forward and 6 backward, without sequence parallelism 2 all-reduces in
- *    each pass. tp_overlap decides what is exposed (cost/overlap.h).
+ * 5. Tensor parallelism has 4 collectives a layer forward and 6 backward. Without sequence parallelism it has 2
+ *    all-reduces in each pass. tp_overlap decides what is exposed (cost/overlap.h).
  * 6. Context parallelism adds bytes and seconds (cost/context.h).
  * 7. A backward with full recomputation repeats the forward of the layers that recompute. With a list it repeats the
  *    kernels that the list names.
@@ -136,8 +136,8 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
  */
 struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
-/** `batch` matrix products of M x N x K in one kernel. sum_bytes: bytes read and written for each element of the sum
- * to which the output is added; 0: the output is written in bf16. */
+/** `batch` matrix products of M x N x K in one kernel. sum_bytes: bytes read and written an element of the sum that
+ * takes the output; 0: the output is written in bf16. */
 struct cost_gemm {
     double batch, m, n, k, sum_bytes;
 };
@@ -226,8 +226,8 @@ double cost_attention_kernel_s(const struct device *device, enum device_attentio
                                const struct cost_attention_load *load);
 
 /**
- * Return the bytes an element that a weight-gradient GEMM reads and writes of the sum of gradients: twice the sum's
- * own, 8 or 4.
+ * Return the bytes an element that a weight-gradient GEMM reads and writes of the sum of gradients. They are twice the
+ * sum's own bytes, 8 or 4.
  *
  * It is 0 if the gradient is written anew:
  *
@@ -248,7 +248,7 @@ enum device_memory_kind cost_norm_kind(const struct cost_setting *setting);
  * 2. With a ring it is the work of its own block and of all others, of the shape that takes longer.
  * 3. The end of a kernel is left out, because tiles of other sequences may fill it.
  * 4. Copies and sums of a ring and of flash1 are left out.
- * 5. Unfused attention counts all its kernels, for the sample alone.
+ * 5. Unfused attention counts all its kernels, with this sample only.
  */
 double cost_attention_least_s(const struct cost_setting *setting, enum pass pass, int32_t tokens, int32_t context);
 
@@ -285,7 +285,7 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
                              int32_t ranks);
 
 /**
- * Return how many ranks, each with its TP, a group of `ranks` has on a node: all ranks, or as many as fit.
+ * Return how many ranks a group of `ranks` has on a node: all of them, or as many as fit. Each rank has its TP.
  *
  * If groups one after the other do not fill nodes, it is the fewest that some group has on some node. This is the
  * greatest common divisor of both numbers. This group is the slowest, and its NICs on that node carry all that enters
@@ -410,8 +410,8 @@ double cost_layers_activation_bytes(const struct cost_setting *setting, enum rec
  * its `context` ranks, including masked ones. Other attention has 0. */
 double cost_scores(const struct cost_setting *setting, const struct cost_unit *unit);
 
-/** Return the bytes that unfused attention keeps of a unit in all layers: 2 bytes a score (softmax), with dropout 5
- * (mask, result) [bytes]. */
+/** Return the bytes that unfused attention keeps of a unit in all layers [bytes]. They are 2 a score (softmax), with
+ * dropout 5 (mask, result). */
 double cost_scores_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
 
 /** Return the bytes of keys and values of one token and layer on one TP rank: 4k / TP. Their gradients are as large
@@ -419,7 +419,7 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_u
 double cost_kv_bytes(const struct model *model, int32_t tensor);
 
 /** Return the bytes of keys and values that cost_activation_bytes includes for a layer that keeps its activations by
- * a list. With alternate-gemms these are the values alone [bytes]. */
+ * a list. With alternate-gemms these are only the values [bytes]. */
 double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute);
 
 /** Return the same bytes for all layers of `setting`, except those that recompute in full [bytes]. */
@@ -461,7 +461,7 @@ double cost_block_bytes(double bytes);
  *
  * 1. zero1's gradients are one tensor. Gradients that are freed are left out.
  * 2. With several shards the weights are one tensor, too.
- * 3. With one shard weight, master weight and moments of each matrix are tensors of their own.
+ * 3. With one shard, the weight, master weight and moments of each matrix are tensors of their own.
  * 4. zero2 and zero3 are left out.
  */
 double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers, bool first, bool last,
@@ -507,8 +507,8 @@ double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens
 double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
 /**
- * Return the bytes that a token and layer hold on one TP rank from the gradients of the inputs to those of the weights
- * [bytes]. They are inputs and output gradients of the four GEMMs, in bf16.
+ * Return the bytes that a token and layer hold in a split backward, on one TP rank [bytes]. They are held from the
+ * gradients of the inputs to those of the weights. They are inputs and output gradients of the four GEMMs, in bf16.
  *
  *   inputs     4h (both norms' outputs, over TP with sequence parallelism) + 2q/TP (attention) + 2f/TP (activation)
  *   gradients  2(q + 2k)/TP (QKV) + 2h (projection) + 4f/TP (up; GELU 2f) + 2h (down)
@@ -541,8 +541,8 @@ double cost_head_bytes(const struct cost_setting *setting, double tokens);
  * Return the working memory while the last stage computes its head, in addition to cost_head_bytes [bytes].
  *
  * 1. Logits or their gradient in bf16: 2V/TP a token.
- * 2. Eager kernels with a loss by passes have two gradients in fp32 instead, of the logarithms and of the logits: 8V/TP
- *    (PyTorch's nll_loss_backward and _log_softmax_backward_data).
+ * 2. Eager kernels with a loss by passes have two gradients in fp32 instead: 8V/TP. They are of the logarithms and of
+ *    the logits (PyTorch's nll_loss_backward and _log_softmax_backward_data).
  * 3. With sequence parallelism the gathered input: 2h.
  *
  * The copies of metrics, 8V/TP, do not count, because the layers' activations are freed by then.

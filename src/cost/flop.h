@@ -66,8 +66,8 @@ int64_t flop_attention(const struct model *model, enum pass pass, int64_t begin,
 int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens);
 
 /**
- * Return the model FLOPs of a sample for MFU: 6(l P + hV) a token + 3 l 2w s per token of a causal sample of s tokens.
- * The backward counts twice the forward.
+ * Return the model FLOPs of a causal sample of s tokens for MFU. A token counts 6(l P + hV) + 3 l 2w s. The backward
+ * counts twice the forward.
  *
  * Source: inferred. It reproduces the MFUs that the group of SlimPack's authors prints.
  */

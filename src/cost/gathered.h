@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** These are the whole weights and gradients that zero2 and zero3 hold in addition to the shards, and the moments of
- * a pass that they cause. cost/shards.h has the time of these gathers and how far ahead they are issued. */
+/** This file has the whole weights and gradients that zero2 and zero3 hold in addition to the shards. It also has
+ * the moments of a pass that they cause. cost/shards.h has the time of these gathers and how far ahead they are
+ * issued. */
 #ifndef SLIMSIM_COST_GATHERED_H
 #define SLIMSIM_COST_GATHERED_H
 
@@ -33,14 +34,14 @@ struct cost_work {
 };
 
 /**
- * Fill in the bytes of zero2 and zero3 at each moment, in addition to the states, cost_gathered_bytes and the
+ * Fill in the bytes of zero2 and zero3 at each moment. They are in addition to the states, cost_gathered_bytes and the
  * activations at the start of the backward.
  *
  * 1. The activations that have gone by then are subtracted, so results may be negative.
  * 2. Weights that are whole at the moment count, with zero3 only: 2 bytes a parameter. FSDP1 with backward-post has
  *    those of one layer, with backward-pre of two, FSDP2 of two.
- * 3. Gradients that are whole count: 2 bytes a parameter, 2 more while FSDP1 joins them, or their reduced precision
- *    while they are reduced.
+ * 3. Gradients that are whole count 2 bytes a parameter, and 2 more while FSDP1 joins them. While they are reduced they
+ *    have the precision of the reduction.
  * 4. The head's gradient waits for the embedding's. With fsdp_ends own it is reduced in the first layer.
  * 5. The working memory of the moment is added.
  * 6. With one layer there is none behind it.

@@ -23,7 +23,7 @@ struct overlap_kernels {
  *    collective_multiprocessors). S = 0: nothing is lost.
  * 2. Kernels of many blocks take S/(S - c) times as long.
  * 3. Persistent GEMMs (training.persistent_gemms) take ceil(S/(S - c)) times as long.
- * 4. If GEMMs have the share p of the time, the loss is 1 - 1/(p ceil(S/(S - c)) + (1 - p) S/(S - c)). Without
+ * 4. GEMMs have the share p of the time. Then the loss is 1 - 1/(p ceil(S/(S - c)) + (1 - p) S/(S - c)). Without
  *    persistent GEMMs it is c/S.
  *
  * docs/model.md, Collectives beside kernels, has the reasons, the sources and what is left out.

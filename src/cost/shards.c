@@ -89,8 +89,8 @@ static void count_groups(const struct cost_setting *setting, int32_t *fewest, in
         }
 }
 
-/** Return the time of the all-reduce of `parameters` gradients among groups that hold the same shards. Its ranks are
- * a group apart. */
+/** Return the time of the all-reduce of `parameters` gradients among groups that hold the same shards. Its ranks
+ * have the distance of a group. */
 static double group_reduce_s(const struct cost_setting *setting, double parameters, double *sent_bytes)
 {
     int32_t m = n_groups(setting);

@@ -8,7 +8,7 @@
 
 /**
  * Add what the layers of a pass gather and reduce. The pass's kernels must be in `cost`. Each layer is a unit of its
- * own. c are the seconds of one of L layers in this pass, beside is overlap_beside_s (cost/overlap.h).
+ * own. One of L layers takes c seconds in this pass, and beside is overlap_beside_s (cost/overlap.h).
  *
  * 1. zero3 forward: a layer's bf16 parameters are gathered (g s) while the layer before computes. The first gather is
  *    before all layers:  g + (L - 1) (beside(c, g) - c)
@@ -18,8 +18,8 @@
  * 3. zero2 backward:  (L - 1) (beside(c, r) - c) + r, with dp_overlap none (DeepSpeed's default)  L r
  * 4. If m groups hold the same shards (HSDP), r also has the all-reduce of a rank's shard of the gradients. Each of m
  *    ranks sends 2 (m - 1)/m of it, in every backward pass.
- * 5. Each collective takes multiprocessors by its own extent (enum overlap_extent): g and the reduce-scatter that of a
- *    group, the all-reduce that of all groups.
+ * 5. Each collective takes multiprocessors by its own extent (enum overlap_extent). For g and the reduce-scatter it is
+ *    a group, for the all-reduce it is all groups.
  * 6. Copies and conversions count as computation, in c too. They are memory-bound, with one launch for all of a layer
  *    and pass. FSDP1 and FSDP2 (`fsdp`) differ in them.
  *

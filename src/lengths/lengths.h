@@ -68,7 +68,7 @@ void lengths_draw(const struct lengths *lengths, const struct scenario_data *dat
 double lengths_cdf(const struct lengths *lengths, double tokens);
 
 /** Return the mean length of a document before cutting [tokens]. It is exact for a file. For laws it has a closed
- * form without the rounding, which moves it by less than a thousandth of a token for the shipped laws. */
+ * form without the rounding. The rounding moves it by less than a thousandth of a token for the shipped laws. */
 double lengths_mean(const struct lengths *lengths);
 
 void batch_free(struct batch *batch);

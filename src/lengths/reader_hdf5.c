@@ -138,7 +138,7 @@ static bool read_numbers(hid_t dataset, hid_t space, const char *where, struct r
 }
 
 /**
- * Report that the file lacks the data set, and list those that it has.
+ * Report that the file does not have the data set, and list those that it has.
  *
  * @return false
  */

@@ -36,8 +36,8 @@ struct fill {
         *search; /* NULL: the exact fill; otherwise fill_milp (with `whole` the exact fill all the same) */
 };
 
-/** Return the token boundary x in [0, tokens] that is nearest to the real root of q x^2 + l x = target / parts. A
- * root half-way between two goes up. 0 <= target / parts <= F(tokens). */
+/** Return the token boundary x that is nearest to the real root of q x^2 + l x = target / parts. x is in [0,
+ * tokens]. A root half-way between two goes up. 0 <= target / parts <= F(tokens). */
 int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts);
 
 /**
@@ -81,7 +81,7 @@ void fill_milp(const struct fill *fill, int64_t *end);
 
 /**
  * Append the chain's slices and units to a cut, without empty units. A unit's slices are in the order in which they
- * run: samples in chain order, backward with tokens counted from each sample's end.
+ * run: samples in chain order. Backward, tokens count from each sample's end.
  *
  * @return number of units appended
  */

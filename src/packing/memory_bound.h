@@ -6,7 +6,8 @@
 #include "packing/memory_fit.h"
 
 /**
- * Return the least share by which a plan of one phase exceeds GPU or host, whatever memory_fit does. 0: it may fit.
+ * Return the least share by which a plan of one phase exceeds GPU or host after any changes of memory_fit. 0: it may
+ * fit.
  *
  * 1. A rank holds a unit's activations from its forward to its backwards. The order of the stage's steps gives the most
  *    tokens that it holds at once, without times.

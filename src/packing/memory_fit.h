@@ -15,14 +15,15 @@
  *    the last backward goes first, because it is away longest (ties: lower unit). Each goes up to its whole share, the
  *    last one by just the missing bytes. Units whose copy would be over by then go before others.
  * 2. The copies are in the graph, so the next round counts their delays.
- * 3. On one stage units stream. Then all layers except two can go, from the start of the forward to the end of the last
- *    backward that consumes the unit. If other units have nothing left, more goes of the unit whose forward runs.
+ * 3. On one stage units stream. Then all layers except two can go. They are away from the start of the forward to the
+ *    end of the last backward that consumes the unit. If other units have nothing left, more goes of the unit whose
+ *    forward runs.
  * 4. Recompute: it acts at the moment at which a rank is furthest above the limit with nothing left to offload. It
  *    takes one step (none, selective, full) of a held unit: begun forward, its consumer not begun. The step adds the
- *    fewest seconds of backward pass for each byte that it frees (ties: lower unit), so short samples go first. A unit
+ *    fewest seconds of backward pass for each byte that it frees (ties: lower unit). So short samples go first. A unit
  *    recomputes on all stages, so each of them counts the freed bytes.
- * 5. A backward unit recomputes all its tokens like the strongest of its forward units, because it runs layer by layer
- *    as one batch. Units that pipelines share get the strongest recomputation of any.
+ * 5. A backward unit recomputes all its tokens like the strongest of its forward units. It runs layer by layer as one
+ *    batch. Units that pipelines share get the strongest recomputation of any.
  * 6. It ends if nothing is left to change, or after MEMORY_FIT_MAX_ROUNDS. The plan then does not fit. Every round
  *    changes something.
  * 7. It also ends once a node's host is full. A plan of some of the ranks has their share of the host.

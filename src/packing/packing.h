@@ -31,7 +31,7 @@ void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, in
  * 3. The number of packs is the smallest that holds all samples, among multiples of packing_multiple. It starts at
  *    ceil(tokens / min(context, capacity)), or at the number of samples if that is smaller.
  * 4. A sample above the capacity has a pack to itself.
- * 5. Capacity 0 counts as the context. It means that states alone exceed the memory.
+ * 5. Capacity 0 counts as the context. It means that states without activations exceed the memory.
  */
 void packing_balance(const struct plan_request *request, const double *weight, int64_t capacity,
                      struct packing *packing);
@@ -54,8 +54,8 @@ void packing_free(struct packing *packing);
 int32_t packing_multiple(const struct scenario_plan *layout);
 
 /**
- * Return the tokens of a unit that fit the memory of each rank if all units are equally long, for all `cp` ranks of the
- * layout together. 0: states alone exceed the memory. [tokens]
+ * Return the tokens of a unit that fit the memory of each rank if all units are equally long [tokens]. They count all
+ * `cp` ranks of the layout together. 0: states without activations exceed the memory.
  *
  * 1. On every stage 1F1B's units in flight (of interleaved stages: chunks) hold their activations without those that
  *    plan.offload takes away.

@@ -37,11 +37,11 @@ void reshard_forget(struct reshard_memory *memory);
  *    sent least across nodes does.
  * 4. Gradients (4 or 2 bytes) are sums of each replica's own micro-batches, which the update adds up. Each rank's slice
  *    goes to one rank that needs it: to itself if it does. Otherwise it goes to the one on its node that has received
- *    least inside nodes, or to the one that has received least across.
+ *    least inside nodes. If there is none, it goes to the one that has received least across.
  * 5. Ties go to the lowest rank.
  * 6. All slices from one rank to another are one message.
- * 7. Messages inside nodes are listed first, then those across. The next one is the one that can begin first if every
- *    rank sends and receives one at a time (ties: to the nearest higher rank, around the cluster). So no receiver has
+ * 7. Messages inside nodes are listed first, then those across. Every rank sends and receives one at a time. The next
+ *    message is the one that can begin first (ties: to the nearest higher rank, around the cluster). So no receiver has
  *    several senders while another has none.
  *
  * @param memory  switches of this model and cluster

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file checks the rules that every plan must obey, whatever system made it. */
+/** This file checks the rules that the plans of all systems must obey. */
 #ifndef SLIMSIM_PLAN_CHECK_H
 #define SLIMSIM_PLAN_CHECK_H
 

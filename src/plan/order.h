@@ -76,8 +76,8 @@ void order_adaptive(struct plan_pipeline *pipeline, const double *size, double l
  * 1. Unit u, forward and backward (need[u] = u + 1), has slot[u], ascending.
  * 2. On stage s of p the forward of slot t runs before the backward of slot u if t <= u + p-1-s. This is 1F1B of a
  *    pipeline with a unit in every slot. Slots 0, 1, 2, ... give order_one_f_one_b.
- * 3. Pipelines that share units cannot wait for each other in a circle if a shared unit has the same slot in all of
- *    them, whatever the groups.
+ * 3. Pipelines that share units cannot wait for each other in a circle if a shared unit has one slot in all of them.
+ *    This holds for any groups.
  */
 void order_slots(struct plan_pipeline *pipeline, const int32_t *slot);
 

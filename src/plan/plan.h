@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * A plan is what a training system decides for one global batch. The simulator needs nothing else of the system.
+ * A plan is what a training system decides for one global batch. The simulator needs only the plan.
  *
  * 1. A plan is a sequence of phases. A phase is a set of pipelines side by side.
  * 2. Each pipeline has its own layout, slices, forward and backward units, and one order of steps per stage.
