@@ -393,8 +393,8 @@ double cost_prefix_tokens(const struct cost_unit *unit);
  *    parallelism only, others over TP. A GELU layer keeps 4f in place of 6f.
  * 2. Each entry of the recomputation's list removes its term: norm 4h, activation 2f, attention-core 4n.
  * 3. Eager norms and SwiGLU of single operations keep more, also under the names of these entries.
- * 4. alternate-gemms keeps 2k + 2f over TP less (k stays if the sample is sliced), and with TP 1 2h less. Eager kernels
- *    keep outputs of the down GEMM as well.
+ * 4. alternate-gemms keeps 2k + 2f over TP less (2k stays if the sample is sliced), and with TP 1 2h less. Eager
+ * kernels keep outputs of the down GEMM as well.
  * 5. full keeps 2h, and 4k of a sliced sample, which later slices attend to.
  * 6. Unfused attention keeps cost_scores_bytes in place of 4n.
  *
