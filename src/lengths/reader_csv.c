@@ -64,7 +64,7 @@ static bool choose_column(struct csv *csv, const struct csv_row *header, struct 
                      names);
 }
 
-/** Take the header. A first row without names is data, and a length would be lost silently. */
+/** Take the header. A first row without names is data and is refused, because its length would be lost silently. */
 static bool take_header(struct csv *csv, const struct csv_row *header, struct error *err)
 {
     for (int32_t i = 0; i < header->n_fields; i++) {
