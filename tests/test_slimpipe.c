@@ -61,7 +61,8 @@ TEST(the_later_slice_gives_until_both_have_the_mean)
     CHECK_EQUAL(pipeline->n_exchanges, 2);
     const struct plan_exchange *first = &pipeline->exchanges[0], *second = &pipeline->exchanges[1];
     CHECK_TRUE(first->pass == PASS_FORWARD && first->from_stage == 0 && first->from_unit == 1);
-    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->exchange_group == 0 && second->exchange_group == 1);
+    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->exchange_group == 0 &&
+               second->exchange_group == 1);
     CHECK_TRUE(second->pass == PASS_BACKWARD && second->from_stage == 0 && second->from_unit == 0);
     CHECK_TRUE(second->to_stage == 1 && second->to_unit == 1);
     CHECK_CLOSE(first->share, 1.0 / 3, 1e-3);
