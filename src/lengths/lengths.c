@@ -47,7 +47,7 @@ static bool open_shipped(const char *name, const char *data_dir, char path[1024]
         return error_add(err, "the path of the data folder is too long");
     if (library_find(folder, name, ".yaml", "length law or table", path, err))
         return open_yaml(path, lengths, err);
-    return error_add(err, "data.lengths: name your own lengths by the path of their file, with a . or / in it");
+    return error_add(err, "data.lengths: lengths of your own are named by the path of their file, with a . or / in it");
 }
 
 /** Let every document fill the context, as in training on fixed lengths. */
