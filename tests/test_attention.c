@@ -45,7 +45,7 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     CHECK_CLOSE(uneven.context_s, even.context_s, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
     struct cost_cache cache = {0};
-    struct cost_pass room[COST_N_PARTS];
+    struct cost_pass room[COST_N_COMPONENTS];
     setting.cache = &cache;
     for (int i = 0; i < 4; i++) { /* the cache does not take one for the other */
         unit.sharding = i % 2 == 0 ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;

@@ -227,7 +227,7 @@ class Calibrate(unittest.TestCase):
             ((kernels, "--device", "h800", "--output", ""), 64, "--output needs the name of a file"),
             ((kernels, "--device", "h800", "--output", SCRATCH), 73, "Is a directory"),
             ((kernels, "--device", "h800", "--output", "/dev/full"), 73, "it is not a regular file"),
-            (("/dev/full", "--device", "h800"), 2, "/dev/full:1: a line of more than 1048576 bytes"),
+            (("/dev/full", "--device", "h800"), 2, "/dev/full:1: the line has more than 1048576 bytes"),
             ((collectives, "--device", "h800"), 2, "collectives.csv: has no column 'kind': no table of measured kernels"),
             ((kernels, kernels, "--device", "h800"), 2, "kernels.csv: has no column 'collective'"),
             ((kernels, "--device", "h800", "--training", kernels), 2, "kernels.csv: has no column 'model'"),

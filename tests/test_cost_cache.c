@@ -7,7 +7,7 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-enum { ALL = (1 << COST_N_PARTS) - 1 };
+enum { ALL = (1 << COST_N_COMPONENTS) - 1 };
 
 static struct cost_setting setting_with(struct cost_cache *cache)
 {
@@ -28,7 +28,7 @@ static bool same(const struct cost_pass *a, const struct cost_pass *b)
 
 static bool all_same(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
-    struct cost_pass costs[COST_N_PARTS];
+    struct cost_pass costs[COST_N_COMPONENTS];
     cost_cached(setting, pass, unit, ALL, costs);
     struct cost_pass layers = cost_of_pass(setting, pass, unit), head = cost_of_head(setting, pass, unit);
     struct cost_pass embedding = cost_of_embedding(setting, pass, unit);
@@ -140,7 +140,7 @@ TEST(cost_cached__knows_tokens_whatever_their_slices)
     const struct slice one = {3, 10, 90}, other[] = {{4, 10, 50}, {5, 200, 240}};
     const struct cost_unit first = {.slices = &one, .n_slices = 1, .context = 1};
     const struct cost_unit second = {.slices = other, .n_slices = 2, .context = 1};
-    struct cost_pass costs[COST_N_PARTS];
+    struct cost_pass costs[COST_N_COMPONENTS];
     cost_cached(&setting, PASS_BACKWARD, &first, 1U << COST_LAYERS, costs);
     CHECK_TRUE(all_same(&setting, PASS_BACKWARD, &second));
     CHECK_TRUE(all_same(&setting, PASS_BACKWARD, &first));

@@ -61,7 +61,7 @@ TEST(csv_rows__name_the_line_that_is_no_csv)
         const char *text, *message;
     } cases[] = {
         {"a,b\n1,\"2\n3,4\n", "f.csv:2: a quote is not closed"},
-        {"a,b\n1,2\n1,\"2\"3\n", "f.csv:3: a quote stands inside a plain field, or text behind a quoted one"},
+        {"a,b\n1,2\n1,\"2\"3\n", "f.csv:3: a quote is inside a plain field, or text follows a quoted one"},
         {"a\n1,2,3,4\n5\n", "four fields"},
     };
     char seen[256];
@@ -71,7 +71,7 @@ TEST(csv_rows__name_the_line_that_is_no_csv)
         CHECK_TEXT(err.text, cases[i].message);
     }
     CHECK_TRUE(!read_text("a\n1\0002\n", 6, true, seen, &err));
-    CHECK_TEXT(err.text, "f.csv:2: a NUL byte stands in it: this is no text");
+    CHECK_TEXT(err.text, "f.csv:2: the line holds a NUL byte, so this is no text");
 }
 
 TEST(csv_rows__limit_a_line_to_a_mebibyte)
@@ -86,6 +86,6 @@ TEST(csv_rows__limit_a_line_to_a_mebibyte)
     CHECK_TEXT(seen, "1[a]2[]");
     text[2 + CSV_LINE_BYTES - 1] = ' ';
     CHECK_TRUE(!read_text(text, 2 + CSV_LINE_BYTES + 1, false, seen, &err));
-    CHECK_TEXT(err.text, "f.csv:2: a line of more than 1048576 bytes: this is no table");
+    CHECK_TEXT(err.text, "f.csv:2: the line has more than 1048576 bytes, so this is no table");
     free(text);
 }

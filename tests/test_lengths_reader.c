@@ -125,7 +125,7 @@ TEST(reader_csv__refuses_wrong_files)
         {"a,length\n1,2\n3,\n", "", ":3: '' is not allowed"},
         {"a,length\n1,2\n3,4.0\n", "", ":3: '4.0' is not allowed: a length is a whole number"},
         {"length\n1\n\n2\n", "", ":3: '' is not allowed"},
-        {"a,length\n1,2\nx,y,4\n", "", ":3: 3 fields where the header has 2"},
+        {"a,length\n1,2\nx,y,4\n", "", ":3: the row has 3 fields, the header has 2"},
         {"a,length\n1,2\n\"x,y,4\n", "", ":3: a quote is not closed"},
         {"a,length\n\"x\ny\",2\n3,'4'\n", "", ":4: ''4'' is not allowed"},
         {"\nlength\n4\n", "", ":1: '' is not allowed"},
@@ -234,8 +234,8 @@ TEST(reader_hdf5__finds_the_data_set)
     expect("a.h5", "corpus/length", 3, tokens);
     refuse("a.h5", "weight", "data set 'weight' is not supported, only integers in one dimension");
     refuse("a.h5", "table", "data set 'table' is not supported");
-    refuse("a.h5", "nothing", "a.h5: there is no data set 'nothing', those of integers are: corpus/length");
-    refuse("a.h5", "corpus", "there is no data set 'corpus', those of integers are: corpus/length");
+    refuse("a.h5", "nothing", "a.h5: there is no data set 'nothing'; its data sets of integers are: corpus/length");
+    refuse("a.h5", "corpus", "there is no data set 'corpus'; its data sets of integers are: corpus/length");
 }
 
 /* A small file must not cost much memory or time. */

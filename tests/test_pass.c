@@ -89,7 +89,7 @@ static void check_costs(const struct plan_pipeline *pipeline, const struct cost_
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t stage = 0; stage < n_virtual; stage++)
             for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++) {
-                struct cost_pass part[COST_N_PARTS];
+                struct cost_pass part[COST_N_COMPONENTS];
                 struct cost_unit unit = dag_unit(pipeline, pass, i);
                 struct cost_setting own = *setting;
                 int32_t n = 1;

@@ -68,7 +68,7 @@ TEST(plan_check__tells_each_breach_of_cuts)
     slice->end = 3;
     check_says(&plan, "runs when 3 of 4 tokens of sample 1 have run forward");
     slice->end = 5;
-    check_says(&plan, "tokens [0, 5) are no slice of sample 1 of 4 tokens");
+    check_says(&plan, "tokens [0, 5) are not a slice of sample 1 of 4 tokens");
     *slice = (struct slice){2, 0, 6};
     check_says(&plan, "runs when 0 of 4 tokens of sample 1");
     *slice = (struct slice){1, 0, 4};
@@ -85,7 +85,7 @@ TEST(plan_check__tells_each_breach_of_cuts)
     check_says(&plan, "forward unit 1 has context degree 1, its group and layout give 2");
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 2;
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].n_slices = 0;
-    check_says(&plan, "forward unit 2 does not begin where the one before it ends");
+    check_says(&plan, "forward unit 2 does not begin at the end of the one before it");
     plan_free(&plan);
 
     shared(&plan);
@@ -111,8 +111,8 @@ TEST(plan_check__tells_each_breach_of_a_unit)
                  {-0.5, 0, -1, "has 0 tokens of padding, offload -0.5"},
                  {1.5, 0, -1, "has 0 tokens of padding, offload 1.5"},
                  {NAN, 0, -1, "has 0 tokens of padding, offload nan"},
-                 {0, 0, 1, "is of group 1, which there is not"},
-                 {0, 0, -2, "is of group -2, which there is not"}};
+                 {0, 0, 1, "is of group 1, which does not exist"},
+                 {0, 0, -2, "is of group -2, which does not exist"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         *unit = whole;
         unit->offload = cases[i].offload;
@@ -134,9 +134,9 @@ TEST(plan_check__lets_a_shared_unit_exchange_nothing)
     plan_add_exchange(pipeline, (struct plan_exchange){.to_stage = 1, .from_unit = 2, .to_unit = 2, .share = 0.5});
     CHECK_TRUE(plan_check(&plan, 3, tokens, &err));
     pipeline->exchanges[0].from_unit = 0;
-    check_says(&plan, "no forward unit 0 of its own on stage 0 to exchange");
+    check_says(&plan, "there is no unshared forward unit 0 on stage 0 to exchange");
     pipeline->exchanges[0] = (struct plan_exchange){.to_stage = 1, .from_unit = 2, .to_unit = 1, .share = 0.5};
-    check_says(&plan, "no forward unit 1 of its own on stage 1 to exchange");
+    check_says(&plan, "there is no unshared forward unit 1 on stage 1 to exchange");
     plan_free(&plan);
 }
 
@@ -165,7 +165,7 @@ TEST(plan_check__tells_each_breach_of_orders)
     check_says(&plan, "stage 1: backward unit 0 runs when 5 of 8 tokens of sample 0 have run forward");
     swap_steps(pipeline, 7, 8);
     pipeline->steps[5].unit = 0;
-    check_says(&plan, "backward unit 0 runs twice or is none");
+    check_says(&plan, "backward unit 0 runs twice or does not exist");
     pipeline->steps[5] = (struct plan_step){.pass = PASS_BACKWARD, .unit = 2, .chunk = 1};
     check_says(&plan, "2 of 3 backward units run");
     pipeline->steps[5].chunk = 0;
@@ -190,7 +190,7 @@ TEST(plan_check__lets_pipelines_share_no_gpu)
     struct plan plan;
     shared(&plan);
     plan.phases[0].pipelines[1].layout.first_rank = 2;
-    check_says(&plan, "pipeline 1: rank 2 is none or taken");
+    check_says(&plan, "pipeline 1: rank 2 does not exist or is in another pipeline");
     plan_free(&plan);
 }
 

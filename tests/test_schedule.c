@@ -216,7 +216,7 @@ TEST(slicing_equal_length__follows_the_packed_sequence)
     CHECK_TEXT(err.text, "");
     pipeline->cut[PASS_BACKWARD].units[0].padding_of = 2;
     CHECK_TRUE(!plan_check(&plan, 3, tokens, &err));
-    CHECK_CONTAINS(err.text, "backward unit 0 has 4 tokens of padding, which forward unit 2 has not");
+    CHECK_CONTAINS(err.text, "backward unit 0 has 4 tokens of padding, which forward unit 2 does not have");
     plan_free(&plan);
 }
 
@@ -475,7 +475,7 @@ TEST(plan_check__tells_breaches_of_a_split_backward)
     pipeline->steps[5].unit = 0;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
-    CHECK_CONTAINS(err.text, "weight unit 0 runs twice or is none");
+    CHECK_CONTAINS(err.text, "weight unit 0 runs twice or does not exist");
     pipeline->step_first[1] = 5;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));

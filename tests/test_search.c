@@ -409,7 +409,7 @@ TEST(search__ends_the_run_at_a_wrong_plan)
     CHECK_TRUE(!point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &point, &err));
     CHECK_EQUAL(err.status, ERROR_FAILED);
     CHECK_CONTAINS(err.text, "its plan of iteration 2 is wrong, a bug of ");
-    CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or is none");
+    CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or does not exist");
     point_free(&point);
     hand_close_cell(&hand);
 }

@@ -62,7 +62,8 @@ TEST(slimpipe__gives_from_the_later_slice_until_both_have_the_mean)
     CHECK_EQUAL(pipeline->n_exchanges, 2);
     const struct plan_exchange *first = &pipeline->exchanges[0], *second = &pipeline->exchanges[1];
     CHECK_TRUE(first->pass == PASS_FORWARD && first->from_stage == 0 && first->from_unit == 1);
-    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->set == 0 && second->set == 1);
+    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->exchange_group == 0 &&
+               second->exchange_group == 1);
     CHECK_TRUE(second->pass == PASS_BACKWARD && second->from_stage == 0 && second->from_unit == 0);
     CHECK_TRUE(second->to_stage == 1 && second->to_unit == 1);
     CHECK_CLOSE(first->share, 1.0 / 3, 1e-3);
@@ -379,7 +380,7 @@ TEST(plan_check__tells_breaches_of_exchanges)
     exchange->to_unit = 7;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
-    CHECK_CONTAINS(err.text, "no forward unit 7 of its own on stage 1");
+    CHECK_CONTAINS(err.text, "there is no unshared forward unit 7 on stage 1");
     *exchange = whole;
     exchange->to_unit = 1; /* F1 on stage 1 runs after F1 on stage 0 */
     struct dag dag;

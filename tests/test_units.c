@@ -150,8 +150,8 @@ TEST(units_using__counts_each_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 3, 1, 1);
-    plan.phases[0].pipelines[0].parts = PLAN_SLICED | PLAN_PERSISTENT;
-    plan.phases[0].pipelines[2].parts = PLAN_SLICED | PLAN_ASYMMETRIC;
+    plan.phases[0].pipelines[0].features = PLAN_SLICED | PLAN_PERSISTENT;
+    plan.phases[0].pipelines[2].features = PLAN_SLICED | PLAN_ASYMMETRIC;
     CHECK_EQUAL(units_using(&plan, PLAN_SLICED), 2);
     CHECK_EQUAL(units_using(&plan, PLAN_ASYMMETRIC), 1);
     CHECK_EQUAL(units_using(&plan, PLAN_LONG_WARM_UP), 0);
