@@ -15,8 +15,8 @@ char *fixture_replace(const char *text, const char *old, const char *new);
 /** A model of the sizes of Llama 13B, and a device of round numbers. */
 extern const char fixture_model[], fixture_device[];
 
-/** Make a data folder for one test program. It has model llama-13b, device h800, the law github, the plan space free and
- * the shipped framework slimpack-paper, and becomes SLIMSIM_DATA. The storage is static. */
+/** Make a data folder for one test program. It has model llama-13b, device h800, the law github, the plan space free
+ * and the shipped framework slimpack-paper, and becomes SLIMSIM_DATA. The storage is static. */
 const char *fixture_data(const char *suite);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/** These tests keep finished points of a sweep in its journal, in order, and refuse damaged ones. */
 #include "base/check.h"
 #include "harness.h"
 #include "sweep/finished_points.h"

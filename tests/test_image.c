@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/** These tests check the stored trace of a point before it is copied into a file. */
 #include "base/check.h"
 #include "harness.h"
 #include "trace/trace.h"
