@@ -34,12 +34,12 @@ static double built_s(const struct plan *plan, struct cost_setting setting, stru
     return seconds;
 }
 
-/* 4 stages on GPUs 0 to 3 run 12 units. c_i are the seconds of a pass (forward and backward) and its hops to the next
- * stage. Stage k is x times as slow and never without work. Then the makespan is the way there and back and its own m
- * passes: sum_{i<k} c_i + m x c_k. The last stage, which has the head, is so for every x >= 1, as 1F1B's warm-up feeds
- * it. Another stage is so from x >= (f + b)/f on. Then a unit's round trip through the p - 1 - k stages behind it takes
- * less than the p - 1 - k forwards of its warm-up. With recomputation off b is 2f and (f + b)/f at most 3, so x = 4
- * will do. */
+/* 4 stages on GPUs 0 to 3 run 12 units. c_i are the seconds of a pass (forward and backward) and its hops to the
+ * next stage. Stage k is x times as slow and never without work. Then the makespan is the way there and back and its
+ * own m passes: sum_{i<k} c_i + m x c_k. The last stage, which has the head, is so for every x >= 1, as 1F1B's warm-up
+ * feeds it. Another stage is so from x >= (f + b)/f on. Then a unit's round trip through the p - 1 - k stages behind it
+ * takes less than the p - 1 - k forwards of its warm-up. With recomputation off b is at most 2f, so (f + b)/f is at
+ * most 3 and x = 4 will do. */
 TEST(slow_stage__matches_the_closed_form_of_1f1b)
 {
     static const struct {

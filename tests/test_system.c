@@ -38,7 +38,7 @@ static void check_runs(const struct hand_request *hand, const struct plan *plan,
     dag_free(&dag);
 }
 
-/* For systems with fixed bins the longest unit is the context's. Others say so by no padding at all. */
+/* Padding fills a unit up to whole contexts or to a multiple of eight tokens, and no unit is empty. */
 static void check_units(const struct hand_request *hand, const struct plan *plan, const char *of)
 {
     struct error err = {0};
@@ -86,7 +86,7 @@ static bool plan_anew(const struct training_system *system, const struct hand_re
     return ok;
 }
 
-/* A limit that the plan keeps changes nothing. If it cannot keep the limit, the plan may be empty. */
+/* A limit that the plan keeps changes nothing. If the plan cannot keep it, the system may return an empty plan. */
 static void check_limit(const struct training_system *system, struct hand_request *hand, struct plan *plan,
                         const char *of)
 {
