@@ -9,7 +9,7 @@ import yaml
 
 
 def empty_sources(node, place=""):
-    """The places of `source:` keys that say nothing."""
+    """Find the places of `source:` keys that say nothing."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in children:
         if key == "source":

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/** These tests read framework presets, take defaults from them and refuse bad ones. */
 #include "scenario/framework.h"
 
 #include <stdio.h>

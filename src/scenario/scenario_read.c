@@ -533,8 +533,7 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
     return ok;
 }
 
-/** Write as comments the values that a search takes from the framework. Beside `plan: auto` no key of a plan may stand.
- */
+/** Write as comments the values that a search takes from the framework: `plan: auto` has no keys beside it. */
 static void write_framework_plan(FILE *file, const struct scenario_system *system)
 {
     for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
