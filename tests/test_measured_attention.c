@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Attention of packed slices and of rings, as predicted, against the shipped rows of model/validation/kernels.csv. */
+/* These tests hold predicted attention of packed slices and of rings against model/validation/kernels.csv. */
 #include "base/check.h"
 #include "cost/attention.h"
 #include "cost/kernels.h"
@@ -54,7 +54,7 @@ static struct pack_times pack_times_of(const struct device *device, const struct
     return times;
 }
 
-/** What the device's file says of the rows that flash2 was fitted to: the largest error. */
+/** The device's file says the largest error of the rows that flash2 was fitted to. */
 static double worst_fitted(enum pass pass)
 {
     struct document document = {0};
@@ -128,7 +128,7 @@ static double ring_s(const struct device *device, const struct measured *kernels
     return all.kernel[0].seconds / (1 + device->training.products);
 }
 
-/** What the same ring took with the others' other shape [s]. */
+/** The same ring took so long with the others' other shape [s]. */
 static double other_shape_s(const struct measured *kernels, int32_t row)
 {
     static const char *const columns[] = {"library", "heads", "shape_note"};
@@ -145,7 +145,7 @@ static double other_shape_s(const struct measured *kernels, int32_t row)
 
 /* Forwards of whole rings on two streams that nothing is fitted to, the slower of both shapes: none is off by more than
  * the worst kernel that flash2's curve was fitted to (25%), the mean less than 10%; one after the other the blocks
- * would be too slow by up to a factor of two. Of copies and sums beside them the bytes at the rate of copies: all
+ * would be too slow by up to a factor of two. Copies and sums beside them move their bytes at the rate of copies: all
  * within 40%, their sum within 10% (limits as seen, 37% and 6%: a change is noticed). */
 TEST(rings__take_as_long_as_measured)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""model/validation/normalise.py: raw tables of measurements become rows of `slimsim validate`."""
+"""These tests make rows of `slimsim validate` of raw tables by model/validation/normalise.py."""
 import csv
 import io
 import json

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read measured rows, predict them, and compare. */
 #include "base/check.h"
 #include "cost/kernels.h"
 #include "harness.h"
@@ -294,7 +295,7 @@ static struct validate validated(const char *path, const char *filter)
     return validate;
 }
 
-/* What a usual row with changes is refused with. */
+/* A usual row with changes is refused with this error. */
 static struct error refused(int n_rows, const char *const *changes)
 {
     struct validate validate = {0};

@@ -8,7 +8,7 @@
 #include "bounds/stage_memory.h"
 #include "simulate/summary.h"
 
-/** What the bytes of a rank depend on. */
+/** The settings that the bytes of a rank depend on. */
 static struct cost_setting cost_setting_of(const struct setting *setting, const struct device *device)
 {
     const struct scenario_plan *plan = &setting->plan;

@@ -44,7 +44,7 @@ static int32_t choice(const struct file *file, const char *column, const char *c
     return i < 0 ? 0 : i;
 }
 
-/** What the column `metric` means; an empty cell is training throughput. */
+/** The meaning of the column `metric`. An empty cell is training throughput. */
 static enum validate_quantity quantity_of(const struct file *file)
 {
     static const char metrics[] = "throughput|max_memory_allocated|static-state|max_memory_reserved|"
@@ -213,7 +213,7 @@ static void predict(const struct file *file, const struct setting *setting, cons
         snprintf(result->reason, sizeof result->reason, "measured %g is too small to be compared", result->measured);
 }
 
-/** What the column `fitted` adds: it is what is compared if the row gives nothing else. */
+/** The column `fitted` is compared if the row gives nothing else. */
 static void read_fitted(const struct file *file, struct validate_row *result)
 {
     enum { YES = 1, NO };

@@ -9,7 +9,7 @@
 
 enum { ROW_REASON = 192 }; /* bytes */
 
-/** What a row measures; trace_quantity_names (trace/table.h) are their names. The column `metric` says it. */
+/** A row measures one of these. trace_quantity_names (trace/table.h) are their names. The column `metric` says it. */
 enum validate_quantity {
     VALIDATE_THROUGHPUT,   /* tokens of an iteration / its time / GPUs [1/s] */
     VALIDATE_ALLOCATED,    /* torch.cuda.max_memory_allocated [bytes] */
