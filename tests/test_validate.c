@@ -322,7 +322,7 @@ TEST(row_read__says_what_is_wrong_with_a_measured_cell)
         {"metric=max_memory_allocated|value_bytes=1|ranks=mean",
          "ranks: 'mean' is not allowed; allowed: all|first|last"},
         {"tps_per_gpu=1|fitted=no", "fitted: no is not allowed in a row with a measured value"},
-        {"fitted=OOM", "fitted: 'OOM' is not allowed; allowed: |yes|no"},
+        {"fitted=OOM", "fitted: 'OOM' is not allowed; allowed: yes|no"},
         {"tps_per_gpu=1|params_b=7B", "params_b: '7B' is not a number"},
         {"tps_per_gpu=1|device=h101", "device: no device 'h101'"},
     };

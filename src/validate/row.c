@@ -216,13 +216,13 @@ static void predict(const struct file *file, const struct setting *setting, cons
 /** The column `fitted` is compared if the row gives nothing else. */
 static void read_fitted(const struct file *file, struct validate_row *result)
 {
-    enum { YES = 1, NO };
-    int32_t fitted = choice(file, "fitted", "|yes|no");
+    enum { YES, NO };
+    int32_t fitted = choice(file, "fitted", "yes|no");
     result->ran_out = fitted == NO;
     if (result->ran_out && result->measured > 0)
         error_add(file->err, "%s:%d: fitted: no is not allowed in a row with a measured value", file->measured->path,
                   (int)file->measured->lines[file->row]);
-    if (fitted == 0 || result->measured > 0)
+    if (*text(file, "fitted") == '\0' || result->measured > 0)
         return;
     result->quantity = VALIDATE_FITTED;
     result->measured = fitted == YES;
