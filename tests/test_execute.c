@@ -126,7 +126,7 @@ TEST(a_ring_between_barriers_takes_one_send)
     const int32_t n = 16;
     struct dag dag = hand_dag(n, 2 * n + 2, 3 * n);
     for (int32_t i = 0; i < n; i++) {
-        dag.places[i].rank = 8 * i;
+        dag.ranks[i].rank = 8 * i;
         hand_compute(&dag, i, i == 5 ? 0.3 : 0.1);
     }
     int32_t begin = hand_sync(&dag, 0);
@@ -296,7 +296,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     struct timeline timeline = {0};
     struct error err = {0};
     hand_compute(&dag, 0, 1);
-    dag.places[0].rank = rank;
+    dag.ranks[0].rank = rank;
     CHECK_TRUE(!hand_execute(&dag, platform, &timeline, &err));
     dag_free(&dag);
     return err;

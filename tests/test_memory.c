@@ -41,7 +41,7 @@ static double highest(const struct memory *memory, int32_t place, enum memory_cl
 {
     double bytes = 0;
     for (int64_t i = 0; i < memory->n_events; i++)
-        if (memory->events[i].place == place)
+        if (memory->events[i].dag_rank == place)
             bytes = fmax(bytes, memory->events[i].bytes[class]);
     return bytes;
 }
@@ -305,7 +305,7 @@ TEST(the_host_holds_what_all_its_gpus_offload)
     CHECK_EQUAL(one.node, 0);
     struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1, 0);
     CHECK_CLOSE(each.bytes, 8 * half, 1e-14);
-    run.dag.places[1].n_gpus = 4;
+    run.dag.ranks[1].n_gpus = 4;
     CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, 0).bytes, 5 * 8 * half, 1e-14);
     close_run(&run);
     plan_free(&plan);
@@ -451,10 +451,10 @@ TEST(peaks_follow_from_the_steps_where_nothing_is_copied)
         const struct cost_setting *setting = hand_setting_of_heads(seed);
         open_run(&run, &plan, setting, seed % 2);
         memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
-        size_t n = (size_t)quick.n_places;
+        size_t n = (size_t)quick.n_ranks;
         CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
         CHECK_TRUE(memcmp(quick.at_peak, run.memory.at_peak, n * sizeof *quick.at_peak) == 0);
-        CHECK_EQUAL(quick.worst_place, run.memory.worst_place);
+        CHECK_EQUAL(quick.worst_rank, run.memory.worst_rank);
         memory_free(&quick);
         close_run(&run);
         plan_free(&plan);
@@ -476,11 +476,11 @@ TEST(random_plans_give_all_back)
         bool ordered = true, positive = true, empty = true;
         for (int64_t i = 0; i < run.memory.n_events; i++) {
             const struct memory_event *event = &run.memory.events[i];
-            bool last = i + 1 == run.memory.n_events || event[1].place != event->place;
+            bool last = i + 1 == run.memory.n_events || event[1].dag_rank != event->dag_rank;
             ordered = ordered && (last || event[1].time_s >= event->time_s);
             for (int k = MEMORY_ACTIVATIONS; k <= MEMORY_WORKSPACE; k++) {
-                positive = positive && event->bytes[k] >= -1e-9 * run.memory.peak_bytes[event->place];
-                empty = empty && (!last || fabs(event->bytes[k]) <= 1e-9 * run.memory.peak_bytes[event->place]);
+                positive = positive && event->bytes[k] >= -1e-9 * run.memory.peak_bytes[event->dag_rank];
+                empty = empty && (!last || fabs(event->bytes[k]) <= 1e-9 * run.memory.peak_bytes[event->dag_rank]);
             }
         }
         if (!ordered || !positive || !empty)
@@ -489,8 +489,8 @@ TEST(random_plans_give_all_back)
         CHECK_TRUE(positive);
         CHECK_TRUE(empty);
         CHECK_EQUAL(quick.n_events, 0);
-        CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, (size_t)quick.n_places * sizeof(double)) == 0);
-        CHECK_EQUAL(quick.worst_place, run.memory.worst_place);
+        CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, (size_t)quick.n_ranks * sizeof(double)) == 0);
+        CHECK_EQUAL(quick.worst_rank, run.memory.worst_rank);
         memory_free(&quick);
         close_run(&run);
         plan_free(&plan);
@@ -501,18 +501,18 @@ TEST(random_plans_give_all_back)
 static bool sums_are_events(const struct memory_sums *sums, const struct memory *all, int32_t place)
 {
     int64_t event = 0;
-    while (event < all->n_events && all->events[event].place < place)
+    while (event < all->n_events && all->events[event].dag_rank < place)
         event++;
     for (int64_t i = sums->first[place]; i < sums->first[place + 1]; i++, event++) {
         double bytes = 0;
-        if (event == all->n_events || all->events[event].place != place)
+        if (event == all->n_events || all->events[event].dag_rank != place)
             return false;
         for (int k = 0; k < MEMORY_N_CLASSES; k++)
             bytes += all->events[event].bytes[k];
         if (sums->all[i].time_s != all->events[event].time_s || sums->all[i].bytes != bytes)
             return false;
     }
-    return event == all->n_events || all->events[event].place != place;
+    return event == all->n_events || all->events[event].dag_rank != place;
 }
 
 /* Sums are told of the places that need more than the limit, and of no others: with a limit that is one place's peak
@@ -530,13 +530,13 @@ TEST(places_above_a_limit_tell_their_sums)
         hand_random(&plan, seed);
         open_run(&run, &plan, &setting, false);
         const double *peak_bytes = run.memory.peak_bytes;
-        const double limits[] = {0, peak_bytes[seed % (uint64_t)run.memory.n_places], INFINITY};
+        const double limits[] = {0, peak_bytes[seed % (uint64_t)run.memory.n_ranks], INFINITY};
         for (int i = 0; i < 3; i++) {
             memory_above(&plan, &run.dag, &run.timeline, &setting, limits[i], &above);
-            wrong += memcmp(above.peak_bytes, peak_bytes, (size_t)above.n_places * sizeof *peak_bytes) != 0;
-            wrong += above.n_places != run.memory.n_places || above.worst_place != run.memory.worst_place;
-            wrong += above.sums.n != above.sums.first[above.n_places] || above.n_events != 0;
-            for (int32_t place = 0; place < above.n_places; place++) {
+            wrong += memcmp(above.peak_bytes, peak_bytes, (size_t)above.n_ranks * sizeof *peak_bytes) != 0;
+            wrong += above.n_ranks != run.memory.n_ranks || above.worst_rank != run.memory.worst_rank;
+            wrong += above.sums.n != above.sums.first[above.n_ranks] || above.n_events != 0;
+            for (int32_t place = 0; place < above.n_ranks; place++) {
                 bool told = above.sums.first[place + 1] > above.sums.first[place];
                 wrong += told != (peak_bytes[place] > limits[i]);
                 wrong += told && !sums_are_events(&above.sums, &run.memory, place);
@@ -689,7 +689,7 @@ TEST(a_split_backward_brings_gradients_with_the_weights_pass)
         double first = s == 0 ? 17320960 : 17321024, grown = 0;
         for (int64_t i = 0; i < run.memory.n_events; i++) {
             const struct memory_event *event = &run.memory.events[i];
-            if (event->place != s || event->bytes[MEMORY_STATES] < 14 * first + 1)
+            if (event->dag_rank != s || event->bytes[MEMORY_STATES] < 14 * first + 1)
                 continue;
             grown = fmax(grown, event->bytes[MEMORY_STATES] - 14 * first);
             CHECK_TRUE(event->bytes[MEMORY_ACTIVATIONS] <=
@@ -708,7 +708,7 @@ TEST(shards_of_gradients_are_freed_too)
 {
     struct cost_setting setting = freeing();
     struct model tied = *setting.model;
-    struct dag_place place = {0};
+    struct dag_rank place = {0};
     struct plan plan;
     hand_uniform(&plan, 1, 1, 16);
     plan.shards = 4;
@@ -734,7 +734,7 @@ TEST(gradients_are_of_the_chunk_that_computes_them)
     static const double tables[2][2] = {{256000, 0}, {0, 0}}, head[2][2] = {{0, 0}, {0, 256256}};
     struct cost_setting setting = freeing();
     struct model model = *setting.model;
-    struct dag_place place = {0};
+    struct dag_rank place = {0};
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
     plan.phases[0].pipelines[0].layout.chunks = 2;
@@ -773,12 +773,12 @@ TEST(freed_gradients_are_between_none_and_kept)
         open_run(&kept, &plan, keeping, seed % 2);
         open_run(&freed, &plan, &setting, seed % 2);
         memory_of(&plan, &freed.dag, &freed.timeline, &setting, false, &quick);
-        size_t n = (size_t)quick.n_places;
+        size_t n = (size_t)quick.n_ranks;
         CHECK_TRUE(memcmp(quick.peak_bytes, freed.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
         for (size_t i = 0; i < n; i++) {
             double all = 0;
             for (int32_t chunk = 0; chunk < plan.phases[0].pipelines[0].layout.chunks; chunk++) {
-                struct states_gradients of = states_gradients_of(&plan, &setting, &freed.dag.places[i], chunk);
+                struct states_gradients of = states_gradients_of(&plan, &setting, &freed.dag.ranks[i], chunk);
                 all += of.head + of.layers * of.layer + of.tables;
             }
             /* The buffer of gradients that are kept is rounded. */
@@ -787,10 +787,10 @@ TEST(freed_gradients_are_between_none_and_kept)
         }
         for (int64_t i = 0; i < freed.memory.n_events; i++) {
             const struct memory_event *event = &freed.memory.events[i];
-            bool last = i + 1 == freed.memory.n_events || event[1].place != event->place;
+            bool last = i + 1 == freed.memory.n_events || event[1].dag_rank != event->dag_rank;
             CHECK_TRUE(last || event[1].time_s >= event->time_s);
             for (int k = 0; k < MEMORY_N_CLASSES; k++)
-                CHECK_TRUE(event->bytes[k] >= -1e-9 * freed.memory.peak_bytes[event->place]);
+                CHECK_TRUE(event->bytes[k] >= -1e-9 * freed.memory.peak_bytes[event->dag_rank]);
         }
         memory_free(&quick);
         close_run(&kept);
@@ -873,7 +873,7 @@ TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
             CHECK_TRUE(dag_rebuild(&plan, &setting, (struct dag_options){0}, &again, &err));
             critical_path(&again, &timeline);
             memory_of(&plan, &again, &timeline, &setting, false, &memory);
-            size_t n = (size_t)memory.n_places * sizeof(double);
+            size_t n = (size_t)memory.n_ranks * sizeof(double);
             CHECK_TRUE(same_times(&run.dag, &run.timeline, &again, &timeline));
             CHECK_TRUE(memcmp(memory.peak_bytes, run.memory.peak_bytes, n) == 0);
             CHECK_TRUE(memcmp(memory.host_peak_bytes, run.memory.host_peak_bytes, n) == 0);

@@ -97,7 +97,7 @@ static double sample_s(const struct plan_request *request, int32_t tokens, doubl
     return sum;
 }
 
-/* Seconds a token of the last stage on one place, with so many tokens and without attention. */
+/* Seconds a token of the last stage on one dag_rank, with so many tokens and without attention. */
 static double token_s(const struct plan_request *request, double n_tokens)
 {
     double sum = head_s(request->setting, n_tokens);
@@ -215,7 +215,7 @@ static double context_gathers_s(const struct plan_request *request, double n_tok
                               batch_bound_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context));
 }
 
-/* Least seconds of the last stage, on one place, for a model FLOP of any sample: the least at the ends of ranges of
+/* Least seconds of the last stage, on one dag_rank, for a model FLOP of any sample: the least at the ends of ranges of
  * lengths, each with the rate of attention at its upper end. */
 static double least_s_of_flop(const struct plan_request *request)
 {

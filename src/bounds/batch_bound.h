@@ -19,7 +19,7 @@
 
 #include "plan/request.h"
 
-/** All DP x CP places of the stage share the batch's work evenly. It holds if every sample runs in its iteration, in
+/** All DP x CP ranks of the stage share the batch's work evenly. It holds if every sample runs in its iteration, in
  * the layout that is asked for. */
 double batch_bound_shared_s(const struct plan_request *request);
 
@@ -31,7 +31,7 @@ double batch_bound_whole_samples_s(const struct plan_request *request);
  * samples to later iterations. */
 double batch_bound_any_samples_s(const struct plan_request *request);
 
-/** Seconds that each sample of the batch takes one place of the stage, for systems that know which ranks run it.
+/** Seconds that each sample of the batch takes one dag_rank of the stage, for systems that know which ranks run it.
  * @param seconds  [n_samples] */
 void batch_bound_samples_s(const struct plan_request *request, double *seconds);
 

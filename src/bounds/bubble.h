@@ -6,12 +6,12 @@
 #include "bounds/critical_path.h"
 
 /**
- * Seconds of the compute streams, summed over GPUs: those of a place count for each GPU that it stands for. A place
- * lives from the end of the phase before its own (0 in the first) to the end of its own; with one phase that is the
- * makespan.
+ * Seconds of the compute streams, summed over GPUs: those of a dag_rank count for each GPU that it stands for. A
+ * dag_rank lives from the end of the phase before its own (0 in the first) to the end of its own; with one phase that
+ * is the makespan.
  *
  * busy       passes (tensor-parallel collectives among them) and optimizer
- * ring       a place waits for the context-parallel ring of its own pass, from when all members are there
+ * ring       a dag_rank waits for the context-parallel ring of its own pass, from when all members are there
  * warm_up    other idle time before its first backward starts
  * imbalance  ... after that, until its last forward ends; none when all its forwards come first
  * cool_down  ... after both, until the last pass of its pipeline ends on any stage

@@ -14,7 +14,7 @@
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activations",   "kv",       "kv_gradients",
                                                          "workspace", "communication", "libraries"};
 
-/* A virtual stage of the place in work. */
+/* A virtual stage of the dag_rank in work. */
 struct chunk {
     int32_t number;                                 /* -1: none yet */
     const struct memory_unit *units[N_STEP_PASSES]; /* of each pass's cut */
@@ -29,7 +29,7 @@ struct ledger {
     struct memory *memory;
     struct memory_pipe *pipes; /* as those of the graph */
     size_t event_capacity;
-    int32_t place;                  /* in work */
+    int32_t dag_rank;               /* in work */
     const struct memory_pipe *pipe; /* its pipeline */
     struct memory_copies out, in;   /* if it is walked by its tasks */
     bool grown[UINT8_MAX + 1];      /* of its chunks: whose gradients are there */
@@ -49,13 +49,13 @@ static void open_pipes(struct ledger *ledger)
         }
 }
 
-/* For what the compiler must not turn into calls: what a place holds would go through memory. */
+/* For what the compiler must not turn into calls: what a dag_rank holds would go through memory. */
 #define LEDGER_INLINE static inline __attribute__((always_inline))
 
 /* What a walk leaves beside the peaks. */
 enum want { WANT_PEAKS, WANT_SUMS, WANT_EVENTS };
 
-/* What a place holds, and the most it held. A walk keeps it in registers: nothing takes its address. */
+/* What a dag_rank holds, and the most it held. A walk keeps it in registers: nothing takes its address. */
 struct live {
     double bytes[MEMORY_N_CLASSES], peak[MEMORY_N_CLASSES], peak_bytes;
 };
@@ -86,7 +86,7 @@ LEDGER_INLINE void record_event(struct ledger *ledger, const struct live *live, 
         grow_events(ledger);
     struct memory_event *event = &memory->events[memory->n_events++];
     event->time_s = time_s;
-    event->place = ledger->place;
+    event->dag_rank = ledger->dag_rank;
     copy_classes(live, event->bytes);
 }
 
@@ -124,7 +124,7 @@ struct pass_bytes {
 static struct chunk chunk_of(const struct ledger *ledger, int32_t number)
 {
     const struct memory_pipe *pipe = ledger->pipe;
-    int32_t stage = ledger->dag->places[ledger->place].stage;
+    int32_t stage = ledger->dag->ranks[ledger->dag_rank].stage;
     struct chunk chunk = {.number = number};
     for (int pass = 0; pass < N_STEP_PASSES; pass++) {
         int cut = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
@@ -185,7 +185,7 @@ LEDGER_INLINE void record_freed(struct ledger *ledger, struct live *live, double
         record(ledger, live, time_s, want);
 }
 
-/* Copies of the place in work that are still to come, and when the next ones move memory: a copy out when it ends, a
+/* Copies of the dag_rank in work that are still to come, and when the next ones move memory: a copy out when it ends, a
  * copy in when it starts. */
 struct queues {
     const struct memory_copy *out, *in;
@@ -214,10 +214,10 @@ LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, doub
         copy_next(ledger, queues, live, want);
 }
 
-/* Gradients of a chunk of the place in work, where they are not kept. */
+/* Gradients of a chunk of the dag_rank in work, where they are not kept. */
 static struct states_gradients gradients_of(const struct ledger *ledger, int32_t chunk)
 {
-    return states_gradients_of(ledger->plan, ledger->setting, &ledger->dag->places[ledger->place], chunk);
+    return states_gradients_of(ledger->plan, ledger->setting, &ledger->dag->ranks[ledger->dag_rank], chunk);
 }
 
 /* Of its chunks that have them, or have none. */
@@ -251,7 +251,7 @@ LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, str
     const struct memory_pipe *pipe = ledger->pipe;
     const struct states_gradients gradients = gradients_of(ledger, step->chunk);
     const bool reduces = cost_shards_in_passes(ledger->setting);
-    int32_t stage = step->chunk * pipe->plan->layout.stages + ledger->dag->places[ledger->place].stage;
+    int32_t stage = step->chunk * pipe->plan->layout.stages + ledger->dag->ranks[ledger->dag_rank].stage;
     const struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->unit);
     if (gradients.head > 0) {
         live->bytes[MEMORY_STATES] += gradients.head;
@@ -291,9 +291,9 @@ LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *
     record_freed(ledger, live, ledger->timeline->finish_s[task], want);
 }
 
-LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, enum want want)
+LEDGER_INLINE void open_rank(struct ledger *ledger, struct live *live, enum want want)
 {
-    const struct dag_place *at = &ledger->dag->places[ledger->place];
+    const struct dag_rank *at = &ledger->dag->ranks[ledger->dag_rank];
     double moving = states_moving_bytes(ledger->plan, ledger->setting, at);
     live->bytes[MEMORY_STATES] = states_standing_bytes(ledger->plan, ledger->setting, at) + moving;
     for (int32_t chunk = 0; chunk <= UINT8_MAX; chunk++) /* later phases add to the gradients of those before */
@@ -307,19 +307,19 @@ LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, enum wan
         record_freed(ledger, live, 0.0, want);
 }
 
-LEDGER_INLINE void close_place(const struct ledger *ledger, const struct live *live)
+LEDGER_INLINE void close_rank(const struct ledger *ledger, const struct live *live)
 {
     struct memory *memory = ledger->memory;
-    memory->peak_bytes[ledger->place] = live->peak_bytes;
+    memory->peak_bytes[ledger->dag_rank] = live->peak_bytes;
     for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        memory->at_peak[ledger->place][k] = live->peak[k];
+        memory->at_peak[ledger->dag_rank][k] = live->peak[k];
 }
 
-/* The first pass of the place in work: re-sharding comes before it on the stream, and moves no memory. */
+/* The first pass of the dag_rank in work: re-sharding comes before it on the stream, and moves no memory. */
 static int32_t first_pass(const struct ledger *ledger)
 {
     const struct dag *dag = ledger->dag;
-    int32_t task = memory_first_of(dag, ledger->place, DAG_STREAM_COMPUTE);
+    int32_t task = memory_first_of(dag, ledger->dag_rank, DAG_STREAM_COMPUTE);
     while (task >= 0 && dag->tasks[task].purpose == DAG_RESHARD)
         task = dag->stream_next[task];
     return task;
@@ -332,7 +332,7 @@ static int32_t attention_after(const struct dag *dag, int32_t task)
     return next >= 0 && dag->tasks[next].kind == DAG_ATTENTION ? next : -1;
 }
 
-/* All that happens on a place, in order of time. The passes on the compute stream are the stage's steps, in their
+/* All that happens on a dag_rank, in order of time. The passes on the compute stream are the stage's steps, in their
  * order. plain: no pass has several tasks, is split or exchanges attention; the compiler then leaves out what these
  * need. */
 LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
@@ -345,10 +345,10 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
     struct live live = {0};
     struct chunk chunk = {.number = -1};
     struct queues queues = {ledger->out.all, ledger->in.all, ledger->out.all->finish_s, ledger->in.all->start_s};
-    int32_t stage = dag->places[ledger->place].stage, task = first_pass(ledger);
+    int32_t stage = dag->ranks[ledger->dag_rank].stage, task = first_pass(ledger);
     const struct plan_step *step = plan->steps + plan->step_first[stage],
                            *end = plan->steps + plan->step_first[stage + 1];
-    open_place(ledger, &live, want);
+    open_rank(ledger, &live, want);
     for (; step < end; step++) {
         struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, splits, exchanges);
         copy_until(ledger, &queues, start_s[task], &live, want);
@@ -374,7 +374,7 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
     copy_until(ledger, &queues, DBL_MAX, &live, want);
     if (frees)
         end_growth(ledger, task, &live, want);
-    close_place(ledger, &live);
+    close_rank(ledger, &live);
 }
 
 /* Without copies the peak follows from the order of the stage's steps alone, not from times. The end of a pass only
@@ -386,7 +386,7 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
     const struct plan_pipeline *plan = ledger->pipe->plan;
     const bool exchanges = plan->n_exchanges > 0, frees = cost_frees_gradients(ledger->setting);
     struct queues no_copies = {NULL, NULL, INFINITY, INFINITY};
-    open_place(ledger, &live, WANT_PEAKS);
+    open_rank(ledger, &live, WANT_PEAKS);
     for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
         const struct plan_step *step = &plan->steps[i];
         struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, plan->splits_backward, exchanges);
@@ -401,68 +401,68 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
     }
     if (frees)
         end_growth(ledger, first_pass(ledger), &live, WANT_PEAKS);
-    close_place(ledger, &live);
+    close_rank(ledger, &live);
 }
 
-static bool same_stage(const struct dag_place *a, const struct dag_place *b)
+static bool same_stage(const struct dag_rank *a, const struct dag_rank *b)
 {
     return a->phase == b->phase && a->pipeline == b->pipeline && a->stage == b->stage;
 }
 
-static bool copies(const struct dag *dag, int32_t place)
+static bool copies(const struct dag *dag, int32_t dag_rank)
 {
-    return memory_first_of(dag, place, DAG_STREAM_TO_HOST) >= 0 ||
-           memory_first_of(dag, place, DAG_STREAM_FROM_HOST) >= 0;
+    return memory_first_of(dag, dag_rank, DAG_STREAM_TO_HOST) >= 0 ||
+           memory_first_of(dag, dag_rank, DAG_STREAM_FROM_HOST) >= 0;
 }
 
-static void start_place(struct ledger *ledger, int32_t place)
+static void start_rank(struct ledger *ledger, int32_t dag_rank)
 {
-    const struct dag_place *at = &ledger->dag->places[place];
-    ledger->place = place;
+    const struct dag_rank *at = &ledger->dag->ranks[dag_rank];
+    ledger->dag_rank = dag_rank;
     ledger->pipe = &ledger->pipes[ledger->dag->first_pipe[at->phase] + at->pipeline];
 }
 
-/* The tasks of the place in work. */
+/* The tasks of the dag_rank in work. */
 LEDGER_INLINE void resolve_tasks(struct ledger *ledger, enum want want)
 {
-    memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->place, DAG_STREAM_TO_HOST, &ledger->out);
-    memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->place, DAG_STREAM_FROM_HOST, &ledger->in);
+    memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->dag_rank, DAG_STREAM_TO_HOST, &ledger->out);
+    memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->dag_rank, DAG_STREAM_FROM_HOST, &ledger->in);
     const struct plan_pipeline *plan = ledger->pipe->plan;
     if (want == WANT_EVENTS || ledger->pipe->attends || plan->splits_backward || plan->n_exchanges > 0 ||
         cost_frees_gradients(ledger->setting))
         walk_tasks(ledger, want, false);
     else
         walk_tasks(ledger, want == WANT_SUMS ? WANT_SUMS : WANT_PEAKS, true);
-    ledger->memory->host_peak_bytes[ledger->place] = memory_copies_host_peak(&ledger->out, &ledger->in);
+    ledger->memory->host_peak_bytes[ledger->dag_rank] = memory_copies_host_peak(&ledger->out, &ledger->in);
 }
 
-static void resolve_events(struct ledger *ledger, int32_t place)
+static void resolve_events(struct ledger *ledger, int32_t dag_rank)
 {
-    start_place(ledger, place);
+    start_rank(ledger, dag_rank);
     resolve_tasks(ledger, WANT_EVENTS);
 }
 
-static void copy_peaks(struct memory *memory, int32_t from, int32_t place)
+static void copy_peaks(struct memory *memory, int32_t from, int32_t dag_rank)
 {
-    memory->peak_bytes[place] = memory->peak_bytes[from];
-    memory->host_peak_bytes[place] = memory->host_peak_bytes[from];
-    memcpy(memory->at_peak[place], memory->at_peak[from], sizeof memory->at_peak[place]);
+    memory->peak_bytes[dag_rank] = memory->peak_bytes[from];
+    memory->host_peak_bytes[dag_rank] = memory->host_peak_bytes[from];
+    memcpy(memory->at_peak[dag_rank], memory->at_peak[from], sizeof memory->at_peak[dag_rank]);
 }
 
 /* The peaks alone. */
-static void resolve_peaks(struct ledger *ledger, int32_t place)
+static void resolve_peaks(struct ledger *ledger, int32_t dag_rank)
 {
     const struct dag *dag = ledger->dag;
-    const struct dag_place *at = &dag->places[place];
-    if (at->representative != place) {
-        copy_peaks(ledger->memory, at->representative, place);
+    const struct dag_rank *at = &dag->ranks[dag_rank];
+    if (at->representative != dag_rank) {
+        copy_peaks(ledger->memory, at->representative, dag_rank);
         return;
     }
-    start_place(ledger, place);
-    if (copies(dag, place)) {
+    start_rank(ledger, dag_rank);
+    if (copies(dag, dag_rank)) {
         resolve_tasks(ledger, WANT_PEAKS);
-    } else if (place > 0 && same_stage(at, at - 1)) {
-        copy_peaks(ledger->memory, place - 1, place);
+    } else if (dag_rank > 0 && same_stage(at, at - 1)) {
+        copy_peaks(ledger->memory, dag_rank - 1, dag_rank);
     } else {
         walk_steps(ledger, at->stage);
     }
@@ -472,10 +472,10 @@ static struct ledger open_ledger(const struct plan *plan, const struct dag *dag,
                                  const struct cost_setting *setting, struct memory *memory)
 {
     struct ledger ledger = {.plan = plan, .dag = dag, .timeline = timeline, .setting = setting, .memory = memory};
-    *memory = (struct memory){.n_places = dag->n_places};
-    memory->peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->peak_bytes);
-    memory->at_peak = check_calloc((size_t)dag->n_places, sizeof *memory->at_peak);
-    memory->host_peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->host_peak_bytes);
+    *memory = (struct memory){.n_ranks = dag->n_ranks};
+    memory->peak_bytes = check_calloc((size_t)dag->n_ranks, sizeof *memory->peak_bytes);
+    memory->at_peak = check_calloc((size_t)dag->n_ranks, sizeof *memory->at_peak);
+    memory->host_peak_bytes = check_calloc((size_t)dag->n_ranks, sizeof *memory->host_peak_bytes);
     open_pipes(&ledger);
     return ledger;
 }
@@ -483,9 +483,9 @@ static struct ledger open_ledger(const struct plan *plan, const struct dag *dag,
 static void close_ledger(struct ledger *ledger)
 {
     struct memory *memory = ledger->memory;
-    for (int32_t place = 0; place < memory->n_places; place++)
-        if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
-            memory->worst_place = place;
+    for (int32_t dag_rank = 0; dag_rank < memory->n_ranks; dag_rank++)
+        if (memory->peak_bytes[dag_rank] > memory->peak_bytes[memory->worst_rank])
+            memory->worst_rank = dag_rank;
     for (int32_t i = 0; i < ledger->dag->n_pipes; i++)
         memory_pipe_free(&ledger->pipes[i]);
     free(ledger->pipes);
@@ -497,28 +497,28 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
                const struct cost_setting *setting, bool want_events, struct memory *memory)
 {
     struct ledger ledger = open_ledger(plan, dag, timeline, setting, memory);
-    for (int32_t place = 0; place < dag->n_places; place++)
+    for (int32_t dag_rank = 0; dag_rank < dag->n_ranks; dag_rank++)
         if (want_events)
-            resolve_events(&ledger, place);
+            resolve_events(&ledger, dag_rank);
         else
-            resolve_peaks(&ledger, place);
+            resolve_peaks(&ledger, dag_rank);
     close_ledger(&ledger);
 }
 
-/* Peaks, and of a place above the limit its sums. Copies are walked by their times, so there one walk gives both. */
-static void resolve_sums(struct ledger *ledger, int32_t place, double limit_bytes)
+/* Peaks, and of a dag_rank above the limit its sums. Copies are walked by their times, so there one walk gives both. */
+static void resolve_sums(struct ledger *ledger, int32_t dag_rank, double limit_bytes)
 {
     struct memory *memory = ledger->memory;
-    bool represented = ledger->dag->places[place].representative != place;
-    bool one_walk = !represented && copies(ledger->dag, place);
+    bool represented = ledger->dag->ranks[dag_rank].representative != dag_rank;
+    bool one_walk = !represented && copies(ledger->dag, dag_rank);
     int64_t first = memory->sums.n;
     if (!one_walk)
-        resolve_peaks(ledger, place);
-    if (one_walk || memory->peak_bytes[place] > limit_bytes) {
-        start_place(ledger, place);
+        resolve_peaks(ledger, dag_rank);
+    if (one_walk || memory->peak_bytes[dag_rank] > limit_bytes) {
+        start_rank(ledger, dag_rank);
         resolve_tasks(ledger, WANT_SUMS);
     }
-    if (memory->peak_bytes[place] <= limit_bytes)
+    if (memory->peak_bytes[dag_rank] <= limit_bytes)
         memory->sums.n = first;
 }
 
@@ -530,13 +530,13 @@ void memory_above(const struct plan *plan, const struct dag *dag, const struct t
     memory_free(memory);
     struct ledger ledger = open_ledger(plan, dag, timeline, setting, memory);
     sums.n = 0;
-    sums.first = check_realloc(sums.first, (size_t)(dag->n_places + 1) * sizeof *sums.first);
+    sums.first = check_realloc(sums.first, (size_t)(dag->n_ranks + 1) * sizeof *sums.first);
     memory->sums = sums;
-    for (int32_t place = 0; place < dag->n_places; place++) {
-        memory->sums.first[place] = memory->sums.n;
-        resolve_sums(&ledger, place, limit_bytes);
+    for (int32_t dag_rank = 0; dag_rank < dag->n_ranks; dag_rank++) {
+        memory->sums.first[dag_rank] = memory->sums.n;
+        resolve_sums(&ledger, dag_rank, limit_bytes);
     }
-    memory->sums.first[dag->n_places] = memory->sums.n;
+    memory->sums.first[dag->n_ranks] = memory->sums.n;
     close_ledger(&ledger);
 }
 

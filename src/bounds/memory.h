@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Live bytes of every place over time (SlimPack section 4.3.3). */
+/** Live bytes of every dag_rank over time (SlimPack section 4.3.3). */
 #ifndef SLIMSIM_BOUNDS_MEMORY_H
 #define SLIMSIM_BOUNDS_MEMORY_H
 
@@ -23,30 +23,30 @@ extern const char *const memory_class_name[MEMORY_N_CLASSES];
 /** Live bytes by class from `time_s` on. */
 struct memory_event {
     double time_s;
-    int32_t place;
+    int32_t dag_rank;
     double bytes[MEMORY_N_CLASSES];
 };
 
-/** A moment of a place: the sum over its classes. */
+/** A moment of a dag_rank: the sum over its classes. */
 struct memory_sum {
     double time_s, bytes;
 };
 
-/** Of some places, each one's in order of time. */
+/** Of some ranks, each one's in order of time. */
 struct memory_sums {
     int64_t n;
     struct memory_sum *all;
-    int64_t *first; /* [n_places + 1] into all */
+    int64_t *first; /* [n_ranks + 1] into all */
     size_t room;    /* of all */
 };
 
 struct memory {
-    int32_t n_places;
-    double *peak_bytes;                  /* [n_places] largest sum over classes */
+    int32_t n_ranks;
+    double *peak_bytes;                  /* [n_ranks] largest sum over classes */
     double (*at_peak)[MEMORY_N_CLASSES]; /* the classes at that moment */
-    int32_t worst_place;                 /* of the largest peak; ties: lowest index */
-    double *host_peak_bytes;             /* [n_places] most of the place's offloaded activations at a time */
-    int64_t n_events;                    /* only where wanted; by place, then in order of time */
+    int32_t worst_rank;                  /* of the largest peak; ties: lowest index */
+    double *host_peak_bytes;             /* [n_ranks] most of the dag_rank's offloaded activations at a time */
+    int64_t n_events;                    /* only where wanted; by dag_rank, then in order of time */
     struct memory_event *events;
     struct memory_sums sums; /* of memory_above alone */
 };
@@ -88,7 +88,7 @@ struct memory {
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool want_events, struct memory *memory);
 
-/** memory_of without events, but with the sums at these moments of places that need more than limit_bytes.
+/** memory_of without events, but with the sums at these moments of ranks that need more than limit_bytes.
  * @param memory  {0}, or of another call: then its room is used again */
 void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                   const struct cost_setting *setting, double limit_bytes, struct memory *memory);

@@ -59,14 +59,14 @@ static void add_exchanges(const struct source *source, struct traffic *traffic)
     }
 }
 
-/* Gradients and parameters of a pipeline whose stages have n_places replicas. */
-static void add_sync(const struct source *source, int32_t n_places, struct traffic *traffic)
+/* Gradients and parameters of a pipeline whose stages have n_ranks replicas. */
+static void add_sync(const struct source *source, int32_t n_ranks, struct traffic *traffic)
 {
     const struct cost_setting *setting = source->setting;
     const struct plan_layout *layout = &source->plan->layout;
     double gradient_bytes = cost_gradient_bytes(setting), parameters = 0;
-    int32_t group = scenario_plan_shard_groups(setting->plan) > 1 ? scenario_plan_shards(setting->plan) : n_places;
-    double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_places;
+    int32_t group = scenario_plan_shard_groups(setting->plan) > 1 ? scenario_plan_shards(setting->plan) : n_ranks;
+    double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks;
     for (int32_t stage = 0; stage < layout->stages; stage++)
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
     if (!cost_shards_in_passes(setting))

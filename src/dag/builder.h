@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "dag/dag.h"
 
-/** Tasks that end a pass on one place; -1: there is none. */
+/** Tasks that end a pass on one dag_rank; -1: there is none. */
 struct builder_end {
     int32_t first; /* COMPUTE */
     int32_t last;  /* of the compute stream; -1: the pass has not been built */
@@ -33,8 +33,8 @@ struct builder_pipe {
     int32_t *exchange_first;                /* [exchange groups + 1] into plan's exchanges */
     int32_t *exchange_arrived;              /* of each: cursors that wait there */
     int32_t representative; /* the pipeline whose steps are built for it, too; itself without fold_equal */
-    int32_t first_place, first_cursor;
-    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
+    int32_t first_rank, first_cursor;
+    int32_t n_tensor, n_ranks; /* ranks of a context rank, of a stage */
     int32_t n_built;           /* of the latter: those with tasks, the first ones */
     struct builder_fold *fold; /* of each stage, where one context rank is built for all; or NULL */
     int32_t stages, n_virtual; /* virtual stages: chunks x stages */
@@ -46,23 +46,23 @@ struct builder_pipe {
     struct builder_end *ends;  /* [instance x n_built + rank] */
 };
 
-/** A place's part of the step in work. */
+/** A dag_rank's part of the step in work. */
 struct builder_participant {
     const struct builder_pipe *pipe;
-    int32_t unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
-    struct builder_end *end;          /* of the pass; of PASS_WEIGHT: of its unit's backward */
-    int32_t ready;                    /* the task after which its ring can start */
-    int32_t ring;                     /* as in builder_end */
-    const struct cost_pass *cost;     /* of the pass */
+    int32_t unit, stage, rank, dag_rank; /* stage: virtual; rank: of the stage's ranks */
+    struct builder_end *end;             /* of the pass; of PASS_WEIGHT: of its unit's backward */
+    int32_t ready;                       /* the task after which its ring can start */
+    int32_t ring;                        /* as in builder_end */
+    const struct cost_pass *cost;        /* of the pass */
 };
 
-/** What the passes of a place have left open, -1: nothing. */
-struct builder_place {
+/** What the passes of a dag_rank have left open, -1: nothing. */
+struct builder_rank {
     int32_t ring;  /* SYNC that must end before the next pass */
     int32_t send;  /* SEND to a neighbour, likewise */
     int32_t copy;  /* copy in of what streams, likewise; gradients wait for it, too */
     int32_t begin; /* COMPUTE of the latest pass */
-    int32_t node;  /* of the place's GPU */
+    int32_t node;  /* of the dag_rank's GPU */
 };
 
 /** The walk of one stage of one pipeline along its order. */
@@ -80,8 +80,8 @@ struct builder {
     const struct cost_setting *setting;
     struct dag_options options;
     struct dag *dag;
-    int32_t *stream_last;     /* of each stream: its last task, -1: none */
-    struct builder_place *at; /* [places of the graph] */
+    int32_t *stream_last;    /* of each stream: its last task, -1: none */
+    struct builder_rank *at; /* [ranks of the graph] */
 
     int32_t *equal_pipelines; /* of each pipeline (dag/equal_pipelines.h); NULL: each is itself */
 
@@ -96,8 +96,8 @@ struct builder {
     int32_t *group_first;                     /* of each (group, pass): its first rendezvous */
     int32_t *arrived;                         /* of each rendezvous: cursors that wait there */
     struct builder_participant *participants; /* of the step in work */
-    struct cost_pass *faulty_cost;            /* of each participant, its cost; used by those on slow places */
-    int32_t *places, *units, *ready;          /* of the collective in work */
+    struct cost_pass *faulty_cost;            /* of each participant, its cost; used by those on slow ranks */
+    int32_t *ranks, *units, *ready;           /* of the collective in work */
 };
 
 /** Make room for more tasks, for more edges. */
@@ -133,19 +133,19 @@ static inline void builder_edge(struct builder *builder, int32_t from, enum dag_
     dag->in_first[task + 1] = dag->n_edges;
 }
 
-/** A task of a place: phase, pipeline, stage, place and stream filled in. */
-static inline struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+/** A task of a dag_rank: phase, pipeline, stage, dag_rank and stream filled in. */
+static inline struct dag_task builder_task_of(const struct builder *builder, int32_t dag_rank, enum dag_stream stream,
                                               enum dag_kind kind, enum dag_purpose purpose)
 {
-    const struct dag_place *at = &builder->dag->places[place];
+    const struct dag_rank *at = &builder->dag->ranks[dag_rank];
     return (struct dag_task){.kind = (uint8_t)kind,
                              .purpose = (uint8_t)purpose,
                              .phase = at->phase,
                              .stage = at->stage,
                              .pipeline = at->pipeline,
                              .unit = -1,
-                             .place = place,
-                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
+                             .dag_rank = dag_rank,
+                             .stream = dag_rank * DAG_N_STREAMS + (int32_t)stream,
                              .from_rank = at->rank,
                              .to_rank = at->rank};
 }
@@ -179,29 +179,30 @@ int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_
 /** NVLink inside a node, else NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
-/** Whether passes on the place of a GPU cost something else than on a sound one; then dag_gpu_pass_cost. */
+/** Whether passes on the dag_rank of a GPU cost something else than on a sound one; then dag_gpu_pass_cost. */
 bool builder_has_faults(const struct builder *builder, int32_t gpu);
 
 /** `setting` with links of 1/nvlink and 1/nic of their bandwidth; `room` becomes its platform. */
 struct cost_setting builder_faulty_setting(const struct cost_setting *setting, double nvlink, double nic,
                                            struct platform *room);
 
-/** A collective among places. */
+/** A collective among ranks. */
 struct builder_collective {
-    const int32_t *places; /* [n] */
-    const int32_t *units;  /* [n] of each one's own pipeline, NULL: it is of no pass */
-    const int32_t *ready;  /* [n_ready] tasks it waits for, -1: none */
+    const int32_t *ranks; /* [n] */
+    const int32_t *units; /* [n] of each one's own pipeline, NULL: it is of no pass */
+    const int32_t *ready; /* [n_ready] tasks it waits for, -1: none */
     int32_t n, n_ready;
     enum dag_purpose purpose;
     enum pass pass;
     int32_t chunk;
-    double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a participant sends to the next in all */
-    int32_t steps;  /* messages of the latter, for the latency */
-    double share;   /* of a reduce-scatter or all-gather that is not hidden */
-    double exact_s; /* if > 0: how long it takes, in place of bytes: that of the participant to which it is longest */
+    double bytes;  /* reduce-scatter, all-gather: of the tensor; else what a participant sends to the next in all */
+    int32_t steps; /* messages of the latter, for the latency */
+    double share;  /* of a reduce-scatter or all-gather that is not hidden */
+    double
+        exact_s; /* if > 0: how long it takes, in dag_rank of bytes: that of the participant to which it is longest */
     double wire_bytes;               /* of the latter by each participant's NIC */
     bool to_all;                     /* these go to all other nodes, not to the next one */
-    const struct builder_fold *fold; /* of context ranks of which only the first, places[0], sends; NULL: all do */
+    const struct builder_fold *fold; /* of context ranks of which only the first, ranks[0], sends; NULL: all do */
 };
 
 /**
@@ -223,14 +224,14 @@ struct builder_collective {
  */
 int32_t builder_collective(struct builder *builder, const struct builder_collective *collective);
 
-/** Where the ring of these places would lead. Only places and n of `ring` are read. */
+/** Where the ring of these ranks would lead. Only ranks and n of `ring` are read. */
 struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective);
 
 /** How long a reduce-scatter or all-gather takes alone on its links, all of it [s]. */
 double builder_collective_s(const struct builder *builder, const struct builder_collective *collective);
 
-/** SYNC on the collective stream of a place; edges into it are the caller's. */
-int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
+/** SYNC on the collective stream of a dag_rank; edges into it are the caller's. */
+int32_t builder_sync(struct builder *builder, int32_t dag_rank, enum dag_purpose purpose);
 
 /** Costs of a pass of all units on each kind of virtual stage, unless they are known. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);

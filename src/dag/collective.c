@@ -15,10 +15,10 @@ struct hop {
 static int32_t on_each_node(const struct builder *builder, const struct builder_collective *collective)
 {
     int32_t k = 1;
-    while (k < collective->n && builder->at[collective->places[k]].node == builder->at[collective->places[0]].node)
+    while (k < collective->n && builder->at[collective->ranks[k]].node == builder->at[collective->ranks[0]].node)
         k++;
     for (int32_t i = 1; i < collective->n; i++) {
-        bool same = builder->at[collective->places[i]].node == builder->at[collective->places[i - 1]].node;
+        bool same = builder->at[collective->ranks[i]].node == builder->at[collective->ranks[i - 1]].node;
         if (same == (i % k == 0))
             return 0;
     }
@@ -30,7 +30,7 @@ static int32_t end_of_run(const struct builder *builder, const struct builder_co
 {
     int32_t end = first + 1;
     while (end < collective->n &&
-           builder->at[collective->places[end]].node == builder->at[collective->places[first]].node)
+           builder->at[collective->ranks[end]].node == builder->at[collective->ranks[first]].node)
         end++;
     return end;
 }
@@ -62,7 +62,7 @@ static int32_t rails(const struct builder *builder, const struct builder_collect
 static struct dag_task task_of(const struct builder *builder, const struct builder_collective *collective,
                                int32_t participant, enum dag_stream stream, enum dag_kind kind)
 {
-    struct dag_task task = builder_task_of(builder, collective->places[participant], stream, kind, collective->purpose);
+    struct dag_task task = builder_task_of(builder, collective->ranks[participant], stream, kind, collective->purpose);
     task.pass = (uint8_t)collective->pass;
     task.chunk = (uint8_t)collective->chunk;
     task.unit = collective->units != NULL ? collective->units[participant] : -1;
@@ -82,8 +82,8 @@ static double worst_factor(const struct builder *builder, const struct builder_c
 {
     double worst = 1;
     for (int32_t i = 0; builder->setting->faults != NULL && i < collective->n; i++) {
-        int32_t from = builder->dag->places[collective->places[i]].rank;
-        int32_t to = builder->dag->places[collective->places[(i + 1) % collective->n]].rank;
+        int32_t from = builder->dag->ranks[collective->ranks[i]].rank;
+        int32_t to = builder->dag->ranks[collective->ranks[(i + 1) % collective->n]].rank;
         if (builder_route(builder, from, to) == route)
             worst = fmax(worst, builder_link_factor(builder, from, to));
     }
@@ -115,7 +115,7 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
 static void add_hop(struct builder *builder, const struct builder_collective *collective, int32_t open, struct hop hop)
 {
     struct dag_task task = task_of(builder, collective, hop.from, hop.stream, DAG_SEND);
-    task.to_rank = builder->dag->places[collective->places[hop.to]].rank;
+    task.to_rank = builder->dag->ranks[collective->ranks[hop.to]].rank;
     enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
     struct cost_transfer cost = hop_cost(builder, collective, route,
                                          hop.each > 0        ? hop.each
@@ -133,8 +133,8 @@ static double worst_nic(const struct builder *builder, const struct builder_coll
 {
     double worst = 1;
     for (int32_t i = 0; builder->setting->faults != NULL && i < collective->n; i++)
-        worst = fmax(worst, faults_factor(builder->setting->faults, FAULT_NIC,
-                                          builder->dag->places[collective->places[i]].rank));
+        worst = fmax(
+            worst, faults_factor(builder->setting->faults, FAULT_NIC, builder->dag->ranks[collective->ranks[i]].rank));
     return worst;
 }
 
@@ -151,7 +151,7 @@ static void add_flows(struct builder *builder, const struct builder_collective *
         for (int32_t away = 1; away <= n_flows; away++) {
             struct dag_task task = task_of(builder, collective, i, DAG_STREAM_RAIL, DAG_SEND);
             task.to_rank =
-                builder->dag->places[collective->places[collective->fold != NULL ? 0 : (i + away * k) % collective->n]]
+                builder->dag->ranks[collective->ranks[collective->fold != NULL ? 0 : (i + away * k) % collective->n]]
                     .rank;
             builder_send(builder, task, flow);
             if (away == 1)
@@ -190,7 +190,7 @@ struct builder_fold builder_fold_of(const struct builder *builder, const struct 
     struct builder_fold fold = {.each = on_each_node(builder, collective)};
     for (int32_t i = 0; i < collective->n; i++) {
         int32_t next = (i + 1) % collective->n;
-        bool inside = builder->at[collective->places[i]].node == builder->at[collective->places[next]].node;
+        bool inside = builder->at[collective->ranks[i]].node == builder->at[collective->ranks[next]].node;
         fold.nvlink = fold.nvlink || inside;
         fold.nic = fold.nic || !inside;
     }
@@ -241,7 +241,7 @@ double builder_collective_s(const struct builder *builder, const struct builder_
     struct crowd crowd = crowd_of(builder, collective);
     double nvlink = 1, nic = 1;
     for (int32_t i = 0; i < collective->n; i++) {
-        int32_t gpu = builder->dag->places[collective->places[i]].rank;
+        int32_t gpu = builder->dag->ranks[collective->ranks[i]].rank;
         nvlink = fmax(nvlink, faults_factor(builder->setting->faults, FAULT_NVLINK, gpu));
         nic = fmax(nic, faults_factor(builder->setting->faults, FAULT_NIC, gpu));
     }

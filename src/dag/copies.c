@@ -39,7 +39,7 @@ int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *
     struct dag_task task = pass_task_of(work, participant, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = add_copy(builder, task, bytes);
-    after_start(builder, own_pass >= 0 ? own_pass : builder->at[participant->place].begin);
+    after_start(builder, own_pass >= 0 ? own_pass : builder->at[participant->dag_rank].begin);
     if (own_pass < 0 && participant->stage < pipe->n_virtual - 1)
         after_start(builder, pass_end_of(participant, PASS_BACKWARD, participant->unit, participant->stage + 1)->first);
     for (int32_t i = first; i < end; i++)

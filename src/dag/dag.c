@@ -231,7 +231,7 @@ static int32_t n_tensor(const struct plan_layout *layout, struct dag_options opt
     return options.all_tensor_ranks ? layout->tensor : 1;
 }
 
-static void add_places(struct builder *builder, int32_t phase)
+static void add_ranks(struct builder *builder, int32_t phase)
 {
     struct dag *dag = builder->dag;
     const struct plan *plan = builder->plan;
@@ -246,16 +246,16 @@ static void add_places(struct builder *builder, int32_t phase)
             for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
                 int32_t n = layout->stages * layout->context * n_tensor(layout, options);
                 int32_t context = rank / n_tensor(layout, options), tensor = rank % n_tensor(layout, options);
-                int32_t representative = dag->n_places - n_folded * n - (folded ? context : 0);
-                dag->places[dag->n_places++] = (struct dag_place){.phase = (int16_t)phase,
-                                                                  .stage = (int16_t)stage,
-                                                                  .pipeline = pipeline,
-                                                                  .context = context,
-                                                                  .tensor = tensor,
-                                                                  .rank = plan_rank(layout, stage, context, tensor),
-                                                                  .n_gpus = layout->tensor / n_tensor(layout, options),
-                                                                  .representative = representative};
-                dag->places[representative].n_represented++;
+                int32_t representative = dag->n_ranks - n_folded * n - (folded ? context : 0);
+                dag->ranks[dag->n_ranks++] = (struct dag_rank){.phase = (int16_t)phase,
+                                                               .stage = (int16_t)stage,
+                                                               .pipeline = pipeline,
+                                                               .context = context,
+                                                               .tensor = tensor,
+                                                               .rank = plan_rank(layout, stage, context, tensor),
+                                                               .n_gpus = layout->tensor / n_tensor(layout, options),
+                                                               .representative = representative};
+                dag->ranks[representative].n_represented++;
             }
     }
 }
@@ -271,7 +271,7 @@ static int32_t n_senders(const struct plan *plan)
     return n;
 }
 
-static void make_places(struct builder *builder)
+static void make_ranks(struct builder *builder)
 {
     struct dag *dag = builder->dag;
     const struct plan *plan = builder->plan;
@@ -286,12 +286,12 @@ static void make_places(struct builder *builder)
     size_t n_streams = (n + (size_t)dag->n_senders) * DAG_N_STREAMS;
     CHECK(n > 0 && n_streams < INT32_MAX);
     if (n_streams > (size_t)dag->room.streams) {
-        dag->places = check_realloc(dag->places, n_streams / DAG_N_STREAMS * sizeof *dag->places);
+        dag->ranks = check_realloc(dag->ranks, n_streams / DAG_N_STREAMS * sizeof *dag->ranks);
         dag->stream_first = check_realloc(dag->stream_first, n_streams * sizeof *dag->stream_first);
         dag->room.streams = (int32_t)n_streams;
     }
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
-        add_places(builder, phase);
+        add_ranks(builder, phase);
 }
 
 static void free_pipes(struct dag *dag)
@@ -319,13 +319,13 @@ static void make_pipes(struct dag *dag, const struct plan *plan)
 
 static void open_builder(struct builder *builder)
 {
-    size_t n_places = (size_t)builder->dag->n_places, n_streams = (size_t)dag_n_streams(builder->dag);
+    size_t n_ranks = (size_t)builder->dag->n_ranks, n_streams = (size_t)dag_n_streams(builder->dag);
     builder->phase_barrier = -1;
     builder->stream_last = check_malloc(n_streams * sizeof *builder->stream_last);
-    builder->at = check_malloc(n_places * sizeof *builder->at);
-    for (size_t i = 0; i < n_places; i++) {
-        int32_t node = builder->dag->places[i].rank / builder->setting->platform->gpus_per_node;
-        builder->at[i] = (struct builder_place){.ring = -1, .send = -1, .copy = -1, .begin = -1, .node = node};
+    builder->at = check_malloc(n_ranks * sizeof *builder->at);
+    for (size_t i = 0; i < n_ranks; i++) {
+        int32_t node = builder->dag->ranks[i].rank / builder->setting->platform->gpus_per_node;
+        builder->at[i] = (struct builder_rank){.ring = -1, .send = -1, .copy = -1, .begin = -1, .node = node};
     }
     for (size_t i = 0; i < n_streams; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
@@ -343,11 +343,11 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 {
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    dag->n_tasks = dag->n_edges = dag->n_places = 0;
+    dag->n_tasks = dag->n_edges = dag->n_ranks = 0;
     dag->faults = setting->faults;
     if (equal_pipelines_fold(plan, setting, options))
         builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform->gpus_per_node);
-    make_places(&builder);
+    make_ranks(&builder);
     free_pipes(dag);
     make_pipes(dag, plan);
     open_builder(&builder);
@@ -375,7 +375,7 @@ void dag_free(struct dag *dag)
     free(dag->in_first);
     free(dag->in_task);
     free(dag->in_kind);
-    free(dag->places);
+    free(dag->ranks);
     free(dag->stream_first);
     free(dag->stream_next);
     free(dag->room.mark);

@@ -5,10 +5,10 @@
  * Tasks are numbered in topological order at construction, and their predecessors are in CSR arrays, so a longest path
  * is one loop over arrays. A task runs on a stream, as on a GPU: a stream runs its tasks one after the other.
  *
- * PLACES. One for each (phase, pipeline, stage, context rank), numbered in that order. A place stands for all TP ranks
- * together; with `all_tensor_ranks` each TP rank has a place of its own.
+ * PLACES. One for each (phase, pipeline, stage, context rank), numbered in that order. A dag_rank stands for all TP
+ * ranks together; with `all_tensor_ranks` each TP rank has a dag_rank of its own.
  *
- * PASS of a unit on a place. SYNCs stand on the collective stream of their first member.
+ * PASS of a unit on a dag_rank. SYNCs stand on the collective stream of their first member.
  *   - CP 1: one task, COMPUTE.
  *   - CP > 1: COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own COMPUTE only. Beside ATTENTION runs
  *     the ring: SYNC of all ranks, a SEND from each to the next, SYNC. The pass ends when both have ended.
@@ -26,8 +26,8 @@
  * fewest, go as by NCCL's rails: 1/k of each member's bytes to the next node, by the NICs of k members, the rest to its
  * neighbour inside the node, at the same time.
  *
- * SPLIT BACKWARD. The gradients of weights are a COMPUTE of their own, after the pass of their unit on the same place.
- * Nothing but the end of the iteration waits for them.
+ * SPLIT BACKWARD. The gradients of weights are a COMPUTE of their own, after the pass of their unit on the same
+ * dag_rank. Nothing but the end of the iteration waits for them.
  *
  * EXCHANGED ATTENTION (plan_exchange). For each pass of a set COMPUTE; then a SYNC of the set; then ATTENTION, without
  * what is given away and with what is taken on; then a SYNC. Beside ATTENTION (cp_overlap off: before and behind it)
@@ -39,10 +39,10 @@
  * left out.
  *
  * OFFLOAD. A SEND to the host after the forward, and one back before the backward unit that consumes the tokens. The
- * copy back waits until the pass before that backward on the place has begun and, but on the last virtual stage, until
- * that backward has begun on the virtual stage behind. Of a unit that streams, both copies start with their passes, and
- * the next pass of the place (behind the last pass: the gradients) waits for the copy back: a copy that takes longer
- * than its pass is exposed there.
+ * copy back waits until the pass before that backward on the dag_rank has begun and, but on the last virtual stage,
+ * until that backward has begun on the virtual stage behind. Of a unit that streams, both copies start with their
+ * passes, and the next pass of the dag_rank (behind the last pass: the gradients) waits for the copy back: a copy that
+ * takes longer than its pass is exposed there.
  *
  * PHASES. SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at
  * the same time, on each route one message after the other in the plan's order.
@@ -136,25 +136,25 @@ enum dag_stream {
 };
 
 struct dag_task {
-    uint8_t kind, purpose, pass;  /* enum dag_kind, dag_purpose, pass */
-    uint8_t chunk;                /* virtual stage = chunk x stages + stage */
-    int16_t phase, stage;         /* stage: of the pipeline */
-    int32_t pipeline, unit;       /* unit of the pass's cut; -1: none */
-    int32_t place;                /* index into places */
-    int32_t stream;               /* place x DAG_N_STREAMS + enum dag_stream; of a re-sharding's SEND that of its GPU,
-                                     (n_places + from_rank) x DAG_N_STREAMS + COLLECTIVE inside nodes or RAIL */
-    int32_t from_rank, to_rank;   /* GPUs of a SEND; to_rank -1: the host's memory of from_rank's node (offload),
-                                     from_rank -1 for prefetch */
+    uint8_t kind, purpose, pass; /* enum dag_kind, dag_purpose, pass */
+    uint8_t chunk;               /* virtual stage = chunk x stages + stage */
+    int16_t phase, stage;        /* stage: of the pipeline */
+    int32_t pipeline, unit;      /* unit of the pass's cut; -1: none */
+    int32_t dag_rank;            /* index into ranks */
+    int32_t stream;              /* dag_rank x DAG_N_STREAMS + enum dag_stream; of a re-sharding's SEND that of its GPU,
+                                    (n_ranks + from_rank) x DAG_N_STREAMS + COLLECTIVE inside nodes or RAIL */
+    int32_t from_rank, to_rank;  /* GPUs of a SEND; to_rank -1: the host's memory of from_rank's node (offload),
+                                    from_rank -1 for prefetch */
     double latency_s, wire_bytes; /* of a SEND */
 };
 
-struct dag_place {
+struct dag_rank {
     int16_t phase, stage;
     int32_t pipeline, context, tensor; /* indices inside the pipeline */
     int32_t rank;                      /* GPU, the first of those that it stands for */
-    int32_t n_gpus;                    /* that it stands for: all of its TP group, or 1 where each is a place */
-    int32_t representative;            /* the place whose passes stand for its own; itself without fold_equal */
-    int32_t n_represented; /* places that its passes stand for; 0: those of its representative stand for it */
+    int32_t n_gpus;                    /* that it stands for: all of its TP group, or 1 where each is a dag_rank */
+    int32_t representative;            /* the dag_rank whose passes stand for its own; itself without fold_equal */
+    int32_t n_represented; /* ranks that its passes stand for; 0: those of its representative stand for it */
 };
 
 enum { DAG_MAX_KINDS = 6 };
@@ -182,14 +182,14 @@ struct dag_room {
 };
 
 struct dag {
-    int32_t n_tasks, n_places, n_edges;
-    int32_t n_senders; /* GPUs with streams of their own for re-sharding: one place may stand for several. 0: none */
+    int32_t n_tasks, n_ranks, n_edges;
+    int32_t n_senders; /* GPUs with streams of their own for re-sharding: one dag_rank may stand for several. 0: none */
     struct dag_task *tasks;
     double *duration_s; /* without contention; a vector of its own so that others can be tried on the same graph */
     int32_t *in_first;  /* [n_tasks + 1] into in_task, in_kind */
     int32_t *in_task;   /* predecessor, always a smaller number */
     uint8_t *in_kind;   /* enum dag_edge */
-    struct dag_place *places;
+    struct dag_rank *ranks;
     const struct faults *faults; /* that its durations are of, NULL: none; borrowed from the setting */
     int32_t *stream_first;       /* of each stream: its first task, -1: none */
     int32_t *stream_next;        /* of each task: the next one of its stream, -1: none */
@@ -199,13 +199,13 @@ struct dag {
     struct dag_room room;
 };
 
-/** Of places, then of senders. */
+/** Of ranks, then of senders. */
 static inline int32_t dag_n_streams(const struct dag *dag)
 {
-    return (dag->n_places + dag->n_senders) * DAG_N_STREAMS;
+    return (dag->n_ranks + dag->n_senders) * DAG_N_STREAMS;
 }
 
-/** Graphs of up to so many passes of units on places are built without fold_equal. */
+/** Graphs of up to so many passes of units on ranks are built without fold_equal. */
 enum { DAG_FOLD_PASSES = 1 << 17 };
 
 struct dag_options {
@@ -214,7 +214,7 @@ struct dag_options {
     bool fold_equal;    /* of equal pipelines, and equal context ranks (dag/equal_pipelines.h), only the first gets
                            tasks for its passes; all get those of gradients and parameters. Tasks start and finish at the
                            same times, which is all that the critical path and bounds/ (without events of memory) need;
-                           sums over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and
+                           sums over ranks may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and
                            with faults, groups, exchanges, several phases or all_tensor_ranks */
 };
 
@@ -229,8 +229,8 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
 bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
                  struct dag *dag, struct error *err);
 
-/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the embedding included on the first
- * virtual stage (chunk x stages + stage), the head on the last; a split backward without the gradients of its
+/** Seconds of a pass on one dag_rank and what it is made of: as dag_build uses them, the embedding included on the
+ * first virtual stage (chunk x stages + stage), the head on the last; a split backward without the gradients of its
  * weights. */
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
@@ -243,7 +243,7 @@ void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_settin
 double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                    int32_t stage, double enough_s);
 
-/** The same on the place of a GPU, slow as setting->faults say it is. */
+/** The same on the dag_rank of a GPU, slow as setting->faults say it is. */
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t unit, int32_t stage, int32_t gpu);
 
@@ -261,7 +261,7 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
 /** A unit of a pipeline's cut as cost/ takes it; borrows the slices. */
 struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit);
 
-/** A token of a forward unit on a place of a virtual stage, until its backward [bytes]. */
+/** A token of a forward unit on a dag_rank of a virtual stage, until its backward [bytes]. */
 struct dag_token {
     double held;     /* divided by the unit's context degree; without what recomputation keeps for later slices only
                         (MEMORY_KV). The scores of unfused attention are spread over the unit's tokens */

@@ -26,7 +26,7 @@ static double exchanged_s(const struct pass_work *work, const struct builder_par
             taken_s += exchange->share *
                        builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
     }
-    int32_t gpu = work->builder->dag->places[participant->place].rank;
+    int32_t gpu = work->builder->dag->ranks[participant->dag_rank].rank;
     double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
     return fmax(0, own) * participant->cost->attention_s + factor * taken_s;
 }
@@ -37,7 +37,7 @@ static void add_message(struct pass_work *work, const struct builder_participant
 {
     struct builder *builder = work->builder;
     struct dag_task task = pass_task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
-    task.to_rank = builder->dag->places[to->place].rank;
+    task.to_rank = builder->dag->ranks[to->dag_rank].rank;
     enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
     builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, n_messages));
     builder_edge(builder, after, DAG_COLLECTIVE);

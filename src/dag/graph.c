@@ -153,10 +153,10 @@ bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *fil
         const struct dag_task *at = &dag->tasks[task];
         if (at->kind != DAG_COMPUTE)
             continue;
-        const struct dag_place *place = &dag->places[at->place];
+        const struct dag_rank *dag_rank = &dag->ranks[at->dag_rank];
         fprintf(file, "  t%d [label=\"%d, %c, %d\", phase=%d, pipeline=%d, context=%d, tensor=%d, seconds=%.9g];\n",
-                task, at->stage, letter[at->pass], at->unit, at->phase, at->pipeline, place->context, place->tensor,
-                dag->duration_s[task]);
+                task, at->stage, letter[at->pass], at->unit, at->phase, at->pipeline, dag_rank->context,
+                dag_rank->tensor, dag->duration_s[task]);
     }
     for (int32_t i = 0; i < dag->n_tasks; i++)
         if (dag->tasks[graph_order(graph)[i]].kind == DAG_COMPUTE)
@@ -173,7 +173,7 @@ static void set_numbers(igraph_t *graph, const struct dag *dag, igraph_integer_t
     SETVAN(graph, "stage", task, at->stage);
     SETVAN(graph, "chunk", task, at->chunk);
     SETVAN(graph, "unit", task, at->unit);
-    SETVAN(graph, "place", task, at->place);
+    SETVAN(graph, "dag_rank", task, at->dag_rank);
     SETVAN(graph, "stream", task, at->stream % DAG_N_STREAMS);
     SETVAN(graph, "from_rank", task, at->from_rank);
     SETVAN(graph, "to_rank", task, at->to_rank);

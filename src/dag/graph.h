@@ -37,8 +37,8 @@ void graph_free(struct graph *graph);
  */
 bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *file);
 
-/** GraphML of all tasks and edges with their attributes, set in the graph and written by igraph; `order` is the place
- * in its topological order. @return false when it cannot be written */
+/** GraphML of all tasks and edges with their attributes, set in the graph and written by igraph; `order` is the
+ * dag_rank in its topological order. @return false when it cannot be written */
 bool graph_write_graphml(const struct dag *dag, struct graph *graph, FILE *file);
 
 /** Version of the igraph library that runs, "0.10.2". Static storage. */

@@ -3,12 +3,12 @@
 
 #include <math.h>
 
-/* What the pass costs on its place. */
+/* What the pass costs on its dag_rank. */
 static void price(const struct pass_work *work, struct builder_participant *participant)
 {
     const struct builder *builder = work->builder;
     const struct builder_pipe *pipe = participant->pipe;
-    int32_t gpu = builder->dag->places[participant->place].rank;
+    int32_t gpu = builder->dag->ranks[participant->dag_rank].rank;
     participant->cost = builder_cost_of(pipe, work->pass, participant->unit, participant->stage);
     if (builder->setting->faults == NULL || !builder_has_faults(builder, gpu))
         return;
@@ -32,7 +32,7 @@ static void set_participant(const struct pass_work *work, const struct builder_s
     participant->unit = cursor->steps[cursor->next].unit;
     participant->stage = work->chunk * pipe->stages + cursor->stage;
     participant->rank = rank;
-    participant->place = pipe->first_place + cursor->stage * pipe->n_ranks + rank;
+    participant->dag_rank = pipe->first_rank + cursor->stage * pipe->n_ranks + rank;
     participant->end = builder_end_of(pipe, builder_instance(pipe, own, participant->unit, participant->stage), rank);
     participant->ready = participant->ring = -1;
     price(work, participant);
@@ -120,7 +120,7 @@ static void add_compute(struct pass_work *work, struct builder_participant *part
     bool offloads = work->pass == PASS_BACKWARD && participant->pipe->token != NULL;
     int32_t prefetch = offloads && !pass_streams(work, participant) ? pass_prefetch(work, participant, -1) : -1;
     struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
-    struct builder_place *at = &builder->at[participant->place];
+    struct builder_rank *at = &builder->at[participant->dag_rank];
     participant->ready = at->begin = builder_task(builder, task, compute_s(work, participant->cost));
     builder_edge(builder, at->ring, DAG_COLLECTIVE);
     builder_edge(builder, at->send, DAG_SCHEDULE);
@@ -137,13 +137,13 @@ static void add_ring(struct pass_work *work, int32_t first, int32_t stride, stru
     int32_t n = collective.fold != NULL ? 1 : collective.n;
     for (int32_t i = 0; i < n; i++) {
         const struct builder_participant *participant = &builder->participants[first + i * stride];
-        builder->places[i] = participant->place;
+        builder->ranks[i] = participant->dag_rank;
         builder->units[i] = participant->unit;
         builder->ready[i] = participant->ready;
         collective.exact_s = fmax(collective.exact_s, collective.purpose == DAG_TENSOR ? participant->cost->tensor_s
                                                                                        : participant->cost->context_s);
     }
-    collective.places = builder->places;
+    collective.ranks = builder->ranks;
     collective.units = builder->units;
     collective.ready = builder->ready;
     collective.n_ready = n;
@@ -220,15 +220,16 @@ static void add_boundary(struct pass_work *work, const struct builder_participan
     int32_t to = participant->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
         return;
-    int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + participant->rank;
+    int32_t dag_rank = pipe->first_rank + builder_stage_of(pipe, to) * pipe->n_ranks + participant->rank;
     double bytes = participant->cost->boundary_bytes;
-    int32_t rank = builder->dag->places[place].rank;
-    if (bytes <= 0 || rank == builder->dag->places[participant->place].rank)
+    int32_t rank = builder->dag->ranks[dag_rank].rank;
+    if (bytes <= 0 || rank == builder->dag->ranks[participant->dag_rank].rank)
         return;
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
     struct dag_task task = pass_task_of(work, participant, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
-    enum cost_route route = builder->at[participant->place].node == builder->at[place].node ? COST_NVLINK : COST_NIC;
+    enum cost_route route =
+        builder->at[participant->dag_rank].node == builder->at[dag_rank].node ? COST_NVLINK : COST_NIC;
     end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
     after_end(work, end, DAG_INTER_STAGE);
 }
@@ -236,13 +237,13 @@ static void add_boundary(struct pass_work *work, const struct builder_participan
 static void end_pass(struct pass_work *work, const struct builder_participant *participant)
 {
     struct builder *builder = work->builder;
-    struct builder_place *at = &builder->at[participant->place];
+    struct builder_rank *at = &builder->at[participant->dag_rank];
     struct builder_end *end = participant->end;
     at->ring = participant->ring;
     at->send = -1;
     if (work->pass == PASS_WEIGHT)
         return;
-    int32_t last = builder->stream_last[participant->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
+    int32_t last = builder->stream_last[participant->dag_rank * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
     *end = (struct builder_end){.first = at->begin, .last = last, .ring = participant->ring, .send = -1, .offload = -1};
     add_boundary(work, participant, end);
     if (!builder->setting->communication.pp_overlap)

@@ -22,7 +22,7 @@ struct pass_work {
 static inline struct dag_task pass_task_of(const struct pass_work *work, const struct builder_participant *participant,
                                            enum dag_stream stream, enum dag_kind kind, enum dag_purpose purpose)
 {
-    struct dag_task task = builder_task_of(work->builder, participant->place, stream, kind, purpose);
+    struct dag_task task = builder_task_of(work->builder, participant->dag_rank, stream, kind, purpose);
     task.pass = (uint8_t)work->pass;
     task.chunk = (uint8_t)work->chunk;
     task.unit = participant->unit;
@@ -46,9 +46,9 @@ static inline bool pass_streams(const struct pass_work *work, const struct build
  * copies, out and back. */
 void pass_open_tokens(struct builder_pipe *pipe);
 
-/** Copy back what a backward unit consumes of offloaded units. The copy starts once the pass before it on the place has
- * started and, on the stage that sends it its gradients, the unit's own pass has started: earlier it would only take up
- * memory while the stage runs forwards or idles. What streams comes back while the pass runs, from its start.
+/** Copy back what a backward unit consumes of offloaded units. The copy starts once the pass before it on the dag_rank
+ * has started and, on the stage that sends it its gradients, the unit's own pass has started: earlier it would only
+ * take up memory while the stage runs forwards or idles. What streams comes back while the pass runs, from its start.
  * @param own_pass  the task of that pass, if what it consumes streams; else -1
  * @return          the copy, -1: there is none */
 int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *participant, int32_t own_pass);

@@ -283,9 +283,9 @@ static void open_fold(struct builder *builder, struct builder_pipe *pipe)
     pipe->n_built = 1;
     pipe->fold = check_malloc((size_t)pipe->stages * sizeof *pipe->fold);
     for (int32_t stage = 0; stage < pipe->stages; stage++) {
-        struct builder_collective collective = {.places = builder->places, .n = pipe->n_ranks};
+        struct builder_collective collective = {.ranks = builder->ranks, .n = pipe->n_ranks};
         for (int32_t i = 0; i < pipe->n_ranks; i++)
-            builder->places[i] = pipe->first_place + stage * pipe->n_ranks + i;
+            builder->ranks[i] = pipe->first_rank + stage * pipe->n_ranks + i;
         pipe->fold[stage] = builder_fold_of(builder, &collective);
     }
 }
@@ -380,22 +380,22 @@ static void open_phase(struct builder *builder)
     builder->queue_first = builder->queue_n = 0;
     builder->participants = check_malloc(n_participants * sizeof *builder->participants);
     builder->faulty_cost = check_malloc(n_participants * sizeof *builder->faulty_cost);
-    builder->places = check_malloc(n_participants * sizeof *builder->places);
+    builder->ranks = check_malloc(n_participants * sizeof *builder->ranks);
     builder->units = check_malloc(n_participants * sizeof *builder->units);
     builder->ready = check_malloc(n_participants * sizeof *builder->ready);
-    int32_t place = 0;
-    while (builder->dag->places[place].phase < builder->phase)
-        place++;
+    int32_t dag_rank = 0;
+    while (builder->dag->ranks[dag_rank].phase < builder->phase)
+        dag_rank++;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
         int32_t representative = builder_equal_pipeline(builder, i);
         if (representative != i)
             *pipe = builder->pipes[representative];
         pipe->representative = representative;
-        pipe->first_place = place;
+        pipe->first_rank = dag_rank;
         if (representative == i)
             open_pipe(builder, i, pipe);
-        place += pipe->n_ranks * pipe->plan->layout.stages;
+        dag_rank += pipe->n_ranks * pipe->plan->layout.stages;
     }
     open_groups(builder);
 }
@@ -432,7 +432,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->step_cursors);
     free(builder->participants);
     free(builder->faulty_cost);
-    free(builder->places);
+    free(builder->ranks);
     free(builder->units);
     free(builder->ready);
     free(builder->group_first);

@@ -34,9 +34,9 @@ struct ending {
 static bool gpus_check(const struct dag *dag, const struct platform *platform, struct error *err)
 {
     int32_t largest = -1;
-    for (int32_t p = 0; p < dag->n_places; p++) {
-        CHECK(dag->places[p].rank >= 0);
-        largest = dag->places[p].rank > largest ? dag->places[p].rank : largest;
+    for (int32_t p = 0; p < dag->n_ranks; p++) {
+        CHECK(dag->ranks[p].rank >= 0);
+        largest = dag->ranks[p].rank > largest ? dag->ranks[p].rank : largest;
     }
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         const struct dag_task *task = &dag->tasks[t];
@@ -134,7 +134,7 @@ static bool all_finished(const struct execution *execution, struct error *err)
                 err, ERROR_FAILED,
                 "SimGrid ended before task %d (%s of stage %d, GPU %d) had run: a bug of slimsim, or a "
                 "host that the platform switches off",
-                t, dag_kind_name[dag->tasks[t].kind], dag->tasks[t].stage, dag->places[dag->tasks[t].place].rank);
+                t, dag_kind_name[dag->tasks[t].kind], dag->tasks[t].stage, dag->ranks[dag->tasks[t].dag_rank].rank);
     return true;
 }
 

@@ -53,8 +53,8 @@ static void route_find(struct checker *checker, const struct dag_task *send)
     static char refusal[128];
     sg_host_t from = cluster_host(checker->cluster, send->from_rank, send->to_rank);
     sg_host_t to = cluster_host(checker->cluster, send->to_rank, send->from_rank);
-    bool of_place = send->stream < checker->dag->n_places * DAG_N_STREAMS;
-    int32_t n_gpus = of_place ? checker->dag->places[send->place].n_gpus : 1;
+    bool of_rank = send->stream < checker->dag->n_ranks * DAG_N_STREAMS;
+    int32_t n_gpus = of_rank ? checker->dag->ranks[send->dag_rank].n_gpus : 1;
     unsigned i;
     sg_link_t link;
     snprintf(refusal, sizeof refusal, "there is no route from %s to %s", sg_host_get_name(from), sg_host_get_name(to));
@@ -124,8 +124,8 @@ static void crossings_check(struct checker *checker)
 void routes_check(const struct dag *dag, const struct cluster *cluster)
 {
     struct checker checker = {.dag = dag, .cluster = cluster, .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
-    for (int32_t place = 0; place < dag->n_places; place++)
-        checker.folded = checker.folded || dag->places[place].n_gpus > 1;
+    for (int32_t dag_rank = 0; dag_rank < dag->n_ranks; dag_rank++)
+        checker.folded = checker.folded || dag->ranks[dag_rank].n_gpus > 1;
     for (int32_t stream = 0; stream < dag_n_streams(dag); stream++) {
         const struct dag_task *last = NULL;
         for (int32_t t = dag->stream_first[stream]; t >= 0; t = dag->stream_next[t]) {

@@ -5,11 +5,11 @@
 
 #include "execute/cluster.h"
 
-/** GPU of a stream: that of its place, or the one that re-shards. */
+/** GPU of a stream: that of its dag_rank, or the one that re-shards. */
 static inline int32_t streams_rank(const struct dag *dag, int32_t stream)
 {
-    int32_t place = stream / DAG_N_STREAMS;
-    return place < dag->n_places ? dag->places[place].rank : place - dag->n_places;
+    int32_t dag_rank = stream / DAG_N_STREAMS;
+    return dag_rank < dag->n_ranks ? dag->ranks[dag_rank].rank : dag_rank - dag->n_ranks;
 }
 
 /**

@@ -38,7 +38,7 @@ struct memory_fit_round {
 struct memory_fit_excess {
     struct memory_fit_pipe *pipe;
     struct cost_setting own; /* of the stage */
-    int32_t place, stage;
+    int32_t dag_rank, stage;
     double bytes, time_s; /* the most, and its first moment */
 };
 

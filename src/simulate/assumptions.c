@@ -237,14 +237,14 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     return n;
 }
 
-/** The most places of an iteration that another one stands for. */
-static int32_t represented_places(const struct point *point)
+/** The most ranks of an iteration that another one stands for. */
+static int32_t represented_ranks(const struct point *point)
 {
     int32_t most = 0;
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++)
-            if (point->systems[i].iterations[j].represented_places > most)
-                most = point->systems[i].iterations[j].represented_places;
+            if (point->systems[i].iterations[j].represented_ranks > most)
+                most = point->systems[i].iterations[j].represented_ranks;
     return most;
 }
 
@@ -280,11 +280,11 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
     *n += machine_lines(scenario, point, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
-    if (represented_places(point) > 0)
+    if (represented_ranks(point) > 0)
         snprintf(lines[(*n)++], ASSUMPTIONS_SIZE,
                  "of pipelines, and context ranks, that are alike one is simulated and stands for the others: the same "
                  "times and peaks (of an iteration up to %d stages that are not simulated themselves)",
-                 represented_places(point));
+                 represented_ranks(point));
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);

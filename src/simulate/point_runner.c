@@ -24,7 +24,7 @@ struct runner {
     void *knobs, *state;
     struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
     struct cost_setting setting;        /* what plans are made with: without faults */
-    struct cost_setting slow;       /* what they run with: those of places, so of TP groups where one stands for all */
+    struct cost_setting slow;       /* what they run with: those of ranks, so of TP groups where one stands for all */
     struct cost_setting group_slow; /* those of TP groups */
     struct cost_cache costs;
     struct batch batch;
@@ -153,7 +153,7 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
 {
     bool executed = runner->scenario->engine != SCENARIO_CRITICAL_PATH;
     const struct timeline *timeline = executed ? &runner->executed : &runner->evaluator.timeline;
-    const struct dag_place *worst = &runner->evaluator.dag.places[runner->evaluator.memory.worst_place];
+    const struct dag_rank *worst = &runner->evaluator.dag.ranks[runner->evaluator.memory.worst_rank];
     const struct batch *batch = &runner->batch;
     result->critical_path_s = runner->evaluator.timeline.makespan_s;
     result->simgrid_s = executed ? runner->executed.makespan_s : NAN;
@@ -164,16 +164,16 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->nodes = runner->plan.n_nodes;
     result->gap = runner->plan.gap;
     measure_work(runner, result);
-    result->peak_bytes = runner->evaluator.memory.peak_bytes[runner->evaluator.memory.worst_place];
+    result->peak_bytes = runner->evaluator.memory.peak_bytes[runner->evaluator.memory.worst_rank];
     result->peak_stage = worst->stage;
     result->peak_pipeline = worst->pipeline;
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
-        result->at_peak[i] = runner->evaluator.memory.at_peak[runner->evaluator.memory.worst_place][i];
+        result->at_peak[i] = runner->evaluator.memory.at_peak[runner->evaluator.memory.worst_rank][i];
     result->host = memory_host_of(&runner->plan, &runner->evaluator.dag, &runner->evaluator.memory,
                                   runner->scenario->platform.gpus_per_node, 0);
     result->bubble = bubble_of(&runner->evaluator.dag, timeline);
-    for (int32_t i = 0; i < runner->evaluator.dag.n_places; i++)
-        result->represented_places += runner->evaluator.dag.places[i].representative != i;
+    for (int32_t i = 0; i < runner->evaluator.dag.n_ranks; i++)
+        result->represented_ranks += runner->evaluator.dag.ranks[i].representative != i;
     measure_units(runner, result);
     result->dp_imbalance = units_pipeline_imbalance(&runner->evaluator.dag);
     result->traffic = traffic_of(&runner->plan, &runner->evaluator.dag, &runner->setting);

@@ -30,8 +30,8 @@ struct point_iteration {
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];
     struct memory_host host;
-    struct bubble bubble;       /* of the engine asked for */
-    int32_t represented_places; /* that another one stands for: dag_options.fold_equal */
+    struct bubble bubble;      /* of the engine asked for */
+    int32_t represented_ranks; /* that another one stands for: dag_options.fold_equal */
     int32_t forward_units, backward_units;
     int64_t padding_tokens;           /* of forward units */
     int32_t listed_units, full_units; /* forward units that recompute listed kernels, whole layers */

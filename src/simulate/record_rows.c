@@ -7,7 +7,7 @@ _Static_assert(EXCEEDED_N_LIMITS == 3, "names of misfits in trace/table.c");
 _Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
 _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
 
-/* Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/place.def, as designated
+/* Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/dag_rank.def, as designated
  * initialisers. */
 #define BUBBLE_COLUMNS(of)                                                                                             \
     .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .ring_s = (of).ring_s,                           \
@@ -95,7 +95,7 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
 struct trace_task record_task(const struct point_view *view, int32_t t)
 {
     const struct dag_task *task = &view->dag->tasks[t];
-    const struct dag_place *place = &view->dag->places[task->place];
+    const struct dag_rank *dag_rank = &view->dag->ranks[task->dag_rank];
     struct trace_task row = {
         .system = view->system_index,
         .iteration = view->iteration->iteration,
@@ -104,7 +104,7 @@ struct trace_task record_task(const struct point_view *view, int32_t t)
         .purpose = task->purpose,
         .direction = task->pass,
         .stream = task->stream % DAG_N_STREAMS,
-        PLACE_COLUMNS(place),
+        PLACE_COLUMNS(dag_rank),
         .unit = task->unit,
         .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
         .duration_s = view->dag->duration_s[t],
@@ -113,7 +113,7 @@ struct trace_task record_task(const struct point_view *view, int32_t t)
         .slack_s = view->slack_s[t],
     };
     if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND)
-        row.rank = task->from_rank; /* its place may stand for several */
+        row.rank = task->from_rank; /* its dag_rank may stand for several */
     return row;
 }
 
@@ -123,7 +123,7 @@ struct trace_memory record_memory(const struct point_view *view, const struct me
         .system = view->system_index,
         .iteration = view->iteration->iteration,
         .time_s = event->time_s,
-        PLACE_COLUMNS(&view->dag->places[event->place]),
+        PLACE_COLUMNS(&view->dag->ranks[event->dag_rank]),
         MEMORY_COLUMNS(event->bytes),
     };
 }

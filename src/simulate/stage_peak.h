@@ -19,7 +19,7 @@ struct stage_peaks {
     struct stage_peak *at;
 };
 
-/** Take in an iteration. Ties: the earlier iteration, in it the lower place. Where phases have layouts of their own,
+/** Take in an iteration. Ties: the earlier iteration, in it the lower dag_rank. Where phases have layouts of their own,
  * a stage is that of any. */
 void stage_peaks_add(struct stage_peaks *peaks, const struct dag *dag, const struct memory *memory, int64_t iteration);
 

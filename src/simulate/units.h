@@ -21,8 +21,8 @@ struct units_spread {
 
 struct units_spread units_spread_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass);
 
-/** Largest over mean of the seconds of passes of a pipeline, side by side: each the mean of its places, the mean over
- * all places of the phase. Of several phases the largest are summed, and the means. Tasks as long as in `dag`. */
+/** Largest over mean of the seconds of passes of a pipeline, side by side: each the mean of its ranks, the mean over
+ * all ranks of the phase. Of several phases the largest are summed, and the means. Tasks as long as in `dag`. */
 double units_pipeline_imbalance(const struct dag *dag);
 
 /** Pipelines that use a part (enum plan_part). */
