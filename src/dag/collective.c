@@ -3,15 +3,15 @@
 
 #include <math.h>
 
-/* One participant's messages to another one. */
+/* Messages of one participant to another one. */
 struct hop {
     enum dag_stream stream;
     int32_t from, to; /* participants */
-    int32_t each;     /* rails, 0: there are none */
-    bool alone;       /* there are, but none of this participant */
+    int32_t each;     /* number of rails, 0: there are none */
+    bool alone;       /* there are rails, but none of this participant */
 };
 
-/* Participants on each node when these are equal; else 0. */
+/* Return the participants on each node if all nodes have equally many; otherwise 0. */
 static int32_t on_each_node(const struct builder *builder, const struct builder_collective *collective)
 {
     int32_t k = 1;
@@ -25,7 +25,7 @@ static int32_t on_each_node(const struct builder *builder, const struct builder_
     return collective->n % k == 0 ? k : 0;
 }
 
-/* One past the last participant of a node's run of neighbours, of which `first` is the first. */
+/* Return one past the last of the neighbours on a node, of which `first` is the first. */
 static int32_t end_of_run(const struct builder *builder, const struct builder_collective *collective, int32_t first)
 {
     int32_t end = first + 1;
@@ -35,7 +35,7 @@ static int32_t end_of_run(const struct builder *builder, const struct builder_co
     return end;
 }
 
-/* Participants on the node that has fewest of them, and on that which has most. */
+/* Participants on the node with fewest of them, and on the node with most. */
 struct crowd {
     int32_t fewest, most;
 };
@@ -51,8 +51,11 @@ static struct crowd crowd_of(const struct builder *builder, const struct builder
     return crowd;
 }
 
-/* The fewest participants on a node: so many rings enter and leave each node by NICs of their own. 1: neighbours send
- * to each other. Context parallelism always does, because its ring is point-to-point and no collective of NCCL. */
+/*
+ * Return the fewest participants on a node, because this many rings enter and leave each node by NICs of their own.
+ * With 1, neighbours send to each other. Context parallelism always does, because its ring is point-to-point and no
+ * collective of NCCL.
+ */
 static int32_t rails(const struct builder *builder, const struct builder_collective *collective)
 {
     int32_t k = crowd_of(builder, collective).fewest;
@@ -76,7 +79,7 @@ static enum device_collective_kind collective_of(const struct builder_collective
     return collective->purpose == DAG_REDUCE_SCATTER ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
 }
 
-/* The most that faults slow any hop of the collective down by on this route. */
+/* Return the largest factor by which faults slow any hop of the collective down on this route. */
 static double worst_factor(const struct builder *builder, const struct builder_collective *collective,
                            enum cost_route route)
 {
@@ -90,7 +93,7 @@ static double worst_factor(const struct builder *builder, const struct builder_c
     return worst;
 }
 
-/* The bytes that a participant sends by one route, with `each` rails; `alone`: no rail is of this participant. */
+/* Return the transfer of a participant by one route, with `each` rails. `without_rail`: it has no rail. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_collective *collective,
                                      enum cost_route route, int32_t each, bool alone)
 {
@@ -128,7 +131,7 @@ static void add_hop(struct builder *builder, const struct builder_collective *co
     builder_edge(builder, open, DAG_COLLECTIVE);
 }
 
-/* The most that faults slow any participant's NIC down by. */
+/* Return the largest factor by which faults slow any participant's NIC down. */
 static double worst_nic(const struct builder *builder, const struct builder_collective *collective)
 {
     double worst = 1;
@@ -138,7 +141,7 @@ static double worst_nic(const struct builder *builder, const struct builder_coll
     return worst;
 }
 
-/* SENDs from each participant to its counterparts on other nodes; k participants on each node. */
+/* Append SENDs from each participant to its counterparts on other nodes; each node has k participants. */
 static void add_flows(struct builder *builder, const struct builder_collective *collective, int32_t open, int32_t k)
 {
     double bytes_per_s = builder->setting->platform->nic_bytes_per_s;
@@ -159,7 +162,7 @@ static void add_flows(struct builder *builder, const struct builder_collective *
         }
 }
 
-/* One SEND for all participants, of the first one: the longest of their messages. */
+/* Append one SEND of the first participant for all, as long as their longest message. */
 static void add_longest_hop(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
     struct cost_transfer longest = {0};
@@ -176,7 +179,7 @@ static void add_longest_hop(struct builder *builder, const struct builder_collec
     builder_edge(builder, open, DAG_COLLECTIVE);
 }
 
-/* The same for context ranks of which only the first is built. */
+/* Append the SENDs of context ranks of which only the first is built. */
 static void add_folded_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
     if (collective->wire_bytes > 0 && collective->fold->each > 0 && collective->fold->each < collective->n)

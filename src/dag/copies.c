@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Copies to and from the host. */
+/* This file adds copies to and from the host. */
 #include "dag/pass.h"
 
-/* The newest task, a copy, may start when `task` does, -1: at once. */
+/* Let the newest task, a copy, start when `task` does; -1: at once. */
 static void after_start(struct builder *builder, int32_t task)
 {
     const struct dag *dag = builder->dag;

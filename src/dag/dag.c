@@ -72,20 +72,20 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .sharding = part->sharding};
 }
 
-/* What cost/ calls the pass of a pipeline's step. */
+/* Return cost/'s name of the pass of a pipeline's step. */
 static enum pass cost_pass_of(const struct plan_pipeline *pipeline, enum pass pass)
 {
     return pass == PASS_BACKWARD && pipeline->splits_backward ? PASS_INPUT : pass;
 }
 
-/* What a virtual stage computes: a bit of each enum cost_part. */
+/* Return the parts that a virtual stage computes, a bit for each enum cost_part. */
 static unsigned parts_of(const struct plan_layout *layout, int32_t stage)
 {
     bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
     return 1U << COST_LAYERS | (unsigned)first << COST_EMBEDDING | (unsigned)last << COST_HEAD;
 }
 
-/* Those of the costs that a virtual stage has, together. */
+/* Add up the costs of a virtual stage's parts. */
 static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pass *sum)
 {
     *sum = costs[COST_LAYERS];
@@ -95,7 +95,7 @@ static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pa
         cost_add_pass(sum, &costs[COST_HEAD]);
 }
 
-/* cost_pass_s of their sum, bit for bit. */
+/* Return cost_pass_s of the sum of the parts' costs, equal to the last bit. */
 static double sum_s(const struct cost_pass *costs, unsigned parts)
 {
     const struct cost_pass *layers = &costs[COST_LAYERS];
@@ -114,14 +114,14 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
     return cost_pass_s(&sum);
 }
 
-/* Kinds of virtual stages. Those of as many layers have the same setting, and one look-up serves them. */
+/* Kinds of virtual stages. Kinds with equally many layers have the same setting, and one look-up serves them. */
 struct priced {
     const struct plan_pipeline *pipeline;
     int32_t n;
     struct cost_setting own[DAG_MAX_KINDS];
     unsigned parts[DAG_MAX_KINDS];
-    int32_t first[DAG_MAX_KINDS]; /* the first of as many layers */
-    unsigned all[DAG_MAX_KINDS];  /* of that one: the parts of them all */
+    int32_t first[DAG_MAX_KINDS]; /* first kind with as many layers */
+    unsigned all[DAG_MAX_KINDS];  /* of that first kind: the parts of all kinds with as many layers */
 };
 
 static struct priced priced_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
@@ -146,7 +146,7 @@ static void look_up(const struct priced *priced, enum pass pass, int32_t unit, i
     cost_cached(&priced->own[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
 }
 
-/* Costs or seconds of a unit on all kinds; the other is NULL. */
+/* Fill in the costs or the seconds of a unit on all kinds; the other pointer is NULL. */
 static void price_unit(const struct priced *priced, enum pass pass, int32_t unit, struct cost_pass *cost,
                        double *seconds)
 {
@@ -260,7 +260,7 @@ static void add_ranks(struct builder *builder, int32_t phase)
     }
 }
 
-/* GPUs up to the last one that re-shards. */
+/* Return the number of GPUs up to the last one that re-shards. */
 static int32_t n_senders(const struct plan *plan)
 {
     int32_t n = 0;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The participant that runs a stage of an exchange group; `first` is the first participant of its tensor index. */
+/* Return the participant that runs a stage of an exchange group; `first` is the first one of its tensor index. */
 static struct builder_participant *participant_on(const struct pass_work *work, int32_t first, int32_t stage)
 {
     struct builder_participant *participant = &work->builder->participants[first];
@@ -12,7 +12,10 @@ static struct builder_participant *participant_on(const struct pass_work *work, 
     return participant;
 }
 
-/* Seconds of a participant's own attention, less what it gives away, and of what it takes on. */
+/*
+ * Return the seconds of a participant's attention without the share it gives away, and with the
+ * attention it takes on.
+ */
 static double exchanged_s(const struct pass_work *work, const struct builder_participant *participant)
 {
     const struct builder_pipe *pipe = participant->pipe;
@@ -27,11 +30,12 @@ static double exchanged_s(const struct pass_work *work, const struct builder_par
                        builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
     }
     int32_t gpu = work->builder->dag->ranks[participant->dag_rank].rank;
-    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
+    /* the participant's own cost includes this factor already */
+    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu);
     return fmax(0, own) * participant->cost->attention_s + factor * taken_s;
 }
 
-/* A SEND of an exchange, of so many messages: behind `after`, from a participant to another. */
+/* Append a SEND of n_messages messages from one participant to another, after the task `after`. */
 static void add_message(struct pass_work *work, const struct builder_participant *from,
                         const struct builder_participant *to, double bytes, int32_t n_messages, int32_t after)
 {
@@ -56,7 +60,7 @@ static int32_t add_exchange_sync(struct pass_work *work, int32_t first, int32_t 
     return sync;
 }
 
-/* Messages of an exchange group one way, all behind `open`; back: with the results. */
+/* Append the messages of an exchange group in one direction, all after `open`. back: messages carry the results. */
 static void add_messages(struct pass_work *work, int32_t first, int32_t open, bool back)
 {
     const struct builder_pipe *pipe = work->builder->participants[first].pipe;

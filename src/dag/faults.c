@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What faults do to costs: dag/dag.h. */
+/* This file says what faults do to costs (docs/model.md, "The task graph"). */
 #include "dag/builder.h"
 
 #include <math.h>
@@ -12,16 +12,16 @@ struct cost_setting builder_faulty_setting(const struct cost_setting *setting, d
     room->nvlink_bytes_per_s /= nvlink;
     room->nic_bytes_per_s /= nic;
     slow.platform = room;
-    slow.cache = NULL; /* it knows a platform by its pointer */
+    slow.cache = NULL; /* the cache identifies a platform by its pointer */
     return slow;
 }
 
-/* What the kernels and links of some GPUs take so many times as long. */
+/* Factors by which kernels and links of some GPUs are slower than sound ones. */
 struct slowness {
     double gpu, nvlink, nic;
 };
 
-/* The largest factors of `n` GPUs from this one on. */
+/* Return the largest factors of `n` GPUs, beginning with `gpu`. */
 static struct slowness slowness_of(const struct faults *faults, int32_t gpu, int32_t n)
 {
     struct slowness slow = {1, 1, 1};
@@ -33,7 +33,7 @@ static struct slowness slowness_of(const struct faults *faults, int32_t gpu, int
     return slow;
 }
 
-/* A device whose kernels take `factor` times as long, to rounding: each is work over a rate, and a launch. */
+/* Return a device whose kernels take `factor` times as long, to rounding: each is work over a rate, and a launch. */
 static struct device slow_device(const struct device *device, double factor)
 {
     struct device slow = *device;

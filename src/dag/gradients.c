@@ -7,16 +7,18 @@
 #include "cost/overlap.h"
 #include "dag/builder.h"
 
-/* Tasks that end a dag_rank's passes: the last on the compute stream, its ring, its copy in. */
+/* Tasks that end a rank's passes: the last one on the compute stream, its ring, its copy in. */
 enum { N_READY = 3 };
 
-/* The ranks that hold the same parameters: all pipelines and context ranks of one stage and tensor index, in groups of
- * neighbours that share states. */
+/*
+ * Ranks that hold the same parameters: all pipelines and context ranks of one stage and tensor index. Neighbours that
+ * share states form a group.
+ */
 struct replicas {
-    int32_t n, group;       /* group: ranks of one */
-    int32_t *ranks, *ready; /* [n], [N_READY n] ready: tasks that end a dag_rank's work so far, -1: none */
-    double *shown_s;        /* [n] of a collective behind (before) a dag_rank's passes; -1: it has none to wait for */
-    double parameters;      /* of one of them */
+    int32_t n, group;       /* group: number of ranks in one group */
+    int32_t *ranks, *ready; /* [n], [N_READY n] ready: tasks that end a rank's work so far, -1: none */
+    double *shown_s;        /* [n] seconds of a collective that a rank's passes do not hide; -1: it has no passes */
+    double parameters;      /* of one rank */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)
@@ -30,7 +32,7 @@ static bool equal_layouts(const struct plan_phase *phase)
     return true;
 }
 
-/* Seconds of one step of a dag_rank. */
+/* Return the seconds of one step of a rank. */
 static double step_s(const struct builder *builder, const struct builder_pipe *pipe, int32_t dag_rank,
                      const struct plan_step *step)
 {
@@ -42,8 +44,10 @@ static double step_s(const struct builder *builder, const struct builder_pipe *p
     return cost_pass_s(&slow);
 }
 
-/* What of the collectives of a dag_rank's chunks, chunk_s each, shows behind its passes, which lose `loss` of the time
- * of those before: dag/dag.h. -1: it has no passes. */
+/*
+ * Return how much of the collectives of a rank's chunks, chunk_s each, its passes do not hide. Passes lose the share
+ * `loss` of the time of collectives beside them (docs/model.md, "The task graph"). -1: the rank has no passes.
+ */
 static double unhidden_s(const struct builder *builder, int32_t dag_rank, enum pass pass, double chunk_s, double loss)
 {
     int32_t stage = builder->dag->ranks[dag_rank].stage;
@@ -88,7 +92,7 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
 
-/* Among the ranks of the g-th group, of `parameters` of theirs with `bytes` each. */
+/* Return the collective of the g-th group over `parameters` with `bytes` each. */
 static struct builder_collective group_collective(const struct replicas *replicas, enum dag_purpose purpose,
                                                   double parameters, double bytes, int32_t g)
 {
@@ -102,7 +106,7 @@ static struct builder_collective group_collective(const struct replicas *replica
                                        .share = 1};
 }
 
-/* All-reduce of a shard among the i-th ranks of all groups. Places and ready are the caller's to fill. */
+/* Return the all-reduce of a shard among the i-th ranks of all groups. The caller fills in ranks and ready. */
 static struct builder_collective shard_collective(const struct replicas *replicas, double parameters, double bytes,
                                                   int32_t *ranks, int32_t *ready)
 {
@@ -116,7 +120,7 @@ static struct builder_collective shard_collective(const struct replicas *replica
                                        .share = 1};
 }
 
-/* Seconds of the all-reduce of a shard among the groups, of the shard for which that takes longest. */
+/* Return the seconds of the all-reduce of a shard among the groups, for the shard that takes longest. */
 static double across_s(const struct builder *builder, const struct replicas *replicas, double parameters, double bytes)
 {
     int32_t m = replicas->n / replicas->group, *ranks = check_malloc((size_t)m * sizeof *ranks);
@@ -131,9 +135,11 @@ static double across_s(const struct builder *builder, const struct replicas *rep
     return most_s;
 }
 
-/* Seconds of the collective of `parameters` alone, of the slowest group and shard: gathers in each group, or reductions
- * in and among the groups.
- * @param across  what of it runs among groups, as a share */
+/*
+ * Return the seconds of the collective of `parameters` without other traffic, for the slowest group and shard. Forward
+ * it is gathers in each group; backward it is reductions in the groups and among them.
+ * @param across  share of the time that runs among groups
+ */
 static double alone_s(const struct builder *builder, const struct replicas *replicas, enum pass pass, double parameters,
                       double bytes, double *across)
 {
@@ -152,14 +158,14 @@ static double alone_s(const struct builder *builder, const struct replicas *repl
     return group_s + among_s;
 }
 
-/* Parameters of one collective of Megatron-LM's among n ranks (core/distributed: max(40e6, 1e6 n)). */
+/* Return the parameters of one of Megatron-LM's collectives among n ranks (core/distributed: max(40e6, 1e6 n)). */
 static double bucket_parameters(const struct replicas *replicas, double parameters)
 {
     double most = fmax(40e6, 1e6 * replicas->n);
     return parameters / ceil(parameters / most);
 }
 
-/* Whether the replicas' GPUs are on one node, those of each n that follow each other; other stages may be on others. */
+/* Return whether each n successive GPUs of the replicas are on one node. Other stages may be on other nodes. */
 static enum overlap_place overlap_place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
 {
     for (int32_t i = 0; i < replicas->n; i++)
@@ -168,7 +174,7 @@ static enum overlap_place overlap_place_of(const struct builder *builder, const 
     return OVERLAP_IN_NODE;
 }
 
-/* What runs beside their collectives: the kernels of the first unit's pass on all chunks of a dag_rank. */
+/* Return the kernels beside the replicas' collectives: those of the first unit's pass on all chunks of a rank. */
 static struct overlap_kernels kernels_of(const struct builder *builder, const struct replicas *replicas, enum pass pass)
 {
     const struct dag_rank *at = &builder->dag->ranks[replicas->ranks[0]];
@@ -185,7 +191,10 @@ static struct overlap_kernels kernels_of(const struct builder *builder, const st
     return kernels;
 }
 
-/* What passes lose of the time of a collective beside them, of which the share `across` runs among all groups. */
+/*
+ * Return the share of a collective's time that passes beside it lose; the share `across` of it runs
+ * among all groups.
+ */
 static double loss_of(const struct builder *builder, const struct replicas *replicas, enum pass pass, double across)
 {
     const struct device *device = builder->setting->device;
@@ -195,15 +204,17 @@ static double loss_of(const struct builder *builder, const struct replicas *repl
     return (1 - across) * group + across * all;
 }
 
-/* A dag_rank that other ranks' passes stand for, or without passes, has none of its own. */
+/* Return unhidden_s; -1 if the rank has no passes or a representative. */
 static double rank_shown_s(const struct builder *builder, int32_t dag_rank, enum pass pass, double chunk_s, double loss)
 {
     return builder->dag->ranks[dag_rank].representative == dag_rank ? unhidden_s(builder, dag_rank, pass, chunk_s, loss)
                                                                     : -1;
 }
 
-/* What of a collective of all parameters, `bytes` each, the passes of `pass` of each dag_rank do not hide: dag/dag.h.
- * @return seconds of all of it alone */
+/*
+ * Find how much of a collective of all parameters, `bytes` each, the passes `pass` of each rank do not hide
+ * (docs/model.md, "The task graph"). @return seconds of the whole collective without other traffic
+ */
 static double find_shown(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
@@ -221,7 +232,7 @@ static double find_shown(const struct builder *builder, struct replicas *replica
         }
         open_s = chunks * chunk_s;
     }
-    for (int32_t i = 0; i < replicas->n && n_passes == 0; i++) /* nothing hides it */
+    for (int32_t i = 0; i < replicas->n && n_passes == 0; i++) /* no passes hide it */
         replicas->shown_s[i] = open_s;
     return all_s;
 }
@@ -243,7 +254,7 @@ static double most_shown_s(const struct replicas *replicas)
     return most;
 }
 
-/* One task ends a dag_rank's work. */
+/* Note that one task ends a rank's work. */
 static void set_ready(int32_t *ready, int32_t task)
 {
     ready[0] = task;
@@ -251,7 +262,7 @@ static void set_ready(int32_t *ready, int32_t task)
         ready[k] = -1;
 }
 
-/* The reduction begins that much later than a dag_rank ends by which its passes hide less than those that hide most. */
+/* Append waits: a rank that hides less than those that hide most delays its reduction by the difference. */
 static void add_waits(struct builder *builder, struct replicas *replicas, double least_s)
 {
     for (int32_t i = 0; i < replicas->n; i++) {
@@ -267,7 +278,10 @@ static void add_waits(struct builder *builder, struct replicas *replicas, double
     }
 }
 
-/* What a dag_rank's all-reduce waits for: its group's reduce-scatter, or without one the dag_rank's own work. */
+/*
+ * Fill in the tasks that the ranks of an all-reduce wait for: the reduce-scatter of their groups, or without one their
+ * own work.
+ */
 static void fill_shard_collective(const struct replicas *replicas, const int32_t *scattered, int32_t i, int32_t *ranks,
                                   int32_t *ready)
 {
@@ -281,7 +295,10 @@ static void fill_shard_collective(const struct replicas *replicas, const int32_t
     }
 }
 
-/* Reduce-scatter in each group, then all-reduce of each shard. @return a task after both, -1: there is neither */
+/*
+ * Append a reduce-scatter in each group, then an all-reduce of each shard. @return a task after both,
+ * -1: there is none
+ */
 static int32_t add_reduction(struct builder *builder, struct replicas *replicas, double bytes)
 {
     double all_s = find_shown(builder, replicas, PASS_BACKWARD, bytes), least_s = least_shown_s(replicas);
@@ -306,7 +323,7 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
         done[m + i] = builder_collective(builder, &reduce);
     }
     int32_t last = done[m + n_rings - 1];
-    if (n_rings > 1) { /* all rings, in one task */
+    if (n_rings > 1) { /* one task joins all rings */
         last = builder_sync(builder, replicas->ranks[0], DAG_ALL_REDUCE);
         for (int32_t i = 0; i < n_rings; i++)
             builder_edge(builder, done[m + i], DAG_COLLECTIVE);
@@ -343,8 +360,10 @@ static void add_gathers(struct builder *builder, struct replicas *replicas)
     }
 }
 
-/* Tied embeddings on two stages: after both stages' reductions their ranks all-reduce the table's gradients, two by
- * two, for which `norm` waits. */
+/*
+ * Append the all-reduces of tied embeddings on two stages, after both stages' reductions. The ranks all-reduce the
+ * table's gradients in pairs, and `norm` waits for them.
+ */
 static void add_tied_embeddings(struct builder *builder, struct replicas *first, int32_t tensor,
                                 const int32_t reduced[2], int32_t *done)
 {
@@ -374,7 +393,7 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
     free(last.ready);
 }
 
-/* Gradients of all stages, then their norm, for which all wait. @return its SYNC */
+/* Append the reductions of all stages, then the gradient norm, for which all wait. @return the SYNC of the norm */
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
     int32_t n = n_stages * n_tensor, n_tied = 0;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* What the pass costs on its dag_rank. */
+/* Set the cost of the pass on the participant's rank. */
 static void price(const struct pass_work *work, struct builder_participant *participant)
 {
     const struct builder *builder = work->builder;
@@ -49,7 +49,7 @@ static void collect_participants(struct pass_work *work)
         }
 }
 
-/* Whether the participants' context parallelism sends something. */
+/* Return whether the participants' context parallelism sends something. */
 static bool is_ring(const struct pass_work *work)
 {
     const struct builder_participant *first = &work->builder->participants[0];
@@ -58,7 +58,7 @@ static bool is_ring(const struct pass_work *work)
     return cut->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
 }
 
-/* The neighbouring stage's result: sent, or at hand when it needs no sending. */
+/* Wait for the neighbouring stage's result: its SEND, or its pass if nothing is sent. */
 static void after_neighbour(struct pass_work *work, const struct builder_participant *participant)
 {
     int32_t away = participant->pipe->n_units * participant->pipe->n_built;
@@ -69,8 +69,10 @@ static void after_neighbour(struct pass_work *work, const struct builder_partici
         after_end(work, end, DAG_INTER_STAGE);
 }
 
-/* On the last stage a backward unit follows the forward units whose tokens it consumes. If these are just the tokens of
- * one forward unit, the edge is that unit's way back (DAG_INTER_STAGE). */
+/*
+ * Let a backward unit on the last stage wait for the forward units whose tokens it consumes. If it consumes exactly the
+ * tokens of one forward unit, the edge is that unit's return (DAG_INTER_STAGE).
+ */
 static void after_forwards(struct pass_work *work, const struct builder_participant *participant)
 {
     const struct builder_pipe *pipe = participant->pipe;
@@ -105,7 +107,7 @@ static void after_data(struct pass_work *work, const struct builder_participant 
         after_end(work, participant->end + (after[i] - participant->unit) * pipe->n_built, DAG_INTER_SLICE);
 }
 
-/* Seconds of a pass on the compute stream; without its attention if that runs beside a ring. */
+/* Return the seconds of a pass on the compute stream, without attention that runs beside a ring. */
 static double compute_s(const struct pass_work *work, const struct cost_pass *cost)
 {
     double seconds = cost->other_s + cost->shard_s;
@@ -130,7 +132,7 @@ static void add_compute(struct pass_work *work, struct builder_participant *part
     at->copy = offloads && pass_streams(work, participant) ? pass_prefetch(work, participant, participant->ready) : -1;
 }
 
-/* A ring among the participants first, first + stride, ...; none waits for less than all. */
+/* Append a ring among the participants first, first + stride, ...; each of them waits for all. */
 static void add_ring(struct pass_work *work, int32_t first, int32_t stride, struct builder_collective collective)
 {
     struct builder *builder = work->builder;
@@ -202,14 +204,14 @@ static void add_context(struct pass_work *work)
 {
     bool ring = scenario_is_ring(work->builder->setting->plan->cp_type);
     if (ring && work->builder->setting->communication.cp_overlap) {
-        add_attention(work); /* its own keys are at hand: it waits for no ring, the next pass does */
+        add_attention(work); /* Its own keys are at hand, so attention waits for no ring; the next pass does. */
         add_context_rings(work);
         return;
     }
     add_context_rings(work);
     add_attention(work);
     for (int32_t i = 0; i < work->n_participants; i++)
-        work->builder->participants[i].ring = -1; /* over before the attention */
+        work->builder->participants[i].ring = -1; /* The ring is over before the attention. */
 }
 
 static void add_boundary(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Steps are built as soon as what they need has been built. A cursor (of a stage of a pipeline) that cannot go on
- * remembers the one instance it waits for, and is woken when that is built: each step is looked at a few times at most.
+/*
+ * This file builds the steps of a phase, each as soon as the steps that it needs are built.
+ *
+ * A cursor (a stage of a pipeline) that cannot go on remembers the one instance it waits for. It is woken when that is
+ * built, so each step is looked at a few times at most.
  */
 #include <stdlib.h>
 
@@ -22,18 +25,18 @@ static int32_t group_of(const struct builder_stage_cursor *cursor)
 {
     const struct plan_step *step = step_of(cursor);
     if (step->pass == PASS_WEIGHT)
-        return -1; /* nothing is shared */
+        return -1; /* groups do not share this pass */
     return cursor->pipe->plan->cut[step->pass].units[step->unit].group;
 }
 
-/* The instance unless it has been built, then -1. */
+/* Return the instance if it has not been built, otherwise -1. */
 static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     int32_t instance = builder_instance(pipe, pass, unit, stage);
     return builder_end_of(pipe, instance, 0)->last < 0 ? instance : -1;
 }
 
-/* An instance that the cursor's next step needs and that has not been built, -1: none. */
+/* Return an instance that the cursor's next step needs and that has not been built, -1: none. */
 static int32_t missing(const struct builder_stage_cursor *cursor)
 {
     const struct builder_pipe *pipe = cursor->pipe;
@@ -64,7 +67,7 @@ static void enqueue(struct builder *builder, int32_t cursor)
     builder->queue[(builder->queue_first + builder->queue_n++) % builder->n_cursors] = cursor;
 }
 
-/* A cursor has built its next step: go on, and wake the neighbour that waits for it. */
+/* Move a cursor that has built its next step on, and wake the neighbour that waits for the step. */
 static void step_done(struct builder *builder, int32_t number)
 {
     struct builder_stage_cursor *cursor = &builder->cursors[number];
@@ -93,7 +96,7 @@ static int32_t *rendezvous(struct builder *builder, const struct builder_stage_c
     return &builder->arrived[at];
 }
 
-/* The last cursor of a group to arrive builds the step for all. @return whether the cursor may go on */
+/* Let the last cursor of a group to arrive build the step for all. @return whether the cursor may go on */
 static bool run_group(struct builder *builder, struct builder_stage_cursor *cursor)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -112,7 +115,7 @@ static bool run_group(struct builder *builder, struct builder_stage_cursor *curs
     return true;
 }
 
-/* The last cursor of an exchange group to arrive builds the steps of all. @return whether the cursor may go on */
+/* Let the last cursor of an exchange group to arrive build the steps of all. @return whether the cursor may go on */
 static bool run_exchange_group(struct builder *builder, struct builder_stage_cursor *cursor, int32_t exchange_group)
 {
     const struct builder_pipe *pipe = cursor->pipe;
@@ -172,7 +175,7 @@ static int32_t group_participant_absent(const struct builder *builder, const str
     return -1;
 }
 
-/* A cursor of the exchange group that has not come to its step. */
+/* Return a cursor of the exchange group that has not come to its step. */
 static int32_t exchange_participant_absent(const struct builder *builder, const struct builder_stage_cursor *cursor,
                                            int32_t exchange_group)
 {
@@ -190,7 +193,7 @@ static int32_t exchange_participant_absent(const struct builder *builder, const 
     return -1;
 }
 
-/* The cursor that a stuck cursor waits for. */
+/* Return the cursor that a stuck cursor waits for. */
 static int32_t waits_for(const struct builder *builder, const struct builder_stage_cursor *cursor)
 {
     const struct builder_pipe *pipe = cursor->pipe;
@@ -223,7 +226,7 @@ static bool report(const struct builder *builder, const struct builder_stage_cur
                      pass_name[backward], unit - backward * n_forward, other->stage, why);
 }
 
-/* Follow who waits for whom: after as many steps as there are cursors we stand in the circle, or at its broken end. */
+/* Follow who waits for whom. After n_cursors steps the walk is in the circle, or at a cursor that has ended. */
 static bool check_done(const struct builder *builder, struct error *err)
 {
     int32_t stuck = 0;
@@ -250,7 +253,7 @@ static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
     return ordinal;
 }
 
-/* Exchange groups by step. */
+/* Enter the exchange group of each step. */
 static void open_exchange_groups(struct builder_pipe *pipe)
 {
     const struct plan_pipeline *plan = pipe->plan;
@@ -274,7 +277,7 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     }
 }
 
-/* One context rank for all, if they are equal. */
+/* Build one context rank for all of them, if they are equal. */
 static void open_fold(struct builder *builder, struct builder_pipe *pipe)
 {
     if (builder->equal_pipelines == NULL ||
@@ -330,7 +333,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
                                           .blocked_on = -1};
 }
 
-/* Units of a group in one cut of a pipeline. */
+/* Return how many units of one pass of a pipeline are in a group. */
 static int32_t n_shared(const struct plan_cut *cut, int32_t group)
 {
     int32_t n = 0;
@@ -339,7 +342,7 @@ static int32_t n_shared(const struct plan_cut *cut, int32_t group)
     return n;
 }
 
-/* Rendezvous are numbered by group, pass, unit of the group, virtual stage. */
+/* Number the rendezvous by group, pass, unit of the group and virtual stage. */
 static void open_groups(struct builder *builder)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];

@@ -11,8 +11,7 @@ static int32_t first_rank(const struct dag *dag, int32_t phase)
     return dag_rank;
 }
 
-/* For each GPU its dag_rank in the phase, which may stand for a whole TP group; for GPUs without one the phase's first.
- */
+/* Return for each GPU its rank in the phase, which may stand for a whole TP group; the phase's first if it has none. */
 static int32_t *dag_ranks_of_gpus(const struct builder *builder, int32_t phase)
 {
     const struct dag *dag = builder->dag;
@@ -41,7 +40,7 @@ static void add_reshard(struct builder *builder, int32_t dag_rank, const struct 
     builder_edge(builder, builder->phase_barrier, DAG_COLLECTIVE);
 }
 
-/* A SEND a pair of ranks, in the plan's order; then a SYNC. */
+/* Append a SEND for each pair of GPUs, in the plan's order; then a SYNC. */
 static void add_reshards(struct builder *builder, int32_t phase, int32_t dag_rank)
 {
     const struct plan_phase *next = &builder->plan->phases[phase];
