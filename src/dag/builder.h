@@ -28,10 +28,10 @@ struct builder_fold {
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
-    struct dag_kinds kinds;                 /* of the pipeline's virtual stages */
-    struct cost_setting own[DAG_MAX_KINDS]; /* of each kind */
-    struct cost_pass *cost[N_STEP_PASSES];  /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
-    int32_t *ordinal[N_PASSES];             /* of each unit: its number among the units of its group */
+    struct dag_kinds kinds;                           /* of the pipeline's virtual stages */
+    struct cost_setting stage_setting[DAG_MAX_KINDS]; /* of each kind */
+    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+    int32_t *ordinal[N_PASSES];            /* of each unit: its number among the units of its group */
     /* [unit x stages + stage] exchange group, -1: none; NULL without exchanges */
     int32_t *exchange_group[N_PASSES];
     int32_t *exchange_first;   /* [exchange groups + 1] into plan's exchanges */
@@ -242,9 +242,9 @@ int32_t builder_sync(struct builder *builder, int32_t dag_rank, enum dag_purpose
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
 
 /** Return the setting of a virtual stage (dag_setting). */
-static inline const struct cost_setting *builder_own(const struct builder_pipe *pipe, int32_t stage)
+static inline const struct cost_setting *builder_stage_setting(const struct builder_pipe *pipe, int32_t stage)
 {
-    return &pipe->own[pipe->kinds.kind[stage]];
+    return &pipe->stage_setting[pipe->kinds.kind[stage]];
 }
 
 /** Return the stage that runs a virtual stage. */

@@ -6,13 +6,13 @@
 /* Messages of one participant to another one. */
 struct hop {
     enum dag_stream stream;
-    int32_t from, to; /* participants */
-    int32_t each;     /* number of rails, 0: there are none */
-    bool alone;       /* there are rails, but none of this participant */
+    int32_t from, to;  /* participants */
+    int32_t each;      /* number of rails, 0: there are none */
+    bool without_rail; /* there are rails, but none of this participant */
 };
 
 /* Return the participants on each node if all nodes have equally many; otherwise 0. */
-static int32_t on_each_node(const struct builder *builder, const struct builder_collective *collective)
+static int32_t participants_on_each_node(const struct builder *builder, const struct builder_collective *collective)
 {
     int32_t k = 1;
     while (k < collective->n && builder->at[collective->ranks[k]].node == builder->at[collective->ranks[0]].node)
@@ -36,19 +36,19 @@ static int32_t end_of_run(const struct builder *builder, const struct builder_co
 }
 
 /* Participants on the node with fewest of them, and on the node with most. */
-struct crowd {
+struct node_counts {
     int32_t fewest, most;
 };
 
-static struct crowd crowd_of(const struct builder *builder, const struct builder_collective *collective)
+static struct node_counts node_counts_of(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct crowd crowd = {collective->n, 0};
+    struct node_counts counts = {collective->n, 0};
     for (int32_t first = 0, end; first < collective->n; first = end) {
         end = end_of_run(builder, collective, first);
-        crowd.fewest = end - first < crowd.fewest ? end - first : crowd.fewest;
-        crowd.most = end - first > crowd.most ? end - first : crowd.most;
+        counts.fewest = end - first < counts.fewest ? end - first : counts.fewest;
+        counts.most = end - first > counts.most ? end - first : counts.most;
     }
-    return crowd;
+    return counts;
 }
 
 /*
@@ -58,7 +58,7 @@ static struct crowd crowd_of(const struct builder *builder, const struct builder
  */
 static int32_t rails(const struct builder *builder, const struct builder_collective *collective)
 {
-    int32_t k = crowd_of(builder, collective).fewest;
+    int32_t k = node_counts_of(builder, collective).fewest;
     return collective->purpose == DAG_RING || k == collective->n ? 1 : k;
 }
 
@@ -95,7 +95,7 @@ static double worst_factor(const struct builder *builder, const struct builder_c
 
 /* Return the transfer of a participant by one route, with `each` rails. `without_rail`: it has no rail. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_collective *collective,
-                                     enum cost_route route, int32_t each, bool alone)
+                                     enum cost_route route, int32_t each, bool without_rail)
 {
     const struct platform *platform = builder->setting->platform;
     if (collective->exact_s > 0) {
@@ -107,8 +107,8 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
         return cost_of_transfer(builder->setting, route, collective->bytes, collective->steps);
     enum device_collective_kind kind = collective_of(collective);
     struct cost_transfer hop =
-        alone ? cost_without_rail(builder->setting, kind, collective->bytes, collective->n, each)
-              : cost_of_rails(builder->setting, kind, route, collective->bytes, collective->n, each);
+        without_rail ? cost_without_rail(builder->setting, kind, collective->bytes, collective->n, each)
+                     : cost_of_rails(builder->setting, kind, route, collective->bytes, collective->n, each);
     hop.latency_s *= collective->share;
     hop.wire_bytes *= collective->share;
     hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
@@ -124,7 +124,7 @@ static void add_hop(struct builder *builder, const struct builder_collective *co
                                          hop.each > 0        ? hop.each
                                          : route == COST_NIC ? 1
                                                              : collective->n,
-                                         hop.alone);
+                                         hop.without_rail);
     if (hop.to == hop.from || cost.duration_s <= 0)
         return;
     builder_send(builder, task, cost);
@@ -190,7 +190,7 @@ static void add_folded_hops(struct builder *builder, const struct builder_collec
 
 struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct builder_fold fold = {.each = on_each_node(builder, collective)};
+    struct builder_fold fold = {.each = participants_on_each_node(builder, collective)};
     for (int32_t i = 0; i < collective->n; i++) {
         int32_t next = (i + 1) % collective->n;
         bool inside = builder->at[collective->ranks[i]].node == builder->at[collective->ranks[next]].node;
@@ -202,7 +202,7 @@ struct builder_fold builder_fold_of(const struct builder *builder, const struct 
 
 static void add_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
-    int32_t each = collective->wire_bytes > 0 ? on_each_node(builder, collective) : 0;
+    int32_t each = collective->wire_bytes > 0 ? participants_on_each_node(builder, collective) : 0;
     if (each > 0 && each < collective->n) {
         add_flows(builder, collective, open, each);
         return;
@@ -215,10 +215,10 @@ static void add_hops(struct builder *builder, const struct builder_collective *c
                 add_hop(builder, collective, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0, false});
                 continue;
             }
-            bool alone = i - first >= k;
+            bool without_rail = i - first >= k;
             add_hop(builder, collective, open,
-                    (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, alone});
-            if (!alone)
+                    (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, without_rail});
+            if (!without_rail)
                 add_hop(builder, collective, open, (struct hop){DAG_STREAM_RAIL, i, (end + i - first) % n, k, false});
         }
     }
@@ -241,7 +241,7 @@ int32_t builder_collective(struct builder *builder, const struct builder_collect
 
 double builder_collective_s(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct crowd crowd = crowd_of(builder, collective);
+    struct node_counts counts = node_counts_of(builder, collective);
     double nvlink = 1, nic = 1;
     for (int32_t i = 0; i < collective->n; i++) {
         int32_t gpu = builder->dag->ranks[collective->ranks[i]].rank;
@@ -249,7 +249,7 @@ double builder_collective_s(const struct builder *builder, const struct builder_
         nic = fmax(nic, faults_factor(builder->setting->faults, FAULT_NIC, gpu));
     }
     struct platform room;
-    struct cost_setting slow = builder_faulty_setting(builder->setting, nvlink, nic, &room);
-    return cost_uneven_rails_s(&slow, collective_of(collective), collective->bytes, collective->n, crowd.fewest,
-                               crowd.most);
+    struct cost_setting faulty = builder_faulty_setting(builder->setting, nvlink, nic, &room);
+    return cost_uneven_rails_s(&faulty, collective_of(collective), collective->bytes, collective->n, counts.fewest,
+                               counts.most);
 }

@@ -81,5 +81,5 @@ void pass_open_tokens(struct builder_pipe *pipe)
     for (int32_t unit = 0; unit < cut->n_units; unit++)
         pipe->tokens[unit] = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
     for (int32_t i = 0; i < n; i++)
-        pipe->token[i] = dag_token_of(pipe->plan, &pipe->own[i % pipe->kinds.n], i / pipe->kinds.n);
+        pipe->token[i] = dag_token_of(pipe->plan, &pipe->stage_setting[i % pipe->kinds.n], i / pipe->kinds.n);
 }

@@ -18,14 +18,14 @@ _Static_assert(sizeof dag_edge_name / sizeof *dag_edge_name == DAG_N_EDGES, "a n
 
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
 {
-    struct cost_setting own = *setting;
-    own.tensor = layout->tensor;
-    own.layers =
+    struct cost_setting stage_setting = *setting;
+    stage_setting.tensor = layout->tensor;
+    stage_setting.layers =
         scenario_stage_layers(&setting->plan->stages, setting->model->layers, layout->stages, layout->chunks, stage);
-    CHECK(own.layers >= 0);
-    if (own.recompute_layers > own.layers)
-        own.recompute_layers = own.layers;
-    return own;
+    CHECK(stage_setting.layers >= 0);
+    if (stage_setting.recompute_layers > stage_setting.layers)
+        stage_setting.recompute_layers = stage_setting.layers;
+    return stage_setting;
 }
 
 struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout)
@@ -33,13 +33,13 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
     int32_t n_virtual = layout->stages * layout->chunks, layers[DAG_MAX_KINDS];
     struct dag_kinds kinds = {.kind = check_malloc((size_t)n_virtual * sizeof *kinds.kind)};
     for (int32_t stage = 0; stage < n_virtual; stage++) {
-        int32_t kind = 0, own = dag_setting(setting, layout, stage).layers;
-        while (kind < kinds.n && (kind == 0 || layers[kind] != own || stage == n_virtual - 1))
+        int32_t kind = 0, n_layers = dag_setting(setting, layout, stage).layers;
+        while (kind < kinds.n && (kind == 0 || layers[kind] != n_layers || stage == n_virtual - 1))
             kind++;
         CHECK(kind < DAG_MAX_KINDS);
         if (kind == kinds.n) {
             kinds.stage[kinds.n] = stage;
-            layers[kinds.n++] = own;
+            layers[kinds.n++] = n_layers;
         }
         kinds.kind[stage] = (uint8_t)kind;
     }
@@ -118,7 +118,7 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
 struct priced {
     const struct plan_pipeline *pipeline;
     int32_t n;
-    struct cost_setting own[DAG_MAX_KINDS];
+    struct cost_setting stage_setting[DAG_MAX_KINDS];
     unsigned parts[DAG_MAX_KINDS];
     int32_t first[DAG_MAX_KINDS]; /* first kind with as many layers */
     unsigned all[DAG_MAX_KINDS];  /* of that first kind: the parts of all kinds with as many layers */
@@ -130,8 +130,8 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
     struct priced priced = {.pipeline = pipeline, .n = kinds->n};
     for (int32_t kind = 0; kind < kinds->n; kind++) {
         int32_t first = 0;
-        priced.own[kind] = dag_setting(setting, &pipeline->layout, kinds->stage[kind]);
-        while (priced.own[first].layers != priced.own[kind].layers)
+        priced.stage_setting[kind] = dag_setting(setting, &pipeline->layout, kinds->stage[kind]);
+        while (priced.stage_setting[first].layers != priced.stage_setting[kind].layers)
             first++;
         priced.first[kind] = first;
         priced.parts[kind] = parts_of(&pipeline->layout, kinds->stage[kind]);
@@ -143,7 +143,7 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
 static void look_up(const struct priced *priced, enum pass pass, int32_t unit, int32_t first, struct cost_pass *costs)
 {
     struct cost_unit work = dag_unit(priced->pipeline, pass, unit);
-    cost_cached(&priced->own[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
+    cost_cached(&priced->stage_setting[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
 }
 
 /* Fill in the costs or the seconds of a unit on all kinds; the other pointer is NULL. */
@@ -184,12 +184,12 @@ void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_settin
 }
 
 double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                   int32_t stage, double enough_s)
+                   int32_t stage, double limit_s)
 {
     struct dag_kinds kinds = {.n = 1, .stage = {stage}};
     struct priced priced = priced_of(pipeline, setting, &kinds);
     double all_s = 0, unit_s;
-    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units && all_s <= enough_s; unit++) {
+    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units && all_s <= limit_s; unit++) {
         price_unit(&priced, pass, unit, NULL, &unit_s);
         all_s += unit_s;
     }
@@ -199,30 +199,31 @@ double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setti
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage)
 {
-    struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
+    struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
     struct cost_pass costs[COST_N_PARTS], sum;
     unsigned parts = parts_of(&pipeline->layout, stage);
-    cost_cached(&own, cost_pass_of(pipeline, pass), &work, parts, costs);
+    cost_cached(&stage_setting, cost_pass_of(pipeline, pass), &work, parts, costs);
     sum_up(costs, parts, &sum);
     return sum;
 }
 
-struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)
+struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                              int32_t unit)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
-    double scores = cost_scores_bytes(own, &work);
-    double bytes = cost_layers_activation_bytes(own, part->recompute, false);
+    double scores = cost_scores_bytes(stage_setting, &work);
+    double bytes = cost_layers_activation_bytes(stage_setting, part->recompute, false);
     return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
-                              .kept = cost_layers_kept_kv_bytes(own, part->recompute),
+                              .kept = cost_layers_kept_kv_bytes(stage_setting, part->recompute),
                               .context = part->context};
 }
 
-double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                             int64_t tokens, int64_t sliced)
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                             int32_t unit, int64_t tokens, int64_t sliced)
 {
-    struct dag_token token = dag_token_of(pipeline, own, unit);
+    struct dag_token token = dag_token_of(pipeline, stage_setting, unit);
     return dag_offloadable_of_tokens(&token, tokens, sliced);
 }
 

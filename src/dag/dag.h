@@ -189,7 +189,7 @@ void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_settin
  * exceeds limit_s.
  */
 double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                   int32_t stage, double enough_s);
+                   int32_t stage, double limit_s);
 
 /** Return dag_pass_cost on a GPU with its factors in setting->faults. */
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
@@ -220,8 +220,9 @@ struct dag_token {
     int32_t context; /* context degree of the unit */
 };
 
-/** Return the bytes of a unit's token. @param own  dag_setting of the stage */
-struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
+/** Return the bytes of a unit's token. @param stage_setting  dag_setting of the stage */
+struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                              int32_t unit);
 
 /**
  * Return the activations of `tokens` tokens that can go to the host: all except what is kept of `sliced` of them
@@ -233,8 +234,8 @@ static inline double dag_offloadable_of_tokens(const struct dag_token *token, in
 }
 
 /** Return dag_offloadable_of_tokens for tokens of a forward unit [bytes]. */
-double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                             int64_t tokens, int64_t sliced);
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                             int32_t unit, int64_t tokens, int64_t sliced);
 
 void dag_free(struct dag *dag);
 

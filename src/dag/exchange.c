@@ -19,12 +19,12 @@ static struct builder_participant *participant_on(const struct pass_work *work, 
 static double exchanged_s(const struct pass_work *work, const struct builder_participant *participant)
 {
     const struct builder_pipe *pipe = participant->pipe;
-    double own = 1, taken_s = 0;
+    double rest = 1, taken_s = 0;
     for (int32_t i = pipe->exchange_first[work->exchange_group]; i < pipe->exchange_first[work->exchange_group + 1];
          i++) {
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
         if (exchange->from_stage == participant->stage)
-            own -= exchange->share;
+            rest -= exchange->share;
         if (exchange->to_stage == participant->stage)
             taken_s += exchange->share *
                        builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
@@ -32,7 +32,7 @@ static double exchanged_s(const struct pass_work *work, const struct builder_par
     int32_t gpu = work->builder->dag->ranks[participant->dag_rank].rank;
     /* the participant's own cost includes this factor already */
     double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu);
-    return fmax(0, own) * participant->cost->attention_s + factor * taken_s;
+    return fmax(0, rest) * participant->cost->attention_s + factor * taken_s;
 }
 
 /* Append a SEND of n_messages messages from one participant to another, after the task `after`. */
@@ -69,9 +69,9 @@ static void add_messages(struct pass_work *work, int32_t first, int32_t open, bo
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
         const struct builder_participant *from = participant_on(work, first, exchange->from_stage);
         const struct builder_participant *to = participant_on(work, first, exchange->to_stage);
-        const struct cost_setting *own = builder_own(pipe, from->stage);
+        const struct cost_setting *stage_setting = builder_stage_setting(pipe, from->stage);
         struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
-        struct cost_exchange cost = cost_of_exchange(own, work->pass, &unit, exchange->share);
+        struct cost_exchange cost = cost_of_exchange(stage_setting, work->pass, &unit, exchange->share);
         if (back)
             add_message(work, to, from, cost.back_bytes, cost.n_messages, open);
         else

@@ -17,7 +17,7 @@ enum { N_READY = 3 };
 struct replicas {
     int32_t n, group;       /* group: number of ranks in one group */
     int32_t *ranks, *ready; /* [n], [N_READY n] ready: tasks that end a rank's work so far, -1: none */
-    double *shown_s;        /* [n] seconds of a collective that a rank's passes do not hide; -1: it has no passes */
+    double *exposed_s;      /* [n] seconds of a collective that a rank's passes do not hide; -1: it has no passes */
     double parameters;      /* of one rank */
 };
 
@@ -40,8 +40,8 @@ static double step_s(const struct builder *builder, const struct builder_pipe *p
     int32_t stage = step->chunk * pipe->plan->layout.stages + at->stage;
     if (!builder_has_faults(builder, at->rank))
         return cost_pass_s(builder_cost_of(pipe, step->pass, step->unit, stage));
-    struct cost_pass slow = dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->unit, stage, at->rank);
-    return cost_pass_s(&slow);
+    struct cost_pass faulty = dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->unit, stage, at->rank);
+    return cost_pass_s(&faulty);
 }
 
 /*
@@ -140,8 +140,8 @@ static double across_s(const struct builder *builder, const struct replicas *rep
  * it is gathers in each group; backward it is reductions in the groups and among them.
  * @param across  share of the time that runs among groups
  */
-static double alone_s(const struct builder *builder, const struct replicas *replicas, enum pass pass, double parameters,
-                      double bytes, double *across)
+static double uncontended_s(const struct builder *builder, const struct replicas *replicas, enum pass pass,
+                            double parameters, double bytes, double *across)
 {
     enum dag_purpose purpose = pass == PASS_BACKWARD ? DAG_REDUCE_SCATTER : DAG_ALL_GATHER;
     int32_t m = replicas->n / replicas->group;
@@ -205,7 +205,8 @@ static double loss_of(const struct builder *builder, const struct replicas *repl
 }
 
 /* Return unhidden_s; -1 if the rank has no passes or a representative. */
-static double rank_shown_s(const struct builder *builder, int32_t dag_rank, enum pass pass, double chunk_s, double loss)
+static double rank_exposed_s(const struct builder *builder, int32_t dag_rank, enum pass pass, double chunk_s,
+                             double loss)
 {
     return builder->dag->ranks[dag_rank].representative == dag_rank ? unhidden_s(builder, dag_rank, pass, chunk_s, loss)
                                                                     : -1;
@@ -215,42 +216,42 @@ static double rank_shown_s(const struct builder *builder, int32_t dag_rank, enum
  * Find how much of a collective of all parameters, `bytes` each, the passes `pass` of each rank do not hide
  * (docs/model.md, "The task graph"). @return seconds of the whole collective without other traffic
  */
-static double find_shown(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
+static double find_exposed(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
-    double across, all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
+    double across, all_s = uncontended_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
     if (builder->setting->communication.dp_overlap >= hides && all_s > 0) {
         double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
-        double bucket_s = alone_s(builder, replicas, pass, bucket, bytes, &across);
+        double bucket_s = uncontended_s(builder, replicas, pass, bucket, bytes, &across);
         double chunk_s = bucket_s * chunk / bucket, loss = loss_of(builder, replicas, pass, across);
         double least_s = bucket_s + (chunks * chunk_s - bucket_s) * loss;
         for (int32_t i = 0; i < replicas->n; i++) {
-            double behind_s = rank_shown_s(builder, replicas->ranks[i], pass, chunk_s, loss);
-            replicas->shown_s[i] = behind_s < 0 ? -1 : fmax(behind_s, least_s);
+            double behind_s = rank_exposed_s(builder, replicas->ranks[i], pass, chunk_s, loss);
+            replicas->exposed_s[i] = behind_s < 0 ? -1 : fmax(behind_s, least_s);
             n_passes += behind_s >= 0;
         }
         open_s = chunks * chunk_s;
     }
     for (int32_t i = 0; i < replicas->n && n_passes == 0; i++) /* no passes hide it */
-        replicas->shown_s[i] = open_s;
+        replicas->exposed_s[i] = open_s;
     return all_s;
 }
 
-static double least_shown_s(const struct replicas *replicas)
+static double least_exposed_s(const struct replicas *replicas)
 {
     double least = INFINITY;
     for (int32_t i = 0; i < replicas->n; i++)
-        if (replicas->shown_s[i] >= 0)
-            least = fmin(least, replicas->shown_s[i]);
+        if (replicas->exposed_s[i] >= 0)
+            least = fmin(least, replicas->exposed_s[i]);
     return least;
 }
 
-static double most_shown_s(const struct replicas *replicas)
+static double most_exposed_s(const struct replicas *replicas)
 {
     double most = 0;
     for (int32_t i = 0; i < replicas->n; i++)
-        most = fmax(most, replicas->shown_s[i]);
+        most = fmax(most, replicas->exposed_s[i]);
     return most;
 }
 
@@ -266,11 +267,11 @@ static void set_ready(int32_t *ready, int32_t task)
 static void add_waits(struct builder *builder, struct replicas *replicas, double least_s)
 {
     for (int32_t i = 0; i < replicas->n; i++) {
-        if (replicas->shown_s[i] <= least_s)
+        if (replicas->exposed_s[i] <= least_s)
             continue;
         struct dag_task task =
             builder_task_of(builder, replicas->ranks[i], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_REDUCE_SCATTER);
-        int32_t wait = builder_task(builder, task, replicas->shown_s[i] - least_s);
+        int32_t wait = builder_task(builder, task, replicas->exposed_s[i] - least_s);
         int32_t *ready = &replicas->ready[N_READY * i];
         for (int32_t k = 0; k < N_READY; k++)
             builder_edge(builder, ready[k], DAG_COLLECTIVE);
@@ -301,7 +302,7 @@ static void fill_shard_collective(const struct replicas *replicas, const int32_t
  */
 static int32_t add_reduction(struct builder *builder, struct replicas *replicas, double bytes)
 {
-    double all_s = find_shown(builder, replicas, PASS_BACKWARD, bytes), least_s = least_shown_s(replicas);
+    double all_s = find_exposed(builder, replicas, PASS_BACKWARD, bytes), least_s = least_exposed_s(replicas);
     double share = all_s > 0 ? least_s / all_s : 1;
     add_waits(builder, replicas, least_s);
     int32_t m = replicas->n / replicas->group, n_rings = m > 1 ? replicas->group : 0;
@@ -350,8 +351,8 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
 static void add_gathers(struct builder *builder, struct replicas *replicas)
 {
     static const double parameter_bytes = 2; /* bf16 */
-    double all_s = find_shown(builder, replicas, PASS_FORWARD, parameter_bytes);
-    double share = all_s > 0 ? most_shown_s(replicas) / all_s : 1;
+    double all_s = find_exposed(builder, replicas, PASS_FORWARD, parameter_bytes);
+    double share = all_s > 0 ? most_exposed_s(replicas) / all_s : 1;
     for (int32_t g = 0; g < replicas->n / replicas->group && replicas->group > 1; g++) {
         struct builder_collective collective =
             group_collective(replicas, DAG_ALL_GATHER, replicas->parameters, parameter_bytes, g);
@@ -437,7 +438,7 @@ bool builder_gradients(struct builder *builder, struct error *err)
         n += (size_t)builder->pipes[i].n_ranks;
     struct replicas replicas = {.ranks = check_malloc(n * sizeof(int32_t)),
                                 .ready = check_malloc(N_READY * n * sizeof(int32_t)),
-                                .shown_s = check_malloc(n * sizeof(double))};
+                                .exposed_s = check_malloc(n * sizeof(double))};
     int32_t n_stages = phase->pipelines[0].layout.stages, n_tensor = builder->pipes[0].n_tensor;
     int32_t norm = add_norm(builder, n_stages, n_tensor, &replicas);
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {
@@ -448,6 +449,6 @@ bool builder_gradients(struct builder *builder, struct error *err)
     }
     free(replicas.ranks);
     free(replicas.ready);
-    free(replicas.shown_s);
+    free(replicas.exposed_s);
     return true;
 }

@@ -12,9 +12,9 @@ static void price(const struct pass_work *work, struct builder_participant *part
     participant->cost = builder_cost_of(pipe, work->pass, participant->unit, participant->stage);
     if (builder->setting->faults == NULL || !builder_has_faults(builder, gpu))
         return;
-    struct cost_pass *slow = &builder->faulty_cost[participant - builder->participants];
-    *slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, participant->unit, participant->stage, gpu);
-    participant->cost = slow;
+    struct cost_pass *faulty = &builder->faulty_cost[participant - builder->participants];
+    *faulty = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, participant->unit, participant->stage, gpu);
+    participant->cost = faulty;
 }
 
 static void after_end(struct pass_work *work, const struct builder_end *end, enum dag_edge kind)
@@ -27,13 +27,14 @@ static void set_participant(const struct pass_work *work, const struct builder_s
                             struct builder_participant *participant)
 {
     const struct builder_pipe *pipe = cursor->pipe;
-    enum pass own = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
+    enum pass end_pass_of = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
     participant->pipe = pipe;
     participant->unit = cursor->steps[cursor->next].unit;
     participant->stage = work->chunk * pipe->stages + cursor->stage;
     participant->rank = rank;
     participant->dag_rank = pipe->first_rank + cursor->stage * pipe->n_ranks + rank;
-    participant->end = builder_end_of(pipe, builder_instance(pipe, own, participant->unit, participant->stage), rank);
+    participant->end =
+        builder_end_of(pipe, builder_instance(pipe, end_pass_of, participant->unit, participant->stage), rank);
     participant->ready = participant->ring = -1;
     price(work, participant);
 }
@@ -82,9 +83,9 @@ static void after_forwards(struct pass_work *work, const struct builder_particip
         const struct relations_share *share = &relations->shares[i];
         int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
                          pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
-        bool alike = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
+        bool same_tokens = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
         after_end(work, pass_end_of(participant, PASS_FORWARD, share->forward, participant->stage),
-                  alike ? DAG_INTER_STAGE : DAG_INTER_PASS);
+                  same_tokens ? DAG_INTER_STAGE : DAG_INTER_PASS);
     }
 }
 

@@ -306,7 +306,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
-        pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
+        pipe->stage_setting[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     open_fold(builder, pipe);
     open_exchange_groups(pipe);
     if (plan_offloads(pipe->plan))
@@ -409,14 +409,14 @@ void builder_close_phase(struct builder *builder)
     dag->first_pipe[builder->phase] = dag->n_pipes;
     for (int32_t i = 0; i < builder->plan->phases[builder->phase].n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
-        struct dag_pipe *kept = &dag->pipes[dag->n_pipes++];
-        *kept = (struct dag_pipe){.representative = dag->first_pipe[builder->phase] + pipe->representative};
+        struct dag_pipe *dag_pipe = &dag->pipes[dag->n_pipes++];
+        *dag_pipe = (struct dag_pipe){.representative = dag->first_pipe[builder->phase] + pipe->representative};
         if (pipe->representative != i)
             continue;
-        kept->kinds = pipe->kinds;
-        kept->relations = pipe->relations;
+        dag_pipe->kinds = pipe->kinds;
+        dag_pipe->relations = pipe->relations;
         for (int pass = 0; pass < N_STEP_PASSES; pass++)
-            kept->cost[pass] = pipe->cost[pass];
+            dag_pipe->cost[pass] = pipe->cost[pass];
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(pipe->done[pass]);
             free(pipe->ordinal[pass]);
