@@ -6,16 +6,17 @@
 
 #include "base/check.h"
 
-/* Of a dag_rank. */
+/* Marks of a rank in time. */
 struct marks {
-    double first_pass_s;     /* the phase's re-sharding is over, and the time before belongs to it */
+    double first_pass_s;     /* end of the phase's re-sharding, which the time before counts to */
     double first_backward_s; /* start */
     double last_forward_s;   /* end */
-    double pipeline_s;       /* end of its pipeline's last pass; while marking, of the pipeline's first dag_rank only */
-    double slowest_s;        /* end of the last pass of the phase */
-    double end_s;            /* of the phase */
-    double now_s;            /* accounted for up to here */
-    double n_gpus;           /* that the dag_rank stands for, those of ranks that it represents, too */
+    /* end of its pipeline's last pass; while marks are set, only of the pipeline's first rank */
+    double pipeline_s;
+    double slowest_s; /* end of the last pass of the phase */
+    double end_s;     /* of the phase */
+    double now_s;     /* the time up to here is accounted for */
+    double n_gpus;    /* GPUs that the rank stands for, with those of ranks that it represents */
 };
 
 static double larger(double a, double b)
@@ -28,7 +29,7 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-/* Add the part of [from, to) that lies in [begin, end), on each of n GPUs. */
+/* Add the overlap of [from, to) and [begin, end), on each of n GPUs. */
 static void add_overlap(double *sum, double n, double from, double to, double begin, double end)
 {
     double length = smaller(to, end) - larger(from, begin);
@@ -36,7 +37,7 @@ static void add_overlap(double *sum, double n, double from, double to, double be
         *sum += n * length;
 }
 
-/* The compute stream idles from marks->now_s to `until`. */
+/* Account for an idle compute stream from marks->now_s to `until`. */
 static void idle(struct bubble *bubble, struct marks *marks, double until)
 {
     double from = marks->now_s, n = marks->n_gpus;
@@ -59,7 +60,7 @@ static void work(double *sum, struct marks *marks, double start_s, double finish
     marks->now_s = larger(marks->now_s, finish_s);
 }
 
-/* Of a phase. */
+/* Times of a phase. */
 struct window {
     double begin_s, gate_s, slowest_s, end_s;
 };
@@ -69,14 +70,17 @@ struct account {
     const struct timeline *timeline;
     struct marks *marks;    /* [ranks] */
     struct window *windows; /* [phases] */
-    int32_t *first_of_rank; /* of each dag_rank: the first dag_rank of its pipeline */
+    int32_t *first_of_rank; /* of each rank: the first rank of its pipeline */
     int32_t n_phases;
-    struct bubble bubble; /* added up so far */
-    int32_t sync_before;  /* of the tasks walked: the last SYNC but this one, -1: none */
+    struct bubble bubble; /* sums so far */
+    int32_t sync_before;  /* last SYNC before the current task, -1: none */
 };
 
-/* Whether `task` is a SEND of the ring that the SYNC closes: one after the SYNC that opened it. (A SYNC that opens a
- * ring may follow a SEND of an earlier ring on its stream.) The ring counts as work of the ranks that sent in it. */
+/*
+ * Return whether `task` is a SEND of the ring that the SYNC closes, so after the SYNC that opened it. (A SYNC that
+ * opens a ring may follow a SEND of an earlier ring on its stream.) The ring counts as work of the ranks that sent in
+ * it.
+ */
 static bool is_ring_send(const struct account *account, int32_t sync, int32_t task)
 {
     const struct dag_task *close = &account->dag->tasks[sync], *send = &account->dag->tasks[task];

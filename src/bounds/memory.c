@@ -14,11 +14,11 @@
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activations",   "kv",       "kv_gradients",
                                                          "workspace", "communication", "libraries"};
 
-/* A virtual stage of the dag_rank in work. */
+/* A virtual stage of the current rank. */
 struct chunk {
     int32_t number;                                 /* -1: none yet */
-    const struct memory_unit *units[N_STEP_PASSES]; /* of each pass's cut */
-    const double *exchanged[N_STEP_PASSES];         /* NULL: nothing is */
+    const struct memory_unit *units[N_STEP_PASSES]; /* of each pass */
+    const double *exchanged[N_STEP_PASSES];         /* NULL: no attention is exchanged */
 };
 
 struct ledger {
@@ -27,12 +27,12 @@ struct ledger {
     const struct timeline *timeline;
     const struct cost_setting *setting;
     struct memory *memory;
-    struct memory_pipe *pipes; /* as those of the graph */
+    struct memory_pipe *pipes; /* in the order of the graph's pipelines */
     size_t event_capacity;
-    int32_t dag_rank;               /* in work */
+    int32_t dag_rank;               /* current rank */
     const struct memory_pipe *pipe; /* its pipeline */
-    struct memory_copies out, in;   /* if it is walked by its tasks */
-    bool grown[UINT8_MAX + 1];      /* of its chunks: whose gradients are there */
+    struct memory_copies out, in;   /* used if its tasks are walked */
+    bool grown[UINT8_MAX + 1];      /* of each of its chunks: it has its gradients */
 };
 
 static void open_pipes(struct ledger *ledger)
@@ -49,13 +49,13 @@ static void open_pipes(struct ledger *ledger)
         }
 }
 
-/* For what the compiler must not turn into calls: what a dag_rank holds would go through memory. */
+/* Functions that the compiler must not turn into calls, because calls would move live_bytes through memory. */
 #define LEDGER_INLINE static inline __attribute__((always_inline))
 
-/* What a walk leaves beside the peaks. */
+/* Detail that a walk records beside the peaks. */
 enum want { WANT_PEAKS, WANT_SUMS, WANT_EVENTS };
 
-/* What a dag_rank holds, and the most it held. A walk keeps it in registers: nothing takes its address. */
+/* Bytes that a rank holds, and the most it held. A walk keeps them in registers, since nothing takes their address. */
 struct live {
     double bytes[MEMORY_N_CLASSES], peak[MEMORY_N_CLASSES], peak_bytes;
 };
@@ -67,8 +67,10 @@ static void grow_events(struct ledger *ledger)
         check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity, sizeof *memory->events);
 }
 
-/* The classes of a moment. Work that has freed more of its unit's activations than it takes has a workspace below 0:
- * these activations are gone. */
+/*
+ * Copy the classes of a moment. Work that has freed more of its unit's activations than it takes has a workspace below
+ * 0. The difference is subtracted from the activations, because these are gone.
+ */
 LEDGER_INLINE void copy_classes(const struct live *live, double bytes[MEMORY_N_CLASSES])
 {
     for (int k = 0; k < MEMORY_N_CLASSES; k++)
@@ -116,8 +118,8 @@ LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_
 /* A pass of a unit on a virtual stage. */
 struct pass_bytes {
     enum pass pass;
-    bool splits;      /* PASS_WEIGHT may come */
-    double exchanged; /* buffers */
+    bool splits;      /* PASS_WEIGHT may follow */
+    double exchanged; /* buffers of exchanged attention */
     const struct memory_unit *unit;
 };
 
@@ -129,7 +131,7 @@ static struct chunk chunk_of(const struct ledger *ledger, int32_t number)
     for (int pass = 0; pass < N_STEP_PASSES; pass++) {
         int cut = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
         chunk.units[pass] = memory_pipe_units(pipe, cut, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
-        if (pipe->exchanged[cut] != NULL) /* chunks are 1 */
+        if (pipe->exchanged[cut] != NULL) /* there is one chunk */
             chunk.exchanged[pass] = pipe->exchanged[cut] + stage * pipe->plan->cut[cut].n_units;
     }
     return chunk;
@@ -178,15 +180,17 @@ LEDGER_INLINE void end_pass(const struct pass_bytes *bytes, struct live *live)
     live->bytes[MEMORY_KV_GRADIENTS] -= unit->closed;
 }
 
-/* What only frees makes no peak. */
+/* Record an event that only frees memory. It cannot raise the peak, so walks for peaks skip it. */
 LEDGER_INLINE void record_freed(struct ledger *ledger, struct live *live, double time_s, enum want want)
 {
     if (want != WANT_PEAKS)
         record(ledger, live, time_s, want);
 }
 
-/* Copies of the dag_rank in work that are still to come, and when the next ones move memory: a copy out when it ends, a
- * copy in when it starts. */
+/*
+ * Copies of the current rank that are still to come, and the times at which the next ones move memory: a copy out at
+ * its end, a copy in at its start.
+ */
 struct queues {
     const struct memory_copy *out, *in;
     double out_s, in_s;
@@ -205,8 +209,10 @@ LEDGER_INLINE void copy_next(struct ledger *ledger, struct queues *queues, struc
     }
 }
 
-/* Take the copies that move memory before a pass begins or ends at time_s. At equal times the end of a copy out comes
- * before the compute stream, the start of a copy in behind it. */
+/*
+ * Take the copies that move memory before a pass begins or ends at time_s. At equal times the end of a copy out comes
+ * before the compute stream, and the start of a copy in comes behind it.
+ */
 LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, double time_s, struct live *live,
                               enum want want)
 {
@@ -214,13 +220,13 @@ LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, doub
         copy_next(ledger, queues, live, want);
 }
 
-/* Gradients of a chunk of the dag_rank in work, where they are not kept. */
+/* Return the gradients of a chunk of the current rank, for gradients that come and go. */
 static struct states_gradients gradients_of(const struct ledger *ledger, int32_t chunk)
 {
     return states_gradients_of(ledger->plan, ledger->setting, &ledger->dag->ranks[ledger->dag_rank], chunk);
 }
 
-/* Of its chunks that have them, or have none. */
+/* Return the gradient bytes of its chunks that have them, or of those that have none. */
 static double gradient_bytes(const struct ledger *ledger, bool have)
 {
     double bytes = 0;
@@ -231,7 +237,7 @@ static double gradient_bytes(const struct ledger *ledger, bool have)
     return bytes;
 }
 
-/* Whether a step is the first to compute its chunk's gradients. */
+/* Return whether a step is the first to compute its chunk's gradients. */
 LEDGER_INLINE bool first_computes(struct ledger *ledger, const struct plan_step *step, bool splits)
 {
     bool first = !ledger->grown[step->chunk] && step->pass == (splits ? PASS_WEIGHT : PASS_BACKWARD);
@@ -243,8 +249,10 @@ struct span {
     double start_s, finish_s;
 };
 
-/* In such a step, once its loss is over, the head's gradients come; then each layer's come and what that layer held
- * goes; last come the embedding's. At its end activations are as they were: end_pass frees them. */
+/*
+ * Walk such a step. Once its loss is over, the head's gradients come. Then each layer's come, and the layer's
+ * activations go. The embedding's come last. In the end activations are as before, since end_pass frees them.
+ */
 LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, struct queues *queues, struct span span,
                         struct live *live, enum want want)
 {
@@ -276,8 +284,10 @@ LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, str
     live->bytes[MEMORY_ACTIVATIONS] += frees.head + frees.layers;
 }
 
-/* What is left from `task`, behind the passes, on: chunks without passes get their gradients from other replicas, and
- * the end of the optimizer frees all gradients. */
+/*
+ * Walk the rest of a rank from `task`, which follows the passes. Chunks without passes get gradients from other
+ * replicas. The end of the optimizer frees all gradients.
+ */
 LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *live, enum want want)
 {
     double missing = gradient_bytes(ledger, false);
@@ -296,7 +306,7 @@ LEDGER_INLINE void open_rank(struct ledger *ledger, struct live *live, enum want
     const struct dag_rank *at = &ledger->dag->ranks[ledger->dag_rank];
     double moving = states_moving_bytes(ledger->plan, ledger->setting, at);
     live->bytes[MEMORY_STATES] = states_standing_bytes(ledger->plan, ledger->setting, at) + moving;
-    for (int32_t chunk = 0; chunk <= UINT8_MAX; chunk++) /* later phases add to the gradients of those before */
+    for (int32_t chunk = 0; chunk <= UINT8_MAX; chunk++) /* Later phases add to the gradients of earlier ones. */
         ledger->grown[chunk] = at->phase > 0;
     if (cost_frees_gradients(ledger->setting))
         live->bytes[MEMORY_STATES] -= gradient_bytes(ledger, false);
@@ -315,7 +325,7 @@ LEDGER_INLINE void close_rank(const struct ledger *ledger, const struct live *li
         memory->at_peak[ledger->dag_rank][k] = live->peak[k];
 }
 
-/* The first pass of the dag_rank in work: re-sharding comes before it on the stream, and moves no memory. */
+/* Return the first pass of the current rank. Re-sharding comes before it on the stream, and moves no memory. */
 static int32_t first_pass(const struct ledger *ledger)
 {
     const struct dag *dag = ledger->dag;
@@ -325,16 +335,17 @@ static int32_t first_pass(const struct ledger *ledger)
     return task;
 }
 
-/* The ATTENTION that goes on with the pass of a COMPUTE, -1: the pass ends with the COMPUTE. */
+/* Return the ATTENTION that continues the pass of a COMPUTE, -1: the pass ends with the COMPUTE. */
 static int32_t attention_after(const struct dag *dag, int32_t task)
 {
     int32_t next = dag->stream_next[task];
     return next >= 0 && dag->tasks[next].kind == DAG_ATTENTION ? next : -1;
 }
 
-/* All that happens on a dag_rank, in order of time. The passes on the compute stream are the stage's steps, in their
- * order. plain: no pass has several tasks, is split or exchanges attention; the compiler then leaves out what these
- * need. */
+/*
+ * Walk all events of a rank in order of time. The passes on the compute stream are the stage's steps, in their order.
+ * plain: no pass has several tasks, is split or exchanges attention; the compiler then leaves out code for these.
+ */
 LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
 {
     const struct dag *dag = ledger->dag;
@@ -368,7 +379,7 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
         if (!splits || bytes.pass == PASS_WEIGHT || bytes.unit->weight <= 0)
             record_freed(ledger, &live, finish_s[task], want);
         else
-            record(ledger, &live, finish_s[task], want); /* a split backward hands on */
+            record(ledger, &live, finish_s[task], want); /* a split backward keeps inputs for PASS_WEIGHT */
         task = dag->stream_next[task];
     }
     copy_until(ledger, &queues, DBL_MAX, &live, want);
@@ -377,8 +388,10 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
     close_rank(ledger, &live);
 }
 
-/* Without copies the peak follows from the order of the stage's steps alone, not from times. The end of a pass only
- * frees, except of a split backward. */
+/*
+ * Find the peak of a stage without copies. It follows from the order of the steps alone, not from times. The end of a
+ * pass only frees memory, except for a split backward.
+ */
 static void walk_steps(struct ledger *ledger, int32_t stage)
 {
     struct live live = {0};
@@ -422,7 +435,7 @@ static void start_rank(struct ledger *ledger, int32_t dag_rank)
     ledger->pipe = &ledger->pipes[ledger->dag->first_pipe[at->phase] + at->pipeline];
 }
 
-/* The tasks of the dag_rank in work. */
+/* Walk the tasks of the current rank. */
 LEDGER_INLINE void resolve_tasks(struct ledger *ledger, enum want want)
 {
     memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->dag_rank, DAG_STREAM_TO_HOST, &ledger->out);
@@ -449,7 +462,7 @@ static void copy_peaks(struct memory *memory, int32_t from, int32_t dag_rank)
     memcpy(memory->at_peak[dag_rank], memory->at_peak[from], sizeof memory->at_peak[dag_rank]);
 }
 
-/* The peaks alone. */
+/* Find the peaks without events or sums. */
 static void resolve_peaks(struct ledger *ledger, int32_t dag_rank)
 {
     const struct dag *dag = ledger->dag;
@@ -505,7 +518,7 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     close_ledger(&ledger);
 }
 
-/* Peaks, and of a dag_rank above the limit its sums. Copies are walked by their times, so there one walk gives both. */
+/* Find the peaks, and the sums of a rank above the limit. Copies are walked by their times, so one walk gives both. */
 static void resolve_sums(struct ledger *ledger, int32_t dag_rank, double limit_bytes)
 {
     struct memory *memory = ledger->memory;

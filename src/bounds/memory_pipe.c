@@ -8,21 +8,21 @@
 #include "base/check.h"
 #include "bounds/stage_memory.h"
 
-/* And of that the ends of the pipeline. */
+/* Bytes of a unit at the ends of the pipeline, in addition to memory_unit. */
 struct end_bytes {
-    double tokens;               /* of the unit, on a rank */
-    double embedding;            /* on the first virtual stage: kept from forward to backward */
-    double head, head_workspace; /* on the last one: kept likewise; in work */
-    double head_weight;          /* as weight */
+    double tokens;               /* tokens of the unit on a rank */
+    double embedding;            /* on the first virtual stage, kept from forward to backward */
+    double head, head_workspace; /* on the last virtual stage: kept from forward to backward; used while it runs */
+    double head_weight;          /* as memory_unit.weight */
 };
 
-/* Bytes of a token of a forward unit; kv_bytes: keys and values that are kept beside, if its sample is sliced. */
+/* Bytes of a token of a forward unit. kv_bytes: keys and values kept in addition if its sample is sliced. */
 struct token {
     struct dag_token of;
     double kv_bytes;
 };
 
-/* A pipe while it is opened, and the account in work: its kind, its setting, a token of each of its forward units. */
+/* A pipe while it is opened, and its current layer kind with setting and tokens of each forward unit. */
 struct opening {
     struct memory_pipe *pipe;
     const struct relations *relations;
@@ -32,7 +32,9 @@ struct opening {
     struct token *tokens;
 };
 
-/* What a split backward of the layers keeps for its weights' gradients, and what these work on: inputs gathered again.
+/*
+ * Add the bytes that a split backward of the layers keeps for its weights' gradients. Their workspace is inputs that
+ * are gathered again.
  */
 static void add_weight(const struct cost_setting *own, double tokens, struct memory_unit *bytes)
 {
@@ -41,7 +43,7 @@ static void add_weight(const struct cost_setting *own, double tokens, struct mem
         own->tensor > 1 && own->plan->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
 }
 
-/* What the layers hold of the tokens of a forward unit that one backward unit consumes. */
+/* Return the bytes that the layers hold for the tokens of a forward unit that one backward unit consumes. */
 static struct memory_unit bytes_of_share(const struct opening *opening, const struct relations_share *share)
 {
     const struct memory_pipe *pipe = opening->pipe;
@@ -56,7 +58,10 @@ static struct memory_unit bytes_of_share(const struct opening *opening, const st
     return bytes;
 }
 
-/* A token of each forward unit: alike in units of a kind, but for scores that are kept. Caller frees. */
+/*
+ * Return a token of each forward unit. Tokens are equal in units of a kind, except for scores that are kept. Caller
+ * frees.
+ */
 static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *own)
 {
     int32_t n = pipeline->cut[PASS_FORWARD].n_units;
@@ -101,7 +106,7 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
     }
 }
 
-/* The account's layers: add what a backward unit consumes of a forward unit to both of them. */
+/* Add the tokens that a backward unit consumes of a forward unit to both of them, for the layers of a layer kind. */
 static void open_layers(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;
@@ -128,7 +133,7 @@ static void open_layers(const struct opening *opening)
     }
 }
 
-/* The embedding and the head, however many layers stand beside them. */
+/* Add up the bytes of embedding and head, which do not depend on the number of layers. */
 static void open_ends(const struct opening *opening, const struct cost_setting *own)
 {
     const struct relations *relations = opening->relations;
@@ -157,7 +162,7 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
         }
 }
 
-/* What goes to the host on the virtual stages of the account, what streams there too. */
+/* Add the bytes that go to the host on virtual stages of the layer kind, with those that stream. */
 static void add_offloaded(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;
@@ -183,7 +188,7 @@ static void add_offloaded(const struct opening *opening)
     }
 }
 
-/* Buffers of exchanges: of one layer's messages on both stages. */
+/* Add up the buffers of exchanges, one layer's messages on both stages. */
 static void open_exchanges(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                            struct memory_pipe *pipe)
 {
@@ -202,7 +207,7 @@ static void open_exchanges(const struct plan_pipeline *pipeline, const struct co
     }
 }
 
-/* Which kinds have as many layers. */
+/* Find the kinds with equally many layers. */
 static void open_accounts(const struct cost_setting *setting, struct memory_pipe *pipe)
 {
     int32_t layers[DAG_MAX_KINDS] = {0};
@@ -215,7 +220,7 @@ static void open_accounts(const struct cost_setting *setting, struct memory_pipe
     }
 }
 
-/* What a unit of an account works on in passes that gather and reduce (zero2, zero3: there is one stage). */
+/* Return the work of a unit in passes that gather and reduce (zero2, zero3: there is one stage). */
 static struct cost_work work_of(const struct opening *opening, const struct memory_unit *unit,
                                 const struct end_bytes *end)
 {
@@ -236,7 +241,7 @@ static double most_of(const double *moments, enum cost_moment first, enum cost_m
     return most;
 }
 
-/* The workspaces of a pass in which gradients come, beside the activations that stand at the moment. */
+/* Set the workspaces of a pass in which gradients come, beside the activations at each moment. */
 static void add_moments(const struct opening *opening, const struct memory_unit *unit, const struct end_bytes *end,
                         struct memory_growth *growth)
 {
@@ -248,7 +253,7 @@ static void add_moments(const struct opening *opening, const struct memory_unit 
     growth->end_workspace = moments[COST_AT_ENDS] + growth->head + growth->layers;
 }
 
-/* Before the ends are added to the layers' units. */
+/* Set the growth of a kind's units; this comes before the ends are added to the layers' units. */
 static void add_growth(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
@@ -263,7 +268,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
                     : splits ? end->head_weight
                              : end->head,
             .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
-            /* Without what zero2 and zero3 gather: their head has no growth (states_gradients.head is 0). */
+            /* Without tensors that zero2 and zero3 gather: their head has no growth (states_gradients.head is 0). */
             .head_workspace = splits ? workspace : cost_head_backward_bytes(opening->own, end->tokens),
             .workspace = workspace,
             .next_workspace = workspace,
@@ -274,7 +279,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
     }
 }
 
-/* A kind's units: the layers of its account, and what of the ends stands beside them. Streamed bytes are never held. */
+/* Add the ends to the layers of a kind's units. Streamed bytes are never held. */
 static void add_ends(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
@@ -299,7 +304,7 @@ static void add_ends(const struct opening *opening, int32_t kind)
     }
 }
 
-/* Only context parallelism and exchanges part attention from the rest of a pass. */
+/* Return whether attention is a task of its own, which only context parallelism and exchanges cause. */
 static bool attends(const struct plan_pipeline *pipeline)
 {
     bool any = pipeline->n_exchanges > 0;
@@ -309,7 +314,7 @@ static bool attends(const struct plan_pipeline *pipeline)
     return any;
 }
 
-/* The layers of all accounts, and what goes to the host. */
+/* Add the layers of all layer kinds, and the bytes that go to the host. */
 static void open_all_layers(struct opening opening, const struct cost_setting *setting)
 {
     const struct memory_pipe *pipe = opening.pipe;
@@ -350,7 +355,7 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
         for (int32_t kind = 0; kind < of->kinds.n; kind++)
             add_growth(&opening, kind);
     }
-    for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* an account is the first kind of its own */
+    for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* a layer kind is its own first kind, so it comes last */
         add_ends(&opening, kind);
     free(opening.ends[PASS_FORWARD]);
     free(opening.ends[PASS_BACKWARD]);

@@ -6,7 +6,8 @@
 struct stage_token stage_token_of(const struct cost_setting *own, bool first, bool last, int32_t context,
                                   enum recompute recompute)
 {
-    int32_t gathers = own->plan->cp_type == SCENARIO_ALL_GATHER ? context : 1; /* tokens for each of a rank's */
+    /* tokens gathered for each token of a rank */
+    int32_t gathers = own->plan->cp_type == SCENARIO_ALL_GATHER ? context : 1;
     struct slice token = {0, 0, gathers};
     struct cost_unit work = {.slices = &token, .n_slices = 1, .context = gathers, .recompute = recompute};
     struct cost_workspace each = cost_workspace_of(own, recompute);
@@ -23,7 +24,7 @@ struct stage_token stage_token_of(const struct cost_setting *own, bool first, bo
     };
 }
 
-/* zero2 and zero3: what is whole at each moment of a backward and of a forward. */
+/* Add the moments of zero2 and zero3: whole tensors during a backward and a forward. */
 static void add_sharded_moments(const struct cost_setting *own, double streamed, struct stage_memory *memory)
 {
     const struct stage_token *token = &memory->token;

@@ -20,7 +20,7 @@ double states_standing_bytes(const struct plan *plan, const struct cost_setting 
     return memory.states_bytes + memory.gathered_bytes;
 }
 
-/* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */
+/* Return the most parameters that a layout of a phase has on one of n GPUs, beginning with `rank`. */
 static double parameters_of_ranks(const struct plan_phase *phase, const struct cost_setting *setting, int32_t rank,
                                   int32_t n)
 {
@@ -58,7 +58,7 @@ struct states_gradients states_gradients_of(const struct plan *plan, const struc
     struct cost_setting own = dag_setting(setting, layout, stage);
     bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
     double ends = cost_stage_parameters(model, own.tensor, 0, first, last), tables = ends;
-    if (!cost_shards_in_passes(setting)) /* one stage's tied table has its gradient with the head */
+    if (!cost_shards_in_passes(setting)) /* a tied table on one stage has its gradient with the head */
         tables = !first                           ? 0
                  : last && model->tied_embeddings ? (double)(model->positions * model->hidden)
                                                   : cost_stage_parameters(model, own.tensor, 0, true, false);

@@ -22,7 +22,7 @@ static void add_pass(const struct source *source, enum pass pass, int32_t unit, 
     traffic->bytes[TRAFFIC_BOUNDARY] += sends ? source->ranks * cost->boundary_bytes : 0;
 }
 
-/* To the host, and back for the backward pass. */
+/* Add offloaded activations: to the host, and back for the backward pass. */
 static void add_host(const struct source *source, int32_t unit, int32_t stage, struct traffic *traffic)
 {
     const struct plan_cut *cut = &source->plan->cut[PASS_FORWARD];
@@ -59,7 +59,7 @@ static void add_exchanges(const struct source *source, struct traffic *traffic)
     }
 }
 
-/* Gradients and parameters of a pipeline whose stages have n_ranks replicas. */
+/* Add gradients and parameters of a pipeline whose stages have n_ranks replicas. */
 static void add_sync(const struct source *source, int32_t n_ranks, struct traffic *traffic)
 {
     const struct cost_setting *setting = source->setting;

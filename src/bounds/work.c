@@ -11,7 +11,7 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
         work->outside_s[i] += cost->outside_s[i] * n_gpus;
 }
 
-/* What all ranks of a pipeline execute in one pass of one unit. */
+/* Add the work of all ranks of a pipeline in one pass of one unit. */
 static void add_unit(const struct plan_layout *layout, const struct dag_kinds *kinds, const struct cost_pass *costs,
                      struct work *work)
 {
@@ -19,7 +19,10 @@ static void add_unit(const struct plan_layout *layout, const struct dag_kinds *k
         add_pass(&costs[kinds->kind[stage]], layout->tensor * layout->context, work);
 }
 
-/* The same with faults. A context rank's TP group is as its first GPU, which a fold has made as slow as the slowest. */
+/*
+ * Add the work of a unit with faults. A context rank's TP group has the factors of its first GPU, which faults_fold
+ * makes as slow as the slowest of the group.
+ */
 static void add_slow_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                           int32_t unit, struct work *work)
 {
