@@ -62,10 +62,10 @@ static void work(double *sum, struct marks *marks, double start_s, double finish
 
 /* Times of a phase. */
 struct window {
-    double begin_s, gate_s, slowest_s, end_s;
+    double begin_s, reshard_end_s, slowest_s, end_s;
 };
 
-struct account {
+struct bubble_walk {
     const struct dag *dag;
     const struct timeline *timeline;
     struct marks *marks;    /* [ranks] */
@@ -81,75 +81,75 @@ struct account {
  * opens a ring may follow a SEND of an earlier ring on its stream.) The ring counts as work of the ranks that sent in
  * it.
  */
-static bool is_ring_send(const struct account *account, int32_t sync, int32_t task)
+static bool is_ring_send(const struct bubble_walk *walk, int32_t sync, int32_t task)
 {
-    const struct dag_task *close = &account->dag->tasks[sync], *send = &account->dag->tasks[task];
-    return close->kind == DAG_SYNC && task > account->sync_before &&
+    const struct dag_task *close = &walk->dag->tasks[sync], *send = &walk->dag->tasks[task];
+    return close->kind == DAG_SYNC && task > walk->sync_before &&
            (close->purpose == DAG_RING || close->purpose == DAG_TENSOR || close->purpose == DAG_EXCHANGE) &&
            send->kind == DAG_SEND && send->purpose == close->purpose;
 }
 
-static void mark_end(struct account *account, int32_t dag_rank, enum pass pass, double finish_s)
+static void mark_end(struct bubble_walk *walk, int32_t dag_rank, enum pass pass, double finish_s)
 {
-    struct marks *marks = &account->marks[dag_rank];
-    struct marks *pipeline = &account->marks[account->first_of_rank[dag_rank]];
-    struct window *window = &account->windows[account->dag->ranks[dag_rank].phase];
+    struct marks *marks = &walk->marks[dag_rank];
+    struct marks *pipeline = &walk->marks[walk->first_of_rank[dag_rank]];
+    struct window *window = &walk->windows[walk->dag->ranks[dag_rank].phase];
     if (pass == PASS_FORWARD)
         marks->last_forward_s = larger(marks->last_forward_s, finish_s);
     pipeline->pipeline_s = larger(pipeline->pipeline_s, finish_s);
     window->slowest_s = larger(window->slowest_s, finish_s);
 }
 
-static void mark_task(struct account *account, int32_t number)
+static void mark_task(struct bubble_walk *walk, int32_t number)
 {
-    const struct dag *dag = account->dag;
+    const struct dag *dag = walk->dag;
     const struct dag_task *task = &dag->tasks[number];
-    double start_s = account->timeline->start_s[number], finish_s = account->timeline->finish_s[number];
-    struct window *window = &account->windows[task->phase];
-    struct marks *marks = &account->marks[task->dag_rank];
+    double start_s = walk->timeline->start_s[number], finish_s = walk->timeline->finish_s[number];
+    struct window *window = &walk->windows[task->phase];
+    struct marks *marks = &walk->marks[task->dag_rank];
     window->end_s = larger(window->end_s, finish_s);
     if (task->purpose == DAG_RESHARD)
-        window->gate_s = larger(window->gate_s, finish_s);
+        window->reshard_end_s = larger(window->reshard_end_s, finish_s);
     if (task->kind == DAG_COMPUTE && task->pass == PASS_BACKWARD)
         marks->first_backward_s = smaller(marks->first_backward_s, start_s);
     if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION)
-        mark_end(account, task->dag_rank, (enum pass)task->pass, finish_s);
+        mark_end(walk, task->dag_rank, (enum pass)task->pass, finish_s);
     for (int32_t i = dag->in_first[number]; task->kind == DAG_SYNC && i < dag->in_first[number + 1]; i++)
-        if (is_ring_send(account, number, dag->in_task[i]))
-            mark_end(account, dag->tasks[dag->in_task[i]].dag_rank, (enum pass)task->pass, finish_s);
+        if (is_ring_send(walk, number, dag->in_task[i]))
+            mark_end(walk, dag->tasks[dag->in_task[i]].dag_rank, (enum pass)task->pass, finish_s);
 }
 
-static void walk_tasks(struct account *account, void (*visit)(struct account *account, int32_t number))
+static void walk_tasks(struct bubble_walk *walk, void (*visit)(struct bubble_walk *walk, int32_t number))
 {
-    account->sync_before = -1;
-    for (int32_t task = 0; task < account->dag->n_tasks; task++) {
-        visit(account, task);
-        if (account->dag->tasks[task].kind == DAG_SYNC)
-            account->sync_before = task;
+    walk->sync_before = -1;
+    for (int32_t task = 0; task < walk->dag->n_tasks; task++) {
+        visit(walk, task);
+        if (walk->dag->tasks[task].kind == DAG_SYNC)
+            walk->sync_before = task;
     }
 }
 
-static void open_account(struct account *account)
+static void open_walk(struct bubble_walk *walk)
 {
-    const struct dag *dag = account->dag;
-    account->n_phases = dag->ranks[dag->n_ranks - 1].phase + 1;
-    account->marks = check_calloc((size_t)dag->n_ranks, sizeof *account->marks);
-    account->windows = check_calloc((size_t)account->n_phases, sizeof *account->windows);
-    account->first_of_rank = check_calloc((size_t)dag->n_ranks, sizeof *account->first_of_rank);
+    const struct dag *dag = walk->dag;
+    walk->n_phases = dag->ranks[dag->n_ranks - 1].phase + 1;
+    walk->marks = check_calloc((size_t)dag->n_ranks, sizeof *walk->marks);
+    walk->windows = check_calloc((size_t)walk->n_phases, sizeof *walk->windows);
+    walk->first_of_rank = check_calloc((size_t)dag->n_ranks, sizeof *walk->first_of_rank);
     for (int32_t i = 0; i < dag->n_ranks; i++) {
         const struct dag_rank *dag_rank = &dag->ranks[i], *before = i > 0 ? dag_rank - 1 : NULL;
         bool same = before != NULL && before->phase == dag_rank->phase && before->pipeline == dag_rank->pipeline;
-        account->first_of_rank[i] = same ? account->first_of_rank[i - 1] : i;
-        account->marks[i].first_backward_s = DBL_MAX;
+        walk->first_of_rank[i] = same ? walk->first_of_rank[i - 1] : i;
+        walk->marks[i].first_backward_s = DBL_MAX;
     }
-    walk_tasks(account, mark_task);
-    for (int32_t phase = 1; phase < account->n_phases; phase++)
-        account->windows[phase].begin_s = account->windows[phase - 1].end_s;
+    walk_tasks(walk, mark_task);
+    for (int32_t phase = 1; phase < walk->n_phases; phase++)
+        walk->windows[phase].begin_s = walk->windows[phase - 1].end_s;
     for (int32_t i = 0; i < dag->n_ranks; i++) {
-        const struct window *window = &account->windows[dag->ranks[i].phase];
-        struct marks *marks = &account->marks[i];
-        marks->first_pass_s = larger(window->begin_s, window->gate_s);
-        marks->pipeline_s = larger(marks->first_pass_s, account->marks[account->first_of_rank[i]].pipeline_s);
+        const struct window *window = &walk->windows[dag->ranks[i].phase];
+        struct marks *marks = &walk->marks[i];
+        marks->first_pass_s = larger(window->begin_s, window->reshard_end_s);
+        marks->pipeline_s = larger(marks->first_pass_s, walk->marks[walk->first_of_rank[i]].pipeline_s);
         marks->slowest_s = larger(marks->first_pass_s, window->slowest_s);
         marks->end_s = window->end_s;
         marks->now_s = window->begin_s;
@@ -157,44 +157,43 @@ static void open_account(struct account *account)
     }
 }
 
-static void add_ring(struct account *account, int32_t sync, int32_t send)
+static void add_ring(struct bubble_walk *walk, int32_t sync, int32_t send)
 {
-    struct bubble *bubble = &account->bubble;
-    struct marks *marks = &account->marks[account->dag->tasks[send].dag_rank];
-    double *sum = account->dag->tasks[sync].purpose == DAG_TENSOR ? &bubble->busy_s : &bubble->ring_s;
-    idle(bubble, marks, account->timeline->start_s[send]);
-    work(sum, marks, account->timeline->start_s[send], account->timeline->finish_s[sync]);
+    struct bubble *bubble = &walk->bubble;
+    struct marks *marks = &walk->marks[walk->dag->tasks[send].dag_rank];
+    double *sum = walk->dag->tasks[sync].purpose == DAG_TENSOR ? &bubble->busy_s : &bubble->ring_s;
+    idle(bubble, marks, walk->timeline->start_s[send]);
+    work(sum, marks, walk->timeline->start_s[send], walk->timeline->finish_s[sync]);
 }
 
-static void add_task(struct account *account, int32_t number)
+static void add_task(struct bubble_walk *walk, int32_t number)
 {
-    const struct dag *dag = account->dag;
-    struct bubble *bubble = &account->bubble;
+    const struct dag *dag = walk->dag;
+    struct bubble *bubble = &walk->bubble;
     const struct dag_task *task = &dag->tasks[number];
-    double start_s = account->timeline->start_s[number], finish_s = account->timeline->finish_s[number];
+    double start_s = walk->timeline->start_s[number], finish_s = walk->timeline->finish_s[number];
     if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION || task->kind == DAG_OPTIMIZER) {
-        idle(bubble, &account->marks[task->dag_rank], start_s);
-        work(&bubble->busy_s, &account->marks[task->dag_rank], start_s, finish_s);
+        idle(bubble, &walk->marks[task->dag_rank], start_s);
+        work(&bubble->busy_s, &walk->marks[task->dag_rank], start_s, finish_s);
     }
     for (int32_t i = dag->in_first[number]; task->kind == DAG_SYNC && i < dag->in_first[number + 1]; i++)
-        if (is_ring_send(account, number, dag->in_task[i]))
-            add_ring(account, number, dag->in_task[i]);
+        if (is_ring_send(walk, number, dag->in_task[i]))
+            add_ring(walk, number, dag->in_task[i]);
 }
 
 struct bubble bubble_of(const struct dag *dag, const struct timeline *timeline)
 {
-    struct account account = {.dag = dag, .timeline = timeline};
-    open_account(&account);
-    walk_tasks(&account, add_task);
+    struct bubble_walk walk = {.dag = dag, .timeline = timeline};
+    open_walk(&walk);
+    walk_tasks(&walk, add_task);
     for (int32_t i = 0; i < dag->n_ranks; i++) {
-        idle(&account.bubble, &account.marks[i], account.marks[i].end_s);
-        account.bubble.total_s +=
-            account.marks[i].n_gpus * (account.marks[i].end_s - account.windows[dag->ranks[i].phase].begin_s);
+        idle(&walk.bubble, &walk.marks[i], walk.marks[i].end_s);
+        walk.bubble.total_s += walk.marks[i].n_gpus * (walk.marks[i].end_s - walk.windows[dag->ranks[i].phase].begin_s);
     }
-    free(account.marks);
-    free(account.windows);
-    free(account.first_of_rank);
-    return account.bubble;
+    free(walk.marks);
+    free(walk.windows);
+    free(walk.first_of_rank);
+    return walk.bubble;
 }
 
 double bubble_fraction(const struct bubble *bubble)

@@ -90,16 +90,16 @@ static int32_t advance(struct walk *walk, int32_t stage)
 }
 
 /* Return whether each backward unit has the slices of the forward unit of the same number. */
-static bool are_alike(const struct plan_cut *forward, const struct plan_cut *backward)
+static bool have_same_slices(const struct plan_cut *forward, const struct plan_cut *backward)
 {
-    bool alike = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;
-    for (int32_t i = 0; alike && i < forward->n_units; i++)
-        alike = forward->units[i].n_slices == backward->units[i].n_slices;
-    for (int32_t i = 0; alike && i < forward->n_slices; i++) {
+    bool same = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;
+    for (int32_t i = 0; same && i < forward->n_units; i++)
+        same = forward->units[i].n_slices == backward->units[i].n_slices;
+    for (int32_t i = 0; same && i < forward->n_slices; i++) {
         struct slice a = forward->slices[i], b = backward->slices[i];
-        alike = a.sample == b.sample && a.begin == b.begin && a.end == b.end;
+        same = a.sample == b.sample && a.begin == b.begin && a.end == b.end;
     }
-    return alike;
+    return same;
 }
 
 static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
@@ -107,15 +107,15 @@ static void open_copies(const struct plan_pipeline *pipeline, const struct cost_
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
     int32_t n_kinds = walk->kinds.n;
     if (pipeline->layout.chunks > 1 || pipeline->offload != NULL || !plan_offloads(pipeline) ||
-        !are_alike(cut, &pipeline->cut[PASS_BACKWARD]))
+        !have_same_slices(cut, &pipeline->cut[PASS_BACKWARD]))
         return;
     walk->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
     for (int32_t i = 0; i < cut->n_units * n_kinds; i++) {
         int32_t unit = i / n_kinds, stage = walk->kinds.stage[i % n_kinds];
-        struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
+        struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
         int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
         double share = cut->units[unit].streams ? 0 : cut->units[unit].offload;
-        double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &own, unit, tokens, 0) : 0;
+        double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &stage_setting, unit, tokens, 0) : 0;
         walk->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
     }
 }

@@ -76,7 +76,7 @@ struct memory {
  *    next starts), then the start of a copy in.
  */
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
-               const struct cost_setting *setting, bool want_events, struct memory *memory);
+               const struct cost_setting *setting, bool with_events, struct memory *memory);
 
 /**
  * Compute memory_of without events, but with the sums over time of ranks that need more than limit_bytes.

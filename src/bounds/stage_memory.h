@@ -46,11 +46,11 @@ struct stage_memory_unit {
     double streamed; /* share of the activations that streams to the host (plan_unit.streams) and is never held */
 };
 
-/** @param own      dag_setting of the virtual stage
+/** @param stage_setting dag_setting of the virtual stage
  * @param first    the stage has the embedding
  * @param last     the stage has the head
  * @param context  CP degree of the unit */
-struct stage_token stage_token_of(const struct cost_setting *own, bool first, bool last, int32_t context,
+struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool first, bool last, int32_t context,
                                   enum recompute recompute);
 
 /**

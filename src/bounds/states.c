@@ -55,17 +55,18 @@ struct states_gradients states_gradients_of(const struct plan *plan, const struc
     const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
     const struct model *model = setting->model;
     int32_t stage = chunk * layout->stages + dag_rank->stage, shards = shards_of(plan, phase);
-    struct cost_setting own = dag_setting(setting, layout, stage);
+    struct cost_setting stage_setting = dag_setting(setting, layout, stage);
     bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
-    double ends = cost_stage_parameters(model, own.tensor, 0, first, last), tables = ends;
+    double ends = cost_stage_parameters(model, stage_setting.tensor, 0, first, last), tables = ends;
     if (!cost_shards_in_passes(setting)) /* a tied table on one stage has its gradient with the head */
         tables = !first                           ? 0
                  : last && model->tied_embeddings ? (double)(model->positions * model->hidden)
-                                                  : cost_stage_parameters(model, own.tensor, 0, true, false);
+                                                  : cost_stage_parameters(model, stage_setting.tensor, 0, true, false);
     return (struct states_gradients){
-        .layers = own.layers,
-        .head = cost_gradient_state_bytes(&own, ends - tables, shards),
-        .layer = cost_gradient_state_bytes(&own, cost_stage_parameters(model, own.tensor, 1, false, false), shards),
-        .tables = cost_gradient_state_bytes(&own, tables, shards),
+        .layers = stage_setting.layers,
+        .head = cost_gradient_state_bytes(&stage_setting, ends - tables, shards),
+        .layer = cost_gradient_state_bytes(&stage_setting,
+                                           cost_stage_parameters(model, stage_setting.tensor, 1, false, false), shards),
+        .tables = cost_gradient_state_bytes(&stage_setting, tables, shards),
     };
 }

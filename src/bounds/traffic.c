@@ -29,11 +29,11 @@ static void add_host(const struct source *source, int32_t unit, int32_t stage, s
     double share = plan_offload(source->plan, unit, stage);
     if (share <= 0)
         return;
-    struct cost_setting own = dag_setting(source->setting, &source->plan->layout, stage);
+    struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, stage);
     int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
     traffic->bytes[TRAFFIC_HOST] +=
         2 * source->ranks * share *
-        dag_offloadable_bytes(source->plan, &own, unit, tokens, source->pipe->relations.sliced_tokens[unit]);
+        dag_offloadable_bytes(source->plan, &stage_setting, unit, tokens, source->pipe->relations.sliced_tokens[unit]);
 }
 
 static void add_passes(const struct source *source, struct traffic *traffic)
@@ -52,9 +52,9 @@ static void add_exchanges(const struct source *source, struct traffic *traffic)
 {
     for (int32_t i = 0; i < source->plan->n_exchanges; i++) {
         const struct plan_exchange *exchange = &source->plan->exchanges[i];
-        struct cost_setting own = dag_setting(source->setting, &source->plan->layout, exchange->from_stage);
+        struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, exchange->from_stage);
         struct cost_unit unit = dag_unit(source->plan, exchange->pass, exchange->from_unit);
-        struct cost_exchange cost = cost_of_exchange(&own, exchange->pass, &unit, exchange->share);
+        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &unit, exchange->share);
         traffic->bytes[TRAFFIC_EXCHANGE] += source->ranks * (cost.out_bytes + cost.back_bytes);
     }
 }

@@ -23,8 +23,8 @@ static void add_unit(const struct plan_layout *layout, const struct dag_kinds *k
  * Add the work of a unit with faults. A context rank's TP group has the factors of its first GPU, which faults_fold
  * makes as slow as the slowest of the group.
  */
-static void add_slow_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                          int32_t unit, struct work *work)
+static void add_faulty_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                            int32_t unit, struct work *work)
 {
     const struct plan_layout *layout = &pipeline->layout;
     for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++)
@@ -45,7 +45,7 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
             for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
                 for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
                     if (setting->faults != NULL)
-                        add_slow_unit(pipeline, setting, pass, unit, &work);
+                        add_faulty_unit(pipeline, setting, pass, unit, &work);
                     else
                         add_unit(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + unit * pipe->kinds.n, &work);
         }
