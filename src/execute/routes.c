@@ -25,7 +25,7 @@ struct checker {
     const struct dag *dag;
     const struct cluster *cluster;
     xbt_dynar_t route;
-    double bytes_per_s; /* of its narrowest link */
+    double bytes_per_s; /* bandwidth of its narrowest link */
     bool folded;        /* a rank stands for its tensor-parallel group */
     struct crossing *crossings;
     size_t n_crossings, capacity;
@@ -47,7 +47,7 @@ static bool link_is_above(sg_link_t link)
     return !of_gpu && sg_link_is_shared(link);
 }
 
-/* The route of a transfer, and who crosses which links by it. */
+/* Find the route of a transfer, and note which GPUs cross which links by it. */
 static void route_find(struct checker *checker, const struct dag_task *send)
 {
     static char refusal[128];
@@ -58,7 +58,7 @@ static void route_find(struct checker *checker, const struct dag_task *send)
     unsigned i;
     sg_link_t link;
     snprintf(refusal, sizeof refusal, "there is no route from %s to %s", sg_host_get_name(from), sg_host_get_name(to));
-    cluster_refusal(refusal); /* some kinds of zones abort, others give no links */
+    cluster_refusal(refusal); /* some kinds of zones abort, others return no links */
     xbt_dynar_reset(checker->route);
     sg_host_get_route(from, to, checker->route);
     if (xbt_dynar_is_empty(checker->route))
@@ -87,7 +87,7 @@ static void send_check(const struct checker *checker, int32_t task)
                    checker->bytes_per_s / 1e9, send->wire_bytes / flow_s / 1e9);
 }
 
-/* By link, end and GPU. */
+/* Compare by link, end and GPU. */
 static int compare(const void *a, const void *b)
 {
     const struct crossing *x = a, *y = b;
