@@ -1,44 +1,40 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * ByteScale's hybrid data parallelism: all DP ranks are one group, in which each sequence takes as few as hold it.
+ * This system is ByteScale's hybrid data parallelism. All DP ranks are one group, in which each sequence takes as few
+ * ranks as hold it.
  *
- * A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with others
- * to C tokens and runs on one rank; a longer one runs on D ranks, any number, that share it by a ring. Ranks run
- * different numbers of units (the loss is of tokens).
+ * 1. A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with
+ *    others to C tokens and runs on one rank. A longer one runs on D ranks, any number, that share it by a ring. Ranks
+ *    run different numbers of units, because the loss counts tokens.
+ * 2. Selective offload (eq. 3): of l layers of a stage the first and last stay. A share r of the others goes to the
+ *    host, if a layer's forward on the whole sequence, T(s), takes as long as the copy of r Act(s). The largest such r
+ *    gives D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C))) if r >= min(1, l Act(C) / ((l - 2) Act(s)));
+ *    otherwise r = 0.
+ * 3. Balance (Algorithm 2): sequences and packs, by descending FLOPs, form buckets of about equal FLOPs. Targets are
+ *    the ranks with more than delta less to do than the fullest one; without such ranks all are targets.
+ * 4. DP-Balance (one stage) takes the next of the first bucket, so that ranks see similar lengths at one time.
+ *    PP-Balance takes the next of each bucket in turn, to ranks that had this bucket's last, so that a pipeline keeps
+ *    to one level. An item of D ranks goes to the block of D neighbours whose fullest has least to do (ties: the
+ *    lowest).
+ * 5. Every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a circle).
+ *    Items of several ranks come in order, each after all slots of its ranks. Items of one rank, in order, fill the
+ *    time in which their rank waits for the others of such a group. With stages they fill the free slots, because an
+ *    empty slot drains the pipeline.
+ * 6. C is found for each batch unless it is given. Candidates are the tokens that memory has room for, at most the
+ *    context, and its halves; the fastest stays (packing/token_cap_search.h). With a larger C fewer ranks run the
+ *    longest sequence while the others wait.
  *
- * Selective offload (eq. 3): of l layers of a stage the first and last stay, of the others a share r goes to the host,
- * if a layer's forward on the whole sequence, T(s), takes as long as the copy of r Act(s). The largest such r gives
- *
- *     D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C)))   if r >= min(1, l Act(C) / ((l - 2) Act(s)))
- *
- * else r = 0.
- *
- * Balance (Algorithm 2): sequences and packs by descending FLOPs, in buckets of about equal FLOPs. Those ranks are
- * targets that have more than delta less to do than the fullest one; where there are none, all. DP-Balance (one stage):
- * always the next of the first bucket, so that ranks at work at one time see like lengths. PP-Balance: the next of each
- * bucket in turn, to ranks that had this bucket's last, so that a pipeline keeps to one level. An item of D ranks goes
- * to the block of D neighbours of which the fullest has least to do (ties: the lowest block).
- *
- * Order: every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a
- * circle). Items of several ranks get theirs as they stand, behind all slots of their ranks. Items of one rank, as they
- * stand, fill the time in which their rank waits for the others of such a group; with stages, where an empty slot
- * drains the pipeline, the slots that are free.
- *
- * C is found for each batch unless it is given: what memory has room for, at most the context, or one of its halves,
- * whichever is the fastest (packing/token_cap_search.h): the larger C, the fewer ranks run the longest sequence while
- * the others wait.
- *
- * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. Not stated there, so inferred: C, the number of
+ * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. It does not state, so inferred are: C, the number of
  * buckets, delta, which ranks of the targets an item takes, the order on a rank, and that time is FLOPs of forward and
  * backward over D.
  *
- * Deviates:
- * - With `offload: auto` none offloads where passes then end earlier (critical path), or where a node's host has no
- *   room for what eq. 3 offloads, which it does not count, and the GPUs have: eq. 3 takes few ranks for long, though a
- *   small batch may have nothing for the others to do meanwhile. `always` is the paper's.
- * - D leaves room for the layer in work, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
- *   count; and r is no larger than this D needs.
- * - l is the mean of the stages' layers, where these are unequal (plan.stages), so r is somewhat large for the smaller.
+ * Deviates: - With `offload: auto` no sequence offloads if passes then end earlier (critical path), or if a node's host
+ * has no room
+ *   for the offload of eq. 3 and the GPUs have. Eq. 3 does not count the host's room. It takes few ranks for a long
+ * time, though a small batch may have nothing for the others to do meanwhile. `always` is the paper's.
+ * - D leaves room for the layer that runs, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does
+ *   not count. r is no larger than this D needs.
+ * - l is the mean of the stages' layers, if these are unequal (plan.stages), so r is somewhat large for the smaller.
  */
 #include "system/system.h"
 
@@ -53,13 +49,13 @@
 #include "packing/token_cap_search.h"
 #include "plan/order.h"
 
-/* Sequences that run together: one that D ranks share, or a pack of short ones on one. */
+/* Sequences that run together: one that D ranks share, or a pack of short ones on one rank. */
 struct item {
-    int32_t first, n;   /* into the samples of the deal */
+    int32_t first, n;   /* indices of sample */
     int32_t width;      /* D */
-    double offload;     /* of its activations */
-    double flop;        /* forward and backward, of one layer, over D */
-    int32_t rank, slot; /* the first of its ranks */
+    double offload;     /* share of its activations */
+    double flop;        /* forward and backward, of one layer, divided by D */
+    int32_t rank, slot; /* first of its ranks */
 };
 
 enum bytescale_offload { BYTESCALE_AUTO, BYTESCALE_ALWAYS, BYTESCALE_NEVER };
@@ -70,17 +66,17 @@ struct bytescale_knobs {
     double delta;
 };
 
-/* One iteration in work. */
+/* The current iteration: its items and their assignment to ranks. */
 struct deal {
     const struct plan_request *request;
-    int32_t *sample; /* by item */
+    int32_t *sample; /* in order of items */
     int32_t n_items;
     struct item *items;
     int32_t capacity; /* C [tokens] */
     bool offloads;
-    int32_t n_offload; /* items that do */
+    int32_t n_offload; /* items that offload */
     double *flop;      /* of each rank */
-    int32_t *level;    /* bucket that each rank had last, -1: none */
+    int32_t *level;    /* bucket of each rank's last item, -1: none */
 };
 
 static double both_flop(const struct plan_request *request, int32_t tokens)
@@ -90,7 +86,7 @@ static double both_flop(const struct plan_request *request, int32_t tokens)
            (double)flop_of_prefix(flop_layer_curve(model, PASS_BACKWARD), tokens);
 }
 
-/* C, or of what C is found. */
+/* Return C, or the limit from which C is searched. */
 static int32_t most_capacity(const struct plan_request *request)
 {
     const struct bytescale_knobs *knobs = request->knobs;
@@ -99,13 +95,13 @@ static int32_t most_capacity(const struct plan_request *request)
     return (int32_t)(capacity > 1 ? capacity : 1);
 }
 
-/* Layers of a rank's stage. */
+/* Return the layers of a rank's stage. */
 static double n_layers(const struct plan_request *request)
 {
     return (double)request->setting->model->layers / (double)request->layout.pp;
 }
 
-/* The largest r: a layer's forward takes no less than the copy of r of what it leaves. */
+/* Return the largest r: a layer's forward takes no less than the copy of r of its activations. */
 static double most_ratio(const struct plan_request *request, int32_t tokens)
 {
     struct cost_setting layer = *request->setting;
@@ -119,7 +115,7 @@ static double most_ratio(const struct plan_request *request, int32_t tokens)
     return fmin(1, cost_pass_s(&cost) / cost_of_transfer(&layer, COST_PCIE, bytes, 1).duration_s);
 }
 
-/* Ranks that a sequence needs with ratio r; Act(s) is in proportion to its tokens. */
+/* Return the ranks that a sequence needs with ratio r. Act(s) is in proportion to its tokens. */
 static double ranks_of(const struct deal *deal, int32_t tokens, double ratio)
 {
     double layers = n_layers(deal->request);
@@ -129,7 +125,7 @@ static double ranks_of(const struct deal *deal, int32_t tokens, double ratio)
         fmax(tokens * kept / deal->capacity, fits > 0 ? fmin(tokens / fits, tokens / (double)deal->capacity) : 0));
 }
 
-/* D(s), at most all ranks, and the share that is offloaded of a sequence of more than C tokens. */
+/* Set D(s), at most all ranks, and the share that is offloaded of a sequence of more than C tokens. */
 static void widen(const struct deal *deal, int32_t tokens, struct item *item)
 {
     double layers = n_layers(deal->request), ratio = 0, least = 0;
@@ -139,7 +135,7 @@ static void widen(const struct deal *deal, int32_t tokens, struct item *item)
             ratio = 0;
     }
     double ranks = ranks_of(deal, tokens, ratio);
-    for (int32_t i = 0; i < 20; i++) { /* halve the interval in which the least ratio of these ranks lies */
+    for (int32_t i = 0; i < 20; i++) { /* halve the interval of the least ratio for this many ranks */
         double middle = (least + ratio) / 2;
         *(ranks_of(deal, tokens, middle) > ranks ? &least : &ratio) = middle;
     }
@@ -178,7 +174,7 @@ static void fill_items(struct deal *deal, const struct packing *packs, int32_t n
     qsort(deal->items, (size_t)deal->n_items, sizeof *deal->items, by_flop);
 }
 
-/* Long sequences, then packs of the short ones. */
+/* List long sequences, then packs of the short ones. */
 static void open_deal(const struct plan_request *request, int32_t capacity, bool offloads, struct deal *deal)
 {
     const struct batch *batch = request->batch;
@@ -207,11 +203,11 @@ static void close_deal(struct deal *deal)
     free(deal->level);
 }
 
-/* How good a block of ranks is for an item: that it is all targets comes first, then its level, then its load. */
+/* Rating of a block of ranks for an item. Whether all are targets comes first, then the level, then the load. */
 struct block {
     bool targets;
     int32_t strangers; /* ranks whose last item was of another bucket */
-    double flop;       /* of the fullest */
+    double flop;       /* of the fullest rank */
 };
 
 static struct block block_of(const struct deal *deal, int32_t first, int32_t width, int32_t level, double below)
@@ -242,7 +238,7 @@ static double fullest_flop(const struct deal *deal)
     return most;
 }
 
-/* Give an item its ranks. level: its bucket, -1: levels do not matter. */
+/* Assign an item to ranks. level: its bucket, -1: levels do not matter. */
 static void assign(struct deal *deal, struct item *item, int32_t level)
 {
     const struct bytescale_knobs *knobs = deal->request->knobs;
@@ -250,7 +246,7 @@ static void assign(struct deal *deal, struct item *item, int32_t level)
     double most = fullest_flop(deal), sum = 0;
     for (int32_t rank = 0; rank < n_ranks; rank++)
         sum += deal->flop[rank];
-    double below = most - knobs->delta * sum / n_ranks; /* targets have less */
+    double below = most - knobs->delta * sum / n_ranks; /* targets have less than this */
     bool any = false;
     for (int32_t rank = 0; rank < n_ranks; rank++)
         any = any || deal->flop[rank] < below;
@@ -270,7 +266,7 @@ static void assign(struct deal *deal, struct item *item, int32_t level)
     }
 }
 
-/* Where the buckets of about equal FLOPs begin. Caller frees. [n_buckets + 1] */
+/* Return where the buckets of about equal FLOPs begin, [n_buckets + 1]. Caller frees. */
 static int32_t *buckets_of(const struct deal *deal, int32_t n_buckets)
 {
     int32_t *first = check_malloc(((size_t)n_buckets + 1) * sizeof *first), bucket = 0;
@@ -288,7 +284,7 @@ static int32_t *buckets_of(const struct deal *deal, int32_t n_buckets)
     return first;
 }
 
-/* DP-Balance takes items as they stand, the first bucket first. */
+/* Assign all items. DP-Balance takes them in order, the first bucket first. */
 static void balance(struct deal *deal)
 {
     const struct bytescale_knobs *knobs = deal->request->knobs;
@@ -307,13 +303,13 @@ static void balance(struct deal *deal)
 
 /* A rank while items get their slots. */
 struct row {
-    int32_t n, *narrow; /* its items of one rank, in their order */
-    int32_t given;      /* of these */
-    int32_t slot;       /* the next free one */
-    double flop;        /* when it is done with what it has, ranks waiting for each other */
+    int32_t n, *narrow; /* items that run only on this rank, in order */
+    int32_t given;      /* number of narrow items with a slot */
+    int32_t slot;       /* next free slot */
+    double flop;        /* time at which it finishes the items with slots, in FLOPs, since ranks wait for each other */
 };
 
-/* Caller frees the rows and the first one's items. */
+/* Return the rows. Caller frees them and the first one's items. */
 static struct row *open_rows(const struct deal *deal)
 {
     int32_t n_ranks = (int32_t)deal->request->layout.dp;
@@ -332,7 +328,7 @@ static struct row *open_rows(const struct deal *deal)
     return rows;
 }
 
-/* The next items of one rank: those that end before `flop`, those that fill slots before `slot`. */
+/* Give slots to the next narrow items: those that end before `flop`, and those that fill slots before `slot`. */
 static void fill_row(struct deal *deal, struct row *row, double flop, int32_t slot)
 {
     for (; row->given < row->n; row->given++) {
@@ -344,8 +340,10 @@ static void fill_row(struct deal *deal, struct row *row, double flop, int32_t sl
     }
 }
 
-/* The slot of a wide item. Until it begins its ranks run items of their own: as many as end while the last of them is
- * at work; with stages, as many as fill the slots before, lest pipelines run empty. */
+/*
+ * Give a wide item its slot. Until it begins its ranks run narrow items: as many as end while the last of the ranks
+ * works. With stages they run as many as fill the earlier slots, since empty slots drain pipelines.
+ */
 static void join_rows(struct deal *deal, struct item *item, struct row *rows)
 {
     int32_t end = item->rank + item->width, before = 0;
@@ -398,7 +396,7 @@ static void add_item(const struct deal *deal, const struct item *item, int32_t g
     }
 }
 
-/* Items stand by slot. */
+/* Make the plan; items are ordered by slot. */
 static void make_plan(const struct deal *deal, struct plan *plan)
 {
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&deal->request->layout)};
@@ -422,7 +420,7 @@ static void make_plan(const struct deal *deal, struct plan *plan)
     free(slot);
 }
 
-/* Whether some sequence offloads if it may. */
+/* Return whether some sequence would offload if allowed. */
 static bool has_offload(const struct plan_request *request, int32_t capacity)
 {
     struct deal with;
@@ -432,7 +430,10 @@ static bool has_offload(const struct plan_request *request, int32_t capacity)
     return has;
 }
 
-/* The plan with room for so many tokens on a rank; variant 0 offloads if the knob lets it, `auto` has another. */
+/*
+ * Make the plan with room for `capacity` tokens on a rank. Variant 0 offloads if the knob allows it; `auto` has another
+ * variant.
+ */
 static bool plan_with(const struct plan_request *request, int32_t capacity, int32_t variant, struct plan *plan)
 {
     const struct bytescale_knobs *knobs = request->knobs;
@@ -453,7 +454,7 @@ static bool bytescale_plan(const struct plan_request *request, void *state, stru
     (void)state;
     const struct bytescale_knobs *knobs = request->knobs;
     struct plan_request own = *request;
-    own.layout.offload = 0; /* knob offload decides it for each sequence */
+    own.layout.offload = 0; /* the knob offload decides it for each sequence */
     return token_cap_search(&own, most_capacity(&own), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with, plan,
                             err);
 }
@@ -466,17 +467,17 @@ static unsigned bytescale_decides(const void *knobs)
 
 static const struct schema_key knobs[] = {
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
-     "of long sequences' activations, to take fewer ranks; auto: unless the passes end earlier without, or a "
-     "node's host has no room for it",
+     "offload activations of long sequences, so that they take fewer ranks; auto: not if passes end earlier without, "
+     "or if a node's host has no room",
      offsetof(struct bytescale_knobs, offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
-     "of a rank, at most the context; 0: what memory has room for, were all units in flight as long, or one of its "
-     "halves, whichever is the fastest",
+     "room of a rank, at most the context; 0: the fastest of the tokens that memory holds if all units in flight are "
+     "as long, and its halves",
      offsetof(struct bytescale_knobs, capacity)},
-    {"buckets", SCHEMA_INT, "-", 1, 4096, "8", NULL, "levels of FLOPs that pipelines keep to, with more than one stage",
+    {"buckets", SCHEMA_INT, "-", 1, 4096, "8", NULL, "levels of FLOPs that pipelines keep to with more than one stage",
      offsetof(struct bytescale_knobs, buckets)},
     {"delta", SCHEMA_REAL, "-", 0, 1000, "0.05", NULL,
-     "a rank is a target if it has so much less to do than the fullest, over the mean of all",
+     "a rank is a target if it has this much less to do than the fullest one, relative to the mean of all",
      offsetof(struct bytescale_knobs, delta)},
 };
 

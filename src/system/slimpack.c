@@ -15,7 +15,7 @@
 enum { N_FACTORS = 14 };
 static const int32_t factors[N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 
-/* packer: milp. A boundary moves by so many tokens each way, and a program has at most so many binaries. */
+/* With packer milp a boundary moves by this many tokens in each direction; a program has at most this many binaries. */
 enum { MILP_WINDOW = 2, MILP_NODES = 50, MILP_BINARIES = 300 };
 
 static const struct slimpack_knobs *knobs_of(const struct slimpack_part *part)
@@ -23,10 +23,10 @@ static const struct slimpack_knobs *knobs_of(const struct slimpack_part *part)
     return part->request->knobs;
 }
 
-/* The cuts of one phase while they are made. */
+/* State while the units of one phase are made. */
 struct building {
     const struct slimpack_part *part;
-    int32_t *group; /* of each outlier, -1: outside the part */
+    int32_t *group; /* of each outlier, -1: outside the rank group */
 };
 
 static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
@@ -34,7 +34,7 @@ static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
     return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
 }
 
-/* Work is FLOPs x DP, so that an outlier's share is a whole number. */
+/* Return the work of an outlier: its FLOPs x DP, so that its share is a whole number. */
 static fill_flop outlier_work(const struct slimpack_part *part, enum pass pass, const struct slimpack_outlier *outlier)
 {
     struct flop_curve curve = flop_layer_curve(part->request->setting->model, pass);
@@ -52,7 +52,10 @@ static fill_flop local_work(const struct slimpack_part *part, enum pass pass, in
     return sum * split->n_ranks;
 }
 
-/* Each outlier of a rank, and its other samples together: they share no MicroPack. @return how many */
+/*
+ * List the works of a rank: each outlier, and its other samples together. They share no MicroPack. @return number of
+ * works
+ */
 static int32_t works_of(const struct slimpack_part *part, enum pass pass, int32_t rank, fill_flop *work)
 {
     int32_t n = 0;
@@ -76,7 +79,7 @@ static bool suffices(const fill_flop *work, int32_t n, fill_flop tau, int64_t m)
     return packs <= (m > n ? m : n);
 }
 
-/* The least work of a MicroPack for which m of them, or one for each of its works, suffice on a rank. */
+/* Return the least work of a MicroPack for which m of them, or one for each of its works, suffice on a rank. */
 static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
 {
     fill_flop least = 1, most = 1;
@@ -92,7 +95,7 @@ static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
     return most;
 }
 
-/* The same for all ranks that blocks link from this one on. */
+/* Return tau_of_rank for all ranks that blocks link, beginning with first_rank. */
 static fill_flop tau_of(const struct slimpack_part *part, enum pass pass, int32_t first_rank, int64_t m)
 {
     int32_t n_ranks = slimpack_linked_ranks(part->split, first_rank);
@@ -105,7 +108,7 @@ static fill_flop tau_of(const struct slimpack_part *part, enum pass pass, int32_
     return tau;
 }
 
-/* Slices of one sample; whole samples only; or both. */
+/* Return what a unit is made of: slices of one sample, whole samples only, or both. */
 static enum plan_formation formation_of(const struct slimpack_part *part, const struct plan_cut *cut,
                                         const struct plan_unit *unit)
 {
@@ -128,7 +131,7 @@ static struct fill fill_of(const struct slimpack_part *part, enum pass pass, con
                          .search = part->search};
 }
 
-/* Cut samples into n MicroPacks of a context degree. */
+/* Divide samples into n MicroPacks of a context degree. */
 static void cut_samples(const struct slimpack_part *part, struct fill *fill, int64_t n, int32_t context,
                         struct plan_cut *cut)
 {
@@ -153,7 +156,7 @@ static void cut_outlier(const struct building *building, enum pass pass, int32_t
     }
 }
 
-/* MicroPacks of the other samples, of the m that outliers leave: no more than there are tokens, or whole samples. */
+/* Return the MicroPacks of the other samples: those that outliers leave, but no more than tokens, or whole samples. */
 static int64_t local_packs(const struct slimpack_part *part, int32_t rank, int64_t left)
 {
     const struct slimpack_split *split = part->split;
@@ -163,7 +166,7 @@ static int64_t local_packs(const struct slimpack_part *part, int32_t rank, int64
     return left < 1 ? 1 : left < most ? left : most;
 }
 
-/* Steps 8 and 9. */
+/* Run steps 8 and 9. */
 static void cut_rank(const struct building *building, enum pass pass, int32_t rank, fill_flop tau, int64_t m,
                      struct plan_cut *cut)
 {
@@ -192,14 +195,17 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
     }
 }
 
-/* Whether a forward unit and the next hold slices of one sample: only its last and the next's first can be. */
+/*
+ * Return whether a forward unit and the next hold slices of one sample. Only the last slice and the next unit's first
+ * one can be of one sample.
+ */
 static bool linked(const struct plan_cut *cut, int32_t unit)
 {
     const struct plan_unit *next = &cut->units[unit + 1];
     return cut->slices[next->first_slice].sample == cut->slices[next->first_slice - 1].sample;
 }
 
-/* The same units, chains in order, the units of each chain in reverse. */
+/* Copy the units: chains in order, the units of each chain in reverse. */
 static void reverse_chains(const struct plan_cut *forward, struct plan_cut *backward)
 {
     for (int32_t begin = 0, end; begin < forward->n_units; begin = end) {
@@ -218,7 +224,7 @@ static void reverse_chains(const struct plan_cut *forward, struct plan_cut *back
     }
 }
 
-/* Blocks of the part become groups. Caller frees. */
+/* Turn the blocks inside the rank group into groups. Caller frees. */
 static int32_t *make_groups(const struct slimpack_part *part, struct plan_phase *phase)
 {
     const struct slimpack_split *split = part->split;
@@ -259,7 +265,7 @@ void slimpack_build(const struct slimpack_part *part, int64_t m, struct plan_pha
     free(building.group);
 }
 
-/* The longest lead that a pipeline of the phase needs: pipelines that share MicroPacks have one lead. */
+/* Return the longest lead that a pipeline of the phase needs, because pipelines that share MicroPacks have one lead. */
 static int32_t longest_lead(const struct plan_phase *phase)
 {
     int32_t most = 0;
@@ -270,7 +276,7 @@ static int32_t longest_lead(const struct plan_phase *phase)
     return most;
 }
 
-/* Step 11. */
+/* Run step 11. */
 static void order_phase(struct plan_phase *phase, enum slimpack_injection policy)
 {
     int32_t lead = longest_lead(phase);
@@ -285,21 +291,21 @@ static void order_phase(struct plan_phase *phase, enum slimpack_injection policy
 struct candidate {
     int64_t m;
     enum slimpack_injection policy;
-    double least_s;      /* lower bound of its passes' end */
-    double least_excess; /* memory_bound_excess */
+    double least_s;      /* lower bound of the end of its passes */
+    double least_excess; /* by memory_bound_excess */
     int32_t index;
 };
 
-/* The choice of a component among its candidates. */
+/* State of a component's choice among its candidates. */
 struct choice {
     struct slimpack_part part;
-    double limit_s;  /* a plan that ends later, or does not fit, is of no use; INFINITY: any is */
-    double target_s; /* the first that fits and ends no later is taken */
+    double limit_s;  /* a plan that ends later, or does not fit, is rejected; INFINITY: none is */
+    double target_s; /* the first candidate that fits and ends no later is taken */
     struct evaluator *evaluator;
     struct evaluation_limits limits;
     int32_t n_candidates, n_resolved;
     struct candidate candidates[2 * N_FACTORS];
-    struct candidate best; /* of n_resolved > 0 */
+    struct candidate best; /* defined if n_resolved > 0 */
     struct evaluation evaluation;
     struct plan plan;
 };
@@ -319,7 +325,7 @@ static bool reaches_target(const struct choice *choice)
     return fits(choice) && choice->evaluation.makespan_s <= choice->target_s;
 }
 
-/* A plan whose passes end later cannot win. */
+/* Return the time after which a plan whose passes end later cannot win. */
 static double useful_s(const struct choice *choice)
 {
     return fits(choice) ? fmin(choice->limit_s, choice->evaluation.makespan_s) : choice->limit_s;
@@ -348,7 +354,7 @@ static struct memory_fit_rule rule_of(const struct slimpack_part *part, double l
                                     .limit_s = limit_s};
 }
 
-/* Resolve a candidate, its MicroPacks offloaded and recomputed as the knobs allow, and keep it if it is better. */
+/* Resolve a candidate, offload and recompute its MicroPacks as the knobs allow, and keep it if it is better. */
 static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
 {
     double limit_s = useful_s(choice);
@@ -370,13 +376,16 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
     return ok;
 }
 
-/* MicroPacks of a rank that packer milp can cut. */
+/* Return the most MicroPacks of a rank that packer milp can make. */
 static int64_t most_packs(const struct slimpack_knobs *knobs)
 {
     return knobs->packer == SLIMPACK_MILP ? MILP_BINARIES / (2 * MILP_WINDOW + 1) + 1 : INT64_MAX;
 }
 
-/* One number of MicroPacks under each policy; where no forward is injected all policies give one order. */
+/*
+ * List one number of MicroPacks under each policy. If no forward is injected, all policies give one order, and one is
+ * listed.
+ */
 static void list_policies(struct choice *choice, int64_t m)
 {
     int32_t wanted = knobs_of(&choice->part)->injection;
@@ -414,7 +423,7 @@ static int by_bounds(const void *a, const void *b)
     return x->least_s != y->least_s ? COMPARE(x->least_s, y->least_s) : COMPARE(x->index, y->index);
 }
 
-/* Steps 12 and 13. @param first  of another component, tried first; NULL: none */
+/* Run steps 12 and 13. @param first  candidate of another component, tried first; NULL: none */
 static bool choose(struct choice *choice, const struct candidate *first, struct error *err)
 {
     if (first != NULL && !try_candidate(choice, first, err))
@@ -436,7 +445,7 @@ static bool choose(struct choice *choice, const struct candidate *first, struct 
     return true;
 }
 
-/* packer: milp cuts the best anew, which stays if it is better. */
+/* With packer milp, divide the best candidate anew, and keep the result if it is better. */
 static bool refine(struct choice *choice, struct fill_search *search, struct error *err)
 {
     struct candidate best = choice->best;
@@ -464,7 +473,7 @@ static int by_rank(const void *a, const void *b)
     return COMPARE(x->first_rank, y->first_rank);
 }
 
-/* Step 5. Caller frees. */
+/* Find the components of step 5. Caller frees. */
 static struct component *components_of(const struct slimpack_split *split, bool alone, int32_t *n)
 {
     struct component *components = check_calloc((size_t)split->n_ranks, sizeof *components);
@@ -514,9 +523,9 @@ static void join(const struct slimpack_split *split, struct component *component
         append(plan->phases, components[i].plan.phases);
 }
 
-/* The plan of one merge rule, and what its worst components come to. */
+/* The plan of one merge rule, and the worst values of its components. */
 struct solution {
-    struct plan plan; /* without phases: a component exceeds the limit */
+    struct plan plan; /* without phases if a component exceeds the limit */
     struct evaluation worst;
 };
 
@@ -582,7 +591,7 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
     return a->n_outliers == b->n_outliers && (size == 0 || memcmp(a->outliers, b->outliers, size) == 0);
 }
 
-/* Keep the best plan of all merge rules. memory_bytes: of a rank, as outliers are told by it. */
+/* Keep the best plan of all merge rules. memory_bytes: memory of a rank that decides outliers. */
 static bool solve_merges(const struct plan_request *request, double memory_bytes, struct solution *best,
                          struct error *err)
 {
@@ -609,7 +618,7 @@ static bool solve_merges(const struct plan_request *request, double memory_bytes
     return ok;
 }
 
-/* Step 14. */
+/* Run step 14. */
 static bool solve_all(const struct plan_request *request, struct plan *plan, struct error *err)
 {
     struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
@@ -625,7 +634,7 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
     return ok;
 }
 
-/* packer: milp takes no more MicroPacks than its program has room for. */
+/* Check that packer milp has no more MicroPacks than its program has room for. */
 static bool check_milp(const struct plan_request *request, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
@@ -652,38 +661,39 @@ static bool slimpack_plan(const struct plan_request *request, void *state, struc
 }
 
 static const struct schema_key knobs[] = {
-    {"asymmetric", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the backward pass anew, by backward FLOPs",
+    {"asymmetric", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "divide the backward pass into MicroPacks of its own, by backward FLOPs",
      offsetof(struct slimpack_knobs, asymmetric)},
     {"dp_merge", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "let several DP ranks share an outlier by context parallelism",
      offsetof(struct slimpack_knobs, dp_merge)},
     {"merge_threshold", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
-     "a sample is an outlier above this many times the mean FLOPs of a rank",
+     "a sample is an outlier if it has more than this many times the mean FLOPs of a rank",
      offsetof(struct slimpack_knobs, merge_threshold)},
-    {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the samples of a single rank; outliers always are",
+    {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "slice the samples of a single rank; outliers are always sliced",
      offsetof(struct slimpack_knobs, slicing)},
     {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
      offsetof(struct slimpack_knobs, min_slice)},
     {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent|none",
-     "what follows an injected forward: the lead shrinks again, or stays; none: a warm-up so long that none is; auto: "
-     "the faster of the first two",
+     "after an injected forward the lead shrinks again, or stays; none: the warm-up is so long that no forward is "
+     "injected; auto: the faster of the first two",
      offsetof(struct slimpack_knobs, injection)},
     {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
-     "what units are made equal in: FLOPs, or the cost model's seconds on the last stage",
+     "quantity that is equal in all MicroPacks: FLOPs, or the cost model's seconds on the last stage",
      offsetof(struct slimpack_knobs, balance)},
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "plan|auto",
-     "share that goes to the host: plan.offload for all units, or per unit so that the plan just fits",
+     "share of activations that goes to the host: plan.offload for all MicroPacks, or one for each so that the plan just "
+     "fits",
      offsetof(struct slimpack_knobs, offload)},
     {"recompute", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
-     "plan.recompute for all units, or from there on more of it per unit so that the plan just fits",
+     "plan.recompute for all MicroPacks, or at least that for each so that the plan just fits",
      offsetof(struct slimpack_knobs, recompute)},
     {"packer", SCHEMA_CHOICE, "-", 0, 0, "fill", "fill|milp",
-     "boundaries by the exact fill, or by a mixed-integer program that starts from it (small cases)",
+     "boundaries come from the exact fill, or from a mixed-integer program that starts from it (small cases)",
      offsetof(struct slimpack_knobs, packer)},
     {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, units)},
     {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",
      offsetof(struct slimpack_knobs, max_factor)},
-    {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or merged ranks) has its own factor",
+    {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or block of merged ranks) has its own factor",
      offsetof(struct slimpack_knobs, replica_units)},
 };
 

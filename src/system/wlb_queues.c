@@ -13,10 +13,10 @@
 struct iteration {
     struct wlb_document *documents;
     int32_t n, n_waiting;
-    const int32_t *longest_first; /* [n - n_waiting] the new ones, 0 the first of them */
+    const int32_t *longest_first; /* [n - n_waiting] new documents, numbered from 0 */
 };
 
-/* The queue of a document's length, WLB_REMAINED: none. */
+/* Return the queue of a document's length, WLB_REMAINED: none. */
 static int32_t queue_of(const struct wlb_rule *rule, int32_t tokens)
 {
     int32_t queue = WLB_REMAINED;
@@ -25,7 +25,7 @@ static int32_t queue_of(const struct wlb_rule *rule, int32_t tokens)
     return queue;
 }
 
-/* The `most` oldest documents of a queue join those that run. @return how many run now */
+/* Let the `most` oldest documents of a queue join those that run. @return number of documents that run now */
 static int32_t pop(const struct wlb_document *documents, int32_t n, int32_t queue, int32_t most, int32_t *runs,
                    int32_t n_runs)
 {
@@ -52,7 +52,7 @@ static int longest_first(const void *a, const void *b, void *documents)
     return document[i].tokens != document[j].tokens ? COMPARE(document[j].tokens, document[i].tokens) : COMPARE(i, j);
 }
 
-/* Documents that leave their queues, longest first. @return how many */
+/* List the documents that leave their queues, longest first. @return their number */
 static int32_t leave_queues(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, bool all,
                             int32_t *left)
 {
@@ -64,7 +64,7 @@ static int32_t leave_queues(const struct wlb_rule *rule, struct wlb_document *do
     return n_left;
 }
 
-/* Documents in the order they are dealt. @return how many */
+/* List the documents in the order in which they are assigned. @return their number */
 static int32_t line_up(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *runs)
 {
     struct wlb_document *documents = iteration->documents;
@@ -88,10 +88,10 @@ static int32_t line_up(const struct wlb_rule *rule, const struct iteration *iter
     return n_runs;
 }
 
-/* Sums that grow, and the least of them: a tree of winners, the leaves from n_leaves on. */
+/* Growing sums and the least of them: a tree of winners, with leaves from n_leaves on. */
 struct sums {
     int32_t n_leaves; /* a power of two */
-    int32_t *winner;  /* [2 n_leaves] of each node: the least sum below it, the lowest number first */
+    int32_t *winner;  /* [2 n_leaves] of each node: the least sum below it; ties: the lowest number */
     double *sum;      /* [n_leaves] */
 };
 
@@ -107,7 +107,7 @@ static struct sums open_sums(int32_t n)
         sums.sum[i] = i < n ? 0 : INFINITY;
     }
     for (int32_t node = sums.n_leaves - 1; node > 0; node--)
-        sums.winner[node] = sums.winner[2 * node]; /* all are alike */
+        sums.winner[node] = sums.winner[2 * node]; /* all sums are equal */
     return sums;
 }
 
@@ -131,7 +131,7 @@ static void close_sums(struct sums *sums)
     free(sums->sum);
 }
 
-/* Of micro-batches: seldom asked for. */
+/* Return the shortest micro-batch; this is seldom needed. */
 static int32_t shortest_of(const int64_t *length, int32_t n)
 {
     int32_t least = 0;
@@ -164,7 +164,7 @@ static void deal(const struct wlb_rule *rule, const struct iteration *iteration,
     free(runs);
 }
 
-/* Numbers of documents, longest first. Caller frees. */
+/* Return the numbers of documents, longest first. Caller frees. */
 static int32_t *sort(struct wlb_document *documents, int32_t n)
 {
     int32_t *order = check_malloc((size_t)n * sizeof *order);
@@ -208,26 +208,26 @@ double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, 
 
 enum { N_TRIAL_ITERATIONS = 16 };
 
-/* What a rule comes to. */
+/* The result of a rule. */
 struct trial {
     double imbalance; /* mean */
-    double delay;     /* iterations that a token waits, mean */
+    double delay;     /* mean iterations that a token waits */
 };
 
-/* Under limit: the imbalance below, the delay at most that. */
+/* Return whether a trial has less imbalance than the limit, and at most its delay. */
 static bool is_useful(const struct trial *trial, const struct trial *limit)
 {
     return trial->delay <= limit->delay && trial->imbalance < limit->imbalance;
 }
 
-/* Documents of all trial iterations, and the orders of each. */
+/* Documents of all iterations that are tried, and the orders of each. */
 struct drawn {
-    int32_t n; /* of an iteration */
+    int32_t n; /* documents of an iteration */
     struct wlb_document *documents;
     int32_t *longest_first[N_TRIAL_ITERATIONS];
 };
 
-/* What a rule comes to; given up once it is of no use: a degree is at least 1. */
+/* Return the result of a rule. The trial ends once the rule cannot be useful, since each degree is at least 1. */
 static struct trial trial_of(const struct wlb_rule *rule, const struct drawn *drawn, const struct trial *limit)
 {
     int32_t n = drawn->n;
