@@ -25,7 +25,7 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     hand_knobs(hand, &system_slimpack, knobs);
     const struct slimpack_knobs *read = hand->request.knobs;
     slimpack_split(&hand->request, read->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
-    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL}, m, phase);
+    slimpack_build(&(struct slimpack_rank_group){&hand->request, &split, 0, split.n_ranks, NULL}, m, phase);
     slimpack_split_free(&split);
 }
 

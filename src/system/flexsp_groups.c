@@ -162,7 +162,7 @@ static int32_t new_group(struct greedy *greedy, int32_t level)
     return at;
 }
 
-static bool place(struct greedy *greedy, int32_t bucket)
+static bool assign(struct greedy *greedy, int32_t bucket)
 {
     const struct flexsp_problem *problem = greedy->problem;
     struct flexsp_division *division = greedy->division;
@@ -193,7 +193,7 @@ static bool divide_under(struct greedy *greedy, double ceiling_s)
     greedy->division->longest_s = 0;
     for (int32_t q = 0; q < greedy->n_buckets; q++)
         for (int32_t i = 0; i < greedy->buckets[q].n; i++)
-            if (!place(greedy, q))
+            if (!assign(greedy, q))
                 return false;
     return true;
 }

@@ -219,7 +219,7 @@ static void close_work(struct hotspa *work)
  * Number the samples that run and those that wait. `number` is that of each sample, -1: it waits. The state takes the
  * waiting samples.
  */
-static void part_samples(const struct hotspa *work, struct hotspa_state *waits, int32_t *number, struct plan *plan)
+static void number_samples(const struct hotspa *work, struct hotspa_state *waits, int32_t *number, struct plan *plan)
 {
     int32_t n_batch = work->request->batch->n_samples, *waiting;
     waiting = check_malloc((size_t)work->n_samples * sizeof *waiting);
@@ -296,7 +296,7 @@ static bool hotspa_plan(const struct plan_request *request, void *state, struct 
                           .shards = scenario_plan_shards(&request->layout),
                           .phases = check_calloc((size_t)work.n_buckets, sizeof *plan->phases)};
     int32_t *number = check_malloc((size_t)work.n_samples * sizeof *number);
-    part_samples(&work, waits, number, plan);
+    number_samples(&work, waits, number, plan);
     const struct bucket *before = &work.bucket[work.n_buckets - 1];
     for (int32_t i = 0; i < work.n_buckets; i++) {
         if (work.bucket[i].n_run == 0 && i < work.n_buckets - 1)

@@ -147,7 +147,7 @@ static int32_t least_group(const struct forming *step, int32_t n_ranks)
  * Give a sample to a group of n_ranks. As long as ranks are free, it is a new one, because they have
  * nothing to do yet.
  */
-static void place(struct forming *step, int32_t sample, int32_t n_ranks)
+static void assign(struct forming *step, int32_t sample, int32_t n_ranks)
 {
     int32_t at = least_group(step, n_ranks);
     if (step->n_free >= n_ranks) {
@@ -163,7 +163,7 @@ static void place(struct forming *step, int32_t sample, int32_t n_ranks)
     group->work += work_of(step, sample, n_ranks);
 }
 
-static bool has_place(const struct forming *step, int32_t n_ranks)
+static bool has_room(const struct forming *step, int32_t n_ranks)
 {
     return step->n_free >= n_ranks || least_group(step, n_ranks) >= 0;
 }
@@ -179,12 +179,12 @@ static void fill_step(struct forming *step)
     for (bool narrower = false;;) {
         int32_t bucket = 0;
         while (bucket < n_buckets &&
-               (next[bucket] == ends[bucket] || !has_place(step, ranks_of(step, step->left[next[bucket]]))))
+               (next[bucket] == ends[bucket] || !has_room(step, ranks_of(step, step->left[next[bucket]]))))
             bucket++;
         if (bucket == n_buckets)
             break;
         int32_t sample = step->left[next[bucket]++], n_ranks = ranks_of(step, sample);
-        place(step, sample, n_ranks);
+        assign(step, sample, n_ranks);
         widest = widest > 0 ? widest : n_ranks;
         narrower = narrower || n_ranks < widest;
         if (narrower && most_work(step) - least_work(step) <= knobs->delta * most_work(step))
@@ -317,7 +317,8 @@ static bool dynamic_cp_plan(const struct plan_request *request, void *state, str
 
 static const struct schema_key knobs[] = {
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "tokens of a sample on a rank, at most the context; 0: the fastest of the tokens that memory holds if all units in "
+     "tokens of a sample on a rank, at most the context; 0: the fastest of the tokens that memory holds if all units "
+     "in "
      "flight are as long, and its halves",
      offsetof(struct dynamic_cp_knobs, max_tokens)},
     {"work", SCHEMA_CHOICE, "-", 0, 0, "squared", "squared|flop",

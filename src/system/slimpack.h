@@ -114,7 +114,7 @@ int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted);
 int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank);
 
 /** Ranks [first_rank, first_rank + n_ranks) of a split; blocks are inside or outside it. */
-struct slimpack_part {
+struct slimpack_rank_group {
     const struct plan_request *request;
     const struct slimpack_split *split;
     int32_t first_rank, n_ranks;
@@ -125,7 +125,7 @@ struct slimpack_part {
  * Run steps 7 to 10 with m MicroPacks a rank: the units of a phase without orders. Its groups are the
  * blocks inside.
  */
-void slimpack_build(const struct slimpack_part *part, int64_t m, struct plan_phase *phase);
+void slimpack_build(const struct slimpack_rank_group *rank_group, int64_t m, struct plan_phase *phase);
 
 /**
  * Return targets for fill_cut that make units equal in seconds of the pass on the last stage (balance: time). That

@@ -57,7 +57,7 @@ static void narrow(struct blocks *blocks, int32_t width)
 }
 
 /* Add f to the least loaded of the blocks of `width` ranks. @return its first rank */
-static int32_t place(struct blocks *blocks, int64_t flop, int32_t width)
+static int32_t add_to_least_loaded(struct blocks *blocks, int64_t flop, int32_t width)
 {
     if (width != blocks->width)
         narrow(blocks, width);
@@ -140,7 +140,7 @@ static void split_by(const struct plan_request *request, const struct rule *rule
         bool heavy = (fill_flop)flop * n_ranks * rule->parts * THRESHOLD_PARTS > threshold * split->total;
         bool outlier = rule->parts > 0 && (heavy || tokens > rule->capacity);
         width = outlier ? least_width(split, request->setting, rule, flop, tokens, width) : 1;
-        rank[i] = place(&blocks, flop, width);
+        rank[i] = add_to_least_loaded(&blocks, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};
             rank[i] = -1;

@@ -166,7 +166,7 @@ static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
  * Assign documents in order of arrival, each to the latest window of the context or the next one. The number of windows
  * is rounded up to whole ranks.
  */
-static void deal_as_they_come(struct wlb_iteration *work)
+static void assign_in_order(struct wlb_iteration *work)
 {
     int32_t multiple = packing_multiple(&work->request->layout), window = 0;
     int64_t room = work->request->context;
@@ -282,10 +282,10 @@ static bool wlb_plan(const struct plan_request *request, void *state, struct pla
         return false;
     open_iteration(request, waits, &work);
     if (knobs->packing == WLB_ORIGINAL) {
-        deal_as_they_come(&work);
+        assign_in_order(&work);
     } else {
         fill_rule(&work, waits);
-        wlb_deal(&work.rule, work.documents, work.n, work.n_waiting, work.pack);
+        wlb_assign(&work.rule, work.documents, work.n, work.n_waiting, work.pack);
     }
     bool ok = make_plan(&work, plan, err);
     free(waits->waiting);
@@ -317,7 +317,8 @@ static const struct schema_key knobs[] = {
      "longest micro-batch, except for a longer document; 0: the tokens that memory holds if all in flight are as long",
      offsetof(struct wlb_knobs, max_tokens)},
     {"micro_batches", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
-     "micro-batches of a rank; 0: context windows, or windows of max_tokens if less, that the batch's tokens would fill",
+     "micro-batches of a rank; 0: context windows, or windows of max_tokens if less, that the batch's tokens would "
+     "fill",
      offsetof(struct wlb_knobs, micro_batches)},
     {"sharding", SCHEMA_CHOICE, "-", 0, 0, "adaptive", "adaptive|per-document|per-sequence",
      "sharding of a micro-batch over context ranks; adaptive: the one with less time of attention",

@@ -140,7 +140,7 @@ static int32_t shortest_of(const int64_t *length, int32_t n)
     return least;
 }
 
-static void deal(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *pack)
+static void assign(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *pack)
 {
     struct sums load_s = open_sums(rule->n_packs);
     int64_t *length = check_calloc((size_t)rule->n_packs, sizeof *length);
@@ -174,10 +174,11 @@ static int32_t *sort(struct wlb_document *documents, int32_t n)
     return order;
 }
 
-void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack)
+void wlb_assign(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting,
+                int32_t *pack)
 {
     int32_t *order = sort(documents + n_waiting, n - n_waiting);
-    deal(rule, &(struct iteration){documents, n, n_waiting, order}, pack);
+    assign(rule, &(struct iteration){documents, n, n_waiting, order}, pack);
     free(order);
 }
 
@@ -209,15 +210,15 @@ double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, 
 enum { N_TRIAL_ITERATIONS = 16 };
 
 /* The result of a rule. */
-struct trial {
+struct rule_result {
     double imbalance; /* mean */
     double delay;     /* mean iterations that a token waits */
 };
 
-/* Return whether a trial has less imbalance than the limit, and at most its delay. */
-static bool is_useful(const struct trial *trial, const struct trial *limit)
+/* Return whether a result has less imbalance than the limit, and at most its delay. */
+static bool is_useful(const struct rule_result *result, const struct rule_result *limit)
 {
-    return trial->delay <= limit->delay && trial->imbalance < limit->imbalance;
+    return result->delay <= limit->delay && result->imbalance < limit->imbalance;
 }
 
 /* Documents of all iterations that are tried, and the orders of each. */
@@ -227,31 +228,32 @@ struct drawn {
     int32_t *longest_first[N_TRIAL_ITERATIONS];
 };
 
-/* Return the result of a rule. The trial ends once the rule cannot be useful, since each degree is at least 1. */
-static struct trial trial_of(const struct wlb_rule *rule, const struct drawn *drawn, const struct trial *limit)
+/* Return the result of a rule. The evaluation ends once the rule cannot be useful, since each degree is at least 1. */
+static struct rule_result evaluate_rule(const struct wlb_rule *rule, const struct drawn *drawn,
+                                        const struct rule_result *limit)
 {
     int32_t n = drawn->n;
     size_t n_all = (size_t)n * N_TRIAL_ITERATIONS;
     struct wlb_document *documents = check_malloc(n_all * sizeof *documents);
     int32_t *pack = check_malloc(n_all * sizeof *pack), n_waiting = 0;
     double waited = 0, tokens = 0, sum = 0;
-    struct trial trial = {0};
+    struct rule_result result = {0};
     for (size_t i = 0; i < n_all; i++)
         tokens += drawn->documents[i].tokens;
-    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && is_useful(&trial, limit); iteration++) {
+    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && is_useful(&result, limit); iteration++) {
         int32_t n_left = N_TRIAL_ITERATIONS - 1 - iteration;
         memcpy(documents + n_waiting, drawn->documents + (size_t)iteration * (size_t)n, (size_t)n * sizeof *documents);
-        deal(rule, &(struct iteration){documents, n_waiting + n, n_waiting, drawn->longest_first[iteration]}, pack);
+        assign(rule, &(struct iteration){documents, n_waiting + n, n_waiting, drawn->longest_first[iteration]}, pack);
         sum += wlb_imbalance(documents, pack, n_waiting + n, rule->n_packs) / N_TRIAL_ITERATIONS;
-        trial.imbalance = sum + (1 - 1e-9) * n_left / N_TRIAL_ITERATIONS; /* sums are rounded */
+        result.imbalance = sum + (1 - 1e-9) * n_left / N_TRIAL_ITERATIONS; /* sums are rounded */
         n_waiting = wlb_keep_waiting(documents, pack, n_waiting + n);
         for (int32_t i = 0; i < n_waiting; i++)
             waited += documents[i].tokens;
-        trial.delay = waited / tokens;
+        result.delay = waited / tokens;
     }
     free(documents);
     free(pack);
-    return trial;
+    return result;
 }
 
 static void draw(const struct wlb_document *sample, int32_t n, int64_t seed, struct drawn *drawn)
@@ -284,8 +286,8 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
         return;
     struct drawn drawn;
     draw(sample, n, seed, &drawn);
-    struct trial limit = {INFINITY, INFINITY};
-    limit = (struct trial){trial_of(&best, &drawn, &limit).imbalance, max_delay};
+    struct rule_result limit = {INFINITY, INFINITY};
+    limit = (struct rule_result){evaluate_rule(&best, &drawn, &limit).imbalance, max_delay};
     for (int32_t first = 0; first < N; first++)
         for (int32_t second = first; second < N; second++) {
             other.n_queues = second > first ? 2 : 1;
@@ -293,10 +295,10 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
             other.threshold[1] = thresholds[second];
             if (other.n_queues > most || thresholds[first] < 1)
                 continue;
-            struct trial trial = trial_of(&other, &drawn, &limit);
-            if (!is_useful(&trial, &limit))
+            struct rule_result result = evaluate_rule(&other, &drawn, &limit);
+            if (!is_useful(&result, &limit))
                 continue;
-            limit.imbalance = trial.imbalance;
+            limit.imbalance = result.imbalance;
             best = other;
         }
     close_drawn(&drawn);

@@ -39,7 +39,8 @@ struct wlb_rule {
  * @param documents  queue is filled in for documents that wait now
  * @param pack       of each document: its micro-batch; -1: it waits
  */
-void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack);
+void wlb_assign(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting,
+                int32_t *pack);
 
 /** Move the documents that wait to the front, in order. @return their number */
 int32_t wlb_keep_waiting(struct wlb_document *documents, const int32_t *pack, int32_t n);
