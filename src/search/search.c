@@ -10,8 +10,8 @@
 #include "search/score.h"
 #include "search/space.h"
 
-/* The batches of a search are not those of the run, whatever its seed. */
-static const uint64_t seed_mark = 0x706c616e; /* "plan" */
+/* This mark makes the batches of a search differ from those of the run for any seed. */
+static const uint64_t seed_mark = 0x706c616e; /* "plan" in ASCII */
 
 struct search {
     struct trials trials;
@@ -26,8 +26,10 @@ static bool fits(const struct search *search, const struct search_plan *plan)
     return evaluation_exceeds(&plan->score.worst, &search->result->limits) == EXCEEDED_NONE;
 }
 
-/** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
- * and may get no score; 0: all do. */
+/**
+ * Resolve a plan on the iteration that ranks. A plan that takes longer than limit_s, or does not fit, is rejected and
+ * may get no score; 0: no plan is rejected.
+ */
 static bool rank_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
 {
     struct trial trial = trial_of(&search->trials, &plan->layout, 0);
@@ -59,7 +61,7 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
     struct trial_outcome outcome;
     void *state;
     bool ok = trial_open_state(&search->trials, &trial, &state, &outcome, err);
-    if (engine || search->trials.system->state_size > 0) /* else the one that ranked stands */
+    if (engine || search->trials.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
         plan->score = (struct search_score){0};
     for (int32_t i = plan->score.n_iterations;
          ok && outcome.planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
@@ -78,8 +80,10 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
     return ok;
 }
 
-/** Run a plan over the iterations of the scenario until one that is measured does not fit. The peak of that one
- * becomes the score's. What the system planned is kept. */
+/**
+ * Run a plan over the iterations of the scenario until a measured one does not fit. The peak of that one becomes the
+ * score's. The plans that the system made are kept.
+ */
 static bool confirm(struct search *search, struct search_plan *plan, bool *holds, struct error *err)
 {
     const struct scenario *scenario = search->trials.scenario;
@@ -111,9 +115,11 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
     return ok;
 }
 
-/** The open plan of so many demanded features to resolve next; -1: none. Until a few layouts fit, and so there is a
- * time to beat, the one of least possible memory (ties: the last, which recomputes most): it is planned quickly. Then
- * the one of the least bound (ties: the first). */
+/**
+ * Return the next open plan with n_demanded demanded features, -1: none. Until SEARCH_FEW layouts fit there is no time
+ * to reach. Then the plan of least possible memory comes next (ties: the last, which recomputes most), because it is
+ * planned quickly. After that the plan of the least bound comes next (ties: the first).
+ */
 static int32_t next_plan(const struct search *search, int32_t n_demanded, double few_s)
 {
     const struct search_plan *plans = search->result->plans;
@@ -140,7 +146,7 @@ static bool tell(const struct search *search, struct error *err)
     return err->status != ERROR_NONE ? false : error_set_status(err, ERROR_FAILED, "the plan search was stopped");
 }
 
-/** Resolve plans of so many demanded features, the least bound first, those that can be decided on. */
+/** Resolve plans with n_demanded demanded features that can be decided on, the least bound first. */
 static bool rank(struct search *search, int32_t n_demanded, struct error *err)
 {
     struct search_plan *plans = search->result->plans;
@@ -162,7 +168,7 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
     }
 }
 
-/** Resolve the best of the ranking on the iterations that decide. @param out  some plan is out */
+/** Resolve the best of the ranking on the iterations that decide. @param out  some plan was rejected */
 static bool decide(struct search *search, bool *out, struct error *err)
 {
     struct search_result *result = search->result;
@@ -179,8 +185,10 @@ static bool decide(struct search *search, bool *out, struct error *err)
     return true;
 }
 
-/** Rank and decide among the plans of so many demanded features. A plan that is out, in the deciding iterations or in
- * those of the scenario, clears the way for others. @param found  one fits */
+/**
+ * Rank and decide among the plans with n_demanded demanded features. If a plan is rejected, in the deciding iterations
+ * or in those of the scenario, others may be decided on. @param found  one fits
+ */
 static bool search_tier(struct search *search, int32_t n_demanded, bool *found, struct error *err)
 {
     struct search_result *result = search->result;
@@ -203,7 +211,7 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
     return true;
 }
 
-/** Ruled out by memory, how much of it unknown. */
+/** Return whether memory rules a plan out, by an unknown excess. */
 static bool is_unscored(const struct search_plan *plan)
 {
     return plan->verdict == SEARCH_MEMORY_PRUNED ||
@@ -217,10 +225,13 @@ static bool is_nearer(const struct search *search, const struct search_plan *pla
     const struct evaluation_limits *limits = &search->result->limits;
     double excess = evaluation_excess(&plan->score.worst, limits);
     double least = best == NULL ? INFINITY : evaluation_excess(&best->score.worst, limits);
-    return excess < least || (excess == least && plan < best); /* ties: as in the space */
+    return excess < least || (excess == least && plan < best); /* ties: order of the space */
 }
 
-/** Nothing fits: resolve what has no score, the least possible peak first, and choose what comes nearest. */
+/**
+ * Choose a plan if none fits: resolve plans without a score, the least possible peak first, and choose the one with the
+ * least excess.
+ */
 static bool choose_nearest(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
@@ -250,7 +261,10 @@ static bool choose_nearest(struct search *search, struct error *err)
     return true;
 }
 
-/** FLOPs of all samples that a system with a state has had when it ranks, over those of the batch: no more can run. */
+/**
+ * Return the FLOPs of all samples that a system with a state has had when it ranks, over those of the batch. No more
+ * can run.
+ */
 static double most_work_share(const struct search *search)
 {
     const struct search_result *result = search->result;
@@ -262,7 +276,7 @@ static double most_work_share(const struct search *search)
     return flop / result->iterations[0].model_flop;
 }
 
-/** Bounds of all plans; those that memory rules out are settled. */
+/** Bound all plans, and settle those that memory rules out. */
 static void prune(struct search *search)
 {
     struct search_result *result = search->result;
@@ -283,7 +297,7 @@ static void prune(struct search *search)
     }
 }
 
-/** Take the plans by their number of demanded features, until some fit. */
+/** Search the plans by their number of demanded features until some fit. */
 static bool decide_in_order(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
@@ -336,7 +350,7 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     return ok;
 }
 
-/** Make the chosen plan the entry's own. */
+/** Store the chosen plan as the entry's own. */
 static void take_plan(struct scenario_system *entry, const struct search_result *result)
 {
     entry->plan = result->plans[result->ranked[0]].layout;
@@ -364,7 +378,7 @@ bool search_check(const struct scenario *scenario, struct error *err)
         const struct scenario_system *entry = &scenario->systems[i];
         struct error unknown = {0};
         const struct training_system *system = system_find(entry->name, &unknown);
-        if (!entry->auto_plan || system == NULL) /* system_check_entries says what is wrong with name and knobs */
+        if (!entry->auto_plan || system == NULL) /* system_check_entries reports errors of name and knobs */
             continue;
         int32_t n_plans = 1;
         void *knobs = check_calloc(1, system->knobs_size);

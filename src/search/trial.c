@@ -24,7 +24,7 @@ void trials_draw(struct trials *trials, const struct lengths *lengths)
         lengths_draw(lengths, &scenario->data, result->seed, SEARCH_CANDIDATES + i, &trials->warm_up[i]);
 }
 
-/** Times and memory of a plan that is at hand. */
+/** Resolve time and memory of a plan that exists. */
 static bool resolve(struct trials *trials, const struct trial *trial, const struct plan *plan,
                     const struct cost_setting *setting, struct trial_outcome *outcome, struct error *err)
 {
@@ -73,7 +73,7 @@ struct trial trial_of(const struct trials *trials, const struct scenario_plan *l
                           .memory_bytes = trials->result->limits.gpu_bytes};
 }
 
-/** Model FLOPs that a plan runs over those of its batch: samples wait, and others have waited. */
+/** Return the model FLOPs that a plan runs over those of its batch. Samples wait, and others have waited. */
 static double work_share(const struct model *model, const struct plan *plan, const struct batch *batch)
 {
     double batch_flop = flop_model_of_samples(model, batch->tokens, batch->n_samples), flop = batch_flop;
