@@ -22,11 +22,13 @@ static bool any_sharded(const struct point *point)
     return any;
 }
 
-/** Shares of the measured iterations' time of passes, over all systems, whose shapes no row that the curves were fitted
- * to has. */
+/**
+ * Print the shares of the time of passes, in the measured iterations of all systems, whose shapes are beyond the rows
+ * that the curves were fitted to.
+ */
 static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
-    bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
+    bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused attention is not fitted by keys */
     int32_t kernel = own ? scenario->attention : DEVICE_FLASH2;
     const struct device_flash *forward = &scenario->device.forward[kernel];
     const struct device_flash *backward = &scenario->device.backward[kernel];
@@ -63,7 +65,7 @@ static const char *const data_overlap_text[] = {
     "gradients reduced in buckets beside the last backward passes, parameters gathered before the first pass",
     "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
 
-/** By whether any system has sequence parallelism, any has not. */
+/** Print a sentence for systems with sequence parallelism, if there are any, and one for systems without. */
 static void print_tensor_overlap(const struct scenario *scenario, const struct point *point,
                                  char line[ASSUMPTIONS_SIZE])
 {
@@ -81,7 +83,7 @@ static void print_tensor_overlap(const struct scenario *scenario, const struct p
                  any[true] ? "; " : "", all_reduce_text[overlap]);
 }
 
-/** Of a measured iteration of any system. */
+/** Return whether a measured iteration of any system offloads. */
 static bool any_offloads(const struct point *point)
 {
     for (int32_t i = 0; i < point->n_systems; i++)
@@ -94,7 +96,10 @@ static bool any_offloads(const struct point *point)
 static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
                                                       "PCIe of GPU",    "uplink of node", "spine link of leaf"};
 
-/** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
+/**
+ * Print the slow devices, their factors, and the effect on the engines. The trace's table `faults` has the whole list.
+ * @return number of lines
+ */
 static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
 {
     enum { SHOWN = 8 };
@@ -123,7 +128,7 @@ static const char *const loss_text[] = {
     "", ", cross-entropy one kernel on bf16 logits",
     ", cross-entropy one kernel on bf16 logits and again by passes for two metrics"};
 
-/** Engine and kernels. @return how many */
+/** Print engine and kernels. @return number of lines */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     int32_t n = 0;
@@ -149,7 +154,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
     return n;
 }
 
-/** What moves between GPUs beside tensor parallelism, and the model. @return how many */
+/** Print the traffic between GPUs besides tensor parallelism, and the model. @return number of lines */
 static int32_t communication_lines(const struct scenario *scenario, const struct point *point,
                                    char lines[][ASSUMPTIONS_SIZE])
 {
@@ -186,14 +191,14 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
     return sheet > 0 && fabs(has / sheet - 1) > 1e-9;
 }
 
-/** What becomes of documents over the context; how many samples they make where most of the data is theirs. */
+/** Print the handling of documents over the context, and how many samples they make if they have most of the data. */
 static void print_documents(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
     static const char *const fates[] = {[SCENARIO_CUT] = "cut into samples of their own",
                                         [SCENARIO_DROP] = "replaced by other draws",
                                         [SCENARIO_TRUNCATE] = "truncated"};
     int64_t samples = 0, documents = 0;
-    const struct point_system *system = &point->systems[0]; /* all see the same batches */
+    const struct point_system *system = &point->systems[0]; /* all systems have the same batches */
     for (int32_t i = 0; i < system->n_iterations; i++) {
         samples += system->iterations[i].samples;
         documents += system->iterations[i].documents;
@@ -205,7 +210,7 @@ static void print_documents(const struct scenario *scenario, const struct point 
                  (double)samples / (double)documents);
 }
 
-/** Links, memories and documents. @return how many */
+/** Print links, memories and documents. @return number of lines */
 static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     const struct platform *platform = &scenario->platform;
@@ -237,7 +242,7 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     return n;
 }
 
-/** The most ranks of an iteration that another one stands for. */
+/** Return the most ranks of an iteration that have a representative. */
 static int32_t represented_ranks(const struct point *point)
 {
     int32_t most = 0;
@@ -248,7 +253,7 @@ static int32_t represented_ranks(const struct point *point)
     return most;
 }
 
-/** Systems whose fullest GPU is nearly full. @return how many lines */
+/** Print the systems whose fullest GPU is nearly full. @return number of lines */
 static int32_t pressure_lines(const struct scenario *scenario, const struct point *point,
                               char lines[][ASSUMPTIONS_SIZE])
 {

@@ -18,18 +18,19 @@
 struct runner {
     const struct scenario *scenario;
     const struct lengths *lengths;
-    const struct search_result *search; /* NULL: there was none */
+    const struct search_result *search; /* NULL: no search */
     struct point_system *system;
     int32_t system_index;
     void *knobs, *state;
-    struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
-    struct cost_setting setting;        /* what plans are made with: without faults */
-    struct cost_setting slow;       /* what they run with: those of ranks, so of TP groups where one stands for all */
-    struct cost_setting group_slow; /* those of TP groups */
+    struct faults faults, group_faults; /* of GPUs; of TP groups, each with the factors of its slowest GPU */
+    struct cost_setting setting;        /* without faults, for plans */
+    /* with the faults of ranks, for runs; a rank that stands for a TP group has the group's */
+    struct cost_setting slow;
+    struct cost_setting group_slow; /* with the faults of TP groups */
     struct cost_cache costs;
     struct batch batch;
     struct plan plan;
-    struct evaluator evaluator; /* its memory: with events, if the trace has them, at the times of the engine */
+    struct evaluator evaluator; /* its memory has events, if the trace has them, at the times of the engine */
     struct graph *graph;
     struct timeline executed;
     double *slack_s;
@@ -54,7 +55,7 @@ bool point_lengths(const struct scenario *scenario, struct lengths *lengths, str
     int32_t node = document_find(&scenario->document, 0, key);
     if (node >= 0)
         return document_error(&scenario->document, node, err, "%s", found.text);
-    node = document_find(&scenario->document, 0, "data.lengths"); /* of a file, which names itself */
+    node = document_find(&scenario->document, 0, "data.lengths"); /* lengths of a file: the file names itself */
     return document_error(&scenario->document, node, err, "data.lengths: %s", found.text);
 }
 
@@ -96,7 +97,10 @@ static void measure_units(const struct runner *runner, struct point_iteration *r
     result->long_warm_up_pipelines = units_using(plan, PLAN_LONG_WARM_UP);
 }
 
-/** WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage over their mean. */
+/**
+ * Return WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage
+ * over their mean.
+ */
 static double unit_imbalance(const struct plan *plan, const struct cost_setting *setting)
 {
     double most_s = 0, sum_s = 0;
@@ -114,7 +118,7 @@ static double unit_imbalance(const struct plan *plan, const struct cost_setting 
     return sum_s > 0 ? most_s * n / sum_s : 0;
 }
 
-/** Tokens, samples and model FLOPs of what ran: of the batch all but the delayed, and the carried. */
+/** Count tokens, samples and model FLOPs that ran: the batch without delayed samples, with carried ones. */
 static void measure_samples(const struct plan *plan, const struct batch *batch, const struct model *model,
                             struct point_iteration *result)
 {
@@ -131,7 +135,7 @@ static void measure_samples(const struct plan *plan, const struct batch *batch, 
         result->model_flop += flop_model_of_sample(model, plan->carried_tokens[i]);
 }
 
-/** Samples that groups of pipelines run together, each counted once. */
+/** Return the number of samples that groups of pipelines run together, each counted once. */
 static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
 {
     bool *merged = check_calloc((size_t)n_samples, sizeof *merged);
@@ -192,7 +196,7 @@ static void runner_clear(struct runner *runner)
     runner->slack_s = NULL;
 }
 
-/** No number comes from a plan that loses samples or runs them in an order that cannot be. */
+/** Reject a plan that loses samples or has an order that cannot run, so that no number comes from it. */
 static bool check_plan(const struct runner *runner, const struct point_iteration *result, struct error *err)
 {
     struct error breach = {0};
@@ -201,7 +205,7 @@ static bool check_plan(const struct runner *runner, const struct point_iteration
                             runner->system->entry->label, result->iteration, runner->system->system->name, breach.text);
 }
 
-/** The system's plan: the one that the search has made already, or a new one and what it cost. */
+/** Take the system's plan from the search, or make a new one and note its cost. */
 static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
 {
     const struct search_result *search = runner->search;
@@ -221,7 +225,7 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     return check_plan(runner, result, err);
 }
 
-/** Faults were folded to the TP degree of the scenario's plan. */
+/** Check that the plan has the scenario's TP degree, to which faults were folded. */
 static bool check_fold(const struct runner *runner, struct error *err)
 {
     for (int32_t i = 0; i < runner->plan.n_phases; i++)
@@ -232,7 +236,10 @@ static bool check_fold(const struct runner *runner, struct error *err)
     return true;
 }
 
-/** Contention can only make an iteration longer, unless the user has changed SimGrid's models. */
+/**
+ * Check that SimGrid is not faster, since contention only adds time. The check is off if the user changes SimGrid's
+ * models.
+ */
 static bool check_simgrid(const struct scenario *scenario, double simgrid_s, double path_s, struct error *err)
 {
     return *scenario->simgrid_cfg != '\0' || simgrid_s >= path_s * (1 - 1e-9) ||
@@ -259,13 +266,13 @@ static bool run_on_simgrid(struct runner *runner, const struct point_iteration *
 {
     const struct scenario *scenario = runner->scenario;
     struct execute_options options = {.cfg = scenario->simgrid_cfg};
-    if (*scenario->simgrid_cfg != '\0') /* before what plug-ins report */
+    if (*scenario->simgrid_cfg != '\0') /* a line before reports of plug-ins */
         fprintf(stderr, "%s, iteration %" PRId64 ":\n", runner->system->entry->label, result->iteration);
     return execute(&runner->evaluator.dag, runner->graph, &scenario->platform, &options, &runner->executed, err) &&
            check_simgrid(scenario, runner->executed.makespan_s, runner->evaluator.timeline.makespan_s, err);
 }
 
-/** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
+/** Plan, build, resolve and execute one iteration. The runner keeps everything for the observer. */
 static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
@@ -360,7 +367,7 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     return ok;
 }
 
-/* Seven parameters: what it runs, who watches, what it gives. */
+/* Seven parameters are needed: the input, the observer, the output. */
 /* NOLINTNEXTLINE(readability-function-size) */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
                point_observer *observer, void *context, struct point *point, struct error *err)

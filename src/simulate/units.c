@@ -28,7 +28,7 @@ static double value_of(struct mean mean, double of_none)
     return mean.n > 0 ? mean.sum / mean.n : of_none;
 }
 
-/* A pipeline's p95/p5; one of fewer than two values does not count. */
+/* Add a pipeline's p95/p5. A pipeline with fewer than two values does not count. */
 static void add_p95_over_p5(struct mean *mean, double *values, int32_t n)
 {
     if (n < 2)
@@ -57,7 +57,7 @@ double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_sett
     return cost_pass_s(&cost) + (fmax(0, own) - 1) * cost.attention_s + taken_s;
 }
 
-/* The members of units_spread. */
+/* Means of the fields of units_spread. */
 struct means {
     struct mean flop, own_flop, time, imbalance;
 };
@@ -100,7 +100,7 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
                                  value_of(means.imbalance, 1)};
 }
 
-/** Seconds of passes of every dag_rank. */
+/** Return the seconds of passes of every rank. */
 static double *busy_s_of(const struct dag *dag)
 {
     double *busy_s = check_calloc((size_t)dag->n_ranks, sizeof *busy_s);
@@ -112,7 +112,7 @@ static double *busy_s_of(const struct dag *dag)
     return busy_s;
 }
 
-/** One past the last dag_rank of the phase of dag_rank `first`, or of its pipeline. */
+/** Return one past the last rank of the phase of rank `first`, or of its pipeline. */
 static int32_t end_of(const struct dag *dag, int32_t first, bool of_pipeline)
 {
     const struct dag_rank *ranks = dag->ranks;
