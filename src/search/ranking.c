@@ -79,7 +79,7 @@ static void append(struct search_result *result, enum search_verdict verdict, en
  * Return the fastest of the plans that fit and have the variant and recomputation of the first one. Such plans are
  * neighbours in the space. @param end  takes the index after them
  */
-static int32_t fastest_alike(const struct search_result *result, int32_t first, int32_t *end)
+static int32_t fastest_of_variant(const struct search_result *result, int32_t first, int32_t *end)
 {
     const struct search_plan *plans = result->plans;
     int32_t best = first;
@@ -99,7 +99,7 @@ double ranking_few_s(struct search_result *result)
     for (int32_t first = 0, end; first < result->n_plans; first = end) {
         end = first + 1;
         if (fits(&plans[first]))
-            insert(result, 0, fastest_alike(result, first, &end), TIMES_RANKING);
+            insert(result, 0, fastest_of_variant(result, first, &end), TIMES_RANKING);
     }
     for (int32_t i = 0, n_layouts = 0; i < result->n_ranked; i++) {
         bool is_new = true;

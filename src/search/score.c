@@ -22,7 +22,7 @@ static double score_time_s(const struct search_result *result, const struct sear
     return time_s / weight * (batch_flop / ran_flop);
 }
 
-void score_add(const struct search_result *result, const struct trial_outcome *outcome, struct search_score *score)
+void score_add(const struct search_result *result, const struct plan_outcome *outcome, struct search_score *score)
 {
     const struct bubble *bubble = &outcome->bubble;
     int32_t last = score->n_iterations++;

@@ -3,13 +3,13 @@
 #ifndef SLIMSIM_SEARCH_SCORE_H
 #define SLIMSIM_SEARCH_SCORE_H
 
-#include "search/trial.h"
+#include "search/plan_evaluation.h"
 
 /**
  * Add the outcome of the next deciding iteration: weighted mean of times, shares of the weighted sum of the GPUs' time,
  * and largest memories.
  */
-void score_add(const struct search_result *result, const struct trial_outcome *outcome, struct search_score *score);
+void score_add(const struct search_result *result, const struct plan_outcome *outcome, struct search_score *score);
 
 /**
  * Compare a runner-up with the chosen plan. slower is the ratio q of their weighted means of times, less 1.

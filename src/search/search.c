@@ -14,7 +14,7 @@
 static const uint64_t seed_mark = 0x706c616e; /* "plan" in ASCII */
 
 struct search {
-    struct trials trials;
+    struct plan_evaluator evaluations;
     const struct scenario_system *entry;
     const struct lengths *lengths;
     const struct search_options *options;
@@ -32,10 +32,10 @@ static bool fits(const struct search *search, const struct search_plan *plan)
  */
 static bool rank_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
 {
-    struct trial trial = trial_of(&search->trials, &plan->layout, 0);
-    struct trial_outcome outcome;
-    trial.limit_s = limit_s;
-    if (!trial_run_alone(&search->trials, &trial, &outcome, err))
+    struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+    struct plan_outcome outcome;
+    evaluation.limit_s = limit_s;
+    if (!plan_evaluation_run_first(&search->evaluations, &evaluation, &outcome, err))
         return false;
     if (outcome.given_up) {
         plan->bound.time_s = fmax(plan->bound.time_s, outcome.least_s);
@@ -57,26 +57,27 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
 static bool score_plan(struct search *search, struct search_plan *plan, struct error *err)
 {
     bool engine = search->options->engine != NULL;
-    struct trial trial = trial_of(&search->trials, &plan->layout, 0);
-    struct trial_outcome outcome;
+    struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+    struct plan_outcome outcome;
     void *state;
-    bool ok = trial_open_state(&search->trials, &trial, &state, &outcome, err);
-    if (engine || search->trials.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
+    bool ok = plan_evaluation_open_state(&search->evaluations, &evaluation, &state, &outcome, err);
+    if (engine ||
+        search->evaluations.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
         plan->score = (struct search_score){0};
     for (int32_t i = plan->score.n_iterations;
          ok && outcome.planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
-        trial = trial_of(&search->trials, &plan->layout, i);
-        trial.engine = engine && i == 0;
-        ok = trial_run(&search->trials, &trial, state, NULL, &outcome, err);
+        evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, i);
+        evaluation.engine = engine && i == 0;
+        ok = plan_evaluation_run(&search->evaluations, &evaluation, state, NULL, &outcome, err);
         if (!ok || !outcome.planned)
             break;
         score_add(search->result, &outcome, &plan->score);
-        if (trial.engine)
+        if (evaluation.engine)
             plan->score.contention = outcome.contention;
     }
     plan->score.time_s *= 1 + plan->score.contention;
     plan->verdict = !outcome.planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_RUNNER_UP : SEARCH_TOO_LARGE;
-    trial_close_state(&search->trials, state);
+    plan_evaluation_close_state(&search->evaluations, state);
     return ok;
 }
 
@@ -86,32 +87,32 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
  */
 static bool confirm(struct search *search, struct search_plan *plan, bool *holds, struct error *err)
 {
-    const struct scenario *scenario = search->trials.scenario;
+    const struct scenario *scenario = search->evaluations.scenario;
     struct search_result *result = search->result;
-    void *state = check_calloc(1, search->trials.system->state_size);
-    bool ok = true, keeps_state = search->trials.system->state_size > 0;
+    void *state = check_calloc(1, search->evaluations.system->state_size);
+    bool ok = true, keeps_state = search->evaluations.system->state_size > 0;
     *holds = true;
     search_result_free_planned(result);
     for (int64_t i = keeps_state ? 0 : scenario->warm_up; ok && *holds && i < scenario->warm_up + scenario->measured;
          i++) {
         struct batch batch;
-        struct trial_outcome outcome;
+        struct plan_outcome outcome;
         lengths_draw(search->lengths, &scenario->data, scenario->seed, i, &batch);
-        struct trial trial = {.layout = plan->layout,
-                              .batch = &batch,
-                              .iteration = i,
-                              .seed = scenario->seed,
-                              .memory_bytes = result->limits.gpu_bytes,
-                              .engine = search->options->engine != NULL,
-                              .plan_only = i < scenario->warm_up};
-        ok = trial_run(&search->trials, &trial, state, &result->planned[i], &outcome, err);
+        struct plan_evaluation evaluation = {.layout = plan->layout,
+                                             .batch = &batch,
+                                             .iteration = i,
+                                             .seed = scenario->seed,
+                                             .memory_bytes = result->limits.gpu_bytes,
+                                             .engine = search->options->engine != NULL,
+                                             .plan_only = i < scenario->warm_up};
+        ok = plan_evaluation_run(&search->evaluations, &evaluation, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
                  (i < scenario->warm_up || evaluation_exceeds(&outcome.evaluation, &result->limits) == EXCEEDED_NONE);
         if (ok && !*holds)
             plan->score.worst = outcome.evaluation;
         batch_free(&batch);
     }
-    trial_close_state(&search->trials, state);
+    plan_evaluation_close_state(&search->evaluations, state);
     return ok;
 }
 
@@ -134,7 +135,7 @@ static int32_t next_plan(const struct search *search, int32_t n_demanded, double
     return best;
 }
 
-static bool tell(const struct search *search, struct error *err)
+static bool report_progress(const struct search *search, struct error *err)
 {
     const struct search_result *result = search->result;
     int32_t n_settled = 0;
@@ -155,7 +156,7 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
         int32_t which = next_plan(search, n_demanded, few_s);
         if (which < 0)
             return true;
-        if (!tell(search, err))
+        if (!report_progress(search, err))
             return false;
         double limit_s = search->options->exhaustive ? INFINITY : ranking_limit_s(search->result, which, few_s);
         if (ranking_expected_s(search->result, &plans[which], plans[which].bound.time_s) > limit_s) {
@@ -178,7 +179,7 @@ static bool decide(struct search *search, bool *out, struct error *err)
         struct search_plan *plan = &result->plans[result->ranked[i]];
         if (plan->verdict == SEARCH_RUNNER_UP || plan->ranking_s > ranking_near_s(result, &plan->layout, few_s))
             continue;
-        if (!score_plan(search, plan, err) || !tell(search, err))
+        if (!score_plan(search, plan, err) || !report_progress(search, err))
             return false;
         *out = *out || plan->verdict != SEARCH_RUNNER_UP;
     }
@@ -202,7 +203,7 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
         struct search_plan *best = out ? NULL : ranking_fastest(result);
         if (best == NULL)
             continue;
-        if (!confirm(search, best, found, err) || !tell(search, err))
+        if (!confirm(search, best, found, err) || !report_progress(search, err))
             return false;
         out = !*found;
         if (out)
@@ -256,7 +257,7 @@ static bool choose_nearest(struct search *search, struct error *err)
     }
     if (best == NULL)
         return error_set(err, "%s: %s cannot run any plan of the space %s: %s", search->entry->label,
-                         search->trials.system->name, search->entry->space.name, search->trials.refused.text);
+                         search->evaluations.system->name, search->entry->space.name, search->evaluations.refused.text);
     best->verdict = SEARCH_CHOSEN;
     return true;
 }
@@ -270,8 +271,8 @@ static double most_work_share(const struct search *search)
     const struct search_result *result = search->result;
     double flop = result->iterations[0].model_flop;
     for (int32_t i = 0; i < result->n_warm_up; i++) {
-        const struct batch *batch = &search->trials.warm_up[i];
-        flop += flop_model_of_samples(&search->trials.scenario->model, batch->tokens, batch->n_samples);
+        const struct batch *batch = &search->evaluations.warm_up[i];
+        flop += flop_model_of_samples(&search->evaluations.scenario->model, batch->tokens, batch->n_samples);
     }
     return flop / result->iterations[0].model_flop;
 }
@@ -283,16 +284,16 @@ static void prune(struct search *search)
     double share = most_work_share(search);
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        struct cost_setting setting = request_setting(search->trials.scenario, &plan->layout);
-        struct trial trial = trial_of(&search->trials, &plan->layout, 0);
-        struct plan_request request = trial_request(&search->trials, &setting, &trial);
-        plan->bound = bound_of(search->trials.system, &request, share);
+        struct cost_setting setting = request_setting(search->evaluations.scenario, &plan->layout);
+        struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+        struct plan_request request = plan_evaluation_request(&search->evaluations, &setting, &evaluation);
+        plan->bound = bound_of(search->evaluations.system, &request, share);
         if (plan->bound.peak_bytes > result->limits.gpu_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
-        for (int32_t j = 1; j < SEARCH_DECIDING_ITERATIONS && search->trials.system->state_size == 0; j++) {
-            trial = trial_of(&search->trials, &plan->layout, j);
-            request = trial_request(&search->trials, &setting, &trial);
-            plan->least_s[j] = bound_of(search->trials.system, &request, 1).time_s;
+        for (int32_t j = 1; j < SEARCH_DECIDING_ITERATIONS && search->evaluations.system->state_size == 0; j++) {
+            evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, j);
+            request = plan_evaluation_request(&search->evaluations, &setting, &evaluation);
+            plan->least_s[j] = bound_of(search->evaluations.system, &request, 1).time_s;
         }
     }
 }
@@ -331,22 +332,22 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
                                .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
     result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     struct search search = {
-        .trials = {.scenario = scenario, .system = training, .engine = options->engine, .result = result},
+        .evaluations = {.scenario = scenario, .system = training, .engine = options->engine, .result = result},
         .entry = entry,
         .lengths = lengths,
         .options = options,
         .result = result,
     };
-    struct trials *trials = &search.trials;
-    trials->knobs = check_calloc(1, training->knobs_size);
-    trials_draw(trials, lengths);
-    bool ok = system_read_knobs(training, scenario, entry, trials->knobs, err);
-    result->plans = space_plans(scenario, entry, training, trials->knobs, &result->n_plans);
+    struct plan_evaluator *evaluations = &search.evaluations;
+    evaluations->knobs = check_calloc(1, training->knobs_size);
+    plan_evaluator_draw(evaluations, lengths);
+    bool ok = system_read_knobs(training, scenario, entry, evaluations->knobs, err);
+    result->plans = space_plans(scenario, entry, training, evaluations->knobs, &result->n_plans);
     result->ranked = check_calloc((size_t)result->n_plans, sizeof *result->ranked);
     if (ok)
         prune(&search);
     ok = ok && decide_in_order(&search, err);
-    trials_free(trials);
+    plan_evaluator_free(evaluations);
     return ok;
 }
 

@@ -25,8 +25,8 @@ struct runner {
     struct faults faults, group_faults; /* of GPUs; of TP groups, each with the factors of its slowest GPU */
     struct cost_setting setting;        /* without faults, for plans */
     /* with the faults of ranks, for runs; a rank that stands for a TP group has the group's */
-    struct cost_setting slow;
-    struct cost_setting group_slow; /* with the faults of TP groups */
+    struct cost_setting faulty;
+    struct cost_setting group_faulty; /* with the faults of TP groups */
     struct cost_cache costs;
     struct batch batch;
     struct plan plan;
@@ -61,7 +61,7 @@ bool point_lengths(const struct scenario *scenario, struct lengths *lengths, str
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->evaluator.dag, &runner->group_slow);
+    struct work work = work_of(&runner->plan, &runner->evaluator.dag, &runner->group_faulty);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -281,7 +281,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     struct dag_options options = {
         .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = folds};
     if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
-        !evaluate_time(&runner->evaluator, &runner->plan, &runner->slow, options, err))
+        !evaluate_time(&runner->evaluator, &runner->plan, &runner->faulty, options, err))
         return false;
     runner->graph = graph_create(&runner->evaluator.dag, err);
     if (runner->graph == NULL)
@@ -326,12 +326,12 @@ static void find_faults(struct runner *runner)
     const struct scenario *scenario = runner->scenario;
     runner->faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     runner->group_faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
-    runner->slow = runner->group_slow = runner->setting;
+    runner->faulty = runner->group_faulty = runner->setting;
     if (scenario->n_faults == 0)
         return;
     faults_fold(&runner->group_faults, (int32_t)runner->system->entry->plan.tp);
-    runner->slow.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
-    runner->group_slow.faults = &runner->group_faults;
+    runner->faulty.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
+    runner->group_faulty.faults = &runner->group_faults;
 }
 
 static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)

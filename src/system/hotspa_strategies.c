@@ -31,7 +31,7 @@ struct choosing {
 };
 
 /* A candidate bucket: samples [first, end) in packs of `bound` tokens. */
-struct trial_bucket {
+struct candidate_bucket {
     int64_t bound;
     int32_t first, end, n_packs;
     bool shortest;
@@ -105,8 +105,8 @@ static void ends_s(const struct strategy *strategy, int32_t tokens, double *firs
 }
 
 /* Return the seconds of both passes of a bucket's mean pack through all stages. slowest: on the slowest stage. */
-static double pack_s(const struct choosing *work, const struct strategy *strategy, const struct trial_bucket *bucket,
-                     double *slowest_s)
+static double pack_s(const struct choosing *work, const struct strategy *strategy,
+                     const struct candidate_bucket *bucket, double *slowest_s)
 {
     double tokens = 0, first_s, last_s, stages = (double)strategy->request.layout.pp;
     for (int32_t i = bucket->first; i < bucket->end; i++)
@@ -190,8 +190,8 @@ static void close_choosing(struct choosing *work)
 }
 
 /* Return the seconds of the bucket's passes in an iteration, and the share of iterations in which it runs. */
-static double passes_s(const struct choosing *work, const struct strategy *strategy, const struct trial_bucket *bucket,
-                       double *often)
+static double passes_s(const struct choosing *work, const struct strategy *strategy,
+                       const struct candidate_bucket *bucket, double *often)
 {
     const struct scenario_plan *layout = &strategy->request.layout;
     double slowest_s, through_s = pack_s(work, strategy, bucket, &slowest_s);
@@ -223,7 +223,7 @@ static double switches_s(const struct choosing *work, const struct strategy *str
 }
 
 /* Return the strategy of least seconds before `after`, -1: none has the memory. */
-static int32_t best_strategy(const struct choosing *work, const struct trial_bucket *bucket, int32_t after,
+static int32_t best_strategy(const struct choosing *work, const struct candidate_bucket *bucket, int32_t after,
                              double *seconds)
 {
     int32_t best = -1;
@@ -264,7 +264,7 @@ static bool holds_packs(const struct strategy *strategy, const int64_t *sum, int
 
 /* Return whether samples share packs that the strategy has no memory for. */
 static bool joins_too_many(const struct choosing *work, const struct strategy *strategy,
-                           const struct trial_bucket *bucket)
+                           const struct candidate_bucket *bucket)
 {
     const int32_t *tokens = work->request->batch->tokens, *sample = work->sample + bucket->first;
     int32_t n = bucket->end - bucket->first;
@@ -294,7 +294,8 @@ static double choose_strategies(const struct choosing *work, const int64_t *boun
     *too_many = false;
     choice->n = n + 1;
     for (int32_t i = n; i >= 0; i--) {
-        struct trial_bucket bucket = {.bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end};
+        struct candidate_bucket bucket = {
+            .bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end};
         while (bucket.first > 0 && (i == 0 || tokens[work->sample[bucket.first - 1]] > bounds[i - 1]))
             bucket.first--;
         bucket.shortest = bucket.first == 0; /* buckets below it, if any, are empty */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module evaluates one plan of a search on one iteration: the system plans, and the plan is resolved. */
-#ifndef SLIMSIM_SEARCH_TRIAL_H
-#define SLIMSIM_SEARCH_TRIAL_H
+#ifndef SLIMSIM_SEARCH_PLAN_EVALUATION_H
+#define SLIMSIM_SEARCH_PLAN_EVALUATION_H
 
 #include "bounds/bubble.h"
 #include "bounds/evaluate.h"
@@ -9,7 +9,7 @@
 #include "search/search_result.h"
 
 /** Data that all evaluations of one search share: the system, the batches, and arrays that are reused. */
-struct trials {
+struct plan_evaluator {
     const struct scenario *scenario;
     const struct training_system *system;
     search_engine *engine;        /* NULL: the critical path only */
@@ -24,7 +24,7 @@ struct trials {
 };
 
 /** One evaluation of a plan. */
-struct trial {
+struct plan_evaluation {
     struct scenario_plan layout;
     const struct batch *batch;
     int64_t iteration, seed; /* of the batch */
@@ -35,7 +35,7 @@ struct trial {
 };
 
 /** The outcome of one plan on one iteration. */
-struct trial_outcome {
+struct plan_outcome {
     bool planned;      /* false: the system refused */
     double work_share; /* model FLOPs that ran over those of the batch; makespan covers the work that ran */
     /* makespan: of the critical path; memory: the worse of both engines, if SimGrid ran */
@@ -48,36 +48,38 @@ struct trial_outcome {
 };
 
 /** Choose the iterations that decide (search/deciding.h), and draw them with those that warm a state up. */
-void trials_draw(struct trials *trials, const struct lengths *lengths);
+void plan_evaluator_draw(struct plan_evaluator *evaluations, const struct lengths *lengths);
 
 /** Return the evaluation of a plan on one of the iterations that decide. */
-struct trial trial_of(const struct trials *trials, const struct scenario_plan *layout, int32_t which);
+struct plan_evaluation plan_evaluation_of(const struct plan_evaluator *evaluations, const struct scenario_plan *layout,
+                                          int32_t which);
 
 /** Return the request to the system. */
-struct plan_request trial_request(const struct trials *trials, const struct cost_setting *setting,
-                                  const struct trial *trial);
+struct plan_request plan_evaluation_request(const struct plan_evaluator *evaluations,
+                                            const struct cost_setting *setting,
+                                            const struct plan_evaluation *evaluation);
 
 /**
  * Plan one iteration and resolve it. If the system refuses the plan, that is an outcome, not an error.
- * @param state  of the system, from trial_open_state
+ * @param state  of the system, from plan_evaluation_open_state
  * @param keep   {0}, takes the plan; NULL: the plan is freed
  */
-bool trial_run(struct trials *trials, const struct trial *trial, void *state, struct plan *keep,
-               struct trial_outcome *outcome, struct error *err);
+bool plan_evaluation_run(struct plan_evaluator *evaluations, const struct plan_evaluation *evaluation, void *state,
+                         struct plan *keep, struct plan_outcome *outcome, struct error *err);
 
 /**
  * Open the state that a system keeps between iterations, after the warm-up of the layout of `first`. The caller gives
- * *state to trial_close_state in any case. @param outcome  of the last of these iterations
+ * *state to plan_evaluation_close_state in any case. @param outcome  of the last of these iterations
  */
-bool trial_open_state(struct trials *trials, const struct trial *first, void **state, struct trial_outcome *outcome,
-                      struct error *err);
-void trial_close_state(const struct trials *trials, void *state);
+bool plan_evaluation_open_state(struct plan_evaluator *evaluations, const struct plan_evaluation *first, void **state,
+                                struct plan_outcome *outcome, struct error *err);
+void plan_evaluation_close_state(const struct plan_evaluator *evaluations, void *state);
 
-/** Call trial_run after the warm-up of a state of its own. */
-bool trial_run_alone(struct trials *trials, const struct trial *trial, struct trial_outcome *outcome,
-                     struct error *err);
+/** Call plan_evaluation_run after the warm-up of a state of its own. */
+bool plan_evaluation_run_first(struct plan_evaluator *evaluations, const struct plan_evaluation *evaluation,
+                               struct plan_outcome *outcome, struct error *err);
 
 /** Free all that they share and own, knobs too. */
-void trials_free(struct trials *trials);
+void plan_evaluator_free(struct plan_evaluator *evaluations);
 
 #endif
