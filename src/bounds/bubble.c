@@ -16,7 +16,7 @@ struct marks {
     double slowest_s; /* end of the last pass of the phase */
     double end_s;     /* of the phase */
     double now_s;     /* the time up to here is accounted for */
-    double n_gpus;    /* GPUs that the rank stands for, with those of ranks that it represents */
+    double n_gpus;    /* GPUs of the rank and of ranks that it represents */
 };
 
 static double larger(double a, double b)
@@ -77,9 +77,9 @@ struct bubble_walk {
 };
 
 /*
- * Return whether `task` is a SEND of the ring that the SYNC closes, so after the SYNC that opened it. (A SYNC that
- * opens a ring may follow a SEND of an earlier ring on its stream.) The ring counts as work of the ranks that sent in
- * it.
+ * Return whether `task` is a SEND of the ring that the SYNC closes. It comes after the SYNC that opened the ring,
+ * because that SYNC may follow a SEND of an earlier ring on its stream. The ring counts as work of the ranks that sent
+ * in it.
  */
 static bool is_ring_send(const struct bubble_walk *walk, int32_t sync, int32_t task)
 {

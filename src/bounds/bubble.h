@@ -6,7 +6,7 @@
 #include "bounds/critical_path.h"
 
 /**
- * Seconds of the compute streams, summed over GPUs. Seconds of a rank count for each GPU that it stands for. A rank's
+ * Seconds of the compute streams, summed over GPUs. Seconds of a rank count for each GPU that it represents. A rank's
  * time runs from the end of the phase before its own (0 in the first) to the end of its own. With one phase that is the
  * makespan.
  *

@@ -13,8 +13,8 @@
  * 2. A stage runs its steps in order. A forward begins once that of the virtual stage before has ended, a backward once
  *    that of the virtual stage behind has ended. Nothing is sent.
  * 3. Offloaded activations, except those that stream, go out one after the other, each once its forward has ended.
- * 4. They come back one after the other before their backward. Each copy back waits until it is out, until the pass
- *    before that backward on the stage has begun, and until the backward of the stage behind has begun.
+ * 4. They come back one after the other before their backward. Each copy back waits until the copy out has ended. It
+ *    also waits until the pass before that backward on the stage has begun, and that backward on the next stage.
  *
  * All of these are tasks and edges of the plan's graph (dag/dag.h). The graph has more, so its longest path is never
  * shorter. Pipelines that split backwards or exchange attention have no bound. Copies are left out with several chunks

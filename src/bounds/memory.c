@@ -188,8 +188,8 @@ WALK_INLINE void record_freed(struct memory_walk *walk, struct live_bytes *live,
 }
 
 /*
- * Copies of the current rank that are still to come, and the times at which the next ones move memory: a copy out at
- * its end, a copy in at its start.
+ * Copies of the current rank that are still to come, and the times at which the next ones move memory. A copy out does
+ * so at its end, a copy in at its start.
  */
 struct queues {
     const struct memory_copy *out, *in;
@@ -345,7 +345,7 @@ static int32_t attention_after(const struct dag *dag, int32_t task)
 
 /*
  * Walk all events of a rank in order of time. The passes on the compute stream are the stage's steps, in their order.
- * plain: no pass has several tasks, is split or exchanges attention; the compiler then leaves out code for these.
+ * If plain, no pass has several tasks, is split or exchanges attention, and the compiler leaves out code for these.
  */
 WALK_INLINE void walk_tasks(struct memory_walk *walk, enum memory_detail detail, bool plain)
 {
@@ -390,8 +390,8 @@ WALK_INLINE void walk_tasks(struct memory_walk *walk, enum memory_detail detail,
 }
 
 /*
- * Find the peak of a stage without copies. It follows from the order of the steps alone, not from times. The end of a
- * pass only frees memory, except for a split backward.
+ * Find the peak of a stage without copies. It follows from the order of the steps, not from times. The end of a pass
+ * only frees memory, except for a split backward.
  */
 static void walk_steps(struct memory_walk *walk, int32_t stage)
 {

@@ -64,16 +64,16 @@ struct memory {
  * 1. Tokens of a unit with CP count 1/context on each rank. Only blocks of states are rounded (cost_state_block_bytes).
  *    Reserved memory that the allocator does not use is not counted.
  * 2. ACTIVATIONS of a unit last from the start of its forward to the end of the backward that consumes their tokens.
- * 3. KV_GRADIENTS of a sample's prefix last from the start of its first backward slice. Those of each earlier slice go
- *    when its backward ends.
+ * 3. KV_GRADIENTS of a sample's prefix last from the start of its first backward slice. Gradients of an earlier slice
+ *    go when its backward ends.
  * 4. WORKSPACE, and buffers of an exchange, last as long as a pass on the compute stream.
  * 5. Offloaded activations go when the copy out ends, and come when the copy in starts. The host holds them from the
  *    start of the copy out to the end of the copy in. If a unit streams (plan_unit.streams), only the host holds them.
  * 6. STATES last throughout. During a phase's re-sharding the layout before has its weights and gradients, too.
  * 7. Gradients that are not kept (plan.gradient_buffers) come in a virtual stage's first backward, layer by layer. They
  *    go when the optimizer ends.
- * 8. At equal times the end of a copy out comes first, then the compute stream in its order (a pass ends before the
- *    next starts), then the start of a copy in.
+ * 8. At equal times the order is: the end of a copy out; the compute stream, with a pass's end before the next start;
+ *    the start of a copy in.
  */
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool with_events, struct memory *memory);
@@ -94,8 +94,8 @@ struct memory_host {
 };
 
 /**
- * @param n_gpus  0, or the GPUs that train if the plan uses only some of them: a node then counts as if its other GPUs
- *                that train held as much each
+ * @param n_gpus  0, or the GPUs that train if the plan uses only some of them. A node's other training GPUs then count
+ *                like those of the plan
  */
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
                                   int32_t gpus_per_node, int32_t n_gpus);

@@ -11,7 +11,7 @@
 
 enum { STAGE_MEMORY_MAX_MOMENTS = COST_N_MOMENTS + COST_N_FORWARD_MOMENTS };
 
-/** Work on a unit with n tokens takes fixed + n token bytes beside what the unit holds. */
+/** Work on a unit with n tokens takes fixed + n token bytes beside its activations. */
 struct stage_memory_moment {
     double fixed_bytes, token_bytes;
 };

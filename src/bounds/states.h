@@ -6,8 +6,8 @@
 #include "dag/dag.h"
 
 /**
- * Return the bytes of all states of a rank: those of its stage with all chunks, with gradients, and tensors that zero2
- * and zero3 gather from them. Each block is rounded as the allocator rounds it.
+ * Return the bytes of all states of a rank. They are those of its stage with all chunks and gradients, and tensors that
+ * zero2 and zero3 gather from them. Each block is rounded as the allocator rounds it.
  */
 double states_standing_bytes(const struct plan *plan, const struct cost_setting *setting,
                              const struct dag_rank *dag_rank);

@@ -18,7 +18,7 @@ struct builder_end {
     int32_t offload;
 };
 
-/** Where the rings of a stage's context ranks lead if only the first of them is built. */
+/** Directions of the rings of a stage's context ranks, if only the first rank is built. */
 struct builder_fold {
     int32_t each;     /* participants on each node if all nodes have equally many; otherwise 0 */
     bool nvlink, nic; /* some participant's next one is on its node; on another node */
@@ -60,7 +60,7 @@ struct builder_participant {
     const struct cost_pass *cost;        /* of the pass */
 };
 
-/** What later tasks of a rank must still wait for, -1: nothing. */
+/** Tasks of a rank that later ones must still wait for, -1: none. */
 struct builder_rank {
     int32_t ring;  /* SYNC that must end before the next pass */
     int32_t send;  /* SEND to a neighbour that must end before the next pass */
@@ -217,19 +217,19 @@ struct builder_collective {
  *  1. Context parallelism's ring, and participants on one node: each sends all bytes to the next participant. The same
  *     holds if a participant has its node for itself. The ring is point-to-point, as Megatron-LM's default kind p2p.
  *  2. Otherwise rings follow NCCL's rails. NCCL takes as many channels as the node with the fewest participants, k > 1.
- *     k rings enter and leave each node by different NICs. 1/k of a participant's bytes go to the next node, from k
- *     participants to k (stream RAIL). (k-1)/k go to its neighbour inside the node, at the same time.
- *  3. SENDs of reduce-scatters, all-gathers and all-reduces take what cost_of_rails says (cost/cost.h).
+ *     k rings enter and leave each node by different NICs. A share 1/k of a participant's bytes goes to the next node,
+ *     from k participants to k (stream RAIL). The rest goes to its neighbour inside the node, at the same time.
+ *  3. SENDs of reduce-scatters, all-gathers and all-reduces take the time of cost_of_rails (cost/cost.h).
  *  4. With exact_s and wire_bytes, and equally many participants on each node, each participant sends to its
- *     counterpart on the next node. With to_all it sends to those on all other nodes, one after the other: all
- *     participants at the same distance at a time. exact_s beyond the time of the bytes (latencies, slower NVLink) is
- *     latency of the SENDs. So SENDs without other traffic on their links take exact_s.
+ *     counterpart on the next node. With to_all it sends to those on all other nodes, one after the other. All
+ *     participants send to the same distance at a time. The part of exact_s that the bytes do not take (latencies,
+ *     slower NVLink) is latency of the SENDs. So SENDs without other traffic on their links take exact_s.
  *
  * @return the closing SYNC
  */
 int32_t builder_collective(struct builder *builder, const struct builder_collective *collective);
 
-/** Return where the ring of these ranks would lead. It reads only `ranks` and `n` of the collective. */
+/** Return the directions of the ring of these ranks. It reads only `ranks` and `n` of the collective. */
 struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective);
 
 /** Return the seconds of a whole reduce-scatter or all-gather without other traffic on its links [s]. */
@@ -289,7 +289,7 @@ static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe
 /** Walk the orders of the phase until all steps are built; the phase stays open. An error names a step in a circle. */
 bool builder_phase(struct builder *builder, int32_t phase, struct error *err);
 
-/** Hand the pipelines' relations and costs to the graph, and free all else of the phase. */
+/** Hand the pipelines' relations and costs to the graph, and free the rest of the phase. */
 void builder_close_phase(struct builder *builder);
 
 /** Append gradients, optimizer and parameters of the last phase. */

@@ -4,18 +4,18 @@
  *
  *  1. Tasks are numbered in topological order; predecessors are in CSR arrays. A longest path is one loop over them.
  *  2. A task runs on a stream, as on a GPU. A stream runs its tasks one after the other.
- *  3. Each (phase, pipeline, stage, context rank) has a rank, numbered in that order. A rank stands for all its TP
+ *  3. Each (phase, pipeline, stage, context rank) has a rank, numbered in that order. A rank represents all its TP
  *     ranks; with `all_tensor_ranks` each TP rank has a rank of its own. SYNCs run on their first participant's
  *     streams.
  *  4. Pass with CP 1: one COMPUTE. With CP > 1: COMPUTE, then ATTENTION, and beside ATTENTION the ring. The ring is a
  *     SYNC of all ranks, a SEND from each to the next, a SYNC. A pass ends when ATTENTION and ring have ended.
  *  5. Between stages: a SEND of the boundary, or an edge if no bytes move. Offload: a SEND to the host and one back.
  *  6. Between phases: SYNC, SENDs that re-shard, SYNC.
- *  7. At the end, for each stage and tensor rank: reduce-scatter of gradients, SYNC of all stages (gradient norm),
+ *  7. The end, for each stage and tensor rank: reduce-scatter of gradients, SYNC of all stages (gradient norm),
  *     OPTIMIZER, all-gather of parameters.
  *
- * docs/model.md, "The task graph" says what each kind of task models: rings and rails, split backwards, exchanged
- * attention, offload, dp_overlap, sharding and faults.
+ * More is in docs/model.md, "The task graph": rings and rails, split backwards, exchanged attention, offload,
+ * dp_overlap, sharding and faults.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H
@@ -46,8 +46,8 @@ enum dag_edge {
     DAG_INTER_STAGE, /* boundaries; on the last stage from a forward unit to the backward unit of the same tokens */
     DAG_INTER_SLICE, /* from the slice whose keys and values, or whose gradients of these, are needed */
     /*
-     * on the last stage from each forward unit to a backward unit that consumes its tokens, if their tokens differ
-     * (units with other slices of its samples follow from inter-slice edges); copies to and from the host
+     * on the last stage from each forward unit to a backward unit that consumes its tokens, if their tokens differ.
+     * Units with other slices of its samples follow from inter-slice edges. Also copies to and from the host
      */
     DAG_INTER_PASS,
     DAG_SCHEDULE,   /* order on a stream; two tasks keep the first kind of this list that holds */
@@ -76,7 +76,7 @@ struct dag_task {
     int32_t pipeline, unit;      /* unit: of the pass; -1: none */
     int32_t dag_rank;            /* index into ranks */
     /*
-     * rank x DAG_N_STREAMS + enum dag_stream; for a re-sharding's SEND the stream of its GPU, (n_ranks + from_rank) x
+     * rank x DAG_N_STREAMS + enum dag_stream. A re-sharding's SEND runs on a stream of its GPU: (n_ranks + from_rank) x
      * DAG_N_STREAMS + COLLECTIVE inside nodes, RAIL between them
      */
     int32_t stream;
@@ -88,17 +88,17 @@ struct dag_task {
 struct dag_rank {
     int16_t phase, stage;
     int32_t pipeline, context, tensor; /* indices inside the pipeline */
-    int32_t rank;                      /* GPU, the first of those that the rank stands for */
-    /* GPUs that the rank stands for: its whole TP group, or 1 with all_tensor_ranks */
+    int32_t rank;                      /* first GPU that the rank represents */
+    /* number of GPUs that the rank represents: its whole TP group, or 1 with all_tensor_ranks */
     int32_t n_gpus;
-    int32_t representative; /* rank whose passes stand for those of this one; itself without fold_equal */
-    int32_t n_represented;  /* ranks that its passes stand for; 0: it has a representative */
+    int32_t representative; /* rank whose passes represent those of this one; itself without fold_equal */
+    int32_t n_represented;  /* ranks that its passes represent; 0: it has a representative */
 };
 
 enum { DAG_MAX_KINDS = 6 };
 
 /**
- * Virtual stages of a layout by what they compute: their number of layers, the embedding on the first one, the head on
+ * Kinds of virtual stages of a layout. They differ by the number of layers, the embedding on the first one, the head on
  * the last one.
  */
 struct dag_kinds {
@@ -107,7 +107,7 @@ struct dag_kinds {
     uint8_t *kind;                /* of each virtual stage; owned */
 };
 
-/** A pipeline of the plan: how its units depend on each other, and what its passes cost. */
+/** A pipeline of the plan: relations of its units, and costs of its passes. */
 struct dag_pipe {
     struct dag_kinds kinds; /* of the pipeline's virtual stages */
     struct relations relations;
@@ -123,7 +123,7 @@ struct dag_room {
 
 struct dag {
     int32_t n_tasks, n_ranks, n_edges;
-    /* GPUs with streams of their own for re-sharding, because a rank may stand for several; 0: none */
+    /* GPUs with streams of their own for re-sharding, because a rank may represent several; 0: none */
     int32_t n_senders;
     struct dag_task *tasks;
     /* without contention; a vector of its own, so that other durations can be tried on the same graph */
@@ -225,8 +225,8 @@ struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct
                               int32_t unit);
 
 /**
- * Return the activations of `tokens` tokens that can go to the host: all except what is kept of `sliced` of them
- * [bytes]. plan_offload says which share of these goes.
+ * Return the activations of `tokens` tokens that can go to the host [bytes]. The kept share of `sliced` of them cannot.
+ * plan_offload says which share of these goes.
  */
 static inline double dag_offloadable_of_tokens(const struct dag_token *token, int64_t tokens, int64_t sliced)
 {

@@ -12,7 +12,7 @@
 struct form {
     const struct plan_pipeline *pipeline;
     int32_t number; /* of the pipeline */
-    uint64_t hash;  /* of layout and slices; equal if all else is equal */
+    uint64_t hash;  /* of layout and slices; equal if the pipelines are equal */
     int32_t n_slices;
     struct slice *slices;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Inside dag/: this module finds equal pipelines and equal context ranks, of which only the first is built.
+ * Inside dag/: this module finds equal pipelines and equal context ranks. Only the first of equals is built.
  *
- * A plan search on 4,096 GPUs with fixed lengths (70B, best-fit, 4,096 samples of 4,096 tokens) takes 20 s of CPU with
- * both, and 142 s without equal context ranks. Without equal pipelines it took 7 GB.
+ * The reason is a plan search on 4,096 GPUs with fixed lengths (70B, best-fit, 4,096 samples of 4,096 tokens). It takes
+ * 20 s of CPU with both, and 142 s without equal context ranks. Without equal pipelines it took 7 GB.
  */
 #ifndef SLIMSIM_DAG_EQUAL_PIPELINES_H
 #define SLIMSIM_DAG_EQUAL_PIPELINES_H
@@ -11,8 +11,8 @@
 #include "dag/dag.h"
 
 /**
- * Return whether dag_build folds: the options ask for it, all pipelines take the same times on the same work, and the
- * graph has more than DAG_FOLD_PASSES passes.
+ * Return whether dag_build folds. It does if the options ask for it, if all pipelines take the same times on the same
+ * work, and if the graph has more than DAG_FOLD_PASSES passes.
  */
 bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *setting, struct dag_options options);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file says what faults do to costs (docs/model.md, "The task graph"). */
+/* This file computes the costs of passes and links with faults (docs/model.md, "The task graph"). */
 #include "dag/builder.h"
 
 #include <math.h>

@@ -42,7 +42,7 @@ static bool check_streams(const struct dag *dag, const struct graph *graph, stru
     return true;
 }
 
-/* igraph calls this function only if memory is short, because all else was checked. */
+/* igraph calls this function only if memory is short, because the input was checked. */
 static void igraph_failed(const char *reason, const char *file, int line, igraph_error_t error)
 {
     (void)file;

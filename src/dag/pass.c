@@ -205,7 +205,7 @@ static void add_context(struct pass_work *work)
 {
     bool ring = scenario_is_ring(work->builder->setting->plan->cp_type);
     if (ring && work->builder->setting->communication.cp_overlap) {
-        add_attention(work); /* Its own keys are at hand, so attention waits for no ring; the next pass does. */
+        add_attention(work); /* A rank has its own keys, so attention waits for no ring; the next pass does. */
         add_context_rings(work);
         return;
     }

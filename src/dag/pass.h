@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Inside dag/: a pass while its tasks are added (dag/builder.h). pass.c builds it; exchange.c adds attention that
- * another stage computes; copies.c adds copies to and from the host.
+ * Inside dag/: a pass while its tasks are added (dag/builder.h). pass.c builds it. exchange.c adds attention that
+ * another stage computes. copies.c adds copies to and from the host.
  */
 #ifndef SLIMSIM_DAG_PASS_H
 #define SLIMSIM_DAG_PASS_H
@@ -54,7 +54,7 @@ void pass_open_tokens(struct builder_pipe *pipe);
  * rank has started. It also waits until the unit's own pass has started on the stage that sends it its gradients. An
  * earlier copy would only take up memory while the stage runs forwards or idles. If a unit streams, the copy runs
  * beside the pass, from the start of the pass.
- * @param own_pass  task of that pass, if what it consumes streams; otherwise -1
+ * @param own_pass  task of that pass, if the activations that it consumes stream; otherwise -1
  * @return          the copy, -1: there is none
  */
 int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *participant, int32_t own_pass);

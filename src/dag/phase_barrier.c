@@ -11,7 +11,10 @@ static int32_t first_rank(const struct dag *dag, int32_t phase)
     return dag_rank;
 }
 
-/* Return for each GPU its rank in the phase, which may stand for a whole TP group; the phase's first if it has none. */
+/*
+ * Return for each GPU its rank in the phase, which may represent a whole TP group. A GPU without one gets the phase's
+ * first.
+ */
 static int32_t *dag_ranks_of_gpus(const struct builder *builder, int32_t phase)
 {
     const struct dag *dag = builder->dag;

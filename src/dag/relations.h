@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module finds how forward and backward units of a pipeline depend on each other, token by token, on every stage
- * alike.
+ * This module finds how forward and backward units of a pipeline depend on each other, token by token. All stages have
+ * the same relations.
  */
 #ifndef SLIMSIM_DAG_RELATIONS_H
 #define SLIMSIM_DAG_RELATIONS_H
@@ -36,8 +36,8 @@ struct relations {
 };
 
 /**
- * Find the relations from the units and slices alone. Backward slices of a sample must run from its end to its start
- * without a gap (plan/check.h).
+ * Find the relations from the units and slices. Backward slices of a sample must run from its end to its start without
+ * a gap (plan/check.h).
  */
 void relations_of(const struct plan_pipeline *pipeline, struct relations *relations);
 

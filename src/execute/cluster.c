@@ -38,7 +38,7 @@ void cluster_refuse(const char *format, ...)
     _exit(CLUSTER_REFUSED);
 }
 
-/* Refuse the input. SimGrid has said on stderr what is wrong, unless it crashed on a file that it does not check. */
+/* Refuse the input. SimGrid has given the reason on stderr, unless it crashed on a file that it does not check. */
 static void refuse_on_signal(int signal_number)
 {
     static const char mark[] = "\n[slimsim/REFUSED] ", crashed[] = "it crashed while reading it";

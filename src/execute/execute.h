@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module runs the task graph on SimGrid, where transfers share links. Each run forks a child, so a death of
+ * This module runs the task graph on SimGrid, in which transfers share links. Each run forks a child, so a death of
  * SimGrid becomes a message.
  */
 #ifndef SLIMSIM_EXECUTE_EXECUTE_H

@@ -26,7 +26,7 @@ struct checker {
     const struct cluster *cluster;
     xbt_dynar_t route;
     double bytes_per_s; /* bandwidth of its narrowest link */
-    bool folded;        /* a rank stands for its tensor-parallel group */
+    bool folded;        /* a rank represents its tensor-parallel group */
     struct crossing *crossings;
     size_t n_crossings, capacity;
 };

@@ -24,9 +24,9 @@ struct search_iteration {
  * 3. The batch nearest to the mean FLOPs of a stratum represents it (ties: the lighter). Its weight is the stratum's
  *    share of the batches.
  *
- * Rare batches of many long documents, which may take most of the time, so have a stratum of their own. That is as
- * small as they are rare. even: strata have equal numbers of batches, so weights are equal. Systems with a state need
- * this, because their iterations run samples of each other.
+ * Rare batches of many long documents may take most of the time. So they have a stratum of their own, which is as small
+ * as they are rare. even: strata have equal numbers of batches, so weights are equal. Systems with a state need this,
+ * because their iterations run samples of each other.
  *
  * @param iterations  [SEARCH_DECIDING_ITERATIONS] the middle stratum's, then the others, iterations ascending
  */

@@ -12,9 +12,9 @@
 void score_add(const struct search_result *result, const struct plan_outcome *outcome, struct search_score *score);
 
 /**
- * Compare a runner-up with the chosen plan. slower is the ratio q of their weighted means of times, less 1.
- * slower_error is the standard error of that ratio from the residuals of each batch: r_i = a_i - q b_i of the
- * runner-up's and the chosen plan's time, relative to the mean of b:
+ * Compare a runner-up with the chosen plan. Its `slower` is the ratio q of their weighted means of times, less 1. Its
+ * `slower_error` is the standard error of that ratio. Residuals are r_i = a_i - q b_i of the runner-up's and the chosen
+ * plan's time of each batch, relative to the mean of b:
  *
  *     error^2 = n / (n - 1) sum_i w_i^2 r_i^2 / (sum_i w_i b_i)^2
  *

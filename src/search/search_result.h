@@ -18,7 +18,7 @@ enum search_verdict {
     SEARCH_TOO_LARGE,     /* planned by the system, but does not fit */
     SEARCH_REFUSED,       /* the system cannot plan it */
     SEARCH_BOUND_PRUNED,  /* takes longer than plans that were decided on */
-    SEARCH_MEMORY_PRUNED, /* its least possible memory is above what a rank may use */
+    SEARCH_MEMORY_PRUNED, /* its least possible memory is above a rank's limit */
     SEARCH_NOT_DEMANDED,  /* has an on_demand feature, and a plan with fewer of them fits */
     SEARCH_OPEN,          /* not settled yet */
     SEARCH_N_VERDICTS = SEARCH_OPEN

@@ -23,8 +23,8 @@ static bool any_sharded(const struct point *point)
 }
 
 /**
- * Print the shares of the time of passes, in the measured iterations of all systems, whose shapes are beyond the rows
- * that the curves were fitted to.
+ * Print the shares of the time of passes whose shapes are beyond the rows that the curves were fitted to. They cover
+ * the measured iterations of all systems.
  */
 static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {

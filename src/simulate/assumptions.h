@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module says in words what influences a point's numbers and was not measured by the user. */
+/** This module lists, in words, influences on a point's numbers that the user did not measure. */
 #ifndef SLIMSIM_SIMULATE_ASSUMPTIONS_H
 #define SLIMSIM_SIMULATE_ASSUMPTIONS_H
 

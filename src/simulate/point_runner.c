@@ -24,7 +24,7 @@ struct runner {
     void *knobs, *state;
     struct faults faults, group_faults; /* of GPUs; of TP groups, each with the factors of its slowest GPU */
     struct cost_setting setting;        /* without faults, for plans */
-    /* with the faults of ranks, for runs; a rank that stands for a TP group has the group's */
+    /* with the faults of ranks, for runs; a rank that represents a TP group has the group's */
     struct cost_setting faulty;
     struct cost_setting group_faulty; /* with the faults of TP groups */
     struct cost_cache costs;

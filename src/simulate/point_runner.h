@@ -79,8 +79,8 @@ struct point {
 };
 
 /**
- * Check what scenario_read cannot: FLOPs of the longest sample are exact, systems take their entries, and entries that
- * are left to a search have plans.
+ * Check conditions beyond scenario_read: FLOPs of the longest sample are exact, systems take their entries, and entries
+ * that are left to a search have plans.
  */
 bool point_check(const struct scenario *scenario, struct error *err);
 

@@ -115,7 +115,7 @@ struct trace_task record_task(const struct point_view *view, int32_t t)
         .slack_s = view->slack_s[t],
     };
     if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND)
-        row.rank = task->from_rank; /* its rank may stand for several GPUs */
+        row.rank = task->from_rank; /* its rank may represent several GPUs */
     return row;
 }
 

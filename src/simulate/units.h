@@ -13,8 +13,8 @@ double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_sett
                     int32_t unit);
 
 /**
- * Spread over the units of one pipeline, with merged ones. Values are means over the pipelines with at least two units;
- * without such pipelines they are NaN, and imbalance is 1. flop and time: p95/p5, by linear interpolation.
+ * Spread over the units of one pipeline, with merged ones. Values are means over the pipelines with at least two units.
+ * Without such pipelines they are NaN, and imbalance is 1. Fields flop and time are p95/p5, by linear interpolation.
  */
 struct units_spread {
     double flop; /* FLOPs of one rank, without head and padding; units of padding only do not count */

@@ -6,8 +6,8 @@
  * 1. A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with
  *    others to C tokens and runs on one rank. A longer one runs on D ranks, any number, that share it by a ring. Ranks
  *    run different numbers of units, because the loss counts tokens.
- * 2. Selective offload (eq. 3): of l layers of a stage the first and last stay. A share r of the others goes to the
- *    host, if a layer's forward on the whole sequence, T(s), takes as long as the copy of r Act(s). The largest such r
+ * 2. Selective offload (eq. 3): of l layers of a stage the first and last stay. Of the others the share r goes to the
+ *    host. A layer's forward on the whole sequence, T(s), must take as long as the copy of r Act(s). The largest such r
  *    gives D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C))) if r >= min(1, l Act(C) / ((l - 2) Act(s)));
  *    otherwise r = 0.
  * 3. Balance (Algorithm 2): sequences and packs, by descending FLOPs, form buckets of about equal FLOPs. Targets are
@@ -24,15 +24,13 @@
  *    context, and its halves; the fastest stays (packing/token_cap_search.h). With a larger C fewer ranks run the
  *    longest sequence while the others wait.
  *
- * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. It does not state, so inferred are: C, the number of
- * buckets, delta, which ranks of the targets an item takes, the order on a rank, and that time is FLOPs of forward and
- * backward over D.
+ * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. Inferred are C, the number of buckets, delta, the choice
+ * among the targets, and the order on a rank. Time is FLOPs of forward and backward over D, which is inferred, too.
  *
- * Deviates: - With `offload: auto` no sequence offloads if passes then end earlier (critical path), or if a node's host
- * has no room
- *   for the offload of eq. 3 and the GPUs have. Eq. 3 does not count the host's room. It takes few ranks for a long
- * time, though a small batch may have nothing for the others to do meanwhile. `always` is the paper's.
- * - D leaves room for the layer that runs, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does
+ * Deviates: - With `offload: auto` no sequence offloads if passes then end earlier (critical path). None offloads if a
+ * node's host has no room for it and the GPUs have. Eq. 3 does not count the host's room. It takes few ranks for a long
+ * time, though a small batch may have nothing for the others to do meanwhile. `always` is the paper's. - D leaves room
+ * for the layer that runs, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does
  *   not count. r is no larger than this D needs.
  * - l is the mean of the stages' layers, if these are unequal (plan.stages), so r is somewhat large for the smaller.
  */

@@ -2,8 +2,8 @@
 /**
  * This system is DynaPipe: dynamic programming finds micro-batches of unequal length.
  *
- * 1. Samples come longest first. A micro-batch is a run of them, each padded to the longest, rounded up to 8 tokens. t
- *    is the seconds of its forward and backward on a stage.
+ * 1. Samples come longest first. A micro-batch is a run of them, each padded to the longest, rounded up to 8 tokens.
+ *    Its time t is the seconds of its forward and backward on a stage.
  * 2. Ceilings T begin at the longest t of a single sample and rise in steps of `step` until no run is longer.
  * 3. For each T dynamic programming finds the runs of t <= T, within the memory, of the least sum. The T of the least
  *    (p - 1) T + sum / DP is kept. This is the published objective.
@@ -19,10 +19,9 @@
  * may be fewer than ranks, and a plan with more memory may take longer.
  *
  * Deviates: - Padding is computed in GEMMs, not in attention, as everywhere here. - For the dynamic programming t is
- * the sum of the samples' attention, and all else interpolated between powers of two
- *   tokens, as its profiles are. The simulation takes the micro-batch itself.
- * - k-means begins at quantiles of t. Encoder-decoder models are left out.
- * - All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
+ * the sum of the samples' attention, and the rest interpolated between powers of two tokens, as its profiles are. The
+ * simulation takes the micro-batch itself. - k-means begins at quantiles of t. Encoder-decoder models are left out. -
+ * All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
  *
  * Source: Jiang et al. 2024 (arXiv:2311.10418) and its public code, from a summary of both.
  */

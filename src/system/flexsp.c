@@ -6,11 +6,11 @@
  * 1. A batch becomes micro-batches, one after the other. Each is a phase, because ZeRO-3's gathers bind all ranks.
  * 2. In a micro-batch each group runs its sequences, whole and packed, as one unit. Widest groups have the lowest
  *    ranks.
- * 3. flexsp_solve (system/flexsp_groups.h) decides the sequences of each group. plan.gap is the gap of a micro-batch's
- *    C that branch and bound leaves, or the greedy if the program is too large.
+ * 3. flexsp_solve (system/flexsp_groups.h) decides the sequences of each group. The plan's gap is the gap of a
+ *    micro-batch's C that branch and bound leaves, or the greedy if the program is too large.
  * 4. With `degree` all groups have one fixed degree: the paper's baseline.
  * 5. The planner's costs (a1 s^2 + a2 s)/d + b1 + all-to-all are profiled on one unit of as many tokens as a rank has
- *    memory for. a1 comes from its attention, a2 from all else, b1 from the exposed part of ZeRO-3's collectives. The
+ *    memory for. Attention gives a1, the rest gives a2, and the exposed part of ZeRO-3's collectives gives b1. The
  *    all-to-all comes from a unit that fills a group of each degree.
  *
  * Source: Wang et al. 2025 (arXiv:2412.01523), from a summary. The profile and the greedy are added here. Degrees are

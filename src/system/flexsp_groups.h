@@ -98,8 +98,8 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
  *    otherwise a new one if ranks are left, otherwise the next degree is tried. Bisection finds C for every floor. With
  *    the highest floors all groups have one degree, as in the solutions that the public code starts its solver from.
  * 5. flexsp_milp improves the division if C exceeds its bound by more than a thousandth of C. The bound is b1 and the
- *    larger one of two times: the mean load of a rank if every sequence took its cheapest degree, and the longest
- *    sequence's seconds at its fastest.
+ *    larger one of two times. One is the mean load of a rank if every sequence took its cheapest degree. The other is
+ *    the longest sequence's seconds at its fastest.
  * 6. The M of the least flexsp_predicted_s is kept (ties: the fewest).
  *
  * A capacity below that which the longest sequence needs on the widest group is raised to it.

@@ -4,8 +4,8 @@
  *
  * 1. Samples come most FLOPs first. Each goes into the pack of the least FLOPs (one layer's forward, without the head)
  *    that memory lets hold it. So a pack may exceed the context.
- * 2. The number of packs is that of context windows that the tokens would fill, rounded up to the same number for each
- *    DP rank (interleaved: a multiple of the stages). It grows if a sample finds no room.
+ * 2. The number of packs is that of context windows that the tokens would fill. It is rounded up to the same number for
+ *    each DP rank (interleaved: a multiple of the stages). It grows if a sample finds no room.
  * 3. Pack k goes to rank k mod DP. The order is 1F1B; CP is static.
  *
  * Source: "TFLOPs-Based Strategies" of SlimPack section 4, read as longest processing time first, with a length that

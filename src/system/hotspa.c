@@ -30,9 +30,9 @@
  * Deviates: - Samples of packs that do not fill all replicas wait; the public code leaves them out of training. A
  * bucket may stay
  *   without a run for `wait` iterations. No source says for how many. The default is four, so that a search's five, and
- * as many of warm-up, hold all buckets. Packs that remain of a bucket that does run have no limit.
- * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
- *   sharding: none more in phases of fewer TP x PP than the plan's.
+ * as many of warm-up, hold all buckets. Packs that remain of a bucket that does run have no limit. - Optimizer states
+ * count in each phase as its own layout would share them. With zero1 that is their size. With sharding: none it is more
+ * in phases of fewer TP x PP than the plan's.
  */
 #include "system/system.h"
 

@@ -3,8 +3,8 @@
  * This system packs samples by near-equal token sums.
  *
  * 1. Samples come longest first. Each goes into the pack of the fewest tokens that holds it within the context.
- * 2. The number of packs is that of context windows that the tokens would fill, rounded up to the same number for each
- *    DP rank (interleaved: a multiple of the stages). It grows if a sample finds no room.
+ * 2. The number of packs is that of context windows that the tokens would fill. It is rounded up to the same number for
+ *    each DP rank (interleaved: a multiple of the stages). It grows if a sample finds no room.
  * 3. Pack k goes to rank k mod DP. The order is 1F1B; CP is static. Nothing is padded.
  *
  * Source: "Length-Based Strategies" of SlimPack section 4, read as bins of near-equal token sums. The number of bins

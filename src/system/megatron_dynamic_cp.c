@@ -8,8 +8,8 @@
  * 2. A step forms from the remaining samples, longest first, in buckets of about equal work. A bucket's share is all
  *    work over the k different numbers of ranks. A bucket closes before a sample that would take it over 1.1 shares. It
  *    also closes once no more samples remain than k less twice the closed buckets.
- * 3. The next sample comes from the first bucket whose next one has room. It goes to the group of its size with the
- *    least work. As long as ranks are free, it goes to a new group of the lowest of them.
+ * 3. The next sample comes from the first bucket whose next one has room. It goes to a new group of the lowest free
+ *    ranks, as long as ranks are free. Otherwise it goes to the group of its size with the least work.
  * 4. Once a sample has fewer ranks than the step's first one, the step ends as soon as all ranks are within `delta` of
  *    the fullest.
  * 5. Then the last sample of the fullest group is taken back, as long as that narrows the gap between ranks and no rank
@@ -143,10 +143,7 @@ static int32_t least_group(const struct forming *step, int32_t n_ranks)
     return best;
 }
 
-/*
- * Give a sample to a group of n_ranks. As long as ranks are free, it is a new one, because they have
- * nothing to do yet.
- */
+/* Give a sample to a group of n_ranks. The group is new as long as ranks are free, because they have no work yet. */
 static void assign(struct forming *step, int32_t sample, int32_t n_ranks)
 {
     int32_t at = least_group(step, n_ranks);

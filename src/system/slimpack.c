@@ -109,7 +109,7 @@ static fill_flop tau_of(const struct slimpack_rank_group *rank_group, enum pass 
     return tau;
 }
 
-/* Return what a unit is made of: slices of one sample, whole samples only, or both. */
+/* Return the contents of a unit: slices of one sample, whole samples only, or both. */
 static enum plan_formation formation_of(const struct slimpack_rank_group *rank_group, const struct plan_cut *cut,
                                         const struct plan_unit *unit)
 {

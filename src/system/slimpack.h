@@ -18,8 +18,9 @@
  * 10. Asymmetric: steps 7 to 9 again with backward FLOPs, each sample from its end. Otherwise forward MicroPacks run
  *     backward, those that share a sample in reverse.
  * 11. The order is 1F1B with injected forwards (plan/order.h).
- * 12. Candidates are resolved by ascending lower bound while it is not above the best. Those whose orders by themselves
- *     exceed memory (packing/memory_bound.h) come last. The fastest that fits wins, otherwise the one of least excess.
+ * 12. Candidates are resolved by ascending lower bound while it is not above the best. Candidates whose orders by
+ *     themselves exceed memory (packing/memory_bound.h) come last. The fastest that fits wins, otherwise the one of
+ *     least excess.
  * 13. A component after the first takes the first candidate that fits and ends no later than the slowest so far. It
  *     tries that one's candidate first.
  * 14. Steps 2 to 13 run for each merge rule (enum slimpack_merge), and the best plan stays. If it exceeds memory by
@@ -104,8 +105,9 @@ void slimpack_split_free(struct slimpack_split *split);
 double slimpack_lower_bound_s(const struct plan_request *request);
 
 /**
- * Return the tokens of one sample that a rank has memory for: (memory - states) / (bytes of a token when its sample's
- * backward begins), the minimum over stages. At least 1; INT64_MAX if states by themselves exceed the memory.
+ * Return the tokens of one sample that a rank has memory for, the minimum over stages. A stage has memory for (memory -
+ * states) / (bytes of a token when its sample's backward begins). At least 1; INT64_MAX if states by themselves exceed
+ * the memory.
  * @param adapted  with all that `offload: auto` and `recompute: auto` may remove; false: as in the plan
  */
 int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted);
@@ -128,7 +130,7 @@ struct slimpack_rank_group {
 void slimpack_build(const struct slimpack_rank_group *rank_group, int64_t m, struct plan_phase *phase);
 
 /**
- * Return targets for fill_cut that make units equal in seconds of the pass on the last stage (balance: time). That
+ * Return targets for fill_cut that make units equal in seconds of the pass on the last stage (balance: time). The last
  * stage has the head; recomputation is the plan's. Caller frees.
  *
  * 1. Targets begin at equal FLOPs and move five times.

@@ -8,8 +8,8 @@
  *    micro-batch (`exchange: false`).
  * 3. With `exchange` (context exchange) all stages run a forward at the same time, and a backward (order_in_step).
  *    Stage k holds (n + 2(p-1-k))/n.
- * 4. Slices that run together, and have more attention than the mean, give the rest to those that have less: most to
- *    least, until all have the mean (FLOPs; under 1% of it nothing moves).
+ * 4. Among slices that run together, those with more attention than the mean give the excess to those with less. The
+ *    slice with most gives to the one with least, until all have the mean (FLOPs; under 1% of it nothing moves).
  * 5. Queries, the share's keys and values, and the partial outputs move between the GPUs of the stages:
  *    cost_of_exchange.
  *

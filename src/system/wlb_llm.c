@@ -5,8 +5,8 @@
  *
  * 1. An iteration has N micro-batches, equally many on each DP rank (micro-batch k on rank k mod DP). wlb_assign
  *    assigns documents to them.
- * 2. A document's weight is the seconds that it adds to a pass of a stage and back in the cost model: attention Wa(d),
- *    and the rest Wl(d) in proportion to its tokens. S_max is the tokens that memory has room for.
+ * 2. A document's weight is the seconds that it adds to a pass of a stage and back in the cost model. They are
+ *    attention Wa(d), and the rest Wl(d) in proportion to its tokens. S_max is the tokens that memory has room for.
  * 3. Context parallelism gathers keys and values (`plan.cp_type: all-gather`). Each micro-batch is sharded by document
  *    or by packed sequence, whichever takes attention less time forward and backward.
  * 4. The order is 1F1B, interleaved with `plan.vpp` above 1.
