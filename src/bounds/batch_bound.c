@@ -212,8 +212,8 @@ double batch_bound_whole_samples_s(const struct plan_request *request)
 }
 
 /*
- * Return the seconds in which keys and values of n_tokens tokens are gathered before attention and again in the
- * backward, and their gradients reduced.
+ * Return the seconds of gathers of keys and values of n_tokens tokens, before attention and again in the backward. The
+ * reduction of their gradients is included.
  */
 static double context_gathers_s(const struct plan_request *request, double n_tokens)
 {

@@ -77,8 +77,8 @@ struct bubble_walk {
 };
 
 /*
- * Return whether `task` is a SEND of the ring that the SYNC closes. It comes after the SYNC that opened the ring,
- * because that SYNC may follow a SEND of an earlier ring on its stream. The ring counts as work of the ranks that sent
+ * Return whether `task` is a SEND of the ring that the SYNC closes. It must come after the SYNC that opened the ring.
+ * The opening SYNC may follow a SEND of an earlier ring on its stream. The ring counts as work of the ranks that sent
  * in it.
  */
 static bool is_ring_send(const struct bubble_walk *walk, int32_t sync, int32_t task)

@@ -7,7 +7,7 @@
 
 /**
  * Seconds of the compute streams, summed over GPUs. Seconds of a rank count for each GPU that it represents. A rank's
- * time runs from the end of the phase before its own (0 in the first) to the end of its own. With one phase that is the
+ * time runs from the end of the phase before (0 in the first) to the end of its phase. With one phase that is the
  * makespan.
  *
  * busy       passes (with their tensor-parallel collectives) and optimizer ring       a rank waits for the

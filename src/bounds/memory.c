@@ -212,7 +212,7 @@ WALK_INLINE void copy_next(struct memory_walk *walk, struct queues *queues, stru
 
 /*
  * Take the copies that move memory before a pass begins or ends at time_s. At equal times the end of a copy out comes
- * before the compute stream, and the start of a copy in comes behind it.
+ * before the compute stream. The start of a copy in comes after it.
  */
 WALK_INLINE void copy_until(struct memory_walk *walk, struct queues *queues, double time_s, struct live_bytes *live,
                             enum memory_detail detail)

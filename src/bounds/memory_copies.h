@@ -31,8 +31,8 @@ void memory_copies_of(const struct dag *dag, const struct timeline *timeline, co
                       int32_t dag_rank, enum dag_stream stream, struct memory_copies *copies);
 
 /**
- * Return the largest size of a rank's bytes on the host, from the start of each copy out to the end of each copy in
- * [bytes].
+ * Return the largest size of a rank's bytes on the host [bytes]. They are there from the start of a copy out to the end
+ * of its copy in.
  */
 double memory_copies_host_peak(const struct memory_copies *out, const struct memory_copies *in);
 

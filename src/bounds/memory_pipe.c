@@ -107,7 +107,10 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
     }
 }
 
-/* Add the tokens that a backward unit consumes of a forward unit to both of them, for the layers of a layer kind. */
+/*
+ * Add the tokens that a backward unit consumes of a forward unit to both of them. This covers the layers of a layer
+ * kind.
+ */
 static void open_layers(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module models the bytes that a rank of a stage holds and that each token of a unit adds; others only combine
- * them.
+ * This module models the bytes that a rank of a stage holds, and those that each token of a unit adds. Other modules
+ * only combine them.
  */
 #ifndef SLIMSIM_BOUNDS_STAGE_MEMORY_H
 #define SLIMSIM_BOUNDS_STAGE_MEMORY_H

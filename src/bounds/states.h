@@ -13,8 +13,8 @@ double states_standing_bytes(const struct plan *plan, const struct cost_setting 
                              const struct dag_rank *dag_rank);
 
 /**
- * Return the bytes that a rank still holds of the layout before while the model moves to its own layout: weights, and
- * gradients of the iteration. 0: nothing is re-sharded before its phase.
+ * Return the bytes that a rank still holds of the layout before while the model moves to its own layout. They are
+ * weights, and gradients of the iteration. 0: nothing is re-sharded before its phase.
  */
 double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting,
                            const struct dag_rank *dag_rank);

@@ -20,8 +20,8 @@ static void add_unit(const struct plan_layout *layout, const struct dag_kinds *k
 }
 
 /*
- * Add the work of a unit with faults. A context rank's TP group has the factors of its first GPU, which faults_fold
- * makes as slow as the slowest of the group.
+ * Add the work of a unit with faults. A context rank's TP group has the factors of its first GPU. Before, faults_fold
+ * gave that GPU the slowest factors of the group.
  */
 static void add_faulty_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                             int32_t unit, struct work *work)

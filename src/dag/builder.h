@@ -217,8 +217,8 @@ struct builder_collective {
  *  1. Context parallelism's ring, and participants on one node: each sends all bytes to the next participant. The same
  *     holds if a participant has its node for itself. The ring is point-to-point, as Megatron-LM's default kind p2p.
  *  2. Otherwise rings follow NCCL's rails. NCCL takes as many channels as the node with the fewest participants, k > 1.
- *     k rings enter and leave each node by different NICs. A share 1/k of a participant's bytes goes to the next node,
- *     from k participants to k (stream RAIL). The rest goes to its neighbour inside the node, at the same time.
+ *     So k rings enter and leave each node by different NICs. A share 1/k of a participant's bytes goes to the next
+ *     node, from k participants to k (stream RAIL). The rest goes to its neighbour inside the node, at the same time.
  *  3. SENDs of reduce-scatters, all-gathers and all-reduces take the time of cost_of_rails (cost/cost.h).
  *  4. With exact_s and wire_bytes, and equally many participants on each node, each participant sends to its
  *     counterpart on the next node. With to_all it sends to those on all other nodes, one after the other. All

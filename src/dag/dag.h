@@ -155,9 +155,9 @@ struct dag_options {
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off if candidates of one pipeline are compared */
     /*
      * only the first of equal pipelines, and of equal context ranks (dag/equal_pipelines.h), gets tasks for its passes.
-     * Gradients and parameters of all get tasks. Tasks start and finish at the same times, and no more is needed by the
-     * critical path and by bounds/ without events of memory. Sums over ranks may round differently. It has no effect on
-     * graphs of up to DAG_FOLD_PASSES, with faults, groups, exchanges, several phases or all_tensor_ranks
+     * Gradients and parameters of all get tasks. Tasks start and finish at the same times. The critical path and
+     * bounds/ without events of memory need no more. Sums over ranks may round differently. It has no effect on graphs
+     * of up to DAG_FOLD_PASSES, with faults, groups, exchanges, several phases or all_tensor_ranks
      */
     bool fold_equal;
 };

@@ -11,8 +11,8 @@
 #include "dag/dag.h"
 
 /**
- * Return whether dag_build folds. It does if the options ask for it, if all pipelines take the same times on the same
- * work, and if the graph has more than DAG_FOLD_PASSES passes.
+ * Return whether dag_build folds. It does if the options ask for it, and if all pipelines take the same times on the
+ * same work. The graph must have more than DAG_FOLD_PASSES passes, too.
  */
 bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *setting, struct dag_options options);
 
@@ -32,9 +32,9 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
 int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_node);
 
 /**
- * Return whether the context ranks of a pipeline are equal. They are if all of them share every unit, and if all of
- * them, or none, send to the next stage inside a node. Each task of one then takes as long as the same task of the
- * other, and a ring takes as long as its longest message.
+ * Return whether the context ranks of a pipeline are equal. All of them must share every unit. All of them, or none,
+ * must send to the next stage inside a node. Each task of one then takes as long as the same task of the other. A ring
+ * takes as long as its longest message.
  */
 bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node);
 

@@ -213,8 +213,8 @@ static double rank_exposed_s(const struct builder *builder, int32_t dag_rank, en
 }
 
 /*
- * Find how much of a collective of all parameters, `bytes` each, the passes `pass` of each rank do not hide
- * (docs/model.md, "The task graph"). @return seconds of the whole collective without other traffic
+ * Find the exposed part of a collective of all parameters, `bytes` each: the part that the passes `pass` of each rank
+ * do not hide. @return seconds of the whole collective without other traffic
  */
 static double find_exposed(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
 {
@@ -280,8 +280,8 @@ static void add_waits(struct builder *builder, struct replicas *replicas, double
 }
 
 /*
- * Fill in the tasks that the ranks of an all-reduce wait for: the reduce-scatter of their groups, or without one their
- * own work.
+ * Fill in the tasks that the ranks of an all-reduce wait for. They are the reduce-scatters of their groups, or without
+ * these their own work.
  */
 static void fill_shard_collective(const struct replicas *replicas, const int32_t *scattered, int32_t i, int32_t *ranks,
                                   int32_t *ready)

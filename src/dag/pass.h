@@ -63,8 +63,8 @@ int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *
 void pass_offload(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end);
 
 /**
- * Append the exchange of attention among an exchange group's participants of one tensor index, which begin with
- * participant `first` (docs/model.md, "The task graph").
+ * Append the exchange of attention among an exchange group's participants of one tensor index (docs/model.md, "The task
+ * graph"). They begin with participant `first`.
  */
 void pass_exchange(struct pass_work *work, int32_t first);
 

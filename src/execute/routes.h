@@ -17,8 +17,8 @@ static inline bool routes_sends(const struct dag_task *task)
  *
  * 1. Every transfer has a route.
  * 2. No transfer without others on its route takes less time than in the graph. A missing link makes a route too fast.
- * 3. If one rank represents its tensor-parallel group, each link above the NICs carries all GPUs that send by it, or
- *    all that receive. The one rank would share such a link with too few.
+ * 3. If one rank represents its tensor-parallel group, a link above the NICs carries all GPUs that send, or all that
+ *    receive. The one rank would share such a link with too few.
  */
 void routes_check(const struct dag *dag, const struct cluster *cluster);
 

@@ -25,8 +25,8 @@ struct search_iteration {
  *    share of the batches.
  *
  * Rare batches of many long documents may take most of the time. So they have a stratum of their own, which is as small
- * as they are rare. even: strata have equal numbers of batches, so weights are equal. Systems with a state need this,
- * because their iterations run samples of each other.
+ * as they are rare. With `even` strata have equal numbers of batches, so weights are equal. Systems with a state need
+ * this, because their iterations run samples of each other.
  *
  * @param iterations  [SEARCH_DECIDING_ITERATIONS] the middle stratum's, then the others, iterations ascending
  */

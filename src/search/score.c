@@ -6,8 +6,8 @@
 #include "base/check.h"
 
 /**
- * Return the time of as much work as the batches have: the weighted sum of times, scaled by the batches' work over the
- * work that ran.
+ * Return the time of as much work as the batches have. It is the weighted sum of times, scaled by the batches' work
+ * over the work that ran.
  */
 static double score_time_s(const struct search_result *result, const struct search_score *score)
 {

@@ -6,8 +6,8 @@
 #include "search/plan_evaluation.h"
 
 /**
- * Add the outcome of the next deciding iteration: weighted mean of times, shares of the weighted sum of the GPUs' time,
- * and largest memories.
+ * Add the outcome of the next deciding iteration. The score has the weighted mean of times, shares of the weighted sum
+ * of the GPUs' time, and largest memories.
  */
 void score_add(const struct search_result *result, const struct plan_outcome *outcome, struct search_score *score);
 

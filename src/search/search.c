@@ -230,8 +230,8 @@ static bool is_nearer(const struct search *search, const struct search_plan *pla
 }
 
 /**
- * Choose a plan if none fits: resolve plans without a score, the least possible peak first, and choose the one with the
- * least excess.
+ * Choose a plan if none fits. Plans without a score are resolved, the least possible peak first. The one with the least
+ * excess is chosen.
  */
 static bool choose_nearest(struct search *search, struct error *err)
 {

@@ -15,8 +15,8 @@
  *    decided on. It must take at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the
  *    SEARCH_FEW-th fastest layout. A plan whose bound exceeds that time is not resolved.
  * 7. All five decide, by the weighted mean of their times. A plan that does not fit in all five is rejected. With
- *    SimGrid, times are multiplied by its makespan over the critical path's on the first of the five, and its
- *    timeline's memory must fit, too.
+ *    SimGrid, times are multiplied by its makespan over the critical path's on the first of the five. Its timeline's
+ *    memory must fit, too.
  * 8. The fastest plan runs over the measured iterations of the scenario. If it does not fit in one of them
  *    (SEARCH_MISFIT) it is rejected, and ranking and deciding continue without it.
  * 9. Ties go to the plan that comes first in the space. If no plan fits, the one with the least excess is the result.

@@ -8,7 +8,7 @@
  * 2. A bin is a sequence. Bins go round-robin, in order, to the DP ranks.
  * 3. `micro_batch` successive bins of a rank make a unit; the last unit takes the remaining bins.
  * 4. The order is 1F1B, interleaved with `plan.vpp` above 1. CP is static: `plan.cp` ranks share every sample.
- * 5. With `pad` a bin is filled up to the context, and ranks with fewer bins run empty ones, so that all run the same
+ * 5. With `pad` a bin is filled up to the context. Ranks with fewer bins run empty ones, so that all run the same
  *    number. Interleaved, the number of units is a multiple of the stages. Without `pad` no padding is computed.
  *
  * Source: Ding et al. 2024 (arXiv:2404.10830) for the packing. Inferred are the round-robin, the padding and 1F1B, as

@@ -6,15 +6,15 @@
  * 1. A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with
  *    others to C tokens and runs on one rank. A longer one runs on D ranks, any number, that share it by a ring. Ranks
  *    run different numbers of units, because the loss counts tokens.
- * 2. Selective offload (eq. 3): of l layers of a stage the first and last stay. Of the others the share r goes to the
- *    host. A layer's forward on the whole sequence, T(s), must take as long as the copy of r Act(s). The largest such r
- *    gives D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C))) if r >= min(1, l Act(C) / ((l - 2) Act(s)));
- *    otherwise r = 0.
+ * 2. Selective offload (eq. 3): of l layers of a stage the first and last stay. The share r of the other layers goes to
+ *    the host. A layer's forward on the whole sequence, T(s), must take as long as the copy of r Act(s). The largest
+ *    such r gives D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C))) if r >= min(1, l Act(C) / ((l - 2)
+ *    Act(s))); otherwise r = 0.
  * 3. Balance (Algorithm 2): sequences and packs, by descending FLOPs, form buckets of about equal FLOPs. Targets are
  *    the ranks with more than delta less to do than the fullest one; without such ranks all are targets.
  * 4. DP-Balance (one stage) takes the next of the first bucket, so that ranks see similar lengths at one time.
- *    PP-Balance takes the next of each bucket in turn, to ranks that had this bucket's last, so that a pipeline keeps
- *    to one level. An item of D ranks goes to the block of D neighbours whose fullest has least to do (ties: the
+ *    PP-Balance takes the next of each bucket in turn. It goes to ranks that had this bucket's last, so that a pipeline
+ *    keeps to one level. An item of D ranks goes to the block of D neighbours whose fullest has least to do (ties: the
  *    lowest).
  * 5. Every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a circle).
  *    Items of several ranks come in order, each after all slots of its ranks. Items of one rank, in order, fill the

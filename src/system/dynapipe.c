@@ -7,7 +7,7 @@
  * 2. Ceilings T begin at the longest t of a single sample and rise in steps of `step` until no run is longer.
  * 3. For each T dynamic programming finds the runs of t <= T, within the memory, of the least sum. The T of the least
  *    (p - 1) T + sum / DP is kept. This is the published objective.
- * 4. The memory is first each of p equal shares for p units in flight, with recompute none, selective and full in turn
+ * 4. The memory is first an equal share for each of p units in flight. Recompute is none, selective and full in turn
  *    (`recompute: plan`: the plan's). Then it is all of it, with the same in turn. The first one with which the longest
  *    sample fits is used.
  * 5. Micro-batches go to DP ranks by Karmarkar-Karp on t.
@@ -15,13 +15,13 @@
  *    3), shuffled inside. Every order of the clusters, and the original order, get an adaptive schedule
  *    (order_adaptive) within the memory. The order whose critical path ends first is kept (ties: the first).
  *
- * The objective does not count whole micro-batches of a rank. With one stage only memory limits a micro-batch, so there
+ * The objective does not count whole micro-batches of a rank. With one stage only memory limits a micro-batch. So there
  * may be fewer than ranks, and a plan with more memory may take longer.
  *
  * Deviates: - Padding is computed in GEMMs, not in attention, as everywhere here. - For the dynamic programming t is
- * the sum of the samples' attention, and the rest interpolated between powers of two tokens, as its profiles are. The
- * simulation takes the micro-batch itself. - k-means begins at quantiles of t. Encoder-decoder models are left out. -
- * All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
+ * the sum of the samples' attention, and the rest interpolated between powers of two tokens. DynaPipe's profiles do the
+ * same. The simulation takes the micro-batch itself. - k-means begins at quantiles of t. Encoder-decoder models are
+ * left out. - All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
  *
  * Source: Jiang et al. 2024 (arXiv:2311.10418) and its public code, from a summary of both.
  */

@@ -9,9 +9,9 @@
  * 3. flexsp_solve (system/flexsp_groups.h) decides the sequences of each group. The plan's gap is the gap of a
  *    micro-batch's C that branch and bound leaves, or the greedy if the program is too large.
  * 4. With `degree` all groups have one fixed degree: the paper's baseline.
- * 5. The planner's costs (a1 s^2 + a2 s)/d + b1 + all-to-all are profiled on one unit of as many tokens as a rank has
- *    memory for. Attention gives a1, the rest gives a2, and the exposed part of ZeRO-3's collectives gives b1. The
- *    all-to-all comes from a unit that fills a group of each degree.
+ * 5. The planner's costs are (a1 s^2 + a2 s)/d + b1 + all-to-all. They are profiled on one unit of the tokens that a
+ *    rank has memory for. Attention gives a1, the rest gives a2, and the exposed part of ZeRO-3's collectives gives b1.
+ *    The all-to-all comes from a unit that fills a group of each degree.
  *
  * Source: Wang et al. 2025 (arXiv:2412.01523), from a summary. The profile and the greedy are added here. Degrees are
  * not limited by the number of heads, because the published table of bandwidths goes beyond it.
@@ -23,8 +23,8 @@
  *   on a micro-batch of all buckets has more than `columns` columns. The greedy's groups then stay, and their gap is
  *   reported.
  * - The authors' code leaves groups of one rank out. Here there are some, as in the paper.
- * - Creating communication groups takes no time: groups are aligned blocks, and a rank is in one of each size, so they
- *   are created once.
+ * - Creating communication groups takes no time, because they are created once. Groups are aligned blocks, and a rank
+ *   is in one of each size.
  */
 #include "system/system.h"
 

@@ -343,8 +343,8 @@ double flexsp_predicted_s(const struct flexsp_result *result)
 }
 
 /*
- * Return the problem with room for the longest sequence, and for at most n like it, since GLPK works best with small
- * numbers.
+ * Return the problem with room for the longest sequence, and for at most n like it. GLPK works best
+ * with small numbers.
  */
 static struct flexsp_problem with_room(const struct flexsp_problem *problem, int64_t longest, int32_t n)
 {

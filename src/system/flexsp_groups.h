@@ -90,12 +90,12 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
  * 2. The sequences, longest first, become at most M consecutive runs with the least largest sum of tokens. Each run is
  *    as long as that sum allows. The runs are the micro-batches.
  * 3. Each micro-batch becomes n_buckets buckets of consecutive sequences with the least sum of (longest - own length).
- *    It becomes more buckets while lengths rounded up to the buckets' longest take more than half of the capacity left
- *    beside the sequences' own tokens. The public code has this rule; otherwise a micro-batch that fits may seem not
- *    to.
+ *    Lengths are rounded up to the buckets' longest. While that takes more than half of the capacity left beside the
+ *    sequences' own tokens, there are more buckets. The public code has this rule; otherwise a micro-batch that fits
+ *    may seem not to.
  * 4. It is divided into groups greedily under a ceiling C. Longest first, each sequence goes to the least degree,
  *    except those below a floor, that has memory and time for it. It joins the fullest group of that degree with room,
- *    otherwise a new one if ranks are left, otherwise the next degree is tried. Bisection finds C for every floor. With
+ *    otherwise a new one if ranks are left. Otherwise the next degree is tried. Bisection finds C for every floor. With
  *    the highest floors all groups have one degree, as in the solutions that the public code starts its solver from.
  * 5. flexsp_milp improves the division if C exceeds its bound by more than a thousandth of C. The bound is b1 and the
  *    larger one of two times. One is the mean load of a rank if every sequence took its cheapest degree. The other is

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
  * This system is HotSPa. Samples go into buckets of lengths with fixed bounds. Each bucket runs in a strategy <DP, TP,
- * PP> of its own; parameters and gradients move from one strategy to the next within an iteration.
+ * PP> of its own. Parameters and gradients move from one strategy to the next within an iteration.
  *
- * 1. In a bucket the longest remaining sample begins a pack, which takes the shortest remaining ones as long as they
- *    fit the bucket's bound. Packs are padded to 128 tokens. They are micro-batches of 1F1B, assigned round-robin.
+ * 1. In a bucket the longest remaining sample begins a pack. It takes the shortest remaining ones as long as they fit
+ *    the bucket's bound. Packs are padded to 128 tokens. They are micro-batches of 1F1B, assigned round-robin.
  * 2. floor(packs / DP) DP packs of a bucket run, the longest ones. The samples of the others wait for the next
  *    iteration, in which they are packed with the new ones.
  * 3. If no bucket has DP packs, those of the bucket with the most packs a replica run, and some replicas idle. The same

@@ -35,15 +35,15 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  * three of 1/2, 1/4, ... 1/64 of the context, or none. They are compared by the seconds of a mean iteration on the
  * request's batch.
  *
- * 1. A bucket of P packs on DP replicas runs in a share r of the iterations: r = 1 for the shortest bucket, otherwise
+ * 1. A bucket of P packs on DP replicas runs in a share r of the iterations. For the shortest bucket r is 1, otherwise
  *    min(1, max(P / DP, 1 / (wait + 1))). With wait 0, P / DP is rounded up.
  * 2. When it runs it takes t + (max(1, P / DP) - 1) s. The time t is the mean seconds of its packs on all stages,
- *    forward and backward. The time s is that on the slowest stage: an equal share of the layers, with the head or, if
- *    that takes longer, the embedding.
+ *    forward and backward. The time s is that on the slowest stage. It has an equal share of the layers, and the slower
+ *    one of head and embedding.
  * 3. When it runs it adds its switches. The bf16 parameters of a GPU move to its strategy, unless it is the longest
- *    bucket's. The gradients of a GPU move to the next longer bucket's strategy, unless it is the same. They move
- *    inside nodes if the side that gives parameters or takes gradients has all of the model in a node (one stage),
- *    otherwise across nodes.
+ *    bucket's. The gradients of a GPU move to the next longer bucket's strategy, unless it is the same. The side that
+ *    gives parameters or takes gradients decides the links. With all of the model in a node (one stage) they move
+ *    inside nodes, otherwise across.
  * 4. From the longest bucket down, each takes the strategy of the least sum that has memory. It needs memory for the
  *    packs, and for weights and gradients beside those of the next longer bucket. Ties: the fewest TP x PP, then the
  *    most TP. If there is none, it takes the plan's own.

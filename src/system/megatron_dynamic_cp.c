@@ -10,10 +10,10 @@
  *    also closes once no more samples remain than k less twice the closed buckets.
  * 3. The next sample comes from the first bucket whose next one has room. It goes to a new group of the lowest free
  *    ranks, as long as ranks are free. Otherwise it goes to the group of its size with the least work.
- * 4. Once a sample has fewer ranks than the step's first one, the step ends as soon as all ranks are within `delta` of
- *    the fullest.
- * 5. Then the last sample of the fullest group is taken back, as long as that narrows the gap between ranks and no rank
- *    is empty.
+ * 4. Some sample must have fewer ranks than the step's first one. Then the step ends as soon as all ranks are within
+ *    `delta` of the fullest.
+ * 5. Then the last sample of the fullest group is taken back. This goes on while it narrows the gap between ranks and
+ *    no rank is empty.
  * 6. While a rank is empty, the first group of the smallest size doubles, or takes all empty ranks if they are fewer.
  *    The groups behind it move up, because ranks of a group are neighbours.
  * 7. The remaining samples, and after them those taken back, form the next step.

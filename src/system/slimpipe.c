@@ -105,7 +105,10 @@ static int32_t backward_after(const int32_t *ahead, int32_t n_units, int32_t n)
     return low < n_units && ahead[low] == n ? low : -1;
 }
 
-/* Exchange in all ticks of order_in_step: forward unit t - s on stage s, backward j with n(j) = t + 1 + s - 2(p-1). */
+/*
+ * Exchange in all ticks of order_in_step. Stage s runs forward unit t - s, and backward j with n(j) = t + 1 + s -
+ * 2(p-1).
+ */
 static void exchange_all(struct plan_pipeline *pipeline, const struct model *model, const int32_t *ahead)
 {
     int32_t stages = pipeline->layout.stages, n_sets = 0;

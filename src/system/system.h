@@ -37,8 +37,8 @@ struct training_system {
     unsigned (*decides)(const void *knobs);
     bool (*plan)(const struct plan_request *request, void *state, struct plan *plan, struct error *err);
     /*
-     * bound from below of the seconds of passes of any plan for the request, on the critical path, without the end of
-     * the iteration. If it keeps a state, it bounds plans that run as many model FLOPs as the batch has. NULL: none is
+     * lower bound of the seconds of passes of any plan for the request: on the critical path, without the end of the
+     * iteration. If it keeps a state, it bounds plans that run as many model FLOPs as the batch has. NULL: none is
      * known
      */
     double (*lower_bound_s)(const struct plan_request *request);

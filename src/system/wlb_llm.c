@@ -121,8 +121,8 @@ static void open_iteration(const struct plan_request *request, const struct wlb_
 }
 
 /*
- * Return the micro-batches of all ranks: windows of the context, or of the memory's tokens if these are fewer; at most
- * the documents.
+ * Return the micro-batches of all ranks, at most the documents. They are windows of the context, or of the memory's
+ * tokens if these are fewer.
  */
 static int32_t n_micro_batches(const struct plan_request *request, int64_t capacity, int32_t n_documents)
 {

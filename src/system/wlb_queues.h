@@ -30,8 +30,8 @@ struct wlb_rule {
  * 1. The documents are those that wait, in order of arrival, then the new ones.
  * 2. A new document of a queue's length waits there. A queue of at least N documents gives its N oldest.
  * 3. These and the other new ones, longest first, follow the documents that remained.
- * 4. Each goes to the micro-batch of the least sum of weights if that has room, otherwise to the shortest one if that
- *    has room. Otherwise it remains. The paper's "< S_max" is read as "at most".
+ * 4. Each goes to the micro-batch of the least sum of weights, if that has room. Otherwise it goes to the shortest one,
+ *    if that has room. If neither has room, it remains. The paper's "< S_max" is read as "at most".
  * 5. An empty micro-batch takes any document. A document longer than S_max runs in one of its own; others keep to
  *    S_max.
  * 6. If documents wait only in queues, and no new one runs, the queues give all their documents.
@@ -52,8 +52,8 @@ int32_t wlb_keep_waiting(struct wlb_document *documents, const int32_t *pack, in
 double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, int32_t n, int32_t n_packs);
 
 /**
- * Find the thresholds, up to rule->n_queues, of the least mean imbalance degree with which a token waits at most
- * max_delay iterations on average.
+ * Find up to rule->n_queues thresholds of the least mean imbalance degree. A token must wait at most max_delay
+ * iterations on average.
  *
  * 1. Candidates are subsets of 1/8, 1/4, 1/2 and 3/4 of the context, and no threshold.
  * 2. Each is tried on sixteen iterations. Each has n documents, drawn from the sample with replacement.
