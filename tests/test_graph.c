@@ -114,7 +114,7 @@ TEST(broken_graphs_are_named)
         barrier--;
     before = dag.in_task[dag.in_first[barrier]];
     dag.in_task[dag.in_first[barrier]] = dag.in_task[dag.in_first[barrier] + 1];
-    check_refused(&dag, "an edge stands twice");
+    check_refused(&dag, "two edges join the same tasks");
     dag.in_task[dag.in_first[barrier]] = before;
 
     int32_t first =

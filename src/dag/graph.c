@@ -64,7 +64,7 @@ struct graph *graph_create(const struct dag *dag, struct error *err)
     if (!simple || !acyclic) {
         igraph_destroy(&igraph);
         error_set_status(err, ERROR_FAILED, "the task graph is not valid: %s",
-                         acyclic ? "an edge stands twice" : "tasks wait for each other in a circle");
+                         acyclic ? "two edges join the same tasks" : "tasks wait for each other in a circle");
         return NULL;
     }
     struct graph *graph = check_malloc(sizeof *graph);

@@ -116,10 +116,10 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPT
         snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
     snprintf(
         lines[1], ASSUMPTIONS_SIZE,
-        "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
-        "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
-        "them; uplinks and spine links: SimGrid alone, so their slowness counts as contention; what zero2 and zero3 "
-        "move does not see them");
+        "faults: a tensor-parallel group is as slow as its slowest GPU and link; the hidden part of collectives "
+        "is not longer for slow kernels; the critical path slows each transfer down by its own links, SimGrid shares "
+        "links; uplinks and spine links are slow only on SimGrid, so their slowness counts as contention; traffic of "
+        "zero2 and zero3 ignores them");
     faults_free(&faults);
     return 2;
 }
@@ -137,7 +137,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
                  ? "critical path (no contention on links)"
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
     if (*scenario->simgrid_cfg != '\0')
-        snprintf(lines[n++], ASSUMPTIONS_SIZE, "SimGrid's options %s: it need not agree with the critical path",
+        snprintf(lines[n++], ASSUMPTIONS_SIZE, "SimGrid's options %s: it may differ from the critical path",
                  scenario->simgrid_cfg);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
@@ -236,8 +236,8 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
             lines[n++], ASSUMPTIONS_SIZE,
             "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
             "passes, first and last layer stay; with several a unit's activations go out after its forward pass and "
-            "are all back before its backward pass: this saves what waiting units hold, not the unit at work, and "
-            "where the backward pass is next, the copies are not hidden");
+            "are all back before its backward pass: this saves memory of waiting units, not of the running one, "
+            "and if the backward pass is next, the copies are not hidden");
     print_documents(scenario, point, lines[n++]);
     return n;
 }
@@ -287,8 +287,9 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
         *n += fault_lines(scenario, lines + *n);
     if (represented_ranks(point) > 0)
         snprintf(lines[(*n)++], ASSUMPTIONS_SIZE,
-                 "of pipelines, and context ranks, that are alike one is simulated and stands for the others: the same "
-                 "times and peaks (of an iteration up to %d stages that are not simulated themselves)",
+                 "one of equal pipelines, and of equal context ranks, is simulated and represents the others: the same "
+                 "times "
+                 "and peaks (in an iteration up to %d stages are not simulated themselves)",
                  represented_ranks(point));
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)

@@ -130,7 +130,7 @@ static bool read_strategies(const struct plan_request *request, struct hotspa_ch
         if (!read_strategy(&text, &tp, &pp) || !hotspa_lay_out(request, tp, pp, &laid_out))
             return error_set(err,
                              "hotspa: strategies: number %d of '%s' is not TPxPP that divide heads, layers and %lld "
-                             "GPUs; %d are needed, one for each bucket but the longest",
+                             "GPUs; %d are needed, one for each bucket except the longest",
                              i + 1, knobs->strategies,
                              (long long)(request->layout.tp * request->layout.pp * request->layout.dp), choice->n - 1);
         choice->tp[i] = tp;

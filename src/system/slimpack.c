@@ -643,10 +643,11 @@ static bool check_milp(const struct plan_request *request, struct error *err)
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t m = knobs->units > 0 ? knobs->units : request->layout.pp;
     return m <= most_packs(knobs) ||
-           error_set(err,
-                     "slimpack: packer: milp can cut %lld units of a rank, not %lld; allowed: fewer units, or "
-                     "packer: fill",
-                     (long long)most_packs(knobs), (long long)m);
+           error_set(
+               err,
+               "slimpack: packer: milp can make at most %lld MicroPacks of a rank, not %lld; allowed: fewer units, or "
+               "packer: fill",
+               (long long)most_packs(knobs), (long long)m);
 }
 
 static bool slimpack_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
