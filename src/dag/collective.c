@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file appends collectives: rings inside nodes, and rails between them. */
 #include "dag/builder.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file appends attention that another stage computes. */
 #include "dag/pass.h"
 
 #include <math.h>

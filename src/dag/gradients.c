@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file appends the end of an iteration: gradients, optimizer and parameters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file appends the barrier between phases, and the re-sharding. */
 #include "dag/builder.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file solves FlexSP's mixed-integer program with GLPK. */
 #include "system/flexsp_groups.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file makes MicroPacks of equal seconds (knob balance: time). */
 #include "system/slimpack.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file divides samples among DP ranks, and merges ranks for outliers: steps 1 to 4 of slimpack.h. */
 #include "system/slimpack.h"
 
 #include <math.h>
