@@ -222,7 +222,7 @@ static double switches_s(const struct choosing *work, const struct strategy *str
     return seconds;
 }
 
-/* Return the strategy of least seconds with memory beside the weights and gradients of `after`, -1: none. */
+/* Return the strategy of least seconds whose weights and gradients fit beside the states of `after`, -1: none. */
 static int32_t best_strategy(const struct choosing *work, const struct candidate_bucket *bucket, int32_t after,
                              double *seconds)
 {

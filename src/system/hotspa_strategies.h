@@ -45,8 +45,8 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  *    gives parameters or takes gradients decides the links. With all of the model in a node (one stage) they move
  *    inside nodes, otherwise across.
  * 4. From the longest bucket down, each takes the strategy of the least sum that has memory. It needs memory for the
- *    packs, and for weights and gradients beside those of the next longer bucket. Ties: the fewest TP x PP, then the
- *    most TP. If there is none, it takes the plan's own.
+ *    packs, and for its weights and gradients beside the states of the next longer bucket. Ties: the fewest TP x PP,
+ *    then the most TP. If there is none, it takes the plan's own.
  * 5. The bounds with the least sum over buckets are chosen (ties: the fewest, then the longest). Bounds come last if
  *    samples share packs, as many in flight as stages, that their strategy has no memory for.
  *
