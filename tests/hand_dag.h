@@ -26,8 +26,12 @@ int32_t hand_sync(struct dag *dag, int32_t place);
 /** The task appended last waits for `before`; nothing changes if it does already. */
 void hand_after(struct dag *dag, int32_t before);
 
-/** A built platform of 8-GPU nodes with the paper's bandwidths. */
-struct platform hand_platform(const char *name, int32_t n_nodes);
+/** A platform by its name: "hopper-2x8". */
+struct platform hand_platform(const char *name);
+
+/** Its XML, which the caller frees; and the same platform from a scratch file of this XML. */
+char *hand_platform_xml(const struct platform *platform);
+struct platform hand_platform_file(const char *name, const char *file_name);
 
 /** Makespan of the critical path. */
 double hand_makespan_s(const struct dag *dag);

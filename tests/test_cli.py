@@ -344,17 +344,15 @@ systems:
         self.assertIn(f"(most of it {misfit['class']})", text)
 
     def test_too_much_for_the_host_names_node_stage_and_class(self):
-        platform = (pathlib.Path(PROGRAM).parent / "platforms" / "hopper-2x8.xml").read_text()
-        path = write("forgetful.xml", re.sub(r'(id="host_memory_bytes" value=)"[^"]*"', r'\1"1000000000"', platform))
         misfit, text, row, _ = self.misfit(
-            "host", "host memory", "host_peak_bytes", "--set", f"platform={path}", "--set",
+            "host", "host memory", "host_peak_bytes", "--set", "platform.host_memory=1GB", "--set",
             "systems.0.plan.offload=0.5")
         self.assertEqual(misfit["class"], "activations")
         self.assertEqual(misfit["available_bytes"], 1e9)
         self.assertEqual(misfit["stage"], row["host_stage"])
         self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
         self.assertIn(f"of host memory (offloaded activations, most of them of stage {misfit['stage']})", text)
-        _, text, row, _ = self.misfit("both", "GPU memory", "peak_bytes", "--set", f"platform={path}", "--set",
+        _, text, row, _ = self.misfit("both", "GPU memory", "peak_bytes", "--set", "platform.host_memory=1GB", "--set",
                                       "systems.0.plan.offload=0.1", "--set", "model=llama-13b", "--set",
                                       "systems.0.plan.recompute=none", "--set", "systems.0.plan.cp=1")
         self.assertIn("best-fit does not fit: stage", text)
@@ -897,7 +895,7 @@ class Messages(unittest.TestCase):
 
     def test_a_platform_on_which_simgrid_crashes_is_invalid(self):
         """SimGrid 3.32 dies of SIGSEGV where a zoneRoute stands twice."""
-        text = (PROGRAM.parent / "platforms/hopper-2x8.xml").read_text()
+        text = run("platform", "hopper-2x8").stdout
         route = re.search(r" *<zoneRoute .*\n", text)[0]
         path = write("twice.xml", text.replace(route, 2 * route, 1))
         done = run("run", write("twice.yaml", SMALL), "--output", fresh("twice"), "--set", f"platform={path}")

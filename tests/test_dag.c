@@ -464,7 +464,7 @@ static void check_flows(const struct dag *dag, int32_t first, int32_t n, const i
  * of which the curve of rails says what one NIC sends to the next node. */
 TEST(collectives_of_context_cross_nodes_as_transfers)
 {
-    struct platform platform = hand_platform("hopper-8x8", 8);
+    struct platform platform = hand_platform("hopper-8x8");
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
     struct scenario_plan layout = *setting.plan;
@@ -777,7 +777,7 @@ TEST(a_replica_that_ends_early_does_not_expose_what_it_cannot_hide)
 {
     struct cost_setting setting;
     struct model model;
-    struct platform links, platform = hand_platform("hopper-2x8", 2);
+    struct platform links, platform = hand_platform("hopper-2x8");
     open_buckets(&setting, &model, &links, 200e9);
     setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
     struct device device = *setting.device;
@@ -840,7 +840,7 @@ TEST(gradients_overlap_without_parameters)
     struct plan plan;
     struct cost_setting setting;
     struct model model;
-    struct platform links, platform = hand_platform("hopper-2x8", 2);
+    struct platform links, platform = hand_platform("hopper-2x8");
     open_buckets(&setting, &model, &links, 200e9);
     hand_whole_samples(&plan, 2, 1, 4096);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
@@ -1051,7 +1051,7 @@ TEST(a_phase_waits_for_the_one_before_and_for_its_resharding)
  * whether one place stands for all eight or each has its own. No receiver has two senders, so SimGrid says the same. */
 TEST(every_gpu_of_a_folded_place_sends_by_both_routes)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct plan plan;
     hand_plan(&plan, 2, 1, 1);
     struct plan_phase *phase = &plan.phases[0];

@@ -15,9 +15,9 @@
 static const double nvlink = 200e9, nic = 50e9; /* bytes/s, one direction */
 
 /* Run on a built platform of 2 nodes; a failure fails the test and leaves {0}. */
-static struct timeline run_on(const struct dag *dag, const char *name, int32_t n_nodes)
+static struct timeline run_on(const struct dag *dag, const char *name)
 {
-    struct platform platform = hand_platform(name, n_nodes);
+    struct platform platform = hand_platform(name);
     struct timeline timeline = {0};
     struct error err = {0};
     if (!hand_execute(dag, &platform, &timeline, &err)) {
@@ -31,7 +31,7 @@ static struct timeline run_on(const struct dag *dag, const char *name, int32_t n
 
 static struct timeline run(const struct dag *dag)
 {
-    return run_on(dag, "hopper-2x8", 2);
+    return run_on(dag, "hopper-2x8");
 }
 
 /* 0 on one stream, 1 after it on another, 2 on the first again without waiting for 1. */
@@ -76,7 +76,7 @@ TEST(two_transfers_into_one_nic_take_twice_as_long)
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
     hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
-    struct timeline timeline = run(&dag), free_timeline = run_on(&dag, "hopper-2x8-free", 2);
+    struct timeline timeline = run(&dag), free_timeline = run_on(&dag, "hopper-2x8-free");
     for (int32_t t = 0; t < 2; t++) {
         CHECK_CLOSE(timeline.finish_s[t], 0.04, 1e-12);
         CHECK_CLOSE(free_timeline.finish_s[t], 0.02, 1e-12);
@@ -139,7 +139,7 @@ TEST(a_ring_between_barriers_takes_one_send)
     int32_t end = hand_sync(&dag, 0);
     for (int32_t i = 0; i < n; i++)
         hand_after(&dag, begin + 1 + i);
-    struct timeline timeline = run_on(&dag, "hopper-16x8", 16);
+    struct timeline timeline = run_on(&dag, "hopper-16x8");
     CHECK_CLOSE(timeline.start_s[begin], 0.3, 1e-12);
     CHECK_CLOSE(timeline.finish_s[end], 0.3 + 1e-5 + 0.02, 1e-12);
     dag_free(&dag);
@@ -256,7 +256,7 @@ TEST(the_same_dag_twice_gives_the_same_bits)
 
 TEST(a_timeline_is_used_again_for_a_larger_dag)
 {
-    struct platform platform = hand_platform("hopper-1x8", 1);
+    struct platform platform = hand_platform("hopper-1x8");
     struct timeline timeline = {0};
     struct error err = {0};
     for (int32_t n = 0; n < 300; n += 100) {
@@ -275,10 +275,11 @@ TEST(a_timeline_is_used_again_for_a_larger_dag)
 TEST(hosts_beyond_the_platform_are_none_of_it)
 {
     for (int32_t gpus = 4; gpus <= 8; gpus += 4) {
-        struct platform platform = hand_platform("hopper-2x8", 1);
+        struct platform platform = hand_platform_file("hopper-2x8", "beyond.xml");
         struct dag dag = hand_dag(1, 1, 0);
         struct timeline timeline = {0};
         struct error err = {0};
+        platform.n_nodes = 1;
         platform.gpus_per_node = gpus;
         hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 64e9, 64e9));
         CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
@@ -304,7 +305,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
 
 TEST(a_gpu_beyond_the_platform_is_refused)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct error err = refusal(&platform, 16);
     CHECK_EQUAL(err.status, ERROR_INVALID);
     CHECK_TEXT(err.text, "the plan uses GPU 16, but platform hopper-2x8 has GPUs 0 to 15 (2 nodes of 8)");
@@ -313,16 +314,17 @@ TEST(a_gpu_beyond_the_platform_is_refused)
 /* Somebody changed the file after it was read: it has two nodes, the struct three. */
 TEST(a_host_that_the_file_lacks_is_named_with_the_file)
 {
-    struct platform platform = hand_platform("hopper-2x8", 3);
+    struct platform platform = hand_platform_file("hopper-2x8", "changed.xml");
+    platform.n_nodes = 3;
     struct error err = refusal(&platform, 16);
     CHECK_EQUAL(err.status, ERROR_INVALID);
-    CHECK_CONTAINS(err.text, "hopper-2x8.xml: SimGrid cannot use this platform: host g2_0 (GPU 16) is missing");
+    CHECK_CONTAINS(err.text, "changed.xml: SimGrid cannot use this platform: host g2_0 (GPU 16) is missing");
 }
 
 /* SimGrid aborts on these; the process that simulates must live. */
 TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     snprintf(platform.path, sizeof platform.path, "%s", harness_path("unread.xml"));
     FILE *file = fopen(platform.path, "w");
     CHECK_TRUE(file != NULL &&
@@ -343,7 +345,7 @@ TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason)
 /* The error of running on a platform of one host. */
 static struct error refusal_of_host(const char *file_name, const char *id, const char *speed)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     snprintf(platform.path, sizeof platform.path, "%s", harness_path(file_name));
     FILE *file = fopen(platform.path, "w");
     CHECK_TRUE(file != NULL &&
@@ -383,7 +385,7 @@ TEST(the_version_is_simgrids)
  * graph of a plan of 4 stages on 2 nodes has both, and barriers, and on a second run copies to the host. */
 TEST(simgrid_completes_as_many_activities_as_there_are_tasks)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct cost_setting setting = *hand_setting();
     setting.platform = &platform;
     for (int i = 0; i < 2; i++) {
@@ -415,7 +417,7 @@ TEST(simgrid_completes_as_many_activities_as_there_are_tasks)
 /* A built platform without the lines that hold `part`; one file at a time. */
 static struct platform platform_without(const char *part)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform_file("hopper-2x8", "with.xml");
     char line[4096], from[sizeof platform.path];
     memcpy(from, platform.path, sizeof from);
     snprintf(platform.path, sizeof platform.path, "%s", harness_path("without.xml"));
@@ -462,7 +464,7 @@ TEST(gpus_without_a_route_are_named_before_anything_runs)
 /* Somebody kills SimGrid's process: it is tried again, and then the run is interrupted, not failed. */
 TEST(a_killed_child_is_tried_again_and_then_interrupted)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     for (int kills = 0; kills <= 2; kills++) {
         struct timeline timeline = {0};
         struct error err = {0};
@@ -484,7 +486,7 @@ TEST(a_killed_child_is_tried_again_and_then_interrupted)
 /* Options come after ours, so a user's bandwidth factor halves the speed; what SimGrid refuses is named. */
 TEST(options_of_simgrid_are_taken_and_refused)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct timeline timeline = {0};
     struct error err = {0};
     struct dag dag = hand_dag(1, 1, 0);
@@ -514,7 +516,7 @@ TEST(options_of_simgrid_are_taken_and_refused)
 /* One second of work, then a SEND of half a second: a state of each stream of the host while its task runs. */
 TEST(a_paje_trace_has_a_state_of_each_stream)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct timeline timeline = {0};
     struct error err = {0};
     char line[4096], path[1024];

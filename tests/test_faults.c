@@ -95,7 +95,7 @@ TEST(simgrids_links_are_slow)
 {
     const struct fault entries[] = {fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 1, 4),
                                     fault_of(FAULT_PCIE, 0, 8)};
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct faults faults = faults_of(entries, 3, &platform);
     struct timeline timeline = {0};
     struct error err = {0};
@@ -146,9 +146,7 @@ static void check_sends_of_a_node(const struct platform *platform, const struct 
  * spine, 25 GB/s of it at a 512th: 40 ms for one, 320 ms for 8; inside the leaf nothing of it is seen. */
 TEST(links_above_the_nics_are_slow_for_all_who_share_them)
 {
-    struct platform small = hand_platform("hopper-2x8", 2), large = hand_platform("hopper-128x8", 128);
-    small.n_uplinks = 2;
-    large.n_spine_links = 4;
+    struct platform small = hand_platform("hopper-2x8"), large = hand_platform("hopper-128x8");
     for (int64_t node = 0; node < 2; node++) {
         struct fault uplink = {.kind = FAULT_UPLINK, .nodes = {1, {node}}, .factor = 4};
         check_sends_of_a_node(&small, &uplink, 1, 1, 0.02);
@@ -166,8 +164,7 @@ TEST(links_above_the_nics_are_slow_for_all_who_share_them)
  * than 8 NICs it would not, which is refused. */
 TEST(a_folded_group_needs_wide_links_above_the_nics)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
-    platform.n_uplinks = 2;
+    struct platform platform = hand_platform("hopper-2x8");
     for (int i = 0; i < 2; i++) {
         struct fault fault = {.kind = FAULT_UPLINK, .nodes = {1, {1}}, .factor = i == 0 ? 1 : 1.01};
         struct faults faults = faults_of(&fault, 1, &platform);

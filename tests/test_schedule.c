@@ -374,7 +374,7 @@ TEST(every_schedule_makes_sound_plans)
  */
 TEST(both_engines_agree_on_every_schedule)
 {
-    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    struct platform platform = hand_platform("hopper-2x8-free");
     for (int32_t schedule = 0; schedule < SCENARIO_N_SCHEDULES; schedule++) {
         struct plan plan;
         struct cost_setting setting = *hand_setting();
@@ -427,7 +427,7 @@ static double least_s(const struct plan_pipeline *pipeline, const struct cost_se
 /* The plan is sound, and takes no less than that. */
 TEST(interleaved_units_of_any_length_run_alike_on_both_engines)
 {
-    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    struct platform platform = hand_platform("hopper-2x8-free");
     uint64_t seed = 23;
     for (int32_t round = 0; round < 24; round++) {
         struct plan plan;

@@ -19,7 +19,7 @@ struct cluster {
 enum { CLUSTER_REFUSED = 2 };
 
 /**
- * Start SimGrid with the options, load the platform's file and slow its links down as the faults say (NULL: none).
+ * Start SimGrid with the options, load the platform and slow its links down as the faults say (NULL: none).
  * A file or option that SimGrid refuses, or a host that is missing, ends the process with CLUSTER_REFUSED.
  */
 void cluster_open(const struct platform *platform, const struct faults *faults, const struct execute_options *options,
