@@ -359,6 +359,35 @@ systems:
         self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
 
 
+class Platforms(unittest.TestCase):
+    def test_platform__the_printed_xml_gives_the_results_of_the_keys(self):
+        scenario = write("printed.yaml", SMALL.replace("critical-path", "both") + "all_tensor_ranks: true\n")
+        shared = "nodes: 4\nnvlink: 200GBps\nnic: 400Gbps\npcie: 64GBps\nhost_memory: 1TB\noversubscription: 2\n"
+        for keys in ("leaf: 32\n", "leaf: 2\n", "leaf: 2\ntopology: rail\n", "leaf: 1\ntopology: dragonfly\n"):
+            file = write("keys.yaml", shared + keys)
+            printed = run("platform", file)
+            self.assertEqual((printed.returncode, printed.stderr), (0, ""))
+            told = []
+            for platform in (file, write("printed.xml", printed.stdout)):
+                done = run("run", scenario, "--output", fresh("printed"), "--json", "--quiet", "--set", f"platform={platform}")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                told.append(json.loads(done.stdout)["systems"])
+            self.assertEqual(*told)
+
+    def test_platform__a_wrong_name_or_file_is_told(self):
+        for arguments, status, part in ((["hoper-2x8"], 2, "did you mean 'hopper'?"), ([], 64, "is missing"),
+                                        (["a.xml"], 2, "is SimGrid's XML already"), (["absent.yaml"], 2, "absent.yaml: "),
+                                        (["hopper", "--device", "x"], 2, "no device 'x'")):
+            done = run("platform", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (status, ""), arguments)
+            self.assertIn(part, done.stderr)
+
+    def test_platform__lists_name_what_is_shipped(self):
+        self.assertEqual(run("list", "platforms").stdout.split(), sorted(path.stem for path in (SOURCE / "platforms").glob("*.yaml")))
+        for key in ("platform.name", "platform.nic", "platform.topology"):
+            self.assertRegex(run("list", "keys").stdout, rf"(?m)^{re.escape(key)}  ")
+
+
 class Plans(unittest.TestCase):
     def test_plan_is_json_and_holds_every_token_once(self):
         done = run("plan", write("small.yaml", SMALL), "--json", "--system", "slimpack")
@@ -863,10 +892,10 @@ class Messages(unittest.TestCase):
             self.assertIn(f"{named}:", done.stderr)
             self.assertIn("a file of another kind: of its keys ", done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        for other in (model, device):  # what stands in a list of its own is missing, too
+        for other in (model, device):  # platform and systems, which are read by themselves, are missing, too
             done = run("run", other)
             self.assertIn(f"{other}:2:1: a file of another kind: of its keys ", done.stderr)
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 2), done.stderr)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 3), done.stderr)
 
     def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(self):
         pipes = {ending: SCRATCH / f"pipe{ending}" for ending in (".yaml", ".xml", ".txt", ".csv", ".npy", ".h5", ".journal")}

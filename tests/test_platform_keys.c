@@ -162,8 +162,15 @@ TEST(platform__wrong_keys_are_refused)
         {"platform: {nodes: 2}", "platform.nic: is not given, and the file of device h800 does not say it"},
         {"platform: {name: dgx, nodes: 5000, leaf: 2, topology: dragonfly}",
          "platform.leaf: 2 of 5000 nodes make 2500 groups of a dragonfly; allowed: at most 1024 groups"},
+        {"platform: {name: dgx, topology: rail}\nfaults: [{kind: uplink, nodes: [0], factor: 2}]",
+         "platform dgx-4x8 has no links pt<node>_u and _d, which kind uplink slows down; allowed: topology fat-tree or "
+         "dragonfly"},
+        {"platform: {name: dgx, topology: dragonfly}\nfaults: [{kind: spine, leaves: [0], factor: 2}]",
+         "platform dgx-4x8 has no links up<leaf>_u and _d, which kind spine slows down; allowed: topology fat-tree or "
+         "rail "
+         "with more nodes than platform.leaf"},
         {"platform: {name: ./own.xml, nic: 4GBps}",
-         "run.yaml:3:28: platform.nic: the XML file that platform.name names says all; leave this key out"},
+         "run.yaml:3:29: platform.nic: the XML file that platform.name names says all; leave this key out"},
     };
     fixture_data("platform_keys");
     fixture_write("platform_keys/own.xml", "<platform/>");

@@ -8,6 +8,7 @@
 #include "execute/execute.h"
 #include "hand_dag.h"
 #include "harness.h"
+#include "scenario/faults.h"
 #include "scenario/platform_file.h"
 #include "scenario/platform_keys.h"
 #include "scenario_fixture.h"
@@ -267,6 +268,45 @@ TEST(rail__transfers_inside_a_node_stay_there)
     CHECK_TEXT(err.text, "");
     dag_free(&dag);
     timeline_free(&timeline);
+}
+
+/* A place that stands for the 4 GPUs of a node, to a node of the other group. Each GPU has a switch of its own, whose
+ * 2 x 50 GB/s / 2 to the spine carry its NIC, though not 4 of them. At an oversubscription of 4 they do not. */
+TEST(rail__a_folded_group_crosses_a_switch_for_each_gpu)
+{
+    for (double o = 2; o <= 4; o *= 2) {
+        struct platform platform = platform_of(PLATFORM_RAIL, 4, 4, 2, o);
+        struct dag dag = hand_dag(1, 1, 0);
+        struct timeline timeline = {0};
+        struct error err = {0};
+        dag.places[0].n_gpus = 4;
+        hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, giga, 50e9));
+        CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err) == (o == 2));
+        CHECK_TRUE((strstr(err.text, "link up0_u above the NICs has 25 GB/s for 1 GPUs") != NULL) == (o == 4));
+        dag_free(&dag);
+        timeline_free(&timeline);
+    }
+}
+
+/* The uplink of rail 0 of group 0 at a quarter of 100 GB/s, which GPU 0 crosses to the other group, not GPU 1. */
+TEST(rail__a_slow_spine_link_is_that_of_one_rail)
+{
+    struct platform platform = platform_of(PLATFORM_RAIL, 4, 4, 2, 1);
+    struct fault fault = {.kind = FAULT_SPINE, .leaves = {1, {0}}, .factor = 4};
+    struct faults faults = faults_of(&fault, 1, &platform);
+    struct dag dag = hand_dag(2, 2, 0);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    dag.faults = &faults;
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, giga, 50e9));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 9, hand_transfer(0, giga, 50e9));
+    CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_CLOSE(timeline.finish_s[0], 0.04, 1e-12);
+    CHECK_CLOSE(timeline.finish_s[1], 0.02, 1e-12);
+    dag_free(&dag);
+    timeline_free(&timeline);
+    faults_free(&faults);
 }
 
 /* Reads back as what the keys say, for users who change it. */
