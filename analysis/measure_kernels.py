@@ -196,10 +196,11 @@ def measure_slice(rows, queries, prefix, heads, width):
 
 
 def measure_rings(rows, quick):
-    """Blocks of a context ring but a rank's own, one sample: all queries with half the keys, or half with all keys."""
+    """Blocks of a context ring except a rank's own, one sample. Zigzag shards: all queries with half the keys, or half
+    with all keys. Contiguous shards: all queries with all keys."""
     for tokens in (1024,) if quick else (512, 1024, 2048, 4096, 8192, 16384):
         for heads in (4, 8, 16, 32):
-            for queries, keys in ((tokens, tokens // 2), (tokens // 2, tokens)):
+            for queries, keys in ((tokens, tokens // 2), (tokens // 2, tokens), (tokens, tokens)):
                 for backward in (False, True):
                     for library, calls in BLOCKS.items():
                         seconds = attempt(f"ring {queries} x {keys} x {heads}",
@@ -208,10 +209,10 @@ def measure_rings(rows, quick):
                             add_attention(rows, library, backward, (queries, keys, heads, heads, 128), False, seconds, False)
 
 
-def ring_calls(block_calls, tokens, keys, heads, n_others):
+def ring_calls(block_calls, tokens, queries, keys, heads, n_others):
     """Forwards of a rank's blocks, its own first, on two streams in turn: Transformer Engine's context_parallel.py."""
     own = block_calls(tokens, tokens, heads, True, False)
-    others = block_calls(tokens * tokens // 2 // keys, keys, heads, False, False)
+    others = block_calls(queries, keys, heads, False, False)
     side = torch.cuda.Stream()
 
     def ring(i):
@@ -226,19 +227,19 @@ def ring_calls(block_calls, tokens, keys, heads, n_others):
 
 
 def measure_whole_rings(rows, quick):
-    """A rank's forward of a ring whose other blocks all have one shape, as the first and the last rank's have."""
+    """A rank's forward of a ring whose other blocks all have one shape. The first and the last rank of zigzag shards have
+    such blocks, and the last rank of contiguous ones."""
     for tokens in (1024,) if quick else (1024, 2048, 4096, 8192):
         for heads in (4, 8, 32):
-            for keys in (tokens // 2, tokens):
-                for ranks in (2, 4, 8):
+            for queries, keys in ((tokens, tokens // 2), (tokens // 2, tokens), (tokens, tokens)):
+                for ranks in (2, 4, 8, 16):
                     for library, calls in BLOCKS.items():
                         note = f"{ranks} blocks on two streams: the own one of {tokens} tokens, others alike"
-                        seconds = attempt(note, lambda: seconds_of(ring_calls(calls, tokens, keys, heads, ranks - 1)))
+                        seconds = attempt(note, lambda: seconds_of(ring_calls(calls, tokens, queries, keys, heads, ranks - 1)))
                         if seconds:
                             rows.add(kind="attention-ring", split="open", dtype="bf16", library=library, op="attention",
-                                     **{"pass": "fwd"}, batch=1, seq_len=tokens * tokens // 2 // keys, keys=keys,
-                                     heads=heads, kv_heads=heads, head_dim=128, shape_note=note,
-                                     time_ms=f"{seconds * 1e3:.6g}")
+                                     **{"pass": "fwd"}, batch=1, seq_len=queries, keys=keys, heads=heads, kv_heads=heads,
+                                     head_dim=128, shape_note=note, time_ms=f"{seconds * 1e3:.6g}")
 
 
 def correct(total, partial, weight):

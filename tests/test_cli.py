@@ -566,6 +566,25 @@ class Costs(unittest.TestCase):
                 listed_s = sum(kernel["seconds"] for kernel in cost[name][f"kernels_{kernels}"])
                 self.assertAlmostEqual(listed_s, cost[name][seconds], delta=1e-9 * listed_s, msg=(name, kernels))
 
+    def test_several_slices_are_one_unit(self):
+        """Model FLOPs add up; a GEMM of all tokens is one kernel, of the time of as many tokens in one slice."""
+        def cost(*slices, kernels="fused"):
+            named = [word for text in slices for word in ("--slice", text)]
+            return json.loads(run("cost", "--model", "llama-7b", *named, "--kernels", kernels, "--json").stdout)
+
+        def gemm_s(result):
+            return [kernel["seconds"] for kernel in result["forward"]["kernels_of_a_layer"] if "GEMM" in kernel["name"]]
+
+        first, second, unit = cost("0:1Ki"), cost("8Ki:9Ki"), cost("0:1Ki", "8Ki:9Ki")
+        self.assertEqual(unit["slices"], [[0, 1024], [8192, 9216]])
+        for name, flop in unit["flop"].items():
+            self.assertEqual(flop, first["flop"][name] + second["flop"][name], name)
+        self.assertEqual(gemm_s(unit), gemm_s(cost("0:2Ki")))
+        self.assertGreater(cost("0:1Ki", kernels="eager")["forward"]["layers_s"], first["forward"]["layers_s"])
+        self.assertIn("tokens [0, 1024), [8192, 9216) of 2 samples",
+                      run("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--slice", "8Ki:9Ki").stdout)
+        self.assertEqual(run("cost", "--model", "gpt3-175b", "--slice", "0:1Ki", "--slice", "1Ki:2049").returncode, 2)
+
     def test_what_is_not_exact_is_not_printed(self):
         done = run("cost", "--model", "gpt3-175b", "--slice", "1Ki:2049")
         self.assertEqual(done.returncode, 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim cost`: every number the simulator is built on, of one slice, for checking by hand. */
+/* `slimsim cost`: every number the simulator is built on, of one unit, for checking by hand. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -11,10 +11,14 @@
 #include "scenario/schema_text.h"
 #include "simulate/assumptions.h"
 
+#define KERNELS "fused|eager|compiled"
+enum { MAX_SLICES = 256 };
+
 struct arguments {
-    const char *model, *device, *platform, *slice;
+    const char *model, *device, *platform, *slice[MAX_SLICES];
+    int32_t n_slices;
     int64_t tp, cp, layers; /* layers 0: all of the model */
-    int32_t recompute, attention, sequence_parallel, cp_type;
+    int32_t recompute, attention, kernels, sequence_parallel, cp_type;
     struct options options;
 };
 
@@ -23,7 +27,7 @@ struct question {
     struct model model;
     struct device device;
     struct platform platform;
-    struct slice slice;
+    struct slice slices[MAX_SLICES]; /* of one unit, each of a sample of its own */
     struct scenario_plan plan;
     struct cost_setting setting;
     struct cost_unit unit;
@@ -40,11 +44,41 @@ static bool read_slice(const char *text, struct slice *slice, struct error *err)
         begin_text[length] = '\0';
         if (quantity_parse(begin_text, "tokens", &begin) && quantity_parse(colon + 1, "tokens", &end) && begin >= 0 &&
             begin < end && end <= 1 << 23 && begin == (int32_t)begin && end == (int32_t)end) {
-            *slice = (struct slice){0, (int32_t)begin, (int32_t)end};
+            slice->begin = (int32_t)begin;
+            slice->end = (int32_t)end;
             return true;
         }
     }
     return error_set(err, "--slice: '%s' is not BEGIN:END with whole tokens 0 <= BEGIN < END <= 8Mi", text);
+}
+
+static bool read_slices(const struct arguments *arguments, struct question *question, struct error *err)
+{
+    for (int32_t i = 0; i < arguments->n_slices; i++) {
+        question->slices[i].sample = i;
+        if (!read_slice(arguments->slice[i], &question->slices[i], err))
+            return false;
+    }
+    return true;
+}
+
+static bool check_slices(const struct question *question, int64_t layers, struct error *err)
+{
+    const struct model *model = &question->model;
+    int64_t end_tokens = 0;
+    for (int32_t i = 0; i < question->unit.n_slices; i++) {
+        int32_t end = question->slices[i].end;
+        if (model->positions > 0 && end > model->positions)
+            return error_set(err, "--slice: model %s has learned positions for %" PRId64 " tokens, fewer than END, %d",
+                             model->name, model->positions, end);
+        end_tokens += end;
+    }
+    if (!flop_fits(model, layers, end_tokens)) /* one sample of all these tokens has more FLOPs than several */
+        return error_set(err,
+                         "--slice: the FLOPs of %" PRId64 " layers up to token %" PRId64
+                         " exceed 2^63 and would not be exact; take fewer --layers or earlier tokens",
+                         layers, end_tokens);
+    return true;
 }
 
 static bool check_degrees(const struct arguments *arguments, const struct question *question, struct error *err)
@@ -66,15 +100,6 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
     if (arguments->layers > question->model.layers)
         return error_set(err, "--layers: %s has %" PRId64 ", not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
-    int64_t layers = arguments->layers > 0 ? arguments->layers : question->model.layers;
-    if (question->model.positions > 0 && question->slice.end > question->model.positions)
-        return error_set(err, "--slice: model %s has learned positions for %" PRId64 " tokens, fewer than END, %d",
-                         question->model.name, question->model.positions, question->slice.end);
-    if (!flop_fits(&question->model, layers, question->slice.end))
-        return error_set(err,
-                         "--slice: the FLOPs of %" PRId64 " layers up to token %d exceed 2^63 and would not be exact; "
-                         "take fewer --layers or earlier tokens",
-                         layers, question->slice.end);
     return true;
 }
 
@@ -86,7 +111,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         !device_read(scenario_data_dir(), arguments->device, &question->device, err) ||
         !platform_keys_of_name(scenario_data_dir(), arguments->platform, &keys, err) ||
         !platform_from_keys(&keys, &question->device, &question->platform, err) ||
-        !read_slice(arguments->slice, &question->slice, err) || !check_degrees(arguments, question, err))
+        !read_slices(arguments, question, err) || !check_degrees(arguments, question, err))
         return false;
     if (!scenario_recompute_fits(arguments->recompute, &question->model))
         return error_set(err,
@@ -106,40 +131,46 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .plan = &question->plan,
         .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = true},
         .attention = (enum device_attention)arguments->attention,
+        .kernels = (enum scenario_kernels)arguments->kernels,
         .tensor = (int32_t)arguments->tp,
         .layers = (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers),
     };
     question->unit = (struct cost_unit){
-        .slices = &question->slice,
-        .n_slices = 1,
+        .slices = question->slices,
+        .n_slices = arguments->n_slices,
         .context = (int32_t)arguments->cp,
         .recompute = (enum recompute)arguments->recompute,
     };
-    return true;
+    return check_slices(question, question->setting.layers, err);
 }
 
-/** Exact FLOPs of the whole slice in the layers asked for, before any division by TP or CP. */
+/** Exact FLOPs of all slices in the layers asked for, before any division by TP or CP. */
 struct exact {
     int64_t layers, attention, head;
 };
 
 static struct exact exact_flop(const struct question *question, enum pass pass)
 {
-    const struct slice *slice = &question->slice;
+    const struct model *model = &question->model;
     int64_t layers = question->setting.layers;
-    return (struct exact){
-        .layers = layers * flop_of_slice(flop_layer_curve(&question->model, pass), slice->begin, slice->end),
-        .attention = layers * flop_attention(&question->model, pass, slice->begin, slice->end),
-        .head = flop_head(&question->model, pass, slice_tokens(*slice)),
-    };
+    struct exact exact = {0};
+    for (int32_t i = 0; i < question->unit.n_slices; i++) {
+        const struct slice *slice = &question->slices[i];
+        exact.layers += layers * flop_of_slice(flop_layer_curve(model, pass), slice->begin, slice->end);
+        exact.attention += layers * flop_attention(model, pass, slice->begin, slice->end);
+        exact.head += flop_head(model, pass, slice_tokens(*slice));
+    }
+    return exact;
 }
 
-/** Bytes that the slice's tokens hold on one rank from forward to backward, in the layers asked for. */
+/** Bytes that the unit's tokens hold on one rank from forward to backward, in the layers asked for. */
 static double activation_bytes(const struct question *question, enum recompute recompute)
 {
-    bool sliced = question->slice.begin > 0;
     struct cost_unit unit = question->unit;
     unit.recompute = recompute;
+    bool sliced = false;
+    for (int32_t i = 0; i < unit.n_slices; i++)
+        sliced = sliced || unit.slices[i].begin > 0;
     return cost_activation_bytes(&question->setting, recompute, sliced) * cost_unit_tokens(&unit) *
                question->setting.layers +
            cost_scores_bytes(&question->setting, &unit);
@@ -196,12 +227,16 @@ static void print_text(const struct question *question)
 {
     char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES];
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
-    printf(
-        "%s, tokens [%d, %d) of a sample, TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s with links of "
-        "%s\n",
-        question->model.name, question->slice.begin, question->slice.end, question->setting.tensor,
-        question->plan.sequence_parallel ? "on" : "off", question->unit.context, cp_type, question->setting.layers,
-        question->device.name, question->platform.name);
+    printf("%s, tokens", question->model.name);
+    for (int32_t i = 0; i < question->unit.n_slices; i++)
+        printf("%s [%d, %d)", i > 0 ? "," : "", question->slices[i].begin, question->slices[i].end);
+    if (question->unit.n_slices == 1)
+        printf(" of a sample");
+    else
+        printf(" of %d samples", question->unit.n_slices);
+    printf(", TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s with links of %s\n",
+           question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->unit.context, cp_type,
+           question->setting.layers, question->device.name, question->platform.name);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
@@ -243,21 +278,29 @@ static json_t *json_of_pass(const struct question *question, enum pass pass)
                      layers.boundary_bytes);
 }
 
+static json_t *json_of_slices(const struct question *question)
+{
+    json_t *array = json_array();
+    for (int32_t i = 0; i < question->unit.n_slices; i++)
+        json_array_append_new(array, json_pack("[i,i]", question->slices[i].begin, question->slices[i].end));
+    return array;
+}
+
 static void print_json(const struct question *question)
 {
     char cp_type[SCHEMA_WORD_BYTES];
     struct exact forward = exact_flop(question, PASS_FORWARD), backward = exact_flop(question, PASS_BACKWARD);
     json_t *root = json_pack(
-        "{s:s, s:s, s:s, s:[i,i], s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
-        "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slice",
-        question->slice.begin, question->slice.end, "tp", question->setting.tensor, "sequence_parallel",
-        question->plan.sequence_parallel, "cp", question->unit.context, "layers", question->setting.layers, "flop",
-        "forward", (json_int_t)forward.layers, "backward", (json_int_t)backward.layers, "forward_attention",
-        (json_int_t)forward.attention, "backward_attention", (json_int_t)backward.attention, "forward_head",
-        (json_int_t)forward.head, "backward_head", (json_int_t)backward.head, "forward",
-        json_of_pass(question, PASS_FORWARD), "backward", json_of_pass(question, PASS_BACKWARD), "activation_bytes",
-        "none", activation_bytes(question, RECOMPUTE_NONE), "selective",
-        activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
+        "{s:s, s:s, s:s, s:o, s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
+        "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slices",
+        json_of_slices(question), "tp", question->setting.tensor, "sequence_parallel", question->plan.sequence_parallel,
+        "cp", question->unit.context, "layers", question->setting.layers, "flop", "forward", (json_int_t)forward.layers,
+        "backward", (json_int_t)backward.layers, "forward_attention", (json_int_t)forward.attention,
+        "backward_attention", (json_int_t)backward.attention, "forward_head", (json_int_t)forward.head, "backward_head",
+        (json_int_t)backward.head, "forward", json_of_pass(question, PASS_FORWARD), "backward",
+        json_of_pass(question, PASS_BACKWARD), "activation_bytes", "none", activation_bytes(question, RECOMPUTE_NONE),
+        "selective", activation_bytes(question, RECOMPUTE_SELECTIVE), "full",
+        activation_bytes(question, RECOMPUTE_FULL));
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     json_object_set_new(root, "cp_type", json_string(cp_type));
     json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));
@@ -266,7 +309,7 @@ static void print_json(const struct question *question)
     command_print_json(root);
 }
 
-enum { KEY_TP = 256, KEY_SP, KEY_CP, KEY_CP_TYPE, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
+enum { KEY_TP = 256, KEY_SP, KEY_CP, KEY_CP_TYPE, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION, KEY_KERNELS };
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
 {
@@ -324,6 +367,9 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
     case KEY_ATTENTION:
         arguments->attention = parse_choice(argument, DEVICE_ATTENTION, "attention", state);
         return 0;
+    case KEY_KERNELS:
+        arguments->kernels = parse_choice(argument, KERNELS, "kernels", state);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -348,13 +394,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->platform = argument;
         return 0;
     case 's':
-        arguments->slice = argument;
+        if (arguments->n_slices == MAX_SLICES)
+            argp_error(state, "--slice stands more than %d times", MAX_SLICES);
+        arguments->slice[arguments->n_slices++] = argument;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "no argument is taken, '%s' is one", argument);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->model == NULL || arguments->slice == NULL)
+        if (arguments->model == NULL || arguments->n_slices == 0)
             argp_error(state, "--model and --slice are needed");
         return 0;
     default:
@@ -364,7 +412,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option cost_options[] = {
     {"model", 'm', "NAME", 0, "Language model (needed)", 0},
-    {"slice", 's', "BEGIN:END", 0, "Tokens of a sample (needed), e.g. 0:4096 or 64Ki:96Ki", 0},
+    {"slice", 's', "BEGIN:END", 0,
+     "Tokens of a sample (needed), e.g. 0:4096 or 64Ki:96Ki; several times: one unit of several slices", 0},
     {"device", 'd', "NAME", 0, "GPU (default: h800)", 0},
     {"platform", 'p', "NAME", 0, "Cluster whose links are taken (default: hopper-16x8)", 0},
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
@@ -377,10 +426,12 @@ static const struct argp_option cost_options[] = {
      "alternate-gemms (default: none)",
      0},
     {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
+    {"kernels", KEY_KERNELS, "KIND", 0, "Element-wise kernels: " KERNELS " (default: fused)", 0},
     {0},
 };
 static const struct argp argp = {
-    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a slice, kernel by kernel.", children, NULL, NULL};
+    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a unit of slices, kernel by kernel.",
+    children,     NULL,  NULL};
 
 int command_cost(int argc, char **argv)
 {
