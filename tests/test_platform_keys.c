@@ -154,6 +154,7 @@ TEST(platform__wrong_keys_are_refused)
         {"platform: {name: dgx, nic: 4}", NULL},
         {"platform: {name: dgx, nic: 4Gb}", "platform.nic: '4Gb' is not a number; allowed: a number [bytes/s]"},
         {"platform: {name: dgx, nic: -4Gbps}", "platform.nic: '-4Gbps' is out of range"},
+        {"platform: {name: dgx, pcie: 0.5}", "run.yaml:3:11: platform.pcie: 0.5 is out of range; allowed: at least 1"},
         {"platform: {name: dgx, oversubscription: 0.5}", "platform.oversubscription: '0.5' is out of range"},
         {"platform: {name: dgx, topology: torus}",
          "platform.topology: 'torus' is not known; allowed: fat-tree, rail, "},

@@ -74,10 +74,10 @@ static void platform_load(const struct platform *platform)
     int number = memfd_create("platform.xml", MFD_CLOEXEC);
     FILE *file = number >= 0 ? fdopen(number, "w") : NULL;
     if (file == NULL)
-        cluster_refuse("no memory for the platform's XML: %s", strerror(errno));
+        cluster_refuse("its XML cannot be kept in memory: %s", strerror(errno));
     platform_xml_write(file, platform);
     if (fflush(file) != 0)
-        cluster_refuse("no memory for the platform's XML: %s", strerror(errno));
+        cluster_refuse("its XML cannot be kept in memory: %s", strerror(errno));
     snprintf(path, sizeof path, "/proc/self/fd/%d", number);
     simgrid_load_platform(path);
     fclose(file);

@@ -102,7 +102,7 @@ bool platform_keys_of_name(const char *data_dir, const char *name, struct platfo
     return true;
 }
 
-/** What the name stands for. An XML file says all, so no key may stand beside it. */
+/** Read the file that the name stands for. An XML file says all, so no key may stand beside it. */
 static bool read_named(const struct document *document, int32_t node, const char *data_dir, char *name,
                        struct platform_keys *keys, struct error *err)
 {
@@ -161,15 +161,15 @@ bool platform_keys_read(struct document *document, const char *data_dir, struct 
     return true;
 }
 
-/** What is not given is the device's. */
+/** A value that is not given is the device's. */
 static bool take(double *value, double of_device, const char *key, const char *device, struct error *err)
 {
     if (*value == 0)
         *value = of_device;
-    return *value > 0 || error_add(err,
-                                   "platform.%s: is not given, and the file of device %s does not say it; allowed: "
-                                   "give it",
-                                   key, device);
+    if (*value == 0)
+        return error_add(err, "platform.%s: is not given, and the file of device %s does not say it; allowed: give it",
+                         key, device);
+    return *value >= 1 || error_add(err, "platform.%s: %g is out of range; allowed: at least 1", key, *value);
 }
 
 static bool check(const struct platform_keys *keys, const struct platform *platform, struct error *err)

@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-/* What every function needs. */
+/* The platform and where it is written. */
 struct drawing {
     FILE *file;
     const struct platform *platform;
@@ -58,14 +58,13 @@ static void write_links_above(const struct drawing *drawing)
 static void write_links(const struct drawing *drawing)
 {
     const struct platform *platform = drawing->platform;
-    const char *name = drawing->n_leaves > 1 ? "spine" : "leaf0";
+    bool rail = platform->keys.topology == PLATFORM_RAIL;
+    const char *name = rail || drawing->n_leaves > 1 ? "spine" : "leaf0";
     double node = platform->nic_bytes_per_s * drawing->gpus;
     double most = platform->nvlink_bytes_per_s + platform->nic_bytes_per_s + platform->pcie_bytes_per_s;
-    bool rail = platform->keys.topology == PLATFORM_RAIL;
     struct drawing free_of_limits = *drawing;
     free_of_limits.sharing = no_limit;
-    fprintf(drawing->file, "    <zone id=\"%sz\" routing=\"Full\">\n      <router id=\"%s\"/>\n", rail ? "spine" : name,
-            rail ? "spine" : name);
+    fprintf(drawing->file, "    <zone id=\"%sz\" routing=\"Full\">\n      <router id=\"%s\"/>\n", name, name);
     for (int32_t n = 0; n < platform->n_nodes; n++) {
         char of_node[3][32];
         snprintf(of_node[0], sizeof *of_node, "nv%d_", n);

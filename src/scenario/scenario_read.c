@@ -480,11 +480,6 @@ void scenario_list_keys(FILE *file)
         "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);
     plan_space_list_keys(file, "plan_space.");
-    fputs("\n`platform:` is a name of `slimsim list platforms`, the path of a file, or these keys; `platform: "
-          "hopper-16x8`\n"
-          "means the same as `platform: {name: hopper-16x8}`, and each key beside it changes it:\n\n",
-          file);
-    schema_list(file, platform_schema, PLATFORM_N_KEYS - 1, "platform.");
     fputs("\n`faults:` is a list of slow devices; plans are made without knowledge of them:\n\n", file);
     faults_list_keys(file);
     fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
