@@ -87,7 +87,7 @@ def make_seeds(folder):
              "kernels.csv": rows_of("kernels.csv", 400), "collectives.csv": rows_of("collectives.csv", 60)}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    (folder / "platform.xml").write_text(run("platform", "platform.yaml", cwd=folder).stdout)
+    (folder / "platform.xml").write_text(run("platform", "hopper-2x2").stdout)
     for kind, name in (("gpu", "h800"), ("lengths", "github"), ("lengths", "wikipedia-quantiles")):
         shutil.copy(ROOT / "model" / kind / f"{name}.yaml", folder)
     numpy.save(folder / "lengths.npy", numpy.array([4096, 300, 17], dtype="<i8"))
