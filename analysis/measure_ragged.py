@@ -169,7 +169,8 @@ def measure_all(path, most):
     try:
         import torch
     except ImportError:
-        sys.exit(f"{__file__}: {sys.executable} has no torch: install PyTorch for CUDA, 2.8 or later")
+        print(f"{__file__}: {sys.executable} has no torch: install PyTorch for CUDA, 2.8 or later", file=sys.stderr)
+        sys.exit(2)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

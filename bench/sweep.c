@@ -42,39 +42,38 @@ static bool read_sweep(struct sweep *sweep, struct error *err)
 /** The points alone. */
 static bool simulate(const struct sweep *sweep, struct error *err)
 {
-    struct workshop *workshop = check_calloc(1, sizeof *workshop);
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner);
     struct scenario scenario = {0};
     const struct lengths *lengths;
     uint64_t id;
-    workshop->sweep = sweep;
-    bool ok = workshop_point(workshop, 0, &scenario, &lengths, &id, err);
+    runner->sweep = sweep;
+    bool ok = sweep_runner_point(runner, 0, &scenario, &lengths, &id, err);
     for (int32_t i = 0; i < sweep->n_points && ok; i++, scenario.seed++) {
         struct point point = {0};
         ok = point_run(&scenario, lengths, NULL, NULL, NULL, &point, err);
         point_free(&point);
     }
     scenario_free(&scenario);
-    workshop_close(workshop);
-    free(workshop);
+    sweep_runner_close(runner);
+    free(runner);
     return ok;
 }
 
 static bool run_sweep(const struct sweep *sweep, const char *directory, struct error *err)
 {
     static const volatile sig_atomic_t never;
-    struct workshop *workshop = check_calloc(1, sizeof *workshop);
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner);
     struct driver_options options = {.directory = directory, .jobs = 1, .stop = &never};
     struct driver_outcome outcome;
     struct manifest manifest;
-    workshop->sweep = sweep;
+    runner->sweep = sweep;
     manifest_of_sweep(sweep, &manifest);
     manifest.command = check_strdup("slimsim run bench/sweep.yaml");
-    bool ok =
-        driver_resolve(workshop, &manifest, NULL, err) && driver_run(workshop, &manifest, &options, &outcome, err);
+    bool ok = driver_resolve(runner, &manifest, NULL, err) && driver_run(runner, &manifest, &options, &outcome, err);
     if (ok && outcome.n_failed > 0)
         ok = error_set_status(err, ERROR_FAILED, "%d points failed", outcome.n_failed);
-    workshop_close(workshop);
-    free(workshop);
+    sweep_runner_close(runner);
+    free(runner);
     manifest_free(&manifest);
     return ok;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every file of model/ says where its numbers come from: `source:` in YAML, `# source:` at the head of a CSV."""
+"""Every file of model/ says where its numbers come from: `source:` in YAML, `# source:` at the head of a CSV;
+a framework each of its values."""
 import pathlib
 import sys
 
@@ -8,7 +9,7 @@ import yaml
 
 
 def empty_sources(node, place=""):
-    """The places of `source:` keys that say nothing."""
+    """Find the places of `source:` keys that say nothing."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in children:
         if key == "source":
@@ -18,6 +19,19 @@ def empty_sources(node, place=""):
         yield from empty_sources(child, f"{place}{key}.")
 
 
+def dotted(node, place=""):
+    """The keys of nested mappings, joined by dots."""
+    for key, child in node.items():
+        yield from dotted(child, f"{place}{key}.") if isinstance(child, dict) else (f"{place}{key}",)
+
+
+def check_framework(root):
+    """A framework has a source for each of its values."""
+    sources = set(dotted(root.get("sources", {})))
+    values = dotted({key: child for key, child in root.items() if key not in ("name", "source", "sources")})
+    return [f"no source of `{key}` below `sources:`" for key in values if key not in sources]
+
+
 def check_yaml(path):
     try:
         root = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -25,7 +39,8 @@ def check_yaml(path):
         return [str(error)]
     if not isinstance(root, dict) or "source" not in root:
         return ["no `source:` at the top level"]
-    return [f"`{place}:` is empty" for place in empty_sources(root)]
+    findings = check_framework(root) if path.parent.name == "framework" else []
+    return findings + [f"`{place}:` is empty" for place in empty_sources(root)]
 
 
 def check_csv(path):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of folders and of modules inside them, the homes of foreign headers, one struct of a name, the licence line,
-the length of functions, the links of pages."""
+"""This check holds the rules of the source tree. It knows the order of folders and of modules inside them, the homes of
+foreign headers, and one struct of a name. It also checks the licence line, the length of functions and the links of
+pages."""
 import pathlib
 import re
 import sys
@@ -26,7 +27,7 @@ STRUCT = re.compile(r"^\s*(?:typedef\s+|static\s+|const\s+)*struct (\w+)\s*\{", 
 
 
 def files(top):
-    """What is ours: not what was built, not hidden folders but .ci."""
+    """Find our own files: nothing that was built, and no hidden folders except .ci."""
     for path in sorted(top.rglob("*")):
         parts = path.relative_to(top).parts
         if path.is_file() and parts[0] not in ("build", "results") and not parts[0].startswith("build-"):
@@ -42,7 +43,7 @@ def check_licence(path, text):
 
 
 def check_include(folder, kind, header):
-    """What is wrong with one include of a file of src/folder/, or None."""
+    """Find the fault of one include of a file of src/folder/, or None."""
     for pattern, homes in HOMES.items():
         if re.match(pattern, header) and folder + "/" not in homes:
             return f"<{header}> belongs to {' '.join(homes)}"
@@ -79,7 +80,7 @@ def check_functions(text):
 
 
 def anchors(page):
-    """What a page's headings are called in links."""
+    """Find the names of a page's headings in links."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), flags=re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -94,7 +95,7 @@ def check_links(path, text):
 
 
 def check_cycles(sources):
-    """Modules of one folder that include each other; x.c and x.h are one module. sources: {path in src/: text}."""
+    """Find modules of one folder that include each other. x.c and x.h are one module. sources: {path in src/: text}."""
     includes = {}
     for path, text in sources.items():
         headers = (match[2] for match in map(INCLUDE.match, text.split("\n")) if match and match[2].endswith(".h"))
@@ -114,7 +115,7 @@ def check_cycles(sources):
 
 
 def check_structs(sources):
-    """No two headers name a struct alike."""
+    """No two headers give a struct the same name."""
     defined = {}
     for path, text in sources.items():
         for match in STRUCT.finditer(text if path.suffix == ".h" else ""):

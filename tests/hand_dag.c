@@ -96,6 +96,22 @@ void hand_after(struct dag *dag, int32_t before)
     dag->in_first[dag->n_tasks] = ++dag->n_edges;
 }
 
+int32_t hand_count(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        n += dag->tasks[i].kind == kind && dag->tasks[i].purpose == purpose;
+    return n;
+}
+
+int32_t hand_find(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose, int32_t from)
+{
+    while (from < dag->n_tasks && (dag->tasks[from].kind != kind || dag->tasks[from].purpose != purpose))
+        from++;
+    CHECK(from < dag->n_tasks);
+    return from;
+}
+
 struct platform hand_platform(const char *name)
 {
     static const struct device device = {.name = "hopper", .peak_flop_per_s = 989.4e12};

@@ -43,7 +43,7 @@ static bool on_the_way(const struct fluid *fluid, const struct flow *flow)
     return flow->left_bytes > 0 && flow->begins_s <= fluid->now_s;
 }
 
-/* In task order: predecessors come first. Finishes that are known, of all but SENDs, may lie ahead. */
+/* Start tasks in task order, as predecessors come first. Known finishes may lie ahead, except those of SENDs. */
 static void start_all(struct fluid *fluid)
 {
     const struct dag *dag = fluid->dag;
@@ -65,7 +65,7 @@ static void start_all(struct fluid *fluid)
     free(stream_s);
 }
 
-/* Raise all rates together; what meets a full link keeps its rate. */
+/* Raise all rates together. A transfer that meets a full link keeps its rate. */
 static void rates_set(struct fluid *fluid)
 {
     double left[N_LINKS];
@@ -97,7 +97,7 @@ static void rates_set(struct fluid *fluid)
     }
 }
 
-/* To the next begin or end of a transfer. @return false: there is none */
+/* Go on to the next begin or end of a transfer. @return false if there is none */
 static bool advance(struct fluid *fluid)
 {
     double next_s = INFINITY, before_s = fluid->now_s;

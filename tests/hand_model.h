@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Models that several tests count by hand: one small enough for the margin of a page, and two of the literature. */
+/** Several tests count these models by hand: a small one, and two of the literature. */
 #ifndef SLIMSIM_TESTS_HAND_MODEL_H
 #define SLIMSIM_TESTS_HAND_MODEL_H
 
@@ -14,11 +14,11 @@ extern const struct model hand_llama_13b;
 /** Brown et al. 2020 (arXiv:2005.14165), table 2.1, with the vocabulary that Megatron-LM pads to. */
 extern const struct model hand_gpt_3;
 
-/** All parameters: layers with their norms and biases, last norm, embeddings and (unless tied) head, without padding.
- * Biases of a layer: h + 2k, h, the columns of the up GEMM, h. */
+/** Count all parameters without padding: layers with norms and biases, last norm, embeddings and, unless tied, head. A
+ * layer has biases of h + 2k, h, the columns of the up GEMM, and h. */
 int64_t hand_parameters(const struct model *model);
 
-/** Heads of another width: of three numbers as wide as they are, half, and twice as wide. */
+/** Change the width of the heads by number % 3: 0 leaves it, 1 halves it, 2 doubles it. */
 void hand_heads(struct model *model, uint64_t number);
 
 #endif

@@ -125,7 +125,7 @@ void hand_figure(struct plan *plan)
     order_one_f_one_b(&plan->phases[0].pipelines[0], ORDER_PERSISTENT);
 }
 
-/* Knuth's MMIX generator; the low bits are poor, so the high ones are used. */
+/* This is Knuth's MMIX generator. Its low bits are poor, so the high ones are used. */
 static int32_t draw(uint64_t *state, int32_t n)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -177,7 +177,7 @@ void hand_group(struct plan_phase *phase, int32_t n)
         phase->groups[0].pipelines[i] = i;
 }
 
-/* Sample 0 is shared by pipelines 0 and 1, cut alike in both. */
+/* Pipelines 0 and 1 share sample 0, which is cut equally in both. */
 static void add_outlier(struct plan *plan, const int32_t *tokens, uint64_t seed)
 {
     struct plan_phase *phase = &plan->phases[0];

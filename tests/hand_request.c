@@ -116,7 +116,7 @@ static bool same(const void *a, const void *b, int32_t n, size_t size)
     return n == 0 || memcmp(a, b, (size_t)n * size) == 0;
 }
 
-/* Units have a gap before `offload`, so their bytes say nothing. */
+/* Units have a gap before `offload`, so memcmp cannot compare them. */
 static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
 {
     for (int32_t i = 0; i < a->n_units; i++) {
@@ -133,7 +133,7 @@ static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
 static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipeline *b)
 {
     if (memcmp(&a->layout, &b->layout, sizeof a->layout) != 0 || a->splits_backward != b->splits_backward ||
-        a->parts != b->parts)
+        a->features != b->features)
         return false;
     for (int pass = 0; pass < N_PASSES; pass++) {
         const struct plan_cut *x = &a->cut[pass], *y = &b->cut[pass];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** CUnit with a failing exit status for failures and for no tests, and checks that print both values. */
+/** The harness runs CUnit's tests, fails if one fails or none ran, and prints both values of a check. */
 #ifndef SLIMSIM_TESTS_HARNESS_H
 #define SLIMSIM_TESTS_HARNESS_H
 
@@ -13,10 +13,10 @@ struct harness_test {
     struct harness_test *next;
 };
 
-/** Run this test, too, behind those before it; main() is the harness's. */
+/** Run this test behind those before it. The harness has main(). */
 void harness_add(struct harness_test *test);
 
-/** TEST(a_sentence_for_a_name) { ... }: the tests of a file run in its order. */
+/** TEST(feature__statement) { ... }: the tests of a file run in its order. */
 #define TEST(name)                                                                                                     \
     static void name(void);                                                                                            \
     __attribute__((constructor)) static void add_##name(void)                                                          \
@@ -26,11 +26,11 @@ void harness_add(struct harness_test *test);
     }                                                                                                                  \
     static void name(void)
 
-/** |a - b| <= relative x max(|a|, |b|); a tolerance of 0.1 or more is refused. */
+/** |a - b| <= relative x max(|a|, |b|). A tolerance of 0.1 or more is refused. */
 #define CHECK_CLOSE(a, b, relative) harness_close(a, b, relative, #a " is close to " #b, __FILE__, __LINE__)
 #define CHECK_EQUAL(a, b)           harness_equal((int64_t)(a), (int64_t)(b), #a, #b, __FILE__, __LINE__)
 #define CHECK_TEXT(a, b)            harness_text(a, b, #a, __FILE__, __LINE__)
-/** `part` stands in `text`. */
+/** `text` contains `part`. */
 #define CHECK_CONTAINS(text, part) harness_contains(text, part, __FILE__, __LINE__)
 #define CHECK_TRUE(condition)      harness_true(condition, #condition, __FILE__, __LINE__)
 
@@ -40,8 +40,8 @@ void harness_text(const char *a, const char *b, const char *a_text, const char *
 void harness_contains(const char *text, const char *part, const char *file, int line);
 bool harness_true(bool holds, const char *text, const char *file, int line);
 
-/** A path inside the build directory where this test may write; the folder exists. Static storage, one path at a time.
- */
+/** Give a path inside the build directory where this test may write. The folder exists. The storage is static, for one
+ * path at a time. */
 const char *harness_path(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the Python tests share: the program under test, its files, its processes."""
+"""The Python tests share the program under test, its files and its processes."""
 import csv
 import os
 import pathlib
@@ -43,7 +43,7 @@ def fresh(name):
 
 
 def children(process):
-    """Processes below this one."""
+    """Find the processes below this one."""
     below = {}
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -59,7 +59,7 @@ def children(process):
 
 
 def alive(processes):
-    """Those that still run, after at most AT_ONCE_S; who waits to be reaped is dead."""
+    """Find the processes that still run after at most AT_ONCE_S. One that waits to be reaped is dead."""
     for _ in range(int(AT_ONCE_S / 0.02)):
         states = {}
         for process in processes:

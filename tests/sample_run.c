@@ -10,7 +10,7 @@
 
 static const double token_s[N_PASSES] = {1e-6, 2e-6};
 
-/** Where each stage of one pipeline stands, and the tasks that finished its passes (-1: not yet). */
+/** The next step of each stage of one pipeline, and the tasks that finished its passes (-1: not yet). */
 struct building {
     struct dag *dag;
     const struct sample_shape *shape;
@@ -40,7 +40,7 @@ static void add_edge(struct building *b, int32_t from, enum dag_edge kind)
     b->dag->in_first[b->dag->n_tasks] = b->dag->n_edges;
 }
 
-/* 1F1B: p - 1 - s forwards, then one forward and one backward, then the rest of the backwards. */
+/* 1F1B runs p - 1 - s forwards, then one forward and one backward at a time, then the rest of the backwards. */
 static struct plan_step step_of(const struct sample_shape *shape, int32_t stage, int32_t k)
 {
     int32_t m = shape->units, warm_up = shape->stages - 1 - stage;
@@ -69,7 +69,7 @@ static void add_send(struct building *b, struct dag_task task, int32_t to_stage,
     b->arrived[task.pass][to_stage][task.unit] = send;
 }
 
-/* The next step of a stage, if what it waits for is there. */
+/* Take the next step of a stage, if all that it waits for is there. */
 static bool try_step(struct building *b, int32_t stage)
 {
     const struct sample_shape *shape = b->shape;
@@ -138,7 +138,7 @@ static void build_dag(struct dag *dag, const struct sample_shape *shape)
         build_pipeline(dag, shape, p);
 }
 
-/* Longest path forwards for start and finish, backwards for slack. */
+/* Find start and finish by the longest path forwards, and slack by the longest path backwards. */
 static void resolve(struct sample_run *run)
 {
     const struct dag *dag = &run->dag;

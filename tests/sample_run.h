@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** One iteration made by hand: 1F1B of equal or unequal units, for what reads or draws a run. */
+/** Tests that read or draw a run get one iteration made by hand here: 1F1B of equal or unequal units. */
 #ifndef SLIMSIM_TESTS_SAMPLE_RUN_H
 #define SLIMSIM_TESTS_SAMPLE_RUN_H
 
@@ -7,7 +7,7 @@
 
 enum { SAMPLE_MAX_UNITS = 64 };
 
-/** Pipelines of p stages on consecutive GPUs; unit u of a pipeline is one slice of `tokens[u]` tokens of `sample[u]`.
+/** Pipelines of p stages on consecutive GPUs. Unit u of a pipeline is one slice of `tokens[u]` tokens of `sample[u]`.
  */
 struct sample_shape {
     int32_t pipelines, stages, units;
@@ -28,18 +28,18 @@ struct sample_run {
     struct memory memory;
 };
 
-/** Forward of a unit takes 1 us a token, backward 2 us, a token holds 100 kB from forward to backward; with 10 GB of
- * states. */
+/** The forward of a unit takes 1 us a token, its backward 2 us. A token holds 100 kB from forward to backward. States
+ * have 10 GB. */
 void sample_run_build(struct sample_run *run, const struct sample_shape *shape);
 
-/** A scenario of two systems, `best-fit` and `slim, "packed"`, 2 + 3 iterations, full trace. */
+/** Make a scenario of two systems, `best-fit` and `slim, "packed"`, with 2 + 3 iterations and a full trace. */
 void sample_scenario(struct scenario *scenario, struct scenario_system systems[2]);
 
 struct point_view sample_view(const struct sample_run *run, const struct scenario *scenario, int32_t system_index);
 
 void sample_run_release(struct sample_run *run);
 
-/** A text attribute of a trace's root, by HDF5 itself; NULL: there is none. Caller frees. */
+/** Read a text attribute of a trace's root by HDF5 itself. @return NULL if there is none; the caller frees it */
 char *sample_trace_text(const char *path, const char *name);
 
 #endif

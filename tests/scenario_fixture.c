@@ -94,6 +94,10 @@ const char *fixture_data(const char *suite)
     snprintf(name, sizeof name, "%s/model/memory_pressure.yaml", suite);
     fixture_write(name, "share: 0.9\nruns: 2\nslow_runs: 1\nother_runs: 4\nother_slow_runs: 3\nslower_least: "
                         "0.1\nslower_most: 0.2\nsource: a test\n");
+    snprintf(name, sizeof name, "%s/model/framework/slimpack-paper.yaml", suite);
+    char *framework = fixture_read(SLIMSIM_SOURCE_DIR "/model/framework/slimpack-paper.yaml");
+    fixture_write(name, framework);
+    free(framework);
     snprintf(folder, sizeof folder, "%s", harness_path(suite));
     setenv("SLIMSIM_DATA", folder, 1);
     return folder;

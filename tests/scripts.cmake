@@ -29,7 +29,7 @@ endif()
 set_tests_properties(test_lengths_figure test_paper_figures test_results_page test_rivals_page test_slurm test_trace_h5py
   test_write_faults
   PROPERTIES LABELS once)
-set_tests_properties(test_cli test_sweep_failures PROPERTIES COST 500)
+set_tests_properties(test_cli test_cli_run test_sweep_failures PROPERTIES COST 500)
 set_tests_properties(test_sweep_failures PROPERTIES TIMEOUT 3600) # 50 kills wait for a busy disk
 
 # test_trace_h5py.py reads the trace that test_record writes.
@@ -42,6 +42,7 @@ function(add_source_test name)
 endfunction()
 
 add_source_test(structure ${Python3_EXECUTABLE} tests/check_structure.py)
+add_source_test(words ${Python3_EXECUTABLE} tests/check_words.py)
 add_source_test(model_sources ${Python3_EXECUTABLE} tests/check_model_sources.py)
 
 # Debian 12's version: another one formats and finds differently.

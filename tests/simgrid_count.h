@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** SimGrid's own count of what it has completed, by its signals. In C++, for SimGrid has no signals in C. */
+/** SimGrid's signals count what it has completed. The code is C++, as SimGrid has no signals in C. */
 #ifndef SLIMSIM_TESTS_SIMGRID_COUNT_H
 #define SLIMSIM_TESTS_SIMGRID_COUNT_H
 

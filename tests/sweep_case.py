@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the tests of sweeps share: a sweep of 20 points, run undisturbed, and what it must be equal to."""
+"""The tests of sweeps share a sweep of 20 points, which runs undisturbed, and its files to compare with."""
 import filecmp
 import unittest
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read the axes of sweeps and count their points. */
 #include "sweep/axis.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 static const char base[] = "data: {context: 8, batch: 4}\nseed: 5\nsystems: [{plan: {tp: 1, pp: 2}}]\n";
 
-/** The sweep of `base` with this text below it. */
+/** Read the sweep of `base` with this text below it. */
 static bool read_sweep(const char *text, struct sweep *sweep, struct error *err)
 {
     struct document document = {0};
@@ -20,7 +21,7 @@ static bool read_sweep(const char *text, struct sweep *sweep, struct error *err)
     return document_parse(whole, strlen(whole), "file.yaml", &document, err) && sweep_read(&document, sweep, err);
 }
 
-/** All points as "value value; value value; ". */
+/** Print all points as "value value; value value; ". */
 static void print_points(const struct sweep *sweep, char text[1024])
 {
     *text = '\0';
@@ -45,13 +46,13 @@ static void check_points(const char *text, const char *expected)
     sweep_free(&sweep);
 }
 
-TEST(the_last_key_of_a_grid_varies_fastest)
+TEST(grid__varies_its_last_key_fastest)
 {
     check_points("sweep: {a: [1, 2], b: [x, y, z]}\n", "1 x; 1 y; 1 z; 2 x; 2 y; 2 z; ");
     check_points("", "");
 }
 
-TEST(ranges_end_at_or_before_their_bound)
+TEST(range__ends_at_or_before_its_bound)
 {
     check_points("sweep: {a: {range: [1, 4]}}\n", "1; 2; 3; 4; ");
     check_points("sweep: {a: {range: [1, 8, 3]}}\n", "1; 4; 7; ");
@@ -59,18 +60,18 @@ TEST(ranges_end_at_or_before_their_bound)
     check_points("sweep: {a: {log2: [1Ki, 9Ki]}}\n", "1024; 2048; 4096; 8192; ");
 }
 
-TEST(zipped_keys_go_together)
+TEST(zip__moves_its_keys_together)
 {
     check_points("sweep: {zip: [{a: [1, 2], b: [3, 4]}], c: [x, y]}\n", "1 3 x; 1 3 y; 2 4 x; 2 4 y; ");
     check_points("sweep: {zip: [[{b: 3, a: {k: 1}}, {a: [2], b: 4}]]}\n", "3 {k: 1}; 4 [2]; ");
 }
 
-TEST(replicates_count_up_from_the_seed)
+TEST(replicates__count_up_from_the_seed)
 {
     check_points("sweep: {replicates: 3, a: [1, 2]}\n", "1 5; 1 6; 1 7; 2 5; 2 6; 2 7; ");
 }
 
-TEST(exclusions_hold_where_all_conditions_do)
+TEST(exclude__holds_where_all_conditions_do)
 {
     const char *grid = "sweep: {a: [1, 2], b: [1Ki, 2Ki], exclude: [{where: {%s}, reason: why}]}\n";
     static const char *const cases[][2] = {
@@ -89,7 +90,7 @@ TEST(exclusions_hold_where_all_conditions_do)
     }
 }
 
-TEST(every_exclusion_counts_what_no_earlier_one_left_out)
+TEST(exclude__counts_what_no_earlier_one_left_out)
 {
     struct sweep sweep = {0};
     struct error err;
@@ -111,7 +112,7 @@ static const char *text_at(const struct document *document, const char *path)
     return node >= 0 ? document->node[node].value : "nothing";
 }
 
-TEST(a_point_is_the_scenario_with_its_values_in_it)
+TEST(sweep_point__is_the_scenario_with_its_values)
 {
     struct sweep sweep = {0};
     struct error err;
@@ -131,7 +132,7 @@ TEST(a_point_is_the_scenario_with_its_values_in_it)
     sweep_free(&sweep);
 }
 
-TEST(wrong_sweeps_are_refused_with_their_place)
+TEST(sweep_read__refuses_wrong_sweeps_with_their_place)
 {
     static const char *const cases[][2] = {
         {"sweep: 3\n", "file.yaml:4:8: sweep: expected keys"},

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the lower bound of the time of a batch. */
 #include "bounds/batch_bound.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@
 
 extern const struct training_system system_length_balanced;
 
-/* Seconds of the passes that length-balanced plans, without the embedding, which one place does unit by unit while the
- * others wait. */
+/* Add the seconds of the passes that length-balanced plans, without the embedding. One place runs the embedding unit by
+ * unit while the others wait. */
 static double planned_s(struct hand_request *hand)
 {
     struct plan plan;
@@ -29,8 +30,8 @@ static double planned_s(struct hand_request *hand)
     return seconds;
 }
 
-/* One place does all, and kernels of the hand's machine take their work alone: nothing is left out but the embedding.
- * With full recomputation the forward of all layers, or of so many, comes once more. */
+/* One place does all, and kernels of the hand's machine take no time but their work. So the bound leaves nothing out
+ * but the embedding. With full recomputation the forward of all layers, or of so many, comes once more. */
 TEST(batch_bound__leaves_out_the_embedding_alone_on_one_place)
 {
     static const int32_t recompute_layers[] = {0, 300};
@@ -47,7 +48,7 @@ TEST(batch_bound__leaves_out_the_embedding_alone_on_one_place)
     }
 }
 
-/* Bound of one sample alone on one rank. */
+/* Find the bound of one sample alone on one rank. */
 static double sample_s(int32_t tokens)
 {
     struct hand_request hand;
@@ -58,7 +59,7 @@ static double sample_s(int32_t tokens)
     return seconds;
 }
 
-/* The mean of DP x CP ranks; each sample takes what it takes alone. */
+/* The bound is the mean of DP x CP ranks. Each sample takes the time that it takes alone. */
 TEST(batch_bound__shares_the_work_over_all_ranks)
 {
     struct hand_request hand;
@@ -73,7 +74,8 @@ TEST(batch_bound__shares_the_work_over_all_ranks)
     hand_request_free(&hand);
 }
 
-/* A batch of other samples of as many model FLOPs takes no less: of one length, from a token to the context. */
+/* A batch of other samples with as many model FLOPs takes no less time. The samples have one length, from a token to
+ * the context. */
 TEST(batch_bound__of_any_samples_is_below_that_of_each_batch_of_as_many_flops)
 {
     struct hand_request hand, other;
@@ -94,8 +96,8 @@ TEST(batch_bound__of_any_samples_is_below_that_of_each_batch_of_as_many_flops)
     hand_request_free(&other);
 }
 
-/* A pipeline runs the longest sample down and up again, one stage after the other: with one sample, and no bytes to
- * send, that is all there is. */
+/* A pipeline runs the longest sample down and up again, one stage after the other. With one sample and no bytes to send
+ * there is nothing more. */
 TEST(batch_bound__takes_a_whole_sample_through_all_stages)
 {
     struct hand_request hand;
@@ -111,8 +113,8 @@ TEST(batch_bound__takes_a_whole_sample_through_all_stages)
     hand_request_free(&hand);
 }
 
-/* Of 839 layers and the head on two stages the last has 419: no more is known than of 838 layers, whatever the first
- * has. */
+/* 839 layers and the head run on two stages, so the last has 419 layers. The bound knows no more than of 838 layers,
+ * whatever the first stage has. */
 TEST(batch_bound__counts_the_stage_of_the_fewest_layers)
 {
     double seconds[2];
@@ -122,15 +124,15 @@ TEST(batch_bound__counts_the_stage_of_the_fewest_layers)
         hand_batch(&hand, 2, (int32_t[]){5000, 1000});
         hand.model.layers = i == 0 ? 838 : 839;
         hand.request.layout.stages.count_head = i == 1;
-        hand.setting.layers = i == 0 ? 419 : 420; /* of the first, as request_setting has it */
+        hand.setting.layers = i == 0 ? 419 : 420; /* layers of the first stage, as request_setting has it */
         seconds[i] = batch_bound_whole_samples_s(&hand.request);
         hand_request_free(&hand);
     }
     CHECK_TRUE(seconds[0] == seconds[1]);
 }
 
-/* The bound takes even shares, a contiguous ring's slowest rank has more: the plan takes longer, and of a sample alone
- * the bound knows it. */
+/* The bound takes even shares, but a contiguous ring's slowest rank has more. So the plan takes longer. For a sample
+ * alone the bound knows it. */
 TEST(batch_bound__holds_for_a_contiguous_ring)
 {
     static const int32_t batches[][3] = {{5000, 0, 0}, {5000, 5000, 4000}, {5000, 800, 1700}};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of best-fit. */
 #include "hand_request.h"
 #include "harness.h"
 
@@ -13,9 +14,9 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
     hand_planned(hand, &system_best_fit, knobs, plan);
 }
 
-/* Context 10, longest first: 7 (sample 1) opens bin 0, 6 (4) bin 1, 4 (0) fits bin 1 alone and fills it, 3 (3) fills
- * bin 0, 2 (2) opens bin 2. Two ranks: bins 0 and 2, and bin 1. */
-TEST(bins_by_hand)
+/* The context is 10, and the longest samples come first. 7 (sample 1) opens bin 0, 6 (4) opens bin 1. 4 (0) fits bin 1
+ * alone and fills it. 3 (3) fills bin 0, 2 (2) opens bin 2. Two ranks have bins 0 and 2, and bin 1. */
+TEST(best_fit__fills_the_bins_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -39,9 +40,9 @@ TEST(bins_by_hand)
     hand_request_free(&hand);
 }
 
-/* Seven full bins over two ranks, two bins a unit: rank 0 has bins 0 2 4 6, rank 1 bins 1 3 5 and one of padding. With
- * three a unit the last takes what is left; without padding rank 1 has three bins. */
-TEST(a_unit_takes_several_bins)
+/* Seven full bins are shared by two ranks, two bins a unit. Rank 0 has bins 0 2 4 6, rank 1 bins 1 3 5 and one of
+ * padding. With three bins a unit the last unit takes the rest. Without padding rank 1 has three bins. */
+TEST(best_fit__puts_several_bins_in_a_unit)
 {
     struct hand_request hand;
     struct plan plan;
@@ -64,9 +65,9 @@ TEST(a_unit_takes_several_bins)
     hand_request_free(&hand);
 }
 
-/* 2 chunks of 2 stages: four units run interleaved, three cannot; with padding a fourth is empty, and of three bins in
- * units of two one bin and half of a unit. Units larger than all bins hold these. */
-TEST(chunks_interleave_whole_groups_of_units)
+/* There are 2 chunks of 2 stages. Four units run interleaved, three cannot. With padding a fourth unit is empty. With
+ * three bins in units of two, one bin is padding, half of the second unit. Units larger than all bins hold them all. */
+TEST(best_fit__interleaves_whole_groups_of_units)
 {
     struct hand_request hand;
     struct plan plan;
@@ -104,9 +105,9 @@ TEST(chunks_interleave_whole_groups_of_units)
     hand_request_free(&hand);
 }
 
-/* TP 2, CP 4, DP 2, PP 3: ranks are dealt TP first, then CP, DP, PP. The place (DP 1, stage 2, CP 3, TP 1) is GPU
+/* TP is 2, CP 4, DP 2, PP 3. Ranks are assigned TP first, then CP, DP, PP. The place (DP 1, stage 2, CP 3, TP 1) is GPU
  * 1*8 + 2*16 + 3*2 + 1 = 47, the last of 48. */
-TEST(context_is_static_and_ranks_are_megatrons)
+TEST(best_fit__keeps_the_context_degree_and_ranks_of_megatron)
 {
     struct hand_request hand;
     struct plan plan;
@@ -123,7 +124,7 @@ TEST(context_is_static_and_ranks_are_megatrons)
     hand_request_free(&hand);
 }
 
-/* The definition, bin by bin: the fullest that holds it, the lowest of those. @return bins */
+/* Apply the definition bin by bin: the fullest bin that holds the sample, and the lowest of equal ones. @return bins */
 static int32_t naive(const struct batch *batch, int32_t context, int32_t *bin)
 {
     int32_t n = 0;
@@ -145,7 +146,7 @@ static int32_t naive(const struct batch *batch, int32_t context, int32_t *bin)
     return n;
 }
 
-TEST(bins_agree_with_the_definition)
+TEST(best_fit__agrees_with_its_definition)
 {
     uint64_t seed = 5;
     for (int32_t round = 0; round < 60; round++) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check how idle time is divided by its causes. */
 #include "bounds/bubble.h"
 
 #include <stdio.h>
@@ -13,9 +14,10 @@ static double sum(const struct bubble *bubble)
            bubble->dp_wait_s + bubble->sync_s + bubble->reshard_s;
 }
 
-/* Equal stages, free network: each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0, m >= p) idles
- * s f + (p - 1 - s) b before its first backward and the rest after its last forward, never between. */
-TEST(uniform_one_f_one_b_idles_only_at_its_ends)
+/* Stages are equal and the network is free. Each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0,
+ * m >= p) idles s f + (p - 1 - s) b before its first backward. It idles the rest after its last forward, never
+ * between. */
+TEST(bubble__is_at_the_ends_of_uniform_1f1b)
 {
     struct timeline timeline = {0};
     for (int32_t p = 1; p <= 8; p++)
@@ -38,12 +40,14 @@ TEST(uniform_one_f_one_b_idles_only_at_its_ends)
     timeline_free(&timeline);
 }
 
-/* Two stages, four units, the second forward of stage 0 takes 4 instead of 1.
+/* Two stages run four units. The second forward of stage 0 takes 4 instead of 1.
+ *
  *   stage 0: F0 0-1, F1 1-5, B0 5-7, F2 7-8, B1 8-10, F3 10-11, B2 11-13, B3 14-16
  *   stage 1: F0 1-2, B0 2-4, F1 5-6, B1 6-8, F2 8-9, B2 9-11, F3 11-12, B3 12-14
- * Stage 1 waits from 4 to 5 for F1: imbalance, as F2 and F3 are still to come; 0-1 is warm-up, 13-14 and 14-16 are
- * cool-down. */
-TEST(a_slow_unit_makes_imbalance)
+ *
+ * Stage 1 waits from 4 to 5 for F1. The wait is imbalance, as F2 and F3 are still to come. 0-1 is warm-up, 13-14 and
+ * 14-16 are cool-down. */
+TEST(bubble__counts_a_slow_unit_as_imbalance)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -66,9 +70,9 @@ TEST(a_slow_unit_makes_imbalance)
     plan_free(&plan);
 }
 
-/* Pipelines of one stage with 1 and 3 units: the first waits 2 rounds of 3; after both the optimizer of half a second
- * on each of two places, its ring of 1 second before and of 1 after. */
-TEST(pipelines_wait_for_the_slowest)
+/* Pipelines of one stage have 1 and 3 units. The first waits 2 rounds of 3. After both the optimizer takes half a
+ * second on each of two places. Its ring takes 1 second before it and 1 after it. */
+TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -95,9 +99,9 @@ TEST(pipelines_wait_for_the_slowest)
     plan_free(&plan);
 }
 
-/* CP 2, GEMMs 1, attention 1, ring 3: in each of two passes the ring shows for 2 seconds on both places; rank 1's GEMMs
- * take 2: rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
-TEST(a_ring_longer_than_attention_shows)
+/* CP is 2, GEMMs take 1, attention 1, the ring 3. In each of two passes the ring shows for 2 seconds on both places.
+ * Then rank 1's GEMMs take 2. Rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
+TEST(bubble__shows_a_ring_longer_than_attention)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -122,7 +126,7 @@ TEST(a_ring_longer_than_attention_shows)
     plan_free(&plan);
 }
 
-/* Pipelines 0 and 1 share a unit, 1 and 2 the next one, before which 2 runs one of its own. */
+/* Pipelines 0 and 1 share a unit, and 1 and 2 share the next one. Before that one pipeline 2 runs an unshared unit. */
 static void chained_groups(struct plan *plan)
 {
     static const int32_t group_of[3][2] = {{0, -1}, {0, 1}, {-1, 1}}; /* of each pipeline's units, first and second */
@@ -148,11 +152,12 @@ static void chained_groups(struct plan *plan)
     hand_order(plan);
 }
 
-/* GEMMs 1, attention 1, ring 3, the own unit of pipeline 2 10. F and B of the first group run at 0-4 and 4-8 on places
- * 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the second group at 8-10 and waits
- * for place 2, which comes at 21: imbalance, for the ring has not begun. It runs at 21-24 and shows for 3 seconds on
- * place 1, behind attention for 2 on place 2. Backward at 24-28, 2 seconds on both. */
-TEST(waiting_for_a_member_is_no_ring)
+/* GEMMs take 1, attention 1, the ring 3, and the unshared unit of pipeline 2 takes 10. F and B of the first group
+ * run at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the
+ * second group at 8-10. It waits for place 2, which comes at 21. The wait is imbalance, as the ring has not begun. The
+ * ring runs at 21-24. It shows for 3 seconds on place 1, and for 2 behind attention on place 2. The backward runs at
+ * 24-28, with 2 seconds on both. */
+TEST(bubble__counts_no_wait_for_a_member_as_ring)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -176,10 +181,10 @@ TEST(waiting_for_a_member_is_no_ring)
     plan_free(&plan);
 }
 
-/* A pipeline of TP 2, then two of TP 1 on the same four GPUs, each 2 stages and 3 units: 9 seconds of 12 busy. Between
- * them 5 seconds of re-sharding. Whether a place stands for both TP ranks or for one, the GPUs' seconds are the same.
- */
-TEST(phases_count_by_their_gpus)
+/* A pipeline of TP 2 is followed by two of TP 1 on the same four GPUs. Each has 2 stages and 3 units, so 9 seconds of
+ * 12 are busy. Between them 5 seconds are re-sharding. A place may stand for both TP ranks or for one; the GPUs'
+ * seconds are the same. */
+TEST(bubble__counts_phases_by_their_gpus)
 {
     struct plan plan, second;
     struct timeline timeline = {0};
@@ -215,7 +220,7 @@ TEST(phases_count_by_their_gpus)
     plan_free(&plan);
 }
 
-TEST(the_parts_make_up_the_whole_on_random_plans)
+TEST(bubble__has_parts_that_add_up_on_random_plans)
 {
     struct timeline timeline = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {

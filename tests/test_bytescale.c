@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of ByteScale. */
 #include "bounds/memory.h"
 #include "dag/dag.h"
 #include "hand_dag.h"
@@ -17,10 +18,10 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
     hand_planned(hand, &system_bytescale, knobs, plan);
 }
 
-/* F = 2x^2 + 10x and 5x^2 + 21x: 7x^2 + 31x both ways. Four tokens a rank: 10 takes three ranks, 1010/3 each; packs of
- * 4 (236), 4 (236), 3 and 1 (194). Rank 3 gets both fours, 236 < 337 - 5% of the mean; then it is the fullest, and the
- * last pack goes to the lowest of the others. */
-TEST(sequences_take_as_few_ranks_as_hold_them)
+/* F = 2x^2 + 10x forward and 5x^2 + 21x backward make 7x^2 + 31x. A rank takes four tokens. 10 takes three ranks,
+ * 1010/3 each. The packs are 4 (236), 4 (236), 3 and 1 (194). Rank 3 gets both fours, as 236 < 337 - 5% of the mean.
+ * Then it is the fullest, and the last pack goes to the lowest of the others. */
+TEST(bytescale__takes_as_few_ranks_as_hold_a_sequence)
 {
     struct hand_request hand;
     struct plan plan;
@@ -39,9 +40,10 @@ TEST(sequences_take_as_few_ranks_as_hold_them)
     }
 }
 
-/* 8 (696), 8, and six 4 in packs of two (472): half of 2808 is passed within the third item, so the levels are 8 8 44
- * and 44 44. When all ranks are targets, PP-Balance gives each level a rank; DP-Balance the next item the least. */
-TEST(pipelines_keep_to_a_level)
+/* The items are 8 (696), 8, and six 4 in packs of two (472). Half of 2808 is passed within the third item, so the
+ * levels are 8 8 44 and 44 44. If all ranks are targets, PP-Balance gives each level a rank. DP-Balance gives the next
+ * item to the least loaded. */
+TEST(bytescale__keeps_pipelines_to_a_level)
 {
     struct hand_request hand;
     struct plan plan;
@@ -58,11 +60,11 @@ TEST(pipelines_keep_to_a_level)
     }
 }
 
-/* Three pipelines, two levels, 7 x^2 + 31 x FLOPs: 8660 and, together, 6519 and 6364 of the first level are on ranks 0
- * and 2, two of y of the second on rank 1, which keeps that level. The last, 6000, is of the second: it goes there as
- * long as rank 1 has 5% of the mean less than the fullest, rank 2: 5.02% with y = 6286, 4.96% with 6288; else to rank
- * 0. */
-TEST(a_rank_that_is_nearly_full_is_no_target)
+/* There are three pipelines and two levels, with 7 x^2 + 31 x FLOPs. 8660 and, together, 6519 and 6364 of the first
+ * level are on ranks 0 and 2. Two items y of the second level are on rank 1, which keeps that level. The last item,
+ * 6000, is of the second level. It goes to rank 1 as long as rank 1 has 5% of the mean less than the fullest, rank 2.
+ * The gap is 5.02% with y = 6286 and 4.96% with 6288; with the latter it goes to rank 0. */
+TEST(bytescale__skips_ranks_that_are_nearly_full)
 {
     static const int32_t y[] = {6286, 6288};
     static const char *const rank_1[] = {"[3:0-6286] [4:0-6286] [5:0-6000]", "[3:0-6288] [4:0-6288]"};
@@ -78,7 +80,7 @@ TEST(a_rank_that_is_nearly_full_is_no_target)
     }
 }
 
-/* Eq. 3 with l layers, by trying ratios: D(r) of those that a layer's forward hides. */
+/* Solve equation 3 with l layers by trying ratios: take D(r) of those that a layer's forward hides. */
 static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, double capacity, double *most)
 {
     struct cost_setting layer = hand->setting;
@@ -103,8 +105,8 @@ static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, do
     return best;
 }
 
-/* Memory without end, so that eq. 3 alone decides. Links of 0.1 to 2 GB/s hide little to all. */
-TEST(offload_saves_ranks_as_equation_3_says)
+/* Memory is unlimited, so equation 3 alone decides. Links of 0.1 to 2 GB/s hide from little to all. */
+TEST(bytescale_offload__saves_the_ranks_of_equation_3)
 {
     uint64_t seed = 7;
     int32_t fewer = 0;
@@ -137,9 +139,9 @@ TEST(offload_saves_ranks_as_equation_3_says)
     CHECK_TRUE(fewer > 10 && fewer < 55);
 }
 
-/* What is planned for a memory fits it, with and without offload, though sequences are up to 20 times its room. With
- * room for as many tokens as memory has, it is made use of. */
-TEST(what_is_planned_for_a_memory_fits_it)
+/* A plan made for a memory fits it, with and without offload, though sequences are up to 20 times its room. If memory
+ * has room for so many tokens, the plan uses it. */
+TEST(bytescale__plans_what_fits_the_memory)
 {
     int32_t n_groups = 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -169,9 +171,9 @@ TEST(what_is_planned_for_a_memory_fits_it)
     CHECK_TRUE(n_groups > 5);
 }
 
-/* One sequence that offload would keep on one rank of 64: without offload more share it, and the fullest has less. With
- * one rank it makes no difference, and it offloads. */
-TEST(offload_is_left_where_ranks_would_idle)
+/* Offload would keep one sequence on one rank of 64. Without offload more ranks share it, and the fullest has less.
+ * With one rank it makes no difference, and the plan offloads. */
+TEST(bytescale_offload__stays_off_if_ranks_would_idle)
 {
     for (int32_t dp = 1; dp <= 64; dp += 63) {
         struct hand_request hand;
@@ -190,8 +192,8 @@ TEST(offload_is_left_where_ranks_would_idle)
     }
 }
 
-/* With `auto` passes end no later than with either, though which one that is differs from batch to batch. */
-TEST(offload_is_taken_where_passes_end_first)
+/* With `auto` passes end no later than with either value. The better value differs from batch to batch. */
+TEST(bytescale_offload__is_taken_if_passes_end_first)
 {
     static const char *const knobs[] = {"{offload: always, capacity: 1000}", "{offload: never, capacity: 1000}",
                                         "{capacity: 1000}"};
@@ -220,7 +222,7 @@ TEST(offload_is_taken_where_passes_end_first)
     CHECK_TRUE(n_always > 0 && n_never > 0);
 }
 
-/* What a plan comes to, on one node. */
+/* The figures of a plan on one node. */
 struct outcome {
     double end_s, gpu_bytes, host_bytes;
 };
@@ -243,8 +245,8 @@ static struct outcome outcome_of(struct hand_request *hand, const char *knobs)
     return outcome;
 }
 
-/* Where `never` fits the GPUs, `auto` fits them and the host, however little that holds, and ends no later. */
-TEST(auto_is_never_worse_than_without_offload)
+/* If `never` fits the GPUs, `auto` fits them and the host, however little that holds. It ends no later. */
+TEST(bytescale_offload__is_never_worse_by_auto_than_without)
 {
     static const char *const knobs[][2] = {{"{offload: never, capacity: 1000}", "capacity: 1000"},
                                            {"offload: never", ""}};
@@ -271,7 +273,7 @@ TEST(auto_is_never_worse_than_without_offload)
     CHECK_TRUE(n_offload > 5 && n_bound > 5);
 }
 
-/* 7x^2 + 31x of each sample of a unit, over its ranks. */
+/* Count 7x^2 + 31x of each sample of a unit, over its ranks. */
 static double unit_flop(const struct plan_cut *cut, const struct plan_unit *unit)
 {
     double flop = 0;
@@ -280,7 +282,7 @@ static double unit_flop(const struct plan_cut *cut, const struct plan_unit *unit
     return flop / unit->context;
 }
 
-/* Ranks that run their units one after the other, FLOPs as time. */
+/* Ranks that run their units one after the other, with FLOPs as time. */
 struct walk {
     const struct plan_phase *phase;
     double ready[16];
@@ -293,7 +295,7 @@ static const struct plan_unit *unit_at(const struct walk *walk, int32_t rank, in
     return unit < cut->n_units ? &cut->units[unit] : NULL;
 }
 
-/* Whether the n ranks have come to the same shared unit; when the last of them did. */
+/* Say whether the n ranks have come to the same shared unit, and when the last of them did. */
 static bool meet(const struct walk *walk, const int32_t *ranks, int32_t n, double *start)
 {
     const struct plan_unit *first = unit_at(walk, ranks[0], walk->next[ranks[0]]);
@@ -309,7 +311,7 @@ static bool meet(const struct walk *walk, const int32_t *ranks, int32_t n, doubl
     return true;
 }
 
-/* What a rank waits before a shared unit is less than its next own unit takes, which it runs later. @return checked */
+/* A rank waits less before a shared unit than its next unshared unit takes, which it runs later. @return checked */
 static bool check_wait(const struct walk *walk, int32_t rank, double start)
 {
     int32_t own = walk->next[rank] + 1;
@@ -349,7 +351,7 @@ static int32_t check_waits(const struct plan_phase *phase)
     return n_waits;
 }
 
-TEST(ranks_that_wait_run_units_of_their_own)
+TEST(bytescale__fills_waits_with_unshared_units)
 {
     int32_t n_waits = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -365,9 +367,9 @@ TEST(ranks_that_wait_run_units_of_their_own)
     CHECK_TRUE(n_waits > 20);
 }
 
-/* One sequence of 16000 tokens on 32 ranks with memory for all of it: on one rank alone it takes longest. None of the
- * halves of C down to 500 tokens ends before the one that is found. */
-TEST(the_fastest_of_the_halves_of_the_capacity_is_found)
+/* One sequence of 16000 tokens runs on 32 ranks with memory for all of it. On one rank alone it takes longest. None of
+ * the halves of C down to 500 tokens ends before the one that is found. */
+TEST(token_cap_search__finds_the_fastest_half_of_the_capacity)
 {
     struct hand_request hand;
     struct plan plan;

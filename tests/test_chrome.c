@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the events that are written for Chrome's viewer. */
 #include "base/check.h"
 #include "dag/dag.h"
 #include "harness.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two tasks back to back at thirds of a second and a transfer, on the second system's GPU 1 of 4. */
+/* Write two tasks back to back at thirds of a second and a transfer, on the second system's GPU 1 of 4. */
 static struct trace_reader *written(const struct trace_task *tasks, int32_t n_tasks, double time_s)
 {
     struct error err = {0};
@@ -63,8 +64,8 @@ static char *chrome_text(const struct trace_task *tasks, int32_t n_tasks, bool *
     return text_of(written(tasks, n_tasks, 1.5e-3), ok, err);
 }
 
-/* 1/3 s = 333333333 ns rounded, 2/3 s = 666666667 ns: the second event begins where the first ends. */
-TEST(events_that_follow_each_other_touch)
+/* 1/3 s is 333333333 ns rounded, 2/3 s is 666666667 ns. The second event begins where the first ends. */
+TEST(chrome__ends_an_event_where_the_next_begins)
 {
     struct error err = {0};
     bool ok;
@@ -89,8 +90,8 @@ TEST(events_that_follow_each_other_touch)
     free(text);
 }
 
-/* Of two phases with layouts of their own a GPU has another place in each: its name tells neither, its events do. */
-TEST(a_process_with_several_places_is_named_by_its_gpu)
+/* A GPU has another place in each of two phases with different layouts. Its name tells neither place; its events do. */
+TEST(chrome__names_a_process_of_several_places_by_its_gpu)
 {
     struct error err = {0};
     bool ok;
@@ -108,7 +109,7 @@ TEST(a_process_with_several_places_is_named_by_its_gpu)
     free(text);
 }
 
-TEST(indices_out_of_range_are_refused)
+TEST(chrome__refuses_indices_out_of_range)
 {
     struct trace_task tasks[6] = {pass, pass, pass, pass, pass, pass};
     tasks[0].rank = 4;
@@ -127,7 +128,7 @@ TEST(indices_out_of_range_are_refused)
     }
 }
 
-TEST(memory__at_no_time_is_refused)
+TEST(chrome__refuses_memory_at_no_time)
 {
     const double times_s[] = {-1, 1e10};
     for (int i = 0; i < 2; i++) {
@@ -139,7 +140,7 @@ TEST(memory__at_no_time_is_refused)
     }
 }
 
-TEST(a_trace_without_tasks_says_how_to_get_them)
+TEST(chrome__says_how_to_get_tasks_that_a_trace_lacks)
 {
     struct error err = {0};
     char folder[1024];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that the cache gives the costs that the functions give. */
 #include "cost/cache.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-enum { ALL = (1 << COST_N_PARTS) - 1 };
+enum { ALL = (1 << COST_N_COMPONENTS) - 1 };
 
 static struct cost_setting setting_with(struct cost_cache *cache)
 {
@@ -16,7 +17,7 @@ static struct cost_setting setting_with(struct cost_cache *cache)
     return setting;
 }
 
-/* Whether a cost in the cache has the bits of the computed one, padding aside. */
+/* Say whether a cost in the cache has the bits of the computed one, except for padding. */
 static bool same(const struct cost_pass *a, const struct cost_pass *b)
 {
     return a->flop == b->flop && a->other_s == b->other_s && a->attention_s == b->attention_s &&
@@ -27,7 +28,7 @@ static bool same(const struct cost_pass *a, const struct cost_pass *b)
 
 static bool all_same(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
-    struct cost_pass costs[COST_N_PARTS];
+    struct cost_pass costs[COST_N_COMPONENTS];
     cost_cached(setting, pass, unit, ALL, costs);
     struct cost_pass layers = cost_of_pass(setting, pass, unit), head = cost_of_head(setting, pass, unit);
     struct cost_pass embedding = cost_of_embedding(setting, pass, unit);
@@ -35,9 +36,9 @@ static bool all_same(const struct cost_setting *setting, enum pass pass, const s
            same(&costs[COST_EMBEDDING], &embedding);
 }
 
-/* Units that differ in one thing each, in both passes and under two settings: asked for twice, each has the costs that
- * the functions give. */
-TEST(a_cost_from_the_cache_is_the_computed_one)
+/* Units differ in one thing each, in both passes and under two settings. Asked for twice, each has the costs that the
+ * functions give. */
+TEST(cost_cached__gives_the_computed_cost)
 {
     struct cost_cache cache = {0};
     struct cost_setting settings[] = {setting_with(&cache), setting_with(&cache)};
@@ -57,12 +58,12 @@ TEST(a_cost_from_the_cache_is_the_computed_one)
             for (enum pass pass = PASS_FORWARD; pass <= PASS_INPUT; pass++)
                 for (int unit = 0; unit < 7; unit++)
                     CHECK_TRUE(all_same(&settings[i], pass, &units[unit]));
-    /* Of seven units five differ in a rank's tokens: 350, 250, 251, 258, 175. */
+    /* Five of seven units differ in a rank's tokens: 350, 250, 251, 258, 175. */
     CHECK_EQUAL(cache.n_costs, 2 * 4 * 5);
     cost_cache_free(&cache);
 }
 
-/* In three passes, the last of which repeats a forward. */
+/* Compare three passes, the last of which repeats a forward. */
 static bool all_passes_same(const struct cost_setting *setting)
 {
     static const struct slice slice = {0, 0, 64};
@@ -98,8 +99,8 @@ TEST(cost_cached__tells_settings_apart)
     cost_cache_free(&cache);
 }
 
-/* A plan is borrowed, and the next one stands where it stood: costs are those of the plan that is there. Options that
- * no pass depends on share what is known. */
+/* A plan is borrowed, and the next one has the same address. Costs are those of the plan that is there. Options that no
+ * pass depends on share what is known. */
 TEST(cost_cached__follows_a_plan_that_changes_in_place)
 {
     const struct scenario_plan base = {.tp = 2, .pp = 1, .cp = 2, .dp = 4, .vpp = 1, .sharding = SCENARIO_ZERO3};
@@ -131,15 +132,15 @@ TEST(cost_cached__follows_a_plan_that_changes_in_place)
     cost_cache_free(&cache);
 }
 
-/* As many tokens of other samples, and of other slices, are known; parts are added to what is known of them. */
-TEST(tokens_are_known_whatever_their_slices_and_parts_are_added)
+/* The cache knows as many tokens of other samples, and of other slices. Parts are added to what it knows of them. */
+TEST(cost_cached__knows_tokens_whatever_their_slices)
 {
     struct cost_cache cache = {0};
     struct cost_setting setting = setting_with(&cache);
     const struct slice one = {3, 10, 90}, other[] = {{4, 10, 50}, {5, 200, 240}};
     const struct cost_unit first = {.slices = &one, .n_slices = 1, .context = 1};
     const struct cost_unit second = {.slices = other, .n_slices = 2, .context = 1};
-    struct cost_pass costs[COST_N_PARTS];
+    struct cost_pass costs[COST_N_COMPONENTS];
     cost_cached(&setting, PASS_BACKWARD, &first, 1U << COST_LAYERS, costs);
     CHECK_TRUE(all_same(&setting, PASS_BACKWARD, &second));
     CHECK_TRUE(all_same(&setting, PASS_BACKWARD, &first));
@@ -147,8 +148,9 @@ TEST(tokens_are_known_whatever_their_slices_and_parts_are_added)
     cost_cache_free(&cache);
 }
 
-/* More settings than it holds, more units than its first slots: emptied and grown, it still tells the truth. */
-TEST(a_full_cache_starts_anew)
+/* There are more settings than the cache holds, and more units than its first slots. Emptied and grown, it still gives
+ * the right costs. */
+TEST(cost_cached__starts_anew_if_it_is_full)
 {
     struct cost_cache cache = {0};
     for (int32_t layers = 1; layers <= 150; layers++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What holds of any run on the shipped devices, whatever their constants are. */
+/* These tests check rules that hold for any run on the shipped devices, whatever their constants are. */
 #include "base/check.h"
 #include "base/rng.h"
 #include "cost/cost.h"
@@ -15,14 +15,14 @@ static const struct model models[] = {
     {.hidden = 768, .layers = 12, .heads = 12, .kv_heads = 12, .ffn = 3072, .vocabulary = 50368, .dropout = true}};
 static const char *const devices[] = {"h100-sxm", "h100-96g", "h800", "h200", "a100-80g", "a100-40g"};
 
-/* 0: hidden / heads, 64 to 128. */
+/* 0 stands for hidden / heads, which is 64 to 128. */
 static const int64_t head_widths[] = {0, 32, 128, 256};
 
 enum { N_RUNS = 200, N_DEVICES = sizeof devices / sizeof *devices };
 
 static struct device shipped[N_DEVICES];
 
-/* Before the tests. */
+/* The devices are read before the tests run. */
 __attribute__((constructor)) static void read_devices(void)
 {
     struct error err = {0};
@@ -83,7 +83,8 @@ static struct cost_unit unit_of(const struct run *run)
         .slices = &run->slice, .n_slices = 1, .context = run->context, .recompute = run->recompute};
 }
 
-/** Of a pass of first, middle and last stage at once; the ring of context parallelism as if nothing hid it. */
+/** Add the seconds of a pass of first, middle and last stage at once. The ring of context parallelism counts as if
+ * nothing hid it. */
 static double unit_s(const struct run *run, enum pass pass, const struct cost_unit *unit)
 {
     struct cost_pass layers = cost_of_pass(&run->setting, pass, unit), head = cost_of_head(&run->setting, pass, unit);
@@ -107,9 +108,9 @@ static void hold(bool true_or_not, const char *what, const struct run *run, enum
                (int)run->plan.sharding, (int)run->plan.dp, (int)run->setting.communication.tp_overlap, (int)pass);
 }
 
-/* Faster links, or a faster chip and memory, take no longer; a longer sequence does; and no run computes faster than
- * its best kernel. */
-TEST(nothing_fast_slows_a_run_down)
+/* Faster links, or a faster chip and memory, take no longer. A longer sequence does. No run computes faster than its
+ * best kernel. */
+TEST(faster_hardware__slows_no_run_down)
 {
     struct rng *rng = rng_create(1, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -138,8 +139,9 @@ TEST(nothing_fast_slows_a_run_down)
     rng_free(rng);
 }
 
-/* Memory grows with the tokens; a gather of the same bytes takes longer among more ranks, on the same number a node. */
-TEST(more_takes_more)
+/* Memory grows with the tokens. A gather of the same bytes takes longer among more ranks, with the same number a
+ * node. */
+TEST(larger_work__takes_more_memory_and_time)
 {
     struct rng *rng = rng_create(2, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -162,9 +164,9 @@ TEST(more_takes_more)
     rng_free(rng);
 }
 
-/* Two samples in one unit take no longer than in two; and twice the tensor or context ranks not less than half as long:
- * so tokens a second and GPU grow with the micro-batch, and fall with both degrees. */
-TEST(nothing_scales_more_than_it_should)
+/* Two samples in one unit take no longer than in two. Twice the tensor or context ranks take not less than half as
+ * long. So tokens a second and GPU grow with the micro-batch and fall with both degrees. */
+TEST(scaling__gains_no_more_than_the_ranks_added)
 {
     struct rng *rng = rng_create(3, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -187,9 +189,9 @@ TEST(nothing_scales_more_than_it_should)
     rng_free(rng);
 }
 
-/* Attention of a unit takes no less than the least of any sample in it, shared by context ranks, by document or by
+/* Attention of a unit takes no less than the least of any sample in it. Context ranks share it by document or by
  * sequence. */
-TEST(a_sample_takes_its_least_in_any_unit)
+TEST(cost_attention_least_s__bounds_every_unit)
 {
     struct rng *rng = rng_create(4, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count the bytes that passes keep, work with and gather. */
 #include "cost/gathered.h"
+#include "hand_cost.h"
 #include "hand_model.h"
 #include "harness.h"
 
-/* GPT as in 2022: GELU, f = 4h, dropout, scores kept. */
+/* These are GPTs of 2022: GELU, f = 4h, dropout, and scores that are kept. */
 static const struct model gpts[] = {
     {.hidden = 6144,
      .layers = 48,
@@ -35,7 +37,7 @@ static const struct model gpts[] = {
      .dropout = true},
 };
 
-/* Bytes of one layer of a micro-batch of `batch` samples of `tokens`. */
+/* Count the bytes of one layer of a micro-batch of `batch` samples of `tokens`. */
 static double layer_bytes(const struct cost_setting *setting, enum recompute recompute, int32_t tokens, int32_t batch)
 {
     struct slice slices[8];
@@ -45,8 +47,8 @@ static double layer_bytes(const struct cost_setting *setting, enum recompute rec
     return cost_activation_bytes(setting, recompute, false) * tokens * batch + cost_scores_bytes(setting, &unit);
 }
 
-/* Korthikanti et al. 2022 (arXiv:2205.05198), table 2, a row each, by s b h, a s / h and t. */
-TEST(a_layer_holds_what_the_table_says)
+/* Korthikanti et al. 2022 (arXiv:2205.05198), table 2, gives a row each by s b h, a s / h and t. */
+TEST(layer_activations__match_the_published_table)
 {
     for (int i = 0; i < 4; i++)
         for (int32_t t = 1; t <= 8; t *= 2)
@@ -66,11 +68,11 @@ TEST(a_layer_holds_what_the_table_says)
             }
 }
 
-/* h = 8, n = 4, g = 2 (k = 4), f = 16, TP 2. A token, by hand: norm inputs 32, norm outputs 32, queries and output 32,
- * keys and values 16, gate and up 64, product 32, log-sum-exp 16. */
+/* h = 8, n = 4, g = 2 (k = 4), f = 16 and TP 2. By hand a token has norm inputs of 32 and norm outputs of 32. Queries
+ * and output have 32, keys and values 16. Gate and up have 64, the product 32, log-sum-exp 16. */
 static const struct model small = {.hidden = 8, .layers = 4, .heads = 4, .kv_heads = 2, .ffn = 16, .vocabulary = 10};
 
-TEST(every_list_is_counted_by_hand)
+TEST(recompute_list__keeps_the_bytes_counted_by_hand)
 {
     static const struct {
         enum recompute recompute;
@@ -95,8 +97,9 @@ TEST(every_list_is_counted_by_hand)
     }
 }
 
-/* Masks of two dropouts, 16 bytes a token; full recomputation keeps none. Keys and values that later slices need: 8. */
-TEST(dropout_and_slices_add_their_bytes)
+/* Masks of two dropouts take 16 bytes a token. Full recomputation keeps none. Keys and values that later slices need
+ * take 8. */
+TEST(layer_activations__grow_by_dropout_and_slices)
 {
     struct model dropped = small;
     dropped.dropout = true;
@@ -110,10 +113,11 @@ TEST(dropout_and_slices_add_their_bytes)
     CHECK_CLOSE(cost_embedding_bytes(&setting, 10), 80.0, 1e-15);
 }
 
-/* Tokens [2, 6) see 6 keys, [0, 3) of another sample 3: 24 + 9 scores of 2 heads of a rank; 2 bytes each, with dropout
- * 5; CP 2 halves them. Of 3 layers, 2 recompute fully: one keeps its scores. Workspace with the core on the list: a
- * token's 4h = 32, the scores again, and the larger of gradients: 6f/2 = 48 a token or 4 a score. */
-TEST(scores_are_counted_by_slice)
+/* Tokens [2, 6) see 6 keys, [0, 3) of another sample see 3. This makes 24 + 9 scores of 2 heads of a rank. A score
+ * takes 2 bytes, with dropout 5. CP 2 halves them. If 2 of 3 layers recompute fully, one keeps its scores. With the
+ * core on the list the workspace has a token's 4h = 32 and the scores again. It also has the larger of the gradients:
+ * 6f/2 = 48 a token or 4 a score. */
+TEST(cost_scores_bytes__are_counted_by_slice)
 {
     struct model dropped = small;
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
@@ -141,9 +145,10 @@ TEST(scores_are_counted_by_slice)
     CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
 }
 
-/* Tokens [2, 6) see 6 keys, [0, 3) of another sample 3: 9 x 4k/2 = 72 bytes are gathered on each of 4 context ranks,
- * backward with their gradients, for 7/4 tokens of which the widest gradients are 6f/2 = 48 each: 84. Beside: 4h. */
-TEST(gathered_keys_and_values_are_of_the_whole_prefix)
+/* Tokens [2, 6) see 6 keys, [0, 3) of another sample see 3. So 9 x 4k/2 = 72 bytes are gathered on each of 4 context
+ * ranks, backward with their gradients. A rank has 7/4 tokens, whose widest gradients are 6f/2 = 48 each: 84. A token
+ * has 4h beside that. */
+TEST(gathered_kv__covers_the_whole_prefix)
 {
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
     struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 4};
@@ -159,10 +164,11 @@ TEST(gathered_keys_and_values_are_of_the_whole_prefix)
     CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit) == 0);
 }
 
-/* h = 8, GELU, f = 32, LayerNorm, biases, 6 learned positions, V = 10 padded to 16 over TP 2: 8 rows each. A layer:
- * matrices (4 x 64 + 2 x 256)/2 = 384, biases (24 + 32)/2 + 16 = 44, norms 32: 460. First stage: 2 x 460 + 64 + 48.
- * Last: 2 x 460 + 64 + 16. One stage with tied embeddings: 4 x 460 + 64 + 48 + 16. */
-TEST(all_vectors_and_the_padding_count)
+/* h = 8, GELU, f = 32, LayerNorm, biases and 6 learned positions. V = 10 is padded to 16 over TP 2, which is 8 rows
+ * each. A layer has matrices of (4 x 64 + 2 x 256)/2 = 384, biases of (24 + 32)/2 + 16 = 44 and norms of 32: 460. The
+ * first stage has 2 x 460 + 64 + 48. The last has 2 x 460 + 64 + 16. One stage with tied embeddings has 4 x 460 + 64 +
+ * 48 + 16. */
+TEST(cost_stage_parameters__count_vectors_and_padding)
 {
     const struct model model = {.hidden = 8,
                                 .layers = 4,
@@ -184,11 +190,11 @@ TEST(all_vectors_and_the_padding_count)
     CHECK_CLOSE(model_vocabulary_share(&small, 2), 5.0, 1e-15); /* not padded */
 }
 
-/* From 10 MiB on in steps of 2 MiB, but what remains over 1 MiB is given back. The states of one shard, h = 512, V =
- * 25216 a rank, 6 layers and no other matrix of 10 MiB: the head's fp32 tensors of 49.25 MiB take 50, its weight of
- * 24.625 is split; gradients of 22,354,048 parameters at 4 bytes are 85.274 MiB of 86. On two shards the gradients and
- * weights of 42.637 MiB: split. */
-TEST(large_blocks_are_not_split_for_less_than_a_mebibyte)
+/* From 10 MiB on blocks grow in steps of 2 MiB, but a rest above 1 MiB is given back. The states of one shard have h =
+ * 512, V = 25216 a rank, 6 layers and no other matrix of 10 MiB. The head's fp32 tensors of 49.25 MiB take 50, and its
+ * weight of 24.625 is split. Gradients of 22,354,048 parameters at 4 bytes are 85.274 MiB of 86. On two shards the
+ * gradients and weights of 42.637 MiB are split. */
+TEST(allocator__splits_no_block_for_less_than_a_mebibyte)
 {
     const double mib = 1 << 20;
     static const double cases[][2] = {{1, 1}, {9.5, 9.5}, {10, 10}, {10.5, 10.5}, {11, 12}, {11.25, 12}, {12, 12}};
@@ -213,11 +219,11 @@ TEST(large_blocks_are_not_split_for_less_than_a_mebibyte)
     CHECK_TRUE(cost_state_block_bytes(&setting, 6, false, true, 2) == 0);
 }
 
-/* h = 1856, k = 464, f = 4928 (SwiGLU): a layer's matrices of 5,167,104, 3,444,736, 18,292,736 and 9,146,368 parameters
- * are 9.855, 6.570, 34.891 and 17.445 MiB in bf16, of which the last one wastes 0.5547, and 19.711, 13.141, 69.781 and
- * 34.891 in fp32, three tensors each: 0.2891, 0.8594, 0.2188 and, above a mebibyte, nothing. Over TP 2 half of each:
- * what down wasted up does, in bf16, and down that much in fp32. */
-TEST(a_layers_matrices_are_blocks_of_their_own)
+/* h = 1856, k = 464 and f = 4928 (SwiGLU). A layer's matrices have 5,167,104, 3,444,736, 18,292,736 and 9,146,368
+ * parameters. In bf16 they are 9.855, 6.570, 34.891 and 17.445 MiB, of which the last one wastes 0.5547. In fp32 they
+ * are 19.711, 13.141, 69.781 and 34.891, three tensors each. These waste 0.2891, 0.8594, 0.2188 and, above a mebibyte,
+ * nothing. TP 2 halves each. In bf16 up wastes as much as down did; in fp32 down wastes that much. */
+TEST(allocator__gives_each_matrix_a_block)
 {
     const double mib = 1 << 20;
     const struct model model = {.hidden = 1856,
@@ -235,8 +241,8 @@ TEST(a_layers_matrices_are_blocks_of_their_own)
     CHECK_CLOSE(cost_state_block_bytes(&setting, 3, false, false, 1), 3 * (1 + 3) * 0.5546875 * mib, 1e-12);
 }
 
-/* Qi et al. 2023 (arXiv:2401.10241), table 1: M_W = 32 s b h, against M_B = s b (34 h + 5 a s). */
-TEST(weights_hold_what_the_zero_bubble_paper_says)
+/* Qi et al. 2023 (arXiv:2401.10241), table 1, has M_W = 32 s b h, against M_B = s b (34 h + 5 a s). */
+TEST(cost_weight_bytes__match_the_zero_bubble_paper)
 {
     for (int i = 0; i < 4; i++) {
         struct cost_setting setting = {.model = &gpts[i], .plan = &(struct scenario_plan){0}, .tensor = 1, .layers = 1};
@@ -244,7 +250,8 @@ TEST(weights_hold_what_the_zero_bubble_paper_says)
     }
 }
 
-/* Ten tokens of h 4, f 8, V 16 without TP; P 144 + 8, root 132, head 64, down GEMM 32 parameters. */
+/* Check ten tokens of h 4, f 8, V 16 without TP. P is 144 + 8, the root 132, the head 64, the down GEMM 32
+ * parameters. */
 static void check_moments(const struct cost_setting *setting, const double whole[COST_N_MOMENTS], double forward)
 {
     const struct cost_work work = {
@@ -270,20 +277,21 @@ static void check_moments(const struct cost_setting *setting, const double whole
     CHECK_TRUE(cost_moments_most(setting, PASS_FORWARD, &work) == forwards[COST_FORWARD_LAYER]);
 }
 
-/* FSDP1: the same of layers behind the first one. */
+/* FSDP1 has the same bytes in all layers behind the first one. */
 static void check_alike_moments(const struct cost_setting *setting, double at_head, const double layer[3],
                                 double at_ends, double forward)
 {
-    double head = 128; /* gradient of the head */
+    double head = 128; /* the head's gradient */
     const double in = layer[0], norm = layer[1], behind = layer[2];
     const double whole[] = {at_head, head + at_head, in, norm, behind, in, norm, behind, at_ends};
     check_moments(setting, whole, forward);
 }
 
-/* Weights 2 bytes: of one layer, or backward-pre two. In a layer the head's gradient, 2 x 64, waits and the down
- * GEMM's, 2 x 32, is there, in its first norm the layer's gradients, 2. At its end views' and flat gradients, 4; of
- * fp32 then the next layer's weights, 2, flat gradient and its copy, 2 + 4. */
-TEST(fsdp1_holds_whole_tensors_moment_by_moment)
+/* Weights of one layer, or backward-pre of two, take 2 bytes. In a layer the head's gradient, 2 x 64, waits, and the
+ * down GEMM's, 2 x 32, is there. In its first norm the layer's gradients, 2, are there. At its end there are the
+ * gradients of views and the flat ones, 4. In fp32 there are then the next layer's weights, 2, the flat gradient and
+ * its copy, 2 + 4. */
+TEST(fsdp1__holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
     struct scenario_plan plan = {0};
@@ -303,11 +311,11 @@ TEST(fsdp1_holds_whole_tensors_moment_by_moment)
     check_alike_moments(&setting, 0, (double[]){head + down, head + 2 * p, head + 6 * p}, 6 * 132, 0);
 }
 
-/* Weights of a layer and a buffer of the next, 2 + 2; from the second layer on the first one's fp32 gradients are being
- * reduced, 4; in a layer's first norm its own, 2, at its end copied, 2 + 4, when its weights have gone. Own ends:
- * weights of the head while it works; in the first layer its gradients are being reduced, 4 x 64, for 2 x 64 that wait,
- * and gone when those of the layer are copied. */
-TEST(fsdp2_holds_whole_tensors_moment_by_moment)
+/* Weights of a layer and a buffer of the next take 2 + 2. From the second layer on the first one's fp32 gradients, 4,
+ * are being reduced. In a layer's first norm its gradients, 2, are there. At its end they are copied, 2 + 4, when its
+ * weights have gone. With own ends the head's weights are there while it works. In the first layer the head's gradients
+ * are being reduced, 4 x 64, for 2 x 64 that wait. They have gone when those of the layer are copied. */
+TEST(fsdp2__holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
     struct scenario_plan plan = {.fsdp = 2};
@@ -324,10 +332,11 @@ TEST(fsdp2_holds_whole_tensors_moment_by_moment)
                   4 * p);
 }
 
-/* One layer of 152 parameters has none behind it: FSDP1 prefetches nothing, views' and flat gradients are joined, 4, of
- * fp32 2 + 4 beside no weights; FSDP2 has no other buffer, its copied gradients are 2 + 4. Of two layers the first ends
- * beside the second one's weights, which have none behind them: 2 + 4, then 2 + 2 + 4. */
-TEST(the_last_layer_prefetches_none)
+/* One layer of 152 parameters has none behind it. FSDP1 prefetches nothing. It joins the gradients of views and the
+ * flat ones, 4; in fp32 it has 2 + 4 beside no weights. FSDP2 has no other buffer, and its copied gradients are 2 + 4.
+ * With two layers the first ends beside the second one's weights, which have none behind them: 2 + 4, then 2 + 2 +
+ * 4. */
+TEST(gathered__prefetches_nothing_in_the_last_layer)
 {
     const double p = 152, head = 128, down = 64;
     struct model model = hand_toy;
@@ -348,13 +357,13 @@ TEST(the_last_layer_prefetches_none)
                   4 * p);
 }
 
-/* At the loss the head's workspace without the logits' gradient: of V 16 and ten tokens 2 bytes of a fused loss, of
- * eager passes 4 (of two in fp32), of fused passes none, which come in place; at the head without what a loss by passes
- * keeps either, 4, and of eager passes' 8 only 2 are there. Of weights FSDP1 has those of the layer in work alone;
- * FSDP2 has the last layer's, and until the model's forward is over their buffer; with own ends the last layer's and
- * the head's, 2 x 64, with its buffer. Over TP 2 half of all that, and in a layer half of the down GEMM's input, 160
- * bytes, is gone. */
-TEST(forward_moments_are_counted_by_hand)
+/* At the loss there is the head's workspace without the logits' gradient. With V 16 and ten tokens a fused loss has 2
+ * bytes, eager passes 4 (of two in fp32). Fused passes have none, as it comes in place. At the head a loss by passes
+ * does not keep its 4 either. Only 2 of eager passes' 8 bytes are there. FSDP1 has the weights of the layer in work
+ * alone. FSDP2 has the last layer's weights, and until the model's forward is over their buffer. With own ends it has
+ * the last layer's and the head's, 2 x 64, with its buffer. TP 2 halves all that. In a layer half of the down GEMM's
+ * input, 160 bytes, is gone. */
+TEST(gathered__counts_forward_moments_by_hand)
 {
     const double p = 152, table = 10 * 16.0;
     const struct cost_work work = {.tokens = 10, .workspace = 5000, .head = 700, .head_workspace = 900};
@@ -386,9 +395,9 @@ TEST(forward_moments_are_counted_by_hand)
     CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 80 + 4 * (72 + 8.0) - 700, 1e-14);
 }
 
-/* Of V 16 and h 4 a token: gradients of logits in bf16, 2 x 16, for 4 x 16 kept (a fused loss: 2 x 16), and of the
- * input, 8; over TP 2 half the logits, the input whole and, with sequence parallelism, gathered again. */
-TEST(the_heads_backward_works_on_bf16)
+/* V is 16 and h 4. A token has gradients of logits in bf16, 2 x 16, for 4 x 16 kept (a fused loss: 2 x 16). It has the
+ * input's gradient, 8. TP 2 halves the logits. The input is whole and, with sequence parallelism, gathered again. */
+TEST(head_backward__works_on_bf16)
 {
     struct scenario_plan plan = {.sequence_parallel = true};
     struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 1};
@@ -402,8 +411,9 @@ TEST(the_heads_backward_works_on_bf16)
     CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 16.0), 1e-15);
 }
 
-/* h 4: four bf16 tensors, of single operations six fp32 and two bf16 ones; LayerNorm is one kernel. */
-TEST(a_norms_backward_holds_what_its_operations_leave)
+/* With h 4 there are four bf16 tensors. Single operations leave six fp32 and two bf16 tensors. LayerNorm is one
+ * kernel. */
+TEST(norm_backward__holds_what_its_operations_leave)
 {
     struct scenario_plan plan = {0};
     struct cost_setting setting = {.model = &hand_toy, .plan = &plan, .tensor = 2};
@@ -418,10 +428,10 @@ TEST(a_norms_backward_holds_what_its_operations_leave)
     CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 4.0, 1e-15);
 }
 
-/* Ten tokens, h 4, TP 2: at the head the input's gradient, 80 bytes, and with sequence parallelism the input gathered
- * again, 80; in a layer's first norm four such tensors, behind it the gradient of its input alone, of all tokens or of
- * the rank's half; the embedding's backward gathers it. */
-TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
+/* Ten tokens run with h 4 and TP 2. At the head there is the input's gradient, 80 bytes. With sequence parallelism the
+ * input is gathered again, 80. A layer's first norm has four such tensors. Behind it there is its input's gradient
+ * alone, of all tokens or of the rank's half. The embedding's backward gathers it. */
+TEST(sequence_parallel__splits_the_gradients_behind_a_layer)
 {
     const struct cost_work work = {.tokens = 10};
     struct scenario_plan plan = {0};
@@ -442,5 +452,142 @@ TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
                                              [COST_BEHIND_NEXT] = -40};
         for (int i = 0; i < COST_N_MOMENTS; i++)
             CHECK_CLOSE(split[i] - whole[i], more[i], 1e-12);
+    }
+}
+
+/* 13B keeps 12h + 4k = 16 x 5120, 6f = 6 x 13824 and 4n = 160 with `none`. `selective` keeps 4h and 2f less. GPT-3
+ * keeps 32h + 4n. Single operations keep 8h and 2f more, which the list computes again as well. GPT-3 keeps nothing
+ * more. */
+TEST(cost_activation_bytes__follow_the_breakdown)
+{
+    struct cost_setting llama = {.model = &hand_llama_13b, .plan = &hand_toy_plan, .tensor = 1};
+    struct cost_setting gpt_3 = {.model = &hand_gpt_3, .plan = &hand_toy_plan, .tensor = 1};
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 81920 + 82944 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, false), 10240.0, 1e-14);
+    llama.kernels = gpt_3.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 122880 + 110592 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&llama, 1), 4 * 32000 + 8 * 5120.0, 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&llama, 1), 8 * 32000.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&gpt_3, 1), 4 * 51200 + 4 * 12288.0, 1e-14);
+    llama.kernels = gpt_3.kernels = SCENARIO_FUSED;
+    llama.tensor = 4;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, true), (10240 + 20480) / 4.0, 1e-14);
+    llama.tensor = 8;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, false), 165024 / 8.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_SELECTIVE, false), 20 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_kv_bytes(&hand_toy, 2), 4.0, 1e-14);
+}
+
+/* A token of SwiGLU has 6f/2 = 24, and input and its gradient 16. Recomputed norms and product have (16 + 16)/2. All of
+ * a layer has (12h + 4k + 6f + 4n)/2 = 56, except for its input, 2h/2, that was kept. Eager has (8h + 2f)/2 more, and
+ * the input in fp32. Without TP it has 48 and one 2h. */
+TEST(cost_workspace_bytes__are_counted_by_hand)
+{
+    struct cost_setting setting = hand_toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 400.0, 1e-14);
+    unit.recompute = RECOMPUTE_SELECTIVE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    unit.recompute = RECOMPUTE_FULL;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 920.0, 1e-14);
+    setting.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 1200.0, 1e-14);
+    setting.kernels = SCENARIO_FUSED;
+    CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * (4 * 8 + 4 * 4 / 2.0), 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 8 + 2 * 4.0), 1e-14);
+    CHECK_TRUE(cost_embedding_bytes(&setting, 10) == 0);
+    setting.tensor = 1;
+    unit.recompute = RECOMPUTE_NONE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * 2 * 16.0, 1e-14);
+}
+
+/* 100 parameters over 4 ranks take 2 + 4 + 12/4 bytes. bf16 gradients take 2 bytes less. Sharded gradients take (2 +
+ * 12)/4. Sharded weights, too, have no bf16 copy and a gradient in fp32 however it was reduced, 16/4. Unsharded bf16
+ * gradients take 2 + 2 + 12. Embedding, head and last norm have 2 x 4 x 16/2 + 4 = 68 parameters. zero3 has their
+ * weights throughout, unless they are units of their own. */
+TEST(cost_state_bytes__follow_precision_and_sharding)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    plan.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 700.0, 1e-14);
+    plan.sharding = SCENARIO_UNSHARDED;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 1), 1600.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    plan.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    plan.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    plan.gradients = SCENARIO_FP32;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 68.0, 1e-14);
+    plan.fsdp_ends = SCENARIO_ENDS_OWN;
+    plan.fsdp = 2;
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+}
+
+/* The gradients of 100 parameters over 4 ranks take whole 4 or 2 bytes each. zero2 takes a quarter. zero3 takes fp32 in
+ * any case. */
+TEST(cost_gradient_state_bytes__follow_precision_and_sharding)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    static const double bytes[][2] = {[SCENARIO_ZERO1] = {400, 200},
+                                      [SCENARIO_ZERO2] = {100, 50},
+                                      [SCENARIO_ZERO3] = {100, 100},
+                                      [SCENARIO_UNSHARDED] = {400, 200}};
+    for (int32_t i = 0; i < 8; i++) {
+        plan.sharding = i / 2;
+        plan.gradients = i % 2;
+        CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), bytes[i / 2][i % 2], 1e-15);
+    }
+}
+
+/* Llama 13B keeps 6h + 2k + 2f + 4n = 8 x 5120 + 2 x 13824 + 160. Eager keeps the down GEMM's output, 2h. Sliced
+ * samples keep their keys, 2k. TP 8 keeps (8h + 2k + 2f + 4n)/8, eager 2h + 2h/8 more. The toy has TP 2 and 10 tokens.
+ * A token computes again 2 (k + f)/2 beside the list's 16 and 40 that no list needs. */
+TEST(alternate_gemms__are_not_kept)
+{
+    const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
+    struct cost_setting llama = {.model = &hand_llama_13b, .plan = &hand_toy_plan, .tensor = 1};
+    struct cost_setting toy = hand_toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = list};
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), 40960 + 27648 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, true), 40960 + 27648 + 160 + 10240.0, 1e-14);
+    llama.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), 40960 + 27648 + 160 + 10240.0, 1e-14);
+    llama.tensor = 8;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0 + 10240 + 1280.0, 1e-14);
+    llama.kernels = SCENARIO_FUSED;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&toy, &unit), 560 + 10 * 10.0, 1e-14);
+    CHECK_CLOSE(cost_kept_kv_bytes(&toy, list), 2.0, 1e-14);
+    CHECK_CLOSE(cost_kept_kv_bytes(&toy, RECOMPUTE_FULL), 4.0, 1e-14);
+}
+
+/* Without TP the stages hold the model once. Tied embeddings are on both ends, and once if there is one stage. */
+TEST(cost_stage_parameters__add_up_to_the_model)
+{
+    const struct model *const models[] = {&hand_llama_13b, &hand_gpt_3};
+    for (int i = 0; i < 2; i++) {
+        const struct model *model = models[i];
+        int32_t quarter = (int32_t)model->layers / 4;
+        double sum = cost_stage_parameters(model, 1, quarter, true, false) +
+                     2 * cost_stage_parameters(model, 1, quarter, false, false) +
+                     cost_stage_parameters(model, 1, quarter, false, true);
+        double copy = model->tied_embeddings ? (double)(model->vocabulary * model->hidden) : 0;
+        CHECK_CLOSE(sum, (double)hand_parameters(model) + copy, 1e-15);
+        CHECK_CLOSE(cost_stage_parameters(model, 1, (int32_t)model->layers, true, true), (double)hand_parameters(model),
+                    1e-15);
     }
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the longest path of a graph. */
 #include "bounds/critical_path.h"
 
 #include <stdio.h>
@@ -10,8 +11,8 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* Equal stages, free network: m rounds of f + b, and p - 1 of bubble. */
-TEST(uniform_one_f_one_b_matches_the_closed_form)
+/* Stages are equal and the network is free. The path has m rounds of f + b, and p - 1 of bubble. */
+TEST(critical_path__matches_the_closed_form_of_1f1b)
 {
     struct timeline timeline = {0};
     for (int32_t p = 1; p <= 8; p++)
@@ -28,9 +29,9 @@ TEST(uniform_one_f_one_b_matches_the_closed_form)
     timeline_free(&timeline);
 }
 
-/* v chunks a stage, each pass of one 1 + 2 s: m v rounds of work, and p - 1 passes of one chunk of bubble: (p - 1)/(v
- * m) of the work. */
-TEST(interleaved_one_f_one_b_matches_the_closed_form)
+/* A stage has v chunks, whose passes take 1 + 2 s. The path has m v rounds of work, and p - 1 passes of one chunk of
+ * bubble. The bubble is (p - 1)/(v m) of the work. */
+TEST(critical_path__matches_the_closed_form_of_interleaved_1f1b)
 {
     struct timeline timeline = {0};
     for (int32_t p = 2; p <= 7; p++)
@@ -50,8 +51,8 @@ TEST(interleaved_one_f_one_b_matches_the_closed_form)
     timeline_free(&timeline);
 }
 
-/* Two stages, one unit, f = 1, b = 2, sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
-TEST(sends_lie_on_the_path)
+/* Two stages run one unit with f = 1, b = 2 and sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
+TEST(critical_path__contains_the_sends)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -66,7 +67,7 @@ TEST(sends_lie_on_the_path)
     plan_free(&plan);
 }
 
-TEST(it_equals_igraphs_longest_path_on_random_plans)
+TEST(critical_path__equals_igraphs_longest_path_on_random_plans)
 {
     struct timeline timeline = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -84,7 +85,7 @@ TEST(it_equals_igraphs_longest_path_on_random_plans)
     timeline_free(&timeline);
 }
 
-/* A task made longer by its slack moves nothing, by more moves the end; the path itself has none. */
+/* A task made longer by its slack moves nothing. Made longer by more it moves the end. The path itself has no slack. */
 static void check_slack(uint64_t seed)
 {
     struct plan plan;
@@ -117,7 +118,7 @@ static void check_slack(uint64_t seed)
     plan_free(&plan);
 }
 
-TEST(slack_is_how_much_longer_a_task_may_take)
+TEST(slack__is_how_much_longer_a_task_may_take)
 {
     for (uint64_t seed = 1; seed <= 10; seed++)
         check_slack(seed);

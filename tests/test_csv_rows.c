@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read tables in CSV. */
 #include "base/csv_rows.h"
 
 #include "base/check.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "1[id|x]2[]3[5|]": each row's line and fields. */
+/* Print each row's line and fields: "1[id|x]2[]3[5|]". */
 static bool print_row(void *context, const struct csv_row *row, struct error *err)
 {
     FILE *file = context;
@@ -29,7 +30,7 @@ static bool read_text(const char *bytes, size_t n, bool comments, char seen[256]
     return ok;
 }
 
-TEST(rows_know_their_lines)
+TEST(csv_rows__know_their_lines)
 {
     static const struct {
         const char *text, *rows;
@@ -41,7 +42,7 @@ TEST(rows_know_their_lines)
         {"a\rb\n", "1[a]1[b]"},
         {"\xEF\xBB\xBF"
          "id\n\xEF\xBB\xBF",
-         "1[id]2[\xEF\xBB\xBF]"}, /* a byte order mark is one at the start only */
+         "1[id]2[\xEF\xBB\xBF]"}, /* a byte order mark counts at the start only */
         {"# \"one\n\n#\na\n#b\n", "2[]4[a]5[#b]"},
     };
     char seen[256];
@@ -54,13 +55,13 @@ TEST(rows_know_their_lines)
     CHECK_TEXT(seen, "1[#a]2[1]");
 }
 
-TEST(what_is_no_csv_is_named_with_its_line)
+TEST(csv_rows__name_the_line_that_is_no_csv)
 {
     static const struct {
         const char *text, *message;
     } cases[] = {
         {"a,b\n1,\"2\n3,4\n", "f.csv:2: a quote is not closed"},
-        {"a,b\n1,2\n1,\"2\"3\n", "f.csv:3: a quote stands inside a plain field, or text behind a quoted one"},
+        {"a,b\n1,2\n1,\"2\"3\n", "f.csv:3: a quote is inside a plain field, or text follows a quoted one"},
         {"a\n1,2,3,4\n5\n", "four fields"},
     };
     char seen[256];
@@ -70,10 +71,10 @@ TEST(what_is_no_csv_is_named_with_its_line)
         CHECK_TEXT(err.text, cases[i].message);
     }
     CHECK_TRUE(!read_text("a\n1\0002\n", 6, true, seen, &err));
-    CHECK_TEXT(err.text, "f.csv:2: a NUL byte stands in it: this is no text");
+    CHECK_TEXT(err.text, "f.csv:2: the line holds a NUL byte, so this is no text");
 }
 
-TEST(a_line_is_at_most_a_mebibyte)
+TEST(csv_rows__limit_a_line_to_a_mebibyte)
 {
     char *text = check_malloc(2 + CSV_LINE_BYTES + 1), seen[256];
     struct error err;
@@ -85,6 +86,6 @@ TEST(a_line_is_at_most_a_mebibyte)
     CHECK_TEXT(seen, "1[a]2[]");
     text[2 + CSV_LINE_BYTES - 1] = ' ';
     CHECK_TRUE(!read_text(text, 2 + CSV_LINE_BYTES + 1, false, seen, &err));
-    CHECK_TEXT(err.text, "f.csv:2: a line of more than 1048576 bytes: this is no table");
+    CHECK_TEXT(err.text, "f.csv:2: the line has more than 1048576 bytes, so this is no table");
     free(text);
 }

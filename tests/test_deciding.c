@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which batches decide in a search. */
 #include "search/deciding.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ static double work_of(const struct scenario *scenario, const struct lengths *len
     return flop;
 }
 
-/* Iterations in the order of their work, by insertion. */
+/* Sort iterations in the order of their work by insertion. */
 static double sort_by_work(const double *flop, int *sorted)
 {
     double sum = 0;
@@ -52,7 +53,7 @@ static double sort_by_work(const double *flop, int *sorted)
     return sum;
 }
 
-/* Which iteration stands for the k-th of five strata, and for how many, by the sentence in the docstring. */
+/* Find the iteration that represents the k-th of five strata, and its weight, by the sentence in the docstring. */
 static struct search_iteration by_hand(const double *flop, int k, bool even)
 {
     int sorted[N], member[N], n = 0, nearest = 0;
@@ -72,7 +73,7 @@ static struct search_iteration by_hand(const double *flop, int k, bool even)
     return (struct search_iteration){member[nearest], even ? 0.2 : n / (double)N, flop[member[nearest]]};
 }
 
-TEST(five_batches_stand_for_strata_of_equal_work)
+TEST(deciding__takes_five_batches_for_strata_of_equal_work)
 {
     static const char *const data[] = {"lengths: commoncrawl, context: 256Ki, global_batch: 64",
                                        "lengths: github, context: 64Ki, global_batch: 16"};
@@ -104,9 +105,9 @@ TEST(five_batches_stand_for_strata_of_equal_work)
     }
 }
 
-/* Alike batches: 256 = 51 + 51 + 52 + 51 + 51 (the middle of the 128th and 129th lies around a half), each stratum
- * stood for by its first. */
-TEST(alike_batches_are_shared_evenly)
+/* Batches are equal: 256 = 51 + 51 + 52 + 51 + 51, as the middle of the 128th and 129th lies around a half. The first
+ * batch of each stratum represents it. */
+TEST(deciding__shares_equal_batches_evenly)
 {
     static const int64_t first[] = {102, 0, 51, 154, 205};
     static const double n[] = {52, 51, 51, 51, 51};
@@ -123,9 +124,9 @@ TEST(alike_batches_are_shared_evenly)
     scenario_free(&scenario);
 }
 
-/* 255 documents of one token and one of 65536, which has nearly all of the work: it stands for itself, and strata that
- * it would leave empty take one batch each of the others. */
-TEST(one_batch_may_outweigh_all_others)
+/* 255 documents have one token, and one of 65536 has nearly all of the work. It represents itself. Strata that it would
+ * leave empty take one of the other batches each. */
+TEST(deciding__lets_one_batch_outweigh_all_others)
 {
     struct scenario scenario = {0};
     struct lengths lengths = {0};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read and write devices. */
 #include "scenario/device.h"
 
 #include <stddef.h>
@@ -8,7 +9,7 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-TEST(every_field_is_filled_from_its_key)
+TEST(device_read__fills_every_field_from_its_key)
 {
     struct device device;
     struct error err = {0};
@@ -53,7 +54,7 @@ static const struct {
     {"nic:", "nci:", "nci: unknown key; did you mean 'nic'?"},
 };
 
-TEST(missing_and_impossible_numbers_are_refused)
+TEST(device_read__refuses_missing_and_impossible_numbers)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct device device;
@@ -65,8 +66,8 @@ TEST(missing_and_impossible_numbers_are_refused)
     }
 }
 
-/* What is written reads back to the same curves; the data sheet alone needs none of them. */
-TEST(curves_are_written_as_they_are_read)
+/* Written curves read back the same. The data sheet alone needs none of them. */
+TEST(device_write_curves__gives_the_curves_that_were_read)
 {
     struct device device, again;
     struct error err = {0};
@@ -93,8 +94,8 @@ TEST(curves_are_written_as_they_are_read)
     free(text);
 }
 
-/* Whether GEMMs are persistent has no default: it moves what collectives cost beside them. */
-TEST(a_device_says_whether_gemms_are_persistent)
+/* It has no default whether GEMMs are persistent, as this changes the cost of collectives beside them. */
+TEST(device_read__knows_whether_gemms_are_persistent)
 {
     struct device device;
     struct error err = {0};
@@ -108,7 +109,7 @@ TEST(a_device_says_whether_gemms_are_persistent)
     CHECK_CONTAINS(err.text, "training.persistent_gemms");
 }
 
-TEST(an_unknown_name_lists_those_there_are)
+TEST(device_read__lists_the_names_there_are)
 {
     struct device device;
     struct error err = {0};

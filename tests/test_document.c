@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read, change and write YAML documents. */
 #include "scenario/document.h"
 #include "scenario/document_read.h"
 #include "scenario/document_set.h"
@@ -34,7 +35,7 @@ static const char *value_at(const struct document *document, const char *path)
     return node >= 0 && document->node[node].kind == DOCUMENT_SCALAR ? document->node[node].value : "(none)";
 }
 
-TEST(keys_values_and_their_places_are_found)
+TEST(document__finds_keys_values_and_their_places)
 {
     struct document document;
     struct error err = {0};
@@ -79,7 +80,7 @@ static const struct {
     {"a: \x01\n", "file.yaml:1:4: not valid YAML: control characters are not allowed"},
 };
 
-TEST(what_a_scenario_does_not_need_is_refused_with_its_place)
+TEST(document__refuses_unneeded_yaml_with_its_place)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct document document;
@@ -91,8 +92,8 @@ TEST(what_a_scenario_does_not_need_is_refused_with_its_place)
     }
 }
 
-/* "a: [[...]]": the mapping is level 1, so 63 lists go and 64 do not. */
-TEST(nesting_is_limited_to_64_levels)
+/* In "a: [[...]]" the mapping is level 1, so 63 lists are allowed and 64 are not. */
+TEST(document__limits_nesting_to_64_levels)
 {
     for (int lists = 63; lists <= 64; lists++) {
         char text[256] = "a: ";
@@ -107,7 +108,7 @@ TEST(nesting_is_limited_to_64_levels)
     }
 }
 
-TEST(a_file_over_one_megabyte_is_refused)
+TEST(document__refuses_a_file_over_one_megabyte)
 {
     size_t n = (1 << 20) + 1;
     char *text = check_malloc(n + 1);
@@ -126,7 +127,7 @@ TEST(a_file_over_one_megabyte_is_refused)
     free(text);
 }
 
-TEST(a_file_that_cannot_be_read_is_named)
+TEST(document__names_a_file_that_cannot_be_read)
 {
     struct document document;
     struct error err = {0};
@@ -137,7 +138,7 @@ TEST(a_file_that_cannot_be_read_is_named)
     CHECK_CONTAINS(err.text, "cannot be read: Is a directory");
 }
 
-TEST(assignments_replace_add_and_select)
+TEST(document_set__replaces_adds_and_selects)
 {
     static const char *const sets[] = {
         "name=other",
@@ -187,7 +188,7 @@ static const struct {
     {"a=1\n---\nb: 2", "a second document starts here"},
 };
 
-TEST(a_bad_assignment_is_one_sentence)
+TEST(document_set__refuses_a_bad_assignment_in_one_sentence)
 {
     for (size_t i = 0; i < sizeof refused_sets / sizeof *refused_sets; i++) {
         struct document document;
@@ -200,7 +201,7 @@ TEST(a_bad_assignment_is_one_sentence)
     }
 }
 
-TEST(below_a_plan_that_is_searched_for_nothing_is_set)
+TEST(document_set__sets_nothing_below_a_searched_plan)
 {
     struct document document;
     struct error err = {0};
@@ -211,7 +212,7 @@ TEST(below_a_plan_that_is_searched_for_nothing_is_set)
     document_free(&document);
 }
 
-TEST(assignments_deeper_than_the_limit_are_refused)
+TEST(document_set__refuses_assignments_deeper_than_the_limit)
 {
     char assignment[400] = "a";
     struct document document;
@@ -225,7 +226,7 @@ TEST(assignments_deeper_than_the_limit_are_refused)
     document_free(&document);
 }
 
-TEST(written_trees_read_back_the_same)
+TEST(document_write__reads_back_the_same)
 {
     static const char awkward[] =
         "a: {'': x, 'b c': [~, null, \"~\", 'null', \"\"], \"t\\tn\\n\": \"\\u00e9\\u2028\\U0001F600\\\\\\\"\"}\n"
@@ -255,7 +256,7 @@ static uint32_t next_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-/** Change, insert, remove or double a few bytes; signs of YAML more often than chance has it. */
+/** Change, insert, remove or double a few bytes. Signs of YAML are more frequent than chance. */
 static size_t mutate(char *text, size_t n, uint64_t *state)
 {
     static const char signs[] = "{}[]:,-&*!|>'\"%@#?~\n\t \\\xff\x80";
@@ -286,8 +287,8 @@ static size_t mutate(char *text, size_t n, uint64_t *state)
     return n;
 }
 
-/* Whatever the bytes: a tree that can be written and set, or a message. Seed 7. */
-TEST(random_mutations_give_a_tree_or_a_message)
+/* Whatever the bytes are, the result is a tree that can be written and set, or a message. The seed is 7. */
+TEST(document__gives_a_tree_or_a_message_for_random_mutations)
 {
     int n_trees = 0, n_messages = 0;
     uint64_t state = 7;

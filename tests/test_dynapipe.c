@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of DynaPipe. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
     hand_planned(hand, system_find("dynapipe", &err), knobs, plan);
 }
 
-/* Seconds of the run [begin, end) of equal samples on a stage, both passes: no padding, so attention adds up. */
+/* Find the seconds of the run [begin, end) of equal samples on a stage, both passes. It has no padding, so attention
+ * adds up. */
 static double run_s(const struct hand_request *hand, int32_t n, int32_t tokens)
 {
     struct slice slices[16];
@@ -32,9 +34,10 @@ static double run_s(const struct hand_request *hand, int32_t n, int32_t tokens)
     return seconds;
 }
 
-/* Eight equal samples of 2^k tokens, whose seconds are exact on the grid: the machine's kernels take time in proportion
- * to tokens, so all cuts have one sum and the least ceiling, one sample a micro-batch, wins with stages after it. */
-TEST(equal_samples_run_one_by_one)
+/* Eight equal samples have 2^k tokens, whose seconds are exact on the grid. The machine's kernels take time in
+ * proportion to tokens, so all cuts have one sum. The least ceiling, one sample a micro-batch, wins with stages after
+ * it. */
+TEST(dynapipe__runs_equal_samples_one_by_one)
 {
     struct hand_request hand;
     struct plan plan;
@@ -51,8 +54,8 @@ TEST(equal_samples_run_one_by_one)
     hand_request_free(&hand);
 }
 
-/* Each run is padded to its longest, rounded up to 8; runs are of neighbours in length. */
-TEST(runs_are_padded_to_the_longest)
+/* Each run is padded to its longest sample, rounded up to 8. Runs are of neighbours in length. */
+TEST(dynapipe__pads_a_run_to_its_longest)
 {
     struct hand_request hand;
     struct plan plan;
@@ -82,8 +85,8 @@ TEST(runs_are_padded_to_the_longest)
     hand_request_free(&hand);
 }
 
-/* What a run of samples takes, both passes, by the header: attention sample by sample, all else of the padded tokens
- * between powers of two. */
+/* Find the seconds of a run of samples, both passes, by the header. Attention counts sample by sample. All else counts
+ * the padded tokens, interpolated between powers of two. */
 static double padded_s(const struct hand_request *hand, const int32_t *tokens, int32_t n)
 {
     int64_t padded = (int64_t)n * ((tokens[0] + 7) / 8 * 8);
@@ -108,7 +111,7 @@ static double padded_s(const struct hand_request *hand, const int32_t *tokens, i
     return other_s[0] + (other_s[1] - other_s[0]) * (double)(padded - low) / low + attention_s;
 }
 
-/* (p - 1) T + sum / DP of the runs that end behind the samples of `ends`; infinite: one does not fit. */
+/* Find (p - 1) T + sum / DP of the runs that end behind the samples of `ends`. It is infinite if one does not fit. */
 static double end_of_runs_s(const struct hand_request *hand, const int32_t *tokens, int32_t n, uint32_t ends,
                             double limit)
 {
@@ -127,7 +130,7 @@ static double end_of_runs_s(const struct hand_request *hand, const int32_t *toke
     return (double)(hand->request.layout.pp - 1) * most_s + sum_s / (double)hand->request.layout.dp;
 }
 
-/* The runs of a plan, as end_of_runs_s takes them; samples stand longest first. */
+/* Find the runs of a plan, as end_of_runs_s takes them. Samples are sorted, the longest first. */
 static uint32_t ends_of(const struct plan *plan)
 {
     uint32_t ends = 0;
@@ -143,9 +146,9 @@ static uint32_t ends_of(const struct plan *plan)
     return ends;
 }
 
-/* Eight samples can be cut in 2^7 ways. Ceilings 0.1% apart: the one above the best way's longest run has no greater
- * sum, so what is found ends at most 0.1% later. */
-TEST(no_other_runs_end_earlier)
+/* Eight samples can be cut in 2^7 ways. Ceilings are 0.1% apart. The one above the best way's longest run has no
+ * greater sum, so the result ends at most 0.1% later. */
+TEST(dynapipe__finds_the_runs_that_end_first)
 {
     uint64_t seed = 9;
     int32_t n_cut = 0, n_joined = 0;
@@ -178,8 +181,9 @@ TEST(no_other_runs_end_earlier)
     CHECK_TRUE(n_cut > 5 && n_joined > 5);
 }
 
-/* As memory shrinks the first recomputation with which the longest sample fits p times is none, selective, full. */
-TEST(memory_decides_the_recomputation)
+/* With less and less memory the recomputation is none, selective, full. It is the first with which the longest sample
+ * fits p times. */
+TEST(dynapipe__recomputes_by_memory)
 {
     struct hand_request hand;
     hand_request_real(&hand, 1, 2, 4096);
@@ -208,10 +212,11 @@ TEST(memory_decides_the_recomputation)
     hand_request_free(&hand);
 }
 
-/* 8 7 6 5 4 in two sets: 8-7 leaves 1, 6-5 leaves 1, 4-1 leaves 3, 3-1 leaves 2: sums 16 and 14, where 15 and 15 would
- * do (Karmarkar and Karp's known example). In three: (8 0 0)(7 0 0) -> (8 7 0); with (6 0 0) -> (8 7 6), spread 2;
- * (5 0 0) and (4 0 0), the widest now, -> (5 4 0); with (8 7 6) -> 8+0, 7+4, 6+5 = 11 11 8. */
-TEST(differencing_by_hand)
+/* 8 7 6 5 4 go into two sets. 8-7 leaves 1, 6-5 leaves 1, 4-1 leaves 3, 3-1 leaves 2. The sums are 16 and 14, though 15
+ * and 15 exist (Karmarkar and Karp's known example). In three sets (8 0 0)(7 0 0) gives (8 7 0), with (6 0 0) it gives
+ * (8 7 6), spread 2. (5 0 0) and (4 0 0), the widest now, give (5 4 0). With (8 7 6) they give 8+0, 7+4, 6+5 = 11
+ * 11 8. */
+TEST(differencing__matches_the_sums_counted_by_hand)
 {
     const double weight[] = {8, 7, 6, 5, 4};
     for (int32_t k = 2; k <= 3; k++) {
@@ -231,11 +236,11 @@ static int descending(const void *a, const void *b)
     return (*(const double *)a < *(const double *)b) - (*(const double *)a > *(const double *)b);
 }
 
-/* Partitions as their sums alone, descending: of n rows of k, two become one until one is left. */
+/* Keep partitions as their sums alone, descending. Two of n rows of k become one until one is left. */
 static void difference(double (*sums)[6], int32_t n, int32_t k)
 {
     for (; n > 1; n--) {
-        for (int32_t i = 0; i < 2; i++) /* the two of the widest spread to the end */
+        for (int32_t i = 0; i < 2; i++) /* the two of the widest spread go to the end */
             for (int32_t j = 0; j < n - 1 - i; j++)
                 if (sums[j][0] - sums[j][k - 1] > sums[n - 1 - i][0] - sums[n - 1 - i][k - 1])
                     for (int32_t c = 0; c < k; c++) {
@@ -249,8 +254,8 @@ static void difference(double (*sums)[6], int32_t n, int32_t k)
     }
 }
 
-/* Weights that all differ, so that no two spreads are alike. */
-TEST(differencing_is_as_defined)
+/* All weights differ, so no two spreads are equal. */
+TEST(differencing__agrees_with_its_definition)
 {
     uint64_t seed = 17;
     for (int32_t round = 0; round < 200; round++) {
@@ -267,8 +272,8 @@ TEST(differencing_is_as_defined)
     }
 }
 
-/* Never worse than one weight above the mean. */
-TEST(differencing_stays_near_the_mean)
+/* No sum is more than one weight above the mean. */
+TEST(differencing__stays_near_the_mean)
 {
     uint64_t seed = 5;
     for (int32_t round = 0; round < 200; round++) {
@@ -287,9 +292,10 @@ TEST(differencing_stays_near_the_mean)
     }
 }
 
-/* p = 2, m = 3, sizes 1. Without a limit: cycle 1 stage 0 F0; 2 F1 | F0; 3 F2 | B0 F1; 4 B0 | B1 F2; 5 B1 | B2; 6 B2. A
- * limit of 1 keeps F1 back until B0: strictly one by one; of 2 the forward F2 waits for B0 on stage 0. */
-TEST(the_adaptive_schedule_by_hand)
+/* p = 2, m = 3, and sizes are 1. Without a limit cycle 1 runs F0 on stage 0. Then 2 runs F1 | F0, 3 F2 | B0 F1, 4 B0 |
+ * B1 F2, 5 B1 | B2 and 6 B2. A limit of 1 keeps F1 back until B0: strictly one by one. With a limit of 2 the forward F2
+ * waits for B0 on stage 0. */
+TEST(adaptive_schedule__matches_the_order_counted_by_hand)
 {
     const double size[] = {1, 1, 1};
     const char *const orders[][2] = {{"F0 B0 F1 B1 F2 B2", "F0 B0 F1 B1 F2 B2"},
@@ -305,8 +311,8 @@ TEST(the_adaptive_schedule_by_hand)
     }
 }
 
-/* On no stage more than the limit, but for a unit that is alone; and all units run. */
-TEST(the_adaptive_schedule_keeps_its_limit)
+/* No stage has more than the limit, except for a unit that is alone. All units run. */
+TEST(adaptive_schedule__keeps_its_limit)
 {
     uint64_t seed = 9;
     for (int32_t round = 0; round < 200; round++) {
@@ -338,9 +344,9 @@ TEST(the_adaptive_schedule_keeps_its_limit)
     }
 }
 
-/* Equal samples on four stages are micro-batches of their own, for T counts thrice. The original order and all
- * permutations of four clusters, above 20 micro-batches of three. */
-TEST(above_twenty_micro_batches_have_three_clusters)
+/* Equal samples on four stages are micro-batches of their own, as T counts three times. The original order and all
+ * permutations of four clusters are tried, and of three clusters above 20 micro-batches. */
+TEST(dynapipe__uses_three_clusters_above_twenty_micro_batches)
 {
     int32_t tokens[21];
     for (int32_t i = 0; i < 21; i++)

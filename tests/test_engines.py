@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""SimGrid beside the critical path, for every training system; SimGrid's options and traces; a child that is killed."""
+"""These tests compare SimGrid with the critical path for every training system. They also check SimGrid's options and
+traces, and a child that is killed."""
 import json
+import os
 import pathlib
 import re
 import resource
@@ -86,16 +88,38 @@ class Engines(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for label in ("best-fit", "slimpack"):
             self.assertIn("PajePushState", (folder / f"t-{label}.paje").read_text())
-        for path_of_trace, status in (("/dev/full", 74), ("/nonexistent/t.paje", 73)):
-            done = run("run", path, "-o", folder, "--simgrid-trace", path_of_trace, "--set", "systems=[{name: best-fit, "
-                       "plan: {tp: 2, pp: 2}}]")
-            self.assertEqual(done.returncode, status, done.stderr)
-            self.assertIn("--simgrid-trace: ", done.stderr)
         for more, sentence in ((["--set", "engine=critical-path"], "SimGrid does not run with engine: critical-path"),
                                (["--sweep", "seed=1,2"], "--point INDEX")):
             done = run("run", path, "-o", folder, "--simgrid-trace", folder / "t.paje", *more)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(sentence, done.stderr)
+
+    def test_simgrid_trace__replaces_nothing_but_its_like(self):
+        folder = fresh("paje-before")
+        folder.mkdir()
+        path, trace = scenario("paje", "hopper-2x8", ["best-fit"]), folder / "t.paje"
+        trace.write_text("of somebody else\n")
+        (folder / "link.paje").symlink_to(trace)
+        (folder / "dangling.paje").symlink_to(folder / "nothing")
+        os.mkfifo(folder / "pipe.paje")
+
+        def refused(name, status, sentence):
+            before = sorted(folder.iterdir())
+            done = run("run", path, "--set", "trace=none", "-o", folder, "--simgrid-trace", folder / name)
+            self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+            self.assertIn(sentence, done.stderr)
+            self.assertEqual((sorted(folder.iterdir()), trace.read_text()), (before, "of somebody else\n"))
+
+        refused("t.paje", 2, "t.paje is no SimGrid trace of slimsim, which this command would replace; another --simgrid-trace")
+        for name in ("link.paje", "dangling.paje", "pipe.paje", "/dev/full"):
+            refused(name, 73, f"{name}: it is not a regular file")
+        refused("", 73, "Is a directory")
+        refused("nowhere/t.paje", 73, "No such file or directory")
+        trace.unlink()
+        for _ in range(2):
+            self.assertEqual(run("run", path, "--set", "trace=none", "-o", folder, "--simgrid-trace", trace).returncode, 0)
+            self.assertIn("PajePushState", trace.read_text())
+        self.assertEqual({file.name for file in folder.iterdir()}, {"t.paje", "link.paje", "dangling.paje", "pipe.paje"})
 
     @unittest.skipIf(SANITIZED, "sanitizers want all memory")
     def test_too_little_memory_for_simgrid_interrupts(self):
@@ -106,7 +130,8 @@ class Engines(unittest.TestCase):
 
     @unittest.skipIf(SANITIZED, "the program itself would reach the limit")
     def test_a_point_whose_simgrid_is_killed_is_interrupted_and_computed_again(self):
-        """A second of CPU time is too little for SimGrid with 4096 GPUs, and the kernel kills it; slimsim needs less."""
+        """A second of CPU time is too little for SimGrid with 4096 GPUs, and the kernel kills it. slimsim needs
+        less."""
         folder = fresh("killed")
         command = [PROGRAM, "run", ROOT / "bench/scale.yaml", "-o", folder, "--set", "platform=hopper-512x8", "--set",
                    "data.global_batch=4096", "--set", "engine=simgrid", "--sweep", "seed=1"]

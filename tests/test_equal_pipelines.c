@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that equal pipelines are built once and give the same results. */
 #include "dag/equal_pipelines.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "harness.h"
 #include "simulate/units.h"
 
-/* All that bounds/ tells of a plan. */
+/* All results of bounds/ for a plan. */
 struct told {
     int32_t n_tasks;
     double makespan_s, imbalance;
@@ -40,7 +41,7 @@ static void tell(const struct plan *plan, const struct cost_setting *setting, bo
     dag_free(&dag);
 }
 
-/* Pipelines of so many units, the odd ones' samples longer; offload: share of the even ones. */
+/* Make pipelines of so many units. The odd pipelines' samples are longer. offload: share of the even ones. */
 static void two_sorts(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context, int32_t n_units,
                       double offload)
 {
@@ -91,9 +92,9 @@ static double compare(const struct plan *plan, const struct cost_setting *settin
     return 100.0 * folded.n_tasks / whole.n_tasks;
 }
 
-/* 4 pipelines of 2 sorts, 12 context ranks on nodes of 8: rings inside and between nodes; gradients over 48 ranks. Of
- * the passes' tasks 1/24 are built. */
-TEST(folded_graphs_tell_the_same)
+/* 4 pipelines are of 2 sorts, with 12 context ranks on nodes of 8. Rings run inside and between nodes, gradients over
+ * 48 ranks. 1/24 of the passes' tasks are built. */
+TEST(equal_pipelines__give_the_same_results_folded)
 {
     static const int32_t types[] = {SCENARIO_RING, SCENARIO_ALL_GATHER};
     struct plan plan;
@@ -108,7 +109,7 @@ TEST(folded_graphs_tell_the_same)
     plan_free(&plan);
 }
 
-TEST(folded_replicas_hold_as_much_on_the_host)
+TEST(equal_pipelines__hold_as_much_on_the_host)
 {
     struct plan plan;
     two_sorts(&plan, 8, 2, 1, 4100, 0.5);
@@ -116,8 +117,8 @@ TEST(folded_replicas_hold_as_much_on_the_host)
     plan_free(&plan);
 }
 
-/* Small graphs are whole: as many tasks. */
-TEST(small_graphs_are_not_folded)
+/* Small graphs are whole, with as many tasks. */
+TEST(equal_pipelines__leave_small_graphs_unfolded)
 {
     struct plan plan;
     two_sorts(&plan, 4, 2, 12, 10, 0);
@@ -133,11 +134,11 @@ static void check_alike(const struct plan *plan, const int32_t *expected)
     free(alike);
 }
 
-TEST(pipelines_are_alike_unless_something_differs)
+TEST(equal_pipelines__differ_if_one_thing_differs)
 {
     struct plan plan;
     two_sorts(&plan, 6, 2, 1, 3, 0);
-    check_alike(&plan, (int32_t[]){0, 1, 2, 3, 2, 3}); /* ranks 0..5 send to 6..11: 0 and 1 inside their node */
+    check_alike(&plan, (int32_t[]){0, 1, 2, 3, 2, 3}); /* ranks 0..5 send to 6..11, ranks 0 and 1 inside their node */
     plan_free(&plan);
     two_sorts(&plan, 8, 2, 1, 3, 0);
     struct plan_pipeline *pipelines = plan.phases[0].pipelines;
@@ -150,8 +151,8 @@ TEST(pipelines_are_alike_unless_something_differs)
     plan_free(&plan);
 }
 
-/* Stages of 12 ranks on nodes of 8 send to the node behind; of 6, two ranks stay inside. */
-TEST(context_ranks_are_alike_where_all_leave_the_node)
+/* Stages of 12 ranks on nodes of 8 send to the node behind. With 6 ranks two ranks stay inside. */
+TEST(equal_pipelines__include_context_ranks_that_all_leave_the_node)
 {
     struct plan plan;
     two_sorts(&plan, 1, 2, 12, 3, 0);

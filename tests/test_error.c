@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check errors of several lines. */
 #include "base/error.h"
 #include "harness.h"
 
 #include <string.h>
 
-TEST(added_lines_stand_in_order)
+TEST(error_add__keeps_lines_in_order)
 {
     struct error err = {0};
     CHECK_TRUE(!error_add(&err, "first %d", 1));
@@ -13,8 +14,8 @@ TEST(added_lines_stand_in_order)
     CHECK_EQUAL(err.status, ERROR_INVALID);
 }
 
-/* What several systems take from one key of the scenario is wrong once. A part of a line is another line. */
-TEST(a_line_stands_once)
+/* Several systems read one key of the scenario, so its error is added once. A part of a line is another line. */
+TEST(error_add__keeps_a_line_once)
 {
     struct error err = {0};
     const char *lines[] = {"tp: 3", "plan.tp: 3", "tp: 32", "tp: 3", "tp: 32", "plan.tp: 3"};
@@ -23,7 +24,7 @@ TEST(a_line_stands_once)
     CHECK_TEXT(err.text, "tp: 3\nplan.tp: 3\ntp: 32");
 }
 
-TEST(too_many_lines_end_in_more)
+TEST(error_add__ends_too_many_lines_in_more)
 {
     struct error err = {0};
     for (int i = 0; i < 10000; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Evaluations of plans, and which is better. */
+/** These tests check evaluations of plans and their order. */
 #include "bounds/evaluate.h"
 #include "hand_plan.h"
 #include "harness.h"
 
 static const struct evaluation_limits limits = {.gpu_bytes = 80, .host_bytes = 100};
 
-/* Nothing fits 81 bytes of a GPU's 80; a GPU's memory counts before a node's host. */
+/* Nothing fits 81 bytes of a GPU's 80. A GPU's memory counts before a node's host. */
 TEST(evaluation_exceeds__names_the_gpu_before_the_host)
 {
     CHECK_EQUAL(evaluation_exceeds(&(struct evaluation){.peak_bytes = 80, .host_bytes = 100}, &limits), EXCEEDED_NONE);
@@ -24,7 +24,8 @@ TEST(evaluation_excess__is_the_largest_share)
     CHECK_TRUE(evaluation_excess(&(struct evaluation){.peak_bytes = 80, .host_bytes = 100}, &limits) == 0);
 }
 
-/* In this order, best first: the two that fit by time, then the others by excess, whatever their time. */
+/* The evaluations are sorted, best first. The two that fit are sorted by time. The others follow by excess, whatever
+ * their time. */
 TEST(evaluation_compare__takes_what_fits_then_less_excess_then_less_time)
 {
     static const struct evaluation ordered[] = {
@@ -37,7 +38,7 @@ TEST(evaluation_compare__takes_what_fits_then_less_excess_then_less_time)
             CHECK_EQUAL(evaluation_compare(&ordered[i], &ordered[j], &limits), (i > j) - (i < j));
 }
 
-/* A rank of stage 1 has the higher peak of the one, the other is slower and fills the host. */
+/* A rank of stage 1 has the higher peak in the one. The other is slower and fills the host. */
 TEST(evaluation_join__keeps_the_worst_of_each)
 {
     struct evaluation worst = {.makespan_s = 2, .peak_bytes = 5, .host_bytes = 9, .stage = 3, .class = MEMORY_STATES};
@@ -49,7 +50,7 @@ TEST(evaluation_join__keeps_the_worst_of_each)
     CHECK_EQUAL(worst.class, MEMORY_ACTIVATIONS);
 }
 
-/* The same plan by hand: graph, longest path and memory one after the other. */
+/* The same plan is evaluated by hand: graph, longest path and memory one after the other. */
 TEST(evaluate__is_graph_path_and_memory)
 {
     struct plan plan;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests run graphs in SimGrid. */
 #include "execute/execute.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@
 
 static const double nvlink = 200e9, nic = 50e9; /* bytes/s, one direction */
 
-/* Run on a built platform of 2 nodes; a failure fails the test and leaves {0}. */
+/* Run on a built platform of 2 nodes. A failure fails the test and leaves {0}. */
 static struct timeline run_on(const struct dag *dag, const char *name)
 {
     struct platform platform = hand_platform(name);
@@ -34,8 +35,8 @@ static struct timeline run(const struct dag *dag)
     return run_on(dag, "hopper-2x8");
 }
 
-/* 0 on one stream, 1 after it on another, 2 on the first again without waiting for 1. */
-TEST(tasks_of_two_streams_wait_only_where_an_edge_says_so)
+/* 0 runs on one stream, 1 after it on another, 2 on the first again without waiting for 1. */
+TEST(execute__makes_streams_wait_only_along_edges)
 {
     struct dag dag = hand_dag(2, 3, 1);
     hand_compute(&dag, 0, 0.25);
@@ -52,8 +53,9 @@ TEST(tasks_of_two_streams_wait_only_where_an_edge_says_so)
     timeline_free(&timeline);
 }
 
-/* latency + bytes / bandwidth; also less than one byte and a fraction of one, though SimGrid sends whole bytes. */
-TEST(a_lone_transfer_takes_latency_and_bytes_over_bandwidth)
+/* A transfer takes latency + bytes / bandwidth. This holds for less than one byte and fractions, though SimGrid sends
+ * whole bytes. */
+TEST(lone_transfer__takes_latency_and_bytes_over_bandwidth)
 {
     const double bytes[] = {0, 0.25, 1, 3.5, 4096, 1e6 + 0.75, 1e9, 3e11 + 0.5};
     const int32_t to[] = {1, 8};
@@ -70,8 +72,8 @@ TEST(a_lone_transfer_takes_latency_and_bytes_over_bandwidth)
         }
 }
 
-/* GPUs 0 and 1 of node 0 send to GPU 8: its NIC gives each half, so both take 2 x 1 GB / 50 GB/s. */
-TEST(two_transfers_into_one_nic_take_twice_as_long)
+/* GPUs 0 and 1 of node 0 send to GPU 8. Its NIC gives each half, so both take 2 x 1 GB / 50 GB/s. */
+TEST(shared_nic__doubles_the_time_of_two_transfers)
 {
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -86,9 +88,9 @@ TEST(two_transfers_into_one_nic_take_twice_as_long)
     timeline_free(&free_timeline);
 }
 
-/* The second starts when the first has 0.5 GB left: 0.01 + 1 GB shared until 0.03, then 0.5 GB alone until 0.04.
-   Fair whatever latency was paid before. */
-TEST(a_late_transfer_shares_only_while_both_run)
+/* The second starts when the first has 0.5 GB left. It takes 0.01 + 1 GB shared until 0.03, then 0.5 GB alone until
+ * 0.04. The sharing is fair whatever latency was paid before. */
+TEST(shared_nic__is_shared_only_while_both_run)
 {
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -101,8 +103,8 @@ TEST(a_late_transfer_shares_only_while_both_run)
     timeline_free(&timeline);
 }
 
-/* All at once: both directions of a NIC, of an NVLink and of a PCIe link. */
-TEST(opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other)
+/* Both directions of a NIC, of an NVLink and of a PCIe link run at once. */
+TEST(links__do_not_disturb_other_directions_and_kinds)
 {
     struct dag dag = hand_dag(9, 6, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -119,9 +121,10 @@ TEST(opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other)
     timeline_free(&timeline);
 }
 
-/* A ring of the first GPU of each of 16 nodes: barrier, every one sends to the next, barrier; every NIC has one sender
-   and one receiver, so a round takes latency + bytes / NIC. The slowest rank, 0.3 s late, holds all back. */
-TEST(a_ring_between_barriers_takes_one_send)
+/* A ring joins the first GPU of each of 16 nodes. After a barrier every one sends to the next, before another barrier.
+ * Every NIC has one sender and one receiver, so a round takes latency + bytes / NIC. The slowest rank, 0.3 s late,
+ * holds all back. */
+TEST(ring__takes_one_send_between_barriers)
 {
     const int32_t n = 16;
     struct dag dag = hand_dag(n, 2 * n + 2, 3 * n);
@@ -146,14 +149,14 @@ TEST(a_ring_between_barriers_takes_one_send)
     timeline_free(&timeline);
 }
 
-/* A number in [0, n) from a state; Knuth's MMIX generator. */
+/* Draw a number in [0, n) from a state by Knuth's MMIX generator. */
 static int32_t draw(uint64_t *state, int32_t n)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (int32_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* GPU i sends only to GPU i + 8 of the other node, in one stream: links are disjoint. */
+/* GPU i sends only to GPU i + 8 of the other node, in one stream, so links are disjoint. */
 static struct dag random_dag(uint64_t *state)
 {
     int32_t n_places = 1 + draw(state, 8), n_tasks = 1 + draw(state, 300);
@@ -174,8 +177,8 @@ static struct dag random_dag(uint64_t *state)
     return dag;
 }
 
-/* Where nothing contends every start and finish is that of the longest path. */
-TEST(random_dags_on_disjoint_links_equal_their_longest_path)
+/* If nothing contends, every start and finish is that of the longest path. */
+TEST(execute__equals_the_longest_path_on_disjoint_links)
 {
     uint64_t state = 1;
     for (int32_t round = 0; round < 60; round++) {
@@ -194,8 +197,8 @@ TEST(random_dags_on_disjoint_links_equal_their_longest_path)
     }
 }
 
-/* Anyone of two nodes to anyone, two streams a GPU, whole bytes: SimGrid does not share what is left of one. With
- * coarse numbers much begins and ends at the same moment. */
+/* Any GPU of two nodes sends to any other, with two streams a GPU. It sends whole bytes, as SimGrid does not share a
+ * fraction of one. With coarse numbers many transfers begin and end at the same moment. */
 static struct dag meeting_dag(uint64_t *state, bool coarse)
 {
     int32_t n_tasks = 1 + draw(state, 200), n_places = 16;
@@ -217,7 +220,7 @@ static struct dag meeting_dag(uint64_t *state, bool coarse)
     return dag;
 }
 
-TEST(transfers_that_meet_share_as_max_min_fairness_has_it)
+TEST(execute__shares_links_by_max_min_fairness)
 {
     uint64_t state = 3;
     int32_t n_slowed = 0;
@@ -239,7 +242,7 @@ TEST(transfers_that_meet_share_as_max_min_fairness_has_it)
     CHECK_TRUE(n_slowed > 200);
 }
 
-TEST(the_same_dag_twice_gives_the_same_bits)
+TEST(execute__gives_the_same_bits_twice)
 {
     uint64_t state = 7;
     for (int i = 0; i < 3; i++) {
@@ -254,7 +257,7 @@ TEST(the_same_dag_twice_gives_the_same_bits)
     }
 }
 
-TEST(a_timeline_is_used_again_for_a_larger_dag)
+TEST(execute__reuses_a_timeline_for_a_larger_dag)
 {
     struct platform platform = hand_platform("hopper-1x8");
     struct timeline timeline = {0};
@@ -270,9 +273,9 @@ TEST(a_timeline_is_used_again_for_a_larger_dag)
     timeline_free(&timeline);
 }
 
-/* The file has two nodes of 8, the struct one of 8 or of 4: other hosts are none of it, so the memory of the first node
- * is where it is, at 64 GB/s. */
-TEST(hosts_beyond_the_platform_are_none_of_it)
+/* The file has two nodes of 8, the struct one of 8 or of 4. Other hosts do not belong to it. So the memory of the first
+ * node is reached as before, at 64 GB/s. */
+TEST(execute__ignores_hosts_beyond_the_platform)
 {
     for (int32_t gpus = 4; gpus <= 8; gpus += 4) {
         struct platform platform = hand_platform_file("hopper-2x8", "beyond.xml");
@@ -290,7 +293,7 @@ TEST(hosts_beyond_the_platform_are_none_of_it)
     }
 }
 
-/* The error of running one second of work on GPU `rank`. */
+/* Find the error of running one second of work on GPU `rank`. */
 static struct error refusal(const struct platform *platform, int32_t rank)
 {
     struct dag dag = hand_dag(1, 1, 0);
@@ -303,7 +306,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     return err;
 }
 
-TEST(a_gpu_beyond_the_platform_is_refused)
+TEST(execute__refuses_a_gpu_beyond_the_platform)
 {
     struct platform platform = hand_platform("hopper-2x8");
     struct error err = refusal(&platform, 16);
@@ -311,8 +314,8 @@ TEST(a_gpu_beyond_the_platform_is_refused)
     CHECK_TEXT(err.text, "the plan uses GPU 16, but platform hopper-2x8 has GPUs 0 to 15 (2 nodes of 8)");
 }
 
-/* Somebody changed the file after it was read: it has two nodes, the struct three. */
-TEST(a_host_that_the_file_lacks_is_named_with_the_file)
+/* Somebody changed the file after it was read. It has two nodes, the struct three. */
+TEST(execute__names_a_host_that_the_file_lacks)
 {
     struct platform platform = hand_platform_file("hopper-2x8", "changed.xml");
     platform.n_nodes = 3;
@@ -321,8 +324,8 @@ TEST(a_host_that_the_file_lacks_is_named_with_the_file)
     CHECK_CONTAINS(err.text, "changed.xml: SimGrid cannot use this platform: host g2_0 (GPU 16) is missing");
 }
 
-/* SimGrid aborts on these; the process that simulates must live. */
-TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason)
+/* SimGrid aborts on these. The process that simulates must live. */
+TEST(execute__gives_the_reason_of_simgrids_refusal)
 {
     struct platform platform = hand_platform("hopper-2x8");
     snprintf(platform.path, sizeof platform.path, "%s", harness_path("unread.xml"));
@@ -342,7 +345,7 @@ TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason)
     CHECK_TRUE(strchr(err.text, '\n') == NULL);
 }
 
-/* The error of running on a platform of one host. */
+/* Find the error of running on a platform of one host. */
 static struct error refusal_of_host(const char *file_name, const char *id, const char *speed)
 {
     struct platform platform = hand_platform("hopper-2x8");
@@ -358,14 +361,14 @@ static struct error refusal_of_host(const char *file_name, const char *id, const
     return refusal(&platform, 0);
 }
 
-TEST(a_name_that_goes_on_is_another_host)
+TEST(execute__takes_a_longer_name_for_another_host)
 {
     struct error err = refusal_of_host("other.xml", "g0_0b", "1Gf");
     CHECK_CONTAINS(err.text, "other.xml: SimGrid cannot use this platform: host g0_0 (GPU 0) is missing");
 }
 
-/* What SimGrid says is read to its end, and of more than an error holds the beginning is told. */
-TEST(a_long_reason_is_cut)
+/* SimGrid's message is read to its end. If it is longer than an error, its beginning is told. */
+TEST(execute__cuts_a_long_reason)
 {
     char speed[9000] = "";
     memset(speed, 'x', sizeof speed - 1);
@@ -376,14 +379,14 @@ TEST(a_long_reason_is_cut)
     CHECK_TRUE(strlen(err.text) > 4000 && strlen(err.text) < 4200);
 }
 
-TEST(the_version_is_simgrids)
+TEST(execute_simgrid_version__is_simgrids)
 {
     CHECK_TRUE(strtod(execute_simgrid_version(), NULL) >= 3.32);
 }
 
-/* SimGrid's own count: executions are tasks of work with a duration, communications are SENDs of at least a byte. The
- * graph of a plan of 4 stages on 2 nodes has both, and barriers, and on a second run copies to the host. */
-TEST(simgrid_completes_as_many_activities_as_there_are_tasks)
+/* SimGrid itself counts: executions are tasks of work with a duration, communications are SENDs of at least a byte. The
+ * graph of a plan of 4 stages on 2 nodes has both, and barriers. A second run has copies to the host, too. */
+TEST(execute__completes_as_many_activities_as_tasks)
 {
     struct platform platform = hand_platform("hopper-2x8");
     struct cost_setting setting = *hand_setting();
@@ -414,7 +417,7 @@ TEST(simgrid_completes_as_many_activities_as_there_are_tasks)
     }
 }
 
-/* A built platform without the lines that hold `part`; one file at a time. */
+/* Make a built platform without the lines that hold `part`, one file at a time. */
 static struct platform platform_without(const char *part)
 {
     struct platform platform = hand_platform_file("hopper-2x8", "with.xml");
@@ -431,9 +434,9 @@ static struct platform platform_without(const char *part)
     return platform;
 }
 
-/* SimGrid moves bytes at no cost where a zone of kind Full has no route, and aborts where others have none. Where the
- * way to a node's gateway is missing, the NIC's link is missing in a route that there is. */
-TEST(gpus_without_a_route_are_named_before_anything_runs)
+/* SimGrid moves bytes at no cost if a zone of kind Full has no route. It aborts if others have none. If the way to a
+ * node's gateway is missing, an existing route lacks the NIC's link. */
+TEST(routes__names_gpus_without_a_route_first)
 {
     static const struct {
         const char *without, *reason;
@@ -461,8 +464,8 @@ TEST(gpus_without_a_route_are_named_before_anything_runs)
     }
 }
 
-/* Somebody kills SimGrid's process: it is tried again, and then the run is interrupted, not failed. */
-TEST(a_killed_child_is_tried_again_and_then_interrupted)
+/* Somebody kills SimGrid's process. It is tried again, and then the run is interrupted, not failed. */
+TEST(execute__tries_a_killed_child_again)
 {
     struct platform platform = hand_platform("hopper-2x8");
     for (int kills = 0; kills <= 2; kills++) {
@@ -483,8 +486,8 @@ TEST(a_killed_child_is_tried_again_and_then_interrupted)
     simgrid_count_kill(0);
 }
 
-/* Options come after ours, so a user's bandwidth factor halves the speed; what SimGrid refuses is named. */
-TEST(options_of_simgrid_are_taken_and_refused)
+/* Options come after ours, so a user's bandwidth factor halves the speed. An option that SimGrid refuses is named. */
+TEST(simgrid_options__are_taken_or_refused)
 {
     struct platform platform = hand_platform("hopper-2x8");
     struct timeline timeline = {0};
@@ -513,8 +516,9 @@ TEST(options_of_simgrid_are_taken_and_refused)
     dag_free(&dag);
 }
 
-/* One second of work, then a SEND of half a second: a state of each stream of the host while its task runs. */
-TEST(a_paje_trace_has_a_state_of_each_stream)
+/* One second of work is followed by a SEND of half a second. Each stream of the host has a state while its task
+ * runs. */
+TEST(paje_trace__has_a_state_of_each_stream)
 {
     struct platform platform = hand_platform("hopper-2x8");
     struct timeline timeline = {0};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check slow stages and links in both engines. */
 #include "scenario/faults.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static struct fault fault_of(enum fault_kind kind, int32_t gpu, double factor)
     return (struct fault){.kind = (int32_t)kind, .gpus = {1, {gpu}}, .factor = factor};
 }
 
-/* Built with faults of these entries; a failure fails the test. The caller frees both. */
+/* Build a graph with faults of these entries. A failure fails the test. The caller frees both. */
 static struct dag built(const struct plan *plan, struct cost_setting setting, struct dag_options options,
                         const struct faults *faults)
 {
@@ -33,12 +34,13 @@ static double built_s(const struct plan *plan, struct cost_setting setting, stru
     return seconds;
 }
 
-/* 4 stages on GPUs 0 to 3, 12 units; c_i the seconds of a pass (forward and backward) and its hops to the next stage.
- * Where stage k is never without work, the makespan is the way there and back and its own m passes, x times as long:
- * sum_{i<k} c_i + m x c_k. So is the last stage, which has the head, for every x >= 1 (1F1B's warm-up feeds it), and
- * another one from x >= (f + b)/f on, when a unit's round trip through the p - 1 - k stages behind it takes less than
- * the p - 1 - k forwards of its warm-up. With recomputation off b = 2f and less than 3: x = 4 will do. */
-TEST(a_slow_stage_of_one_f_one_b_has_a_closed_form)
+/* 4 stages on GPUs 0 to 3 run 12 units. c_i are the seconds of a pass (forward and backward) and its hops to the
+ * next stage. Stage k is x times as slow and never without work. Then the makespan is the way there and back and its
+ * own m passes: sum_{i<k} c_i + m x c_k. The last stage, which has the head, is so for every x >= 1, as 1F1B's warm-up
+ * feeds it. Another stage is so from x >= (f + b)/f on. Then a unit's round trip through the p - 1 - k stages behind it
+ * takes less than the p - 1 - k forwards of its warm-up. With recomputation off b is at most 2f, so (f + b)/f is at
+ * most 3 and x = 4 will do. */
+TEST(slow_stage__matches_the_closed_form_of_1f1b)
 {
     static const struct {
         int32_t stage;
@@ -66,9 +68,10 @@ TEST(a_slow_stage_of_one_f_one_b_has_a_closed_form)
     plan_free(&plan);
 }
 
-/* Two stages on two nodes, one unit: each hop pays its latency as before, and twice its bytes' time, whichever end's
- * NIC has half the bandwidth; a slow NVLink changes nothing. Both ends' together are as the slower one. */
-TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes)
+/* Two stages are on two nodes and run one unit. Each hop pays its latency as before, and twice its bytes' time. It does
+ * not matter which end's NIC has half the bandwidth. A slow NVLink changes nothing. Both ends together are as slow as
+ * the slower one. */
+TEST(slow_nic__lengthens_a_hop_by_its_bytes)
 {
     const struct cost_setting *setting = hand_setting();
     struct plan plan;
@@ -89,9 +92,9 @@ TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes)
     plan_free(&plan);
 }
 
-/* SimGrid: 1 GB by a NIC of 50 GB/s / 2 takes 40 ms after its latency, two of them into it 80 ms; NVLink and PCIe
- * likewise; a transfer by sound links beside it its 20 ms. */
-TEST(simgrids_links_are_slow)
+/* In SimGrid 1 GB by a NIC of 50 GB/s / 2 takes 40 ms after its latency. Two into it take 80 ms. NVLink and PCIe behave
+ * likewise. A transfer by sound links beside it takes its 20 ms. */
+TEST(slow_link__slows_simgrids_links)
 {
     const struct fault entries[] = {fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 1, 4),
                                     fault_of(FAULT_PCIE, 0, 8)};
@@ -141,10 +144,10 @@ static void check_sends_of_a_node(const struct platform *platform, const struct 
     faults_free(&faults);
 }
 
-/* A node's uplink has 8 x 50 GB/s. At a quarter, 100 GB/s, one NIC still sends all it can, 1 GB in 20 ms; 8 of them
- * share: 80 ms. At a sixteenth one alone takes 40 ms. The same into the node. A leaf of 32 nodes has 12.8 TB/s to the
- * spine, 25 GB/s of it at a 512th: 40 ms for one, 320 ms for 8; inside the leaf nothing of it is seen. */
-TEST(links_above_the_nics_are_slow_for_all_who_share_them)
+/* A node's uplink has 8 x 50 GB/s. At a quarter, 100 GB/s, one NIC still sends all it can, 1 GB in 20 ms. 8 NICs share
+ * it and take 80 ms. At a sixteenth one alone takes 40 ms. The same holds into the node. A leaf of 32 nodes has 12.8
+ * TB/s to the spine. A 512th of it is 25 GB/s: 40 ms for one, 320 ms for 8. Inside the leaf the fault has no effect. */
+TEST(slow_uplink__slows_all_who_share_it)
 {
     struct platform small = hand_platform("hopper-2x8"), large = hand_platform("hopper-128x8");
     for (int64_t node = 0; node < 2; node++) {
@@ -160,9 +163,9 @@ TEST(links_above_the_nics_are_slow_for_all_who_share_them)
     check_sends_of_a_node(&large, &spine, 8, 31, 0.02);
 }
 
-/* A place that stands for 8 ranks: on a sound platform its one flow takes what all take; where the uplink is narrower
- * than 8 NICs it would not, which is refused. */
-TEST(a_folded_group_needs_wide_links_above_the_nics)
+/* A place stands for 8 ranks. On a sound platform its one flow takes as long as all take. If the uplink is narrower
+ * than 8 NICs it would not, so this is refused. */
+TEST(folded_group__needs_wide_links_above_the_nics)
 {
     struct platform platform = hand_platform("hopper-2x8");
     for (int i = 0; i < 2; i++) {
@@ -183,7 +186,7 @@ TEST(a_folded_group_needs_wide_links_above_the_nics)
     }
 }
 
-/* Two pipelines of two stages of TP 4 x CP 2 on two nodes, in rings, with gradients. */
+/* Make two pipelines of two stages of TP 4 x CP 2 on two nodes, in rings, with gradients. */
 static void group_plan(struct plan *plan, struct cost_setting *setting)
 {
     *setting = *hand_setting();
@@ -198,8 +201,9 @@ static void group_plan(struct plan *plan, struct cost_setting *setting)
     hand_order(plan);
 }
 
-/* One member's fault of each kind, all tensor ranks against one for all: equal to rounding, on the critical path. */
-TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member)
+/* One member has a fault of each kind. All tensor ranks and one for all take equal times on the critical path, to
+ * rounding. */
+TEST(folded_group__is_as_slow_as_its_slowest_member)
 {
     const struct fault entries[] = {fault_of(FAULT_GPU, 6, 1.7), fault_of(FAULT_NVLINK, 3, 3),
                                     fault_of(FAULT_NIC, 9, 5)};
@@ -220,8 +224,8 @@ TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member)
     plan_free(&plan);
 }
 
-/* A ring's members wait for each other in every pass: one slow GPU of two costs as much as two. */
-TEST(a_context_group_is_as_slow_as_its_slowest_member)
+/* A ring's members wait for each other in every pass. One slow GPU of two costs as much as two. */
+TEST(context_group__is_as_slow_as_its_slowest_member)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -243,7 +247,7 @@ TEST(a_context_group_is_as_slow_as_its_slowest_member)
     plan_free(&plan);
 }
 
-/* 16 replicas on 2 nodes, one unit of so many tokens each. */
+/* Make 16 replicas on 2 nodes, with one unit of so many tokens each. */
 static void replica_plan(struct plan *plan, struct cost_setting *setting, int32_t tokens)
 {
     static const struct scenario_plan replicas = {
@@ -253,7 +257,8 @@ static void replica_plan(struct plan *plan, struct cost_setting *setting, int32_
     hand_whole_samples(plan, 16, 1, tokens);
 }
 
-/* Every NIC, every NVLink slow by a factor: to the bit of rounding the platform whose links are narrower by it. */
+/* Every NIC or every NVLink is slow by a factor. The result is that of a platform with links narrower by it, to
+ * rounding. */
 static void check_as_slower_platform(const struct plan *plan, const struct cost_setting *setting, bool by_nvlink)
 {
     struct dag_options options = {.gradient_sync = true};
@@ -272,7 +277,7 @@ static void check_as_slower_platform(const struct plan *plan, const struct cost_
     }
 }
 
-TEST(links_that_are_all_slow_are_a_slower_platform)
+TEST(slow_links__equal_a_slower_platform)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -299,9 +304,9 @@ TEST(links_that_are_all_slow_are_a_slower_platform)
     plan_free(&plan);
 }
 
-/* Passes of few tokens hide a part of the gradients' and the parameters' buckets, and more of a sound collective than
- * of a slow one: as on the slower platform. */
-TEST(what_passes_hide_of_slow_links_is_as_on_a_slower_platform)
+/* Passes of few tokens hide a part of the buckets of gradients and parameters. They hide more of a sound collective
+ * than of a slow one, as on the slower platform. */
+TEST(slow_links__hide_as_much_as_on_a_slower_platform)
 {
     for (int32_t tokens = 1; tokens <= 32; tokens *= 2) {
         struct plan plan;
@@ -316,8 +321,8 @@ TEST(what_passes_hide_of_slow_links_is_as_on_a_slower_platform)
     }
 }
 
-/* Without latencies all of a machine that is three times as slow takes three times as long, to rounding: what kernels
- * hide of collectives is as much longer as they are. */
+/* Without latencies a machine that is three times as slow takes three times as long, to rounding. Kernels hide three
+ * times as much of collectives, as they are three times as long. */
 static void check_three_times(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)
 {
     struct fault entries[3];
@@ -339,7 +344,7 @@ static struct device without_latencies(const struct device *device)
     return free;
 }
 
-TEST(all_of_a_machine_slow_by_a_factor_takes_so_many_times_as_long)
+TEST(slow_machine__takes_the_factor_longer)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -364,9 +369,9 @@ TEST(all_of_a_machine_slow_by_a_factor_takes_so_many_times_as_long)
     plan_free(&plan);
 }
 
-/* zero3 on nodes of two GPUs, TP 2, NVLink of the first slow: its group's own collectives take longer and hide more of
- * those of parameters, which go by NICs; sound groups hide of these what they did. */
-TEST(a_slow_link_makes_no_pass_of_others_faster)
+/* zero3 runs on nodes of two GPUs with TP 2, and NVLink of the first is slow. Its group's own collectives take longer.
+ * They hide more of those of parameters, which go by NICs. Sound groups hide as much of these as before. */
+TEST(slow_link__makes_no_other_pass_faster)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -376,7 +381,7 @@ TEST(a_slow_link_makes_no_pass_of_others_faster)
     setting.tensor = 2;
     struct platform platform = *setting.platform;
     platform.gpus_per_node = 2;
-    platform.nic_bytes_per_s = 1e9; /* passes hide a part alone */
+    platform.nic_bytes_per_s = 1e9; /* passes hide a part only */
     setting.platform = &platform;
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     pipeline->layout.tensor = 2;
@@ -397,9 +402,9 @@ TEST(a_slow_link_makes_no_pass_of_others_faster)
     plan_free(&plan);
 }
 
-/* Gradients of 16 replicas on 2 nodes: one NIC of half the bandwidth doubles the rail it is in, whose bytes alone were
- * the longest, so reduce-scatter and all-gather each take twice as long less their latency once. */
-TEST(one_slow_nic_holds_the_gradients_of_all)
+/* 16 replicas on 2 nodes reduce gradients. One NIC of half the bandwidth doubles the time of its rail, whose bytes
+ * alone were the longest. So reduce-scatter and all-gather each take twice as long, less their latency once. */
+TEST(slow_nic__holds_the_gradients_of_all)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -423,7 +428,7 @@ TEST(one_slow_nic_holds_the_gradients_of_all)
 }
 
 /* Factors of 1 change no bit. */
-TEST(a_factor_of_one_is_no_fault)
+TEST(fault_factor__of_one_changes_nothing)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -450,9 +455,9 @@ static int32_t n_slow(const struct faults *faults, enum fault_kind kind)
     return n;
 }
 
-/* 3% of 128 are 4 GPUs to the nearest, each with the same chance: of 1000 draws a GPU is in 1000 x 4/128 = 31, and
- * beyond 31 +- 5 sqrt(31 x 31/32) in one of 10^6 runs. */
-TEST(draws_follow_their_seed)
+/* 3% of 128 are 4 GPUs to the nearest, each with the same chance. In 1000 draws a GPU is drawn 1000 x 4/128 = 31 times.
+ * It is beyond 31 +- 5 sqrt(31 x 31/32) in one of 10^6 runs. */
+TEST(fault_draws__follow_their_seed)
 {
     struct platform platform = {.n_nodes = 16, .gpus_per_node = 8};
     int32_t drawn[128] = {0};
@@ -471,8 +476,8 @@ TEST(draws_follow_their_seed)
         CHECK_TRUE(drawn[gpu] >= 4 && drawn[gpu] <= 59);
 }
 
-/* A quarter of 16 uplinks, half of 4 spine links: each kind draws of its own devices. */
-TEST(links_above_the_nics_are_drawn_of_their_own)
+/* A quarter of 16 uplinks and half of 4 spine links are slow. Each kind draws among its own devices. */
+TEST(fault_draws__are_separate_for_links_above_the_nics)
 {
     struct platform platform = {.n_nodes = 16, .gpus_per_node = 8, .n_uplinks = 16, .n_spine_links = 4};
     const struct fault entries[] = {{.kind = FAULT_UPLINK, .share = 0.25, .seed = 1, .factor = 2},
@@ -485,8 +490,8 @@ TEST(links_above_the_nics_are_drawn_of_their_own)
     faults_free(&faults);
 }
 
-/* Node 1's NICs twice as slow and GPU 9's three times: 6 in all. TP 2: GPU 8 as 9. */
-TEST(entries_multiply_and_groups_take_the_worst)
+/* Node 1's NICs are twice as slow and GPU 9's three times, which is 6 in all. With TP 2 GPU 8 is as slow as GPU 9. */
+TEST(faults__multiply_and_groups_take_the_worst)
 {
     struct platform platform = {.n_nodes = 2, .gpus_per_node = 8};
     const struct fault entries[] = {{.kind = FAULT_NIC, .nodes = {1, {1}}, .factor = 2}, fault_of(FAULT_NIC, 9, 3)};

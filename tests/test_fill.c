@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check how chains of samples are cut at equal FLOPs. */
 #include "hand_request.h"
 #include "harness.h"
 #include "packing/fill.h"
@@ -9,8 +10,8 @@
 
 static const struct flop_curve hand_curve = {2, 10}; /* F(x) = 2x(x + 5) */
 
-/* F(3) = 48, F(4) = 72: the root of 59.5 = F(3.5) is half-way and goes up; a part of FLOP less goes down. */
-TEST(the_nearest_token_to_the_root_is_found)
+/* F(3) = 48 and F(4) = 72. The root of 59.5 = F(3.5) is half-way and goes up. A part of a FLOP less goes down. */
+TEST(fill_root__is_the_nearest_token)
 {
     CHECK_EQUAL(fill_root(hand_curve, 10, 48, 1), 3);
     CHECK_EQUAL(fill_root(hand_curve, 10, 59, 1), 3);
@@ -21,8 +22,8 @@ TEST(the_nearest_token_to_the_root_is_found)
     CHECK_EQUAL(fill_root(hand_curve, 10, 300, 1), 10);
 }
 
-/* The same by the definition, |x - root| least, against long double; models from h = 1 to that of 405B. */
-TEST(roots_agree_with_floating_point)
+/* The definition, |x - root| least, gives the same in long double, for models from h = 1 to that of 405B. */
+TEST(fill_root__agrees_with_floating_point)
 {
     uint64_t seed = 11;
     int32_t wrong = 0;
@@ -38,10 +39,10 @@ TEST(roots_agree_with_floating_point)
     CHECK_EQUAL(wrong, 0);
 }
 
-/* The model of hand_request has l = 10, q = 2: samples 20 and 10 long cost 1000 and 300. In 4 units of 325:
- * 2x(x+5) = 325, 650, 975 at x = 10.5 (10), 15.7 (16), 19.7 (20: the whole sample), then the second sample. Backward
- * the tokens come from the end: 1000 - 325 = 675 at 16.04 (16), 350 at 10.96 (11), 25 at 1.83 (2). */
-TEST(a_chain_is_cut_at_equal_flops)
+/* The model of hand_request has l = 10, q = 2, so samples 20 and 10 long cost 1000 and 300. 4 units have 325 each.
+ * 2x(x+5) = 325, 650, 975 at x = 10.5 (10), 15.7 (16), 19.7 (20: the whole sample). The second sample follows. Backward
+ * the tokens come from the end. 1000 - 325 = 675 is at 16.04 (16), 350 at 10.96 (11), 25 at 1.83 (2). */
+TEST(fill_cut__divides_a_chain_at_equal_flops)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4};
@@ -58,8 +59,8 @@ TEST(a_chain_is_cut_at_equal_flops)
     free(cut.units);
 }
 
-/* The same chain: with whole samples the second and third share end with sample 1, too. */
-TEST(whole_samples_are_not_cut)
+/* The chain is the same. With whole samples the second and third share end with sample 1, too. */
+TEST(fill_cut__leaves_whole_samples_uncut)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     struct fill fill = {
@@ -71,10 +72,11 @@ TEST(whole_samples_are_not_cut)
     free(cut.units);
 }
 
-/* Boundaries at 10 and 16 of 20 make slices of 10, 6, 4. At least 4: all stay, and at least 10 the first one does,
- * before the others together: as short as allowed is not too short. At least 5: the last joins the one before. At least
- * 7: the second joins the third. At least 11: the first joins the rest, 16..20 too, so the sample stays whole. */
-TEST(short_slices_join_their_neighbour)
+/* Boundaries at 10 and 16 of 20 make slices of 10, 6, 4. With at least 4 all stay. With at least 10 the first one stays
+ * before the others together, as a slice of the least length is not too short. With at least 5 the last joins the one
+ * before. With at least 7 the second joins the third. With at least 11 the first joins the rest, and so does 16..20, so
+ * the sample stays whole. */
+TEST(fill_cut__joins_short_slices_to_their_neighbour)
 {
     static const struct {
         int64_t min_slice;
@@ -100,9 +102,9 @@ TEST(short_slices_join_their_neighbour)
     }
 }
 
-/* Random chains: units are not empty and, where tokens are not scarce, each boundary is within half a token of its
- * share: the neighbouring tokens enclose it. With min_slice no slice of a longer sample is shorter. */
-TEST(random_chains_keep_the_rules)
+/* Units of random chains are not empty. If tokens are not scarce, each boundary is within half a token of its share:
+ * the neighbouring tokens enclose it. With min_slice no slice of a longer sample is shorter. */
+TEST(fill_cut__keeps_the_rules_on_random_chains)
 {
     uint64_t seed = 3;
     int32_t empty = 0, far = 0, n_short = 0;
@@ -144,8 +146,8 @@ TEST(random_chains_keep_the_rules)
     CHECK_EQUAL(n_short, 0);
 }
 
-/* The work before a place is what slices say: 20 and 10 tokens of 2x(x + 5) forward; backward from the end. */
-TEST(work_before_a_place_is_counted_from_the_end_backward)
+/* The work before a place equals that of slices: 20 and 10 tokens of 2x(x + 5) forward, and backward from the end. */
+TEST(fill_flop_before__counts_from_the_end_backward)
 {
     const int32_t tokens[] = {20, 10}, chain[] = {0, 1};
     struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2};
@@ -154,7 +156,7 @@ TEST(work_before_a_place_is_counted_from_the_end_backward)
     CHECK_TRUE(fill_flop_before(&fill, 4) == 1000 - 672 && fill_flop_before(&fill, 30) == 1300);
 }
 
-/* The least possible largest |unit - share| over all cuts of a chain in n units: all of them are tried. */
+/* Find the least possible largest |unit - share| over all cuts of a chain in n units, by trying all of them. */
 static double best_deviation(const struct fill *fill, int64_t k, int64_t begin, int64_t n_tokens)
 {
     fill_flop total = fill_flop_before(fill, n_tokens), before = fill_flop_before(fill, begin);
@@ -169,9 +171,9 @@ static double best_deviation(const struct fill *fill, int64_t k, int64_t begin, 
     return best;
 }
 
-/* On random small chains the program, solved to the end, finds the best of all cuts; the exact fill is at most the
+/* On random small chains the program, solved to the end, finds the best of all cuts. The exact fill is at most the
  * dearest token worse, and was not always the best. */
-TEST(the_milp_finds_the_best_cut_and_the_fill_is_a_token_off)
+TEST(fill_milp__finds_the_best_cut)
 {
     uint64_t seed = 5;
     int32_t n_better = 0;
@@ -210,8 +212,8 @@ TEST(the_milp_finds_the_best_cut_and_the_fill_is_a_token_off)
     CHECK_TRUE(n_better > 3);
 }
 
-/* A limit of one node: what the fill found, with the gap that is left, twice the same. */
-TEST(a_node_limit_leaves_the_fill_and_a_gap)
+/* With a limit of one node the result is the fill's, with the gap that is left, twice the same. */
+TEST(fill_milp__keeps_the_fill_and_a_gap_at_its_node_limit)
 {
     const int32_t tokens[] = {400, 300, 200}, chain[] = {0, 1, 2};
     int64_t plain[8], end[8];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of FlexSP. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 #include "harness.h"
 #include "system/flexsp_groups.h"
 
-/* s^2 / d + 2 s / d seconds and one for the group; a token's exchange takes 1/4 s among two ranks, 1/2 among four. */
+/* A group costs s^2 / d + 2 s / d seconds and one more. A token's exchange takes 1/4 s among two ranks, 1/2 among
+ * four. */
 static struct flexsp_problem problem_of(int32_t n_ranks, int64_t capacity)
 {
     return (struct flexsp_problem){
@@ -21,7 +23,7 @@ static struct flexsp_problem problem_of(int32_t n_ranks, int64_t capacity)
         .max_columns = 2000};
 }
 
-/* "0: 4{0} 1{1 2}": of each micro-batch the groups' degrees and sequences. Static storage. */
+/* Write the degrees and sequences of each micro-batch's groups: "0: 4{0} 1{1 2}". The storage is static. */
 static const char *text_of(const struct flexsp_result *result)
 {
     static char text[1024];
@@ -40,7 +42,7 @@ static const char *text_of(const struct flexsp_result *result)
     return text;
 }
 
-TEST(sequences_cost_what_the_formula_says)
+TEST(flexsp__costs_sequences_by_the_formula)
 {
     struct flexsp_problem problem = problem_of(8, 100);
     CHECK_CLOSE(flexsp_sequence_s(&problem.cost, 10, 0), 100 + 20, 1e-15);
@@ -51,11 +53,12 @@ TEST(sequences_cost_what_the_formula_says)
     CHECK_EQUAL(flexsp_widest(1), 0);
 }
 
-/* 4 ranks of 8 tokens: 8 + 2 + 2 = 12 of 32, so one micro-batch has room. The sequence of 8 takes 80 + 1 s on one rank,
- * 40 + 2 + 1 = 43 on two, 20 + 4 + 1 = 25 on four; one of 2: 9 on one, 4 + .5 + 1 = 5.5 on two. In one micro-batch
- * either the 8 has two ranks, 43, or all are on four: 20 + 4 + 2 (2 + 1) + 1 = 31. In two: 25 + 5.5, which wins. Where
- * a token takes 5 s of exchange among four, the 8 takes 61 there: two ranks, 43, and the others beside it. */
-TEST(a_small_batch_is_divided_as_by_hand)
+/* 4 ranks have 8 tokens each. 8 + 2 + 2 = 12 of 32, so one micro-batch has room. The sequence of 8 takes 80 + 1 s on
+ * one rank, 40 + 2 + 1 = 43 on two, 20 + 4 + 1 = 25 on four. One of 2 takes 9 on one, 4 + .5 + 1 = 5.5 on two. In one
+ * micro-batch either the 8 has two ranks, 43, or all are on four: 20 + 4 + 2 (2 + 1) + 1 = 31. Two micro-batches take
+ * 25 + 5.5 and win. If a token takes 5 s of exchange among four, the 8 takes 61 there. Then it has two ranks, 43, and
+ * the others are beside it. */
+TEST(flexsp__divides_a_small_batch_as_by_hand)
 {
     static const int32_t tokens[] = {8, 2, 2};
     struct flexsp_problem problem = problem_of(4, 8);
@@ -73,8 +76,8 @@ TEST(a_small_batch_is_divided_as_by_hand)
     flexsp_result_free(&result);
 }
 
-/* The least C of a micro-batch by trying everything: groups are given by degrees, descending, then each sequence to
- * each group. */
+/* Find the least C of a micro-batch by trying everything. Groups are given by degrees, descending, then each sequence
+ * to each group. */
 struct brute {
     const struct flexsp_problem *problem;
     const int32_t *tokens;
@@ -122,9 +125,9 @@ static void form(struct brute *brute, int32_t n_free, int32_t widest)
     }
 }
 
-/* One micro-batch of few sequences, a bucket each: the program solved to the end finds the least C there is, and what
- * it says of its gap is true when it is not. */
-TEST(the_program_finds_the_optimum)
+/* A micro-batch has few sequences, a bucket each. The program solved to the end finds the least C there is. If it is
+ * not solved to the end, the gap that it gives is true. */
+TEST(flexsp_milp__finds_the_optimum)
 {
     for (uint64_t seed = 1; seed <= 30; seed++) {
         uint64_t state = seed;
@@ -144,7 +147,7 @@ TEST(the_program_finds_the_optimum)
         struct flexsp_result result;
         flexsp_solve(&problem, tokens, n, &result);
         CHECK_EQUAL(result.n_micro_batches, 1);
-        CHECK_TRUE(result.planned_s <= brute.best_s * (1 + 1e-3 + 1e-9)); /* no program within a thousandth */
+        CHECK_TRUE(result.planned_s <= brute.best_s * (1 + 1e-3 + 1e-9)); /* the program stops within a thousandth */
         CHECK_TRUE(result.planned_s >= brute.best_s * (1 - 1e-9));
         flexsp_result_free(&result);
         problem.node_limit = 0;
@@ -156,10 +159,10 @@ TEST(the_program_finds_the_optimum)
     }
 }
 
-/* Two ranks of 10 tokens, sequences of 10 9 8 2 1: 30 tokens are at least two micro-batches; runs of at most 20 would
- * be 10 9 | 8 2 1, with 19 the largest. Fixed degree 2: packs of 18 tokens, a micro-batch each: best fit puts 10 and 8
- * together, 9 2 1 behind. */
-TEST(micro_batches_are_runs_of_the_least_largest_sum)
+/* Two ranks have 10 tokens each, for sequences of 10 9 8 2 1. 30 tokens are at least two micro-batches. Runs of at most
+ * 20 would be 10 9 | 8 2 1, with 19 the largest. With fixed degree 2 there are packs of 18 tokens, a micro-batch each.
+ * Best fit puts 10 and 8 together, and 9 2 1 behind. */
+TEST(flexsp__makes_micro_batches_of_the_least_largest_sum)
 {
     static const int32_t tokens[] = {10, 9, 8, 2, 1};
     struct flexsp_problem problem = problem_of(2, 10);
@@ -178,9 +181,9 @@ TEST(micro_batches_are_runs_of_the_least_largest_sum)
     flexsp_result_free(&result);
 }
 
-/* Three sequences of 4 tokens and one of 12 in two buckets: the least waste keeps the 12 alone. With one bucket all
- * count as 12: C is that of four of 12 tokens on four ranks, each alone: 144 + 24 + 1. */
-TEST(buckets_count_as_long_as_their_longest)
+/* Three sequences of 4 tokens and one of 12 go into two buckets. The least waste keeps the 12 alone. With one bucket
+ * all count as 12. C is that of four sequences of 12 tokens on four ranks, each alone: 144 + 24 + 1. */
+TEST(flexsp_buckets__count_as_their_longest)
 {
     static const int32_t tokens[] = {12, 4, 4, 4};
     struct flexsp_problem problem = problem_of(4, 24);
@@ -194,9 +197,9 @@ TEST(buckets_count_as_long_as_their_longest)
     flexsp_result_free(&result);
 }
 
-/* The same with four ranks of 8 tokens: counted as 12 each, 48 tokens, the four would not fit 32, though they have 24.
- * 48 are more than halfway, 28: a second bucket lets one micro-batch hold them. */
-TEST(buckets_are_added_where_memory_is_tight)
+/* The sequences are the same on four ranks of 8 tokens. Counted as 12 each, 48 tokens, the four would not fit 32,
+ * though they have 24. 48 are more than halfway, 28, so a second bucket lets one micro-batch hold them. */
+TEST(flexsp_buckets__are_added_if_memory_is_tight)
 {
     static const int32_t tokens[] = {12, 4, 4, 4};
     struct flexsp_problem problem = problem_of(4, 8);
@@ -207,9 +210,10 @@ TEST(buckets_are_added_where_memory_is_tight)
     flexsp_result_free(&result);
 }
 
-/* Ten sequences of 10 tokens, 120 s on one rank: each alone takes 121 s and leaves six of 16 ranks idle. Eight groups
- * of two hold eight, four of four take three each, 91; two groups of eight take five each: 5 x 15 + 1 = 76. */
-TEST(groups_of_one_wide_degree_are_found)
+/* Ten sequences of 10 tokens take 120 s on one rank. Each alone takes 121 s and leaves six of 16 ranks idle. Eight
+ * groups of two hold eight. Four groups of four take three each, 91. Two groups of eight take five each: 5 x 15 + 1 =
+ * 76. */
+TEST(flexsp__finds_groups_of_one_wide_degree)
 {
     int32_t tokens[10];
     struct flexsp_problem problem = problem_of(16, 12);
@@ -226,14 +230,15 @@ TEST(groups_of_one_wide_degree_are_found)
     flexsp_result_free(&result);
 }
 
-/* What FlexSP's planner takes a group of d ranks to need: (quadratic s^2 + linear s)/d for each sequence of s tokens,
- * constant for the micro-batch, and 16 l h s/d bytes of all-to-all, at the bandwidth of the degree: four a layer in
- * each of two passes, of bf16. Source: its public code (arXiv:2412.01523), profiles of its GPTs of 7B and 13B on 8 x 8
- * A100 40GB with 400 Gbps, activation checkpointing included; printed there in ms and GB/s, taken as decimal. */
+/* FlexSP's planner has a formula for the time of a group of d ranks. It takes (quadratic s^2 + linear s)/d for each
+ * sequence of s tokens, and a constant for the micro-batch. 16 l h s/d bytes of all-to-all in bf16 take the bandwidth
+ * of the degree: four a layer in each of two passes. Source: its public code (arXiv:2412.01523), with profiles of its
+ * GPTs of 7B and 13B. They ran on 8 x 8 A100 40GB with 400 Gbps, activation checkpointing included. The code prints ms
+ * and GB/s, taken as decimal. */
 static struct flexsp_cost published_cost(double quadratic_ms, double linear_ms, double constant_ms, int32_t layers,
                                          int32_t hidden)
 {
-    static const double bytes_per_s[] = {119.5e9, 104.1e9, 96.5e9, 10.33e9, 5.94e9, 4.87e9}; /* of degrees 2 to 64 */
+    static const double bytes_per_s[] = {119.5e9, 104.1e9, 96.5e9, 10.33e9, 5.94e9, 4.87e9}; /* degrees 2 to 64 */
     struct flexsp_cost cost = {
         .quadratic_s = quadratic_ms * 1e-3, .linear_s = linear_ms * 1e-3, .constant_s = constant_ms * 1e-3};
     for (int32_t i = 0; i < 6; i++)
@@ -241,10 +246,11 @@ static struct flexsp_cost published_cost(double quadratic_ms, double linear_ms, 
     return cost;
 }
 
-/* FlexSP's own figures. 8192 tokens of the 7B on four ranks: (5.128e-6 x 8192^2 + .1839576 x 8192)/4 = (344.13425 +
- * 1506.98066)/4 = 462.77873 ms; all-to-all 4 x 2 x 32 x 4096 x 8192 x 2/4 = 4294967296 bytes at 104.1 GB/s: 41.25809
- * ms; 629.36 ms for the micro-batch. 13B on one rank, 1000 tokens: 9.2852 + 306.0189 + 1132.56 ms, no exchange. */
-TEST(published_constants_predict_what_the_authors_do)
+/* These are FlexSP's own figures. 8192 tokens of the 7B on four ranks take (5.128e-6 x 8192^2 + .1839576 x 8192)/4 =
+ * (344.13425 + 1506.98066)/4 = 462.77873 ms. The all-to-all of 4 x 2 x 32 x 4096 x 8192 x 2/4 = 4294967296 bytes at
+ * 104.1 GB/s takes 41.25809 ms. The micro-batch takes 629.36 ms. 1000 tokens of the 13B on one rank take 9.2852 +
+ * 306.0189 + 1132.56 ms, without exchange. */
+TEST(flexsp__predicts_as_its_authors_with_published_constants)
 {
     struct flexsp_problem problem = {.n_ranks = 64, .capacity = 4096, .n_buckets = 16, .n_trials = 5};
     problem.cost = published_cost(5.128e-6, 0.1839576, 629.36, 32, 4096);
@@ -259,7 +265,7 @@ TEST(published_constants_predict_what_the_authors_do)
                 (9.2852 + 306.0189 + 1132.56) * 1e-3, 1e-12);
 }
 
-TEST(plans_hold_each_micro_batch_in_a_phase)
+TEST(flexsp__plans_a_phase_for_each_micro_batch)
 {
     static const int32_t tokens[] = {100, 3000, 200, 2900};
     struct hand_request hand;
@@ -287,7 +293,8 @@ TEST(plans_hold_each_micro_batch_in_a_phase)
     plan_free(&plan);
     hand_knobs(&hand, system, "{capacity: 1600, degree: 4}");
     CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
-    CHECK_EQUAL(plan.n_phases, 2); /* packs of 5760: 3000, 2900 do not share; the short ones fill up the fuller */
+    CHECK_EQUAL(plan.n_phases,
+                2); /* packs of 5760: 3000 and 2900 do not share; the short ones fill up the fuller pack */
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[3].cut[PASS_FORWARD]), "[1:0-3000 2:0-200 0:0-100]");
     plan_free(&plan);
     hand_request_free(&hand);

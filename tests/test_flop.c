@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count FLOPs by hand. */
 #include "cost/flop.h"
 #include "hand_model.h"
 #include "harness.h"
@@ -26,17 +27,17 @@ static int64_t all_layers(const struct model *model, enum pass pass, int64_t end
     return model->layers * flop_of_slice(flop_layer_curve(model, pass), 0, end);
 }
 
-/* By calculator: layers x (2 h x^2 + (2 P + 2 h) x) forward, layers x (5 h x^2 + (4 P + 5 h) x) backward, with
- * P = 4 h^2 + 3 h f = 202,375,168 of 7B and 317,194,240 of 13B. */
-TEST(whole_samples_match_the_check_values)
+/* By calculator: layers x (2 h x^2 + (2 P + 2 h) x) forward, layers x (5 h x^2 + (4 P + 5 h) x) backward. P = 4 h^2 + 3
+ * h f is 202,375,168 for 7B and 317,194,240 for 13B. */
+TEST(flop__matches_the_check_values_of_whole_samples)
 {
     CHECK_EQUAL(all_layers(&llama_7b, PASS_FORWARD, 4096), 57450556293120);
     CHECK_EQUAL(all_layers(&llama_7b, PASS_BACKWARD, 4096), 117100672712704);
     CHECK_EQUAL(all_layers(&hand_llama_13b, PASS_FORWARD, 262144), 34799650393292800);
 }
 
-/* One token: every matrix once (2 FLOPs a parameter), one query and one key (4h). Backward: 4 and 10h. */
-TEST(one_token_is_counted_by_hand)
+/* One token takes every matrix once (2 FLOPs a parameter), one query and one key (4h). Backward takes 4 and 10h. */
+TEST(flop__of_one_token_is_counted_by_hand)
 {
     int64_t h = 4096, p = h * (3 * h) + h * h + 3 * h * 11008;
     CHECK_EQUAL(model_layer_parameters(&llama_7b), p);
@@ -47,8 +48,8 @@ TEST(one_token_is_counted_by_hand)
     CHECK_EQUAL(flop_head(&llama_7b, PASS_BACKWARD, 3), 12 * h * 32000);
 }
 
-/* GELU has two matrices of h f: P = 12 h^2 of GPT-3. */
-TEST(gelu_counts_two_inner_matrices)
+/* GELU has two matrices of h f, so GPT-3 has P = 12 h^2. */
+TEST(flop__counts_two_inner_matrices_for_gelu)
 {
     CHECK_EQUAL(model_layer_parameters(&hand_gpt_3), 12288LL * 12288 * 12);
 }
@@ -59,7 +60,7 @@ static int64_t next_below(uint64_t *state, int64_t limit)
     return (int64_t)((*state >> 33) % (uint64_t)limit);
 }
 
-TEST(slices_add_up_exactly)
+TEST(flop__of_slices_adds_up_exactly)
 {
     uint64_t state = 2025;
     for (int i = 0; i < 4000; i++) {
@@ -77,8 +78,8 @@ TEST(slices_add_up_exactly)
     }
 }
 
-/* The longest sample of the widest model: 5 h x^2 = 5.76e18 stays below 2^63 = 9.22e18. */
-TEST(the_longest_sample_does_not_overflow)
+/* The longest sample of the widest model has 5 h x^2 = 5.76e18, below 2^63 = 9.22e18. */
+TEST(flop__of_the_longest_sample_does_not_overflow)
 {
     int64_t x = 1 << 23;
     struct flop_curve curve = flop_layer_curve(&llama_405b, PASS_BACKWARD);
@@ -86,16 +87,17 @@ TEST(the_longest_sample_does_not_overflow)
     CHECK_CLOSE((double)flop_of_prefix(curve, x), exact, 1e-15);
 }
 
-/* 6 (l P + h V) s + 6 l h s^2 of 7B at s = 4096, term by term. */
-TEST(model_flop_follows_the_formula)
+/* 6 (l P + h V) s + 6 l h s^2 of 7B at s = 4096 is added term by term. */
+TEST(flop_model_of_sample__follows_the_formula)
 {
     double layer = (2 + 2.0) * 4096 * 4096 + 3.0 * 4096 * 11008, s = 4096;
     double expected = s * 6 * (32 * layer + 4096.0 * 32000) + s * 3 * (32 * 2.0 * 4096 * s);
     CHECK_CLOSE(flop_model_of_sample(&llama_7b, 4096), expected, 1e-15);
 }
 
-/* 405B: 5 h x^2 + (4 P + 5 h) x with h = 16384 is 5.8e18 at 2^23 tokens, below 2^63 = 9.2e18; two layers are beyond. */
-TEST(what_would_overflow_is_known_before)
+/* 405B has h = 16384. 5 h x^2 + (4 P + 5 h) x is 5.8e18 at 2^23 tokens, below 2^63 = 9.2e18. Two layers are beyond
+ * it. */
+TEST(flop__is_refused_before_it_overflows)
 {
     struct model model = llama_405b;
     CHECK_TRUE(flop_fits(&model, 1, 1 << 23));

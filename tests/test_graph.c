@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check igraph's graph of a plan and the files made of it. */
 #include "dag/graph.h"
 
 #include <stdlib.h>
@@ -34,8 +35,8 @@ static int32_t occurrences(const char *text, const char *part)
     return n;
 }
 
-/* Both forms have the same edges: each of the arrays is one of igraph's, and there are as many, none twice. Igraph's
- * order holds every task once, each before those that wait for it. */
+/* Both forms have the same edges. Each edge of the arrays is one of igraph's, and there are as many, none twice.
+ * Igraph's order holds every task once, each before those that wait for it. */
 static void check_equal(const struct dag *dag, const struct graph *graph)
 {
     int64_t n_edges = 0;
@@ -64,7 +65,7 @@ static void check_equal(const struct dag *dag, const struct graph *graph)
     free(place);
 }
 
-TEST(igraph_has_the_edges_of_the_arrays)
+TEST(graph_create__has_the_edges_of_the_arrays)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
@@ -90,14 +91,14 @@ static void check_refused(const struct dag *dag, const char *reason)
 }
 
 /* Each way to break a graph of 2 stages and 3 micro-batches has its sentence. */
-TEST(broken_graphs_are_named)
+TEST(graph_create__names_broken_graphs)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 3, 16);
     struct dag dag = built(&plan);
     int32_t *last = &dag.in_task[dag.n_edges - 1], from = *last;
 
-    *last = dag.n_tasks - 1; /* for itself */
+    *last = dag.n_tasks - 1; /* it waits for itself */
     check_refused(&dag, "the task graph is not valid: ");
     *last = from;
 
@@ -109,7 +110,7 @@ TEST(broken_graphs_are_named)
     check_refused(&dag, "in a circle");
     dag.in_task[0] = before;
 
-    int32_t barrier = dag.n_tasks - 1; /* waits for both stages */
+    int32_t barrier = dag.n_tasks - 1; /* it waits for both stages */
     while (dag.tasks[barrier].kind != DAG_SYNC)
         barrier--;
     before = dag.in_task[dag.in_first[barrier]];
@@ -117,8 +118,7 @@ TEST(broken_graphs_are_named)
     check_refused(&dag, "an edge stands twice");
     dag.in_task[dag.in_first[barrier]] = before;
 
-    int32_t first =
-        dag.stream_first[DAG_STREAM_COMPUTE]; /* the first forward of stage 0 stands at the end of its queue */
+    int32_t first = dag.stream_first[DAG_STREAM_COMPUTE]; /* the first forward of stage 0 is at the end of its queue */
     int32_t end = first;
     while (dag.stream_next[end] >= 0)
         end = dag.stream_next[end];
@@ -129,7 +129,7 @@ TEST(broken_graphs_are_named)
     plan_free(&plan);
 }
 
-/* Caller frees. */
+/* Write the graph as DOT. The caller frees the text. */
 static char *dot_of(const struct dag *dag, const char *name)
 {
     struct error err = {0};
@@ -141,9 +141,10 @@ static char *dot_of(const struct dag *dag, const char *name)
     return read_back(harness_path(name));
 }
 
-/* The picture of the paper's figure: 12 passes; 9 red (6 of them with the delay of a send), 4 green and, on each of two
- * stages of 6 passes, 5 blue arrows, 4 of them between passes that a green one joins too. */
-TEST(the_figure_as_dot_has_its_vertices_and_colours)
+/* The picture of the paper's figure has 12 passes. It has 9 red arrows (6 of them with the delay of a send) and 4 green
+ * ones. On each of two stages of 6 passes there are 5 blue arrows. 4 of all blue arrows are between passes that a green
+ * one joins, too. */
+TEST(graph_write_dot__has_the_vertices_and_colours_of_the_figure)
 {
     struct plan plan;
     hand_figure(&plan);
@@ -164,9 +165,9 @@ TEST(the_figure_as_dot_has_its_vertices_and_colours)
     plan_free(&plan);
 }
 
-/* One unit on two stages of two context ranks: on each of the four ranks one pass follows the other (blue), and from
- * stage to stage and back each rank's passes are joined by a send (red), though attention stands between. */
-TEST(passes_of_context_ranks_are_joined_through_their_attention)
+/* One unit runs on two stages of two context ranks. On each of the four ranks one pass follows the other (blue). From
+ * stage to stage and back a send joins each rank's passes (red), though attention is between them. */
+TEST(graph_write_dot__joins_passes_of_context_ranks)
 {
     struct plan plan;
     hand_plan(&plan, 1, 2, 2);
@@ -183,7 +184,7 @@ TEST(passes_of_context_ranks_are_joined_through_their_attention)
     plan_free(&plan);
 }
 
-/* The i-th edge of the text is in-edge i of the arrays: from, to and kind. */
+/* Check that the i-th edge of the text is in-edge i of the arrays: from, to and kind. */
 static void check_edges(const char *text, const struct dag *dag)
 {
     const char *at = text;
@@ -200,7 +201,7 @@ static void check_edges(const char *text, const struct dag *dag)
         }
 }
 
-TEST(graphml_holds_all_tasks_and_edges)
+TEST(graph_write_graphml__holds_all_tasks_and_edges)
 {
     struct plan plan;
     hand_figure(&plan);
@@ -215,7 +216,8 @@ TEST(graphml_holds_all_tasks_and_edges)
     CHECK_EQUAL(occurrences(text, "<node "), dag.n_tasks);
     CHECK_EQUAL(occurrences(text, "<edge "), dag.n_edges);
     check_edges(text, &dag);
-    CHECK_EQUAL(occurrences(text, "inter-slice"), 4); /* as the trace's edges.kind and tasks.purpose say it */
+    CHECK_EQUAL(occurrences(text, "inter-slice"),
+                4); /* the names are those of edges.kind and tasks.purpose in a trace */
     CHECK_CONTAINS(text, "<data key=\"v_purpose\">reduce-scatter</data>");
     CHECK_CONTAINS(text, "attr.name=\"duration_s\"");
     free(text);
@@ -223,7 +225,7 @@ TEST(graphml_holds_all_tasks_and_edges)
     plan_free(&plan);
 }
 
-TEST(a_full_disk_is_reported)
+TEST(graph_write__reports_a_full_disk)
 {
     struct plan plan;
     hand_uniform(&plan, 4, 16, 16);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This test checks that a sink gives back the numbers that were written and remembers a failure. */
 #include "base/check.h"
 #include "harness.h"
 #include "trace/hdf5_sink.h"
@@ -8,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A file of 1000 numbers, read back before and after a flush, through a descriptor of these flags. @return the reason
- */
+/* Write a file of 1000 numbers through a descriptor of these flags, and read it before and after a flush. @return the
+ * reason */
 static int write_numbers(const char *path, int flags)
 {
     enum { N = 1000 };
@@ -34,7 +35,7 @@ static int write_numbers(const char *path, int flags)
     return sink.reason;
 }
 
-TEST(hdf5_sink__remembers_a_failure_and_lets_HDF5_go_on)
+TEST(hdf5_sink__remembers_a_failure_and_lets_hdf5_go_on)
 {
     char *path = check_strdup(harness_path("sink.h5"));
     unlink(path);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of HotSPa and its switches between strategies. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +31,10 @@ static void free_state(void *state)
     free(state);
 }
 
-/* Bounds 100 and 400 under a context of 800, one replica: the longest with the shortest that fit, longest packs first.
- * Up to 100: 90 and 10; 50 40. Up to 400: 300 and 100 is of the shorter bucket, so 300; 200 150. Longest: 700. */
-TEST(packs_are_the_longest_with_the_shortest)
+/* The bounds are 100 and 400 under a context of 800, with one replica. The longest sample goes with the shortest that
+ * fit, and the longest packs come first. Up to 100 there are 90 and 10, and 50 40. Up to 400, 300 and 100 would be of
+ * the shorter bucket, so there are 300, and 200 150. The longest bucket has 700. */
+TEST(hotspa__packs_the_longest_with_the_shortest)
 {
     static const int32_t tokens[] = {300, 10, 90, 700, 50, 200, 40, 150};
     struct hand_request hand;
@@ -55,8 +57,9 @@ TEST(packs_are_the_longest_with_the_shortest)
     free_state(state);
 }
 
-/* Two replicas, packs of 80, 60, 50 tokens: two run, and the 50 waits an iteration, where it runs with a new 70. */
-TEST(packs_that_do_not_divide_wait)
+/* Two replicas have packs of 80, 60, 50 tokens. Two run, and the 50 waits an iteration, in which it runs with a new
+ * 70. */
+TEST(hotspa__lets_packs_wait_that_do_not_divide)
 {
     static const int32_t tokens[] = {50, 80, 60}, later[] = {70};
     struct hand_request hand;
@@ -100,10 +103,10 @@ static double sent(const struct plan_phase *phase, int32_t from, int32_t to)
     return 0;
 }
 
-/* Two ranks, P parameters, tied embeddings once among them. From two replicas to TP 2 no parameter moves; each rank's
- * gradient of the half it gives up goes to the other, 4 P/2. Back, each lacks half the parameters, 2 P/2; and its half
- * of the gradient stays. What has been planned is known: a second time it is the same. */
-TEST(two_ranks_switch_as_by_hand)
+/* Two ranks have P parameters, tied embeddings once among them. From two replicas to TP 2 no parameter moves. Each
+ * rank's gradient of the half it gives up goes to the other, 4 P/2. Back, each lacks half the parameters, 2 P/2, and
+ * its half of the gradient stays. The result is kept, so it is the same a second time. */
+TEST(reshard__matches_two_ranks_counted_by_hand)
 {
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
     const struct scenario_plan halves = {.tp = 2, .pp = 1, .cp = 1, .dp = 1};
@@ -137,10 +140,11 @@ TEST(two_ranks_switch_as_by_hand)
     }
 }
 
-/* Four ranks on one node, two stages of two replicas to four replicas: ranks 0 and 1 lack the second stage's half,
- * which ranks 2 and 3 have: the first to ask gets it from 2, the next from 3, layer by layer; and the other way round.
- * So each rank sends as much as it receives, 2 bytes x half the parameters (the ends differ: embedding and head). */
-TEST(owners_share_the_sending)
+/* Four ranks on one node change from two stages of two replicas to four replicas. Ranks 0 and 1 lack the second stage's
+ * half, which ranks 2 and 3 have. Layer by layer, the first to ask gets it from 2, the next from 3. The other half goes
+ * the other way round. So each rank sends as much as it receives, 2 bytes x half the parameters (the ends differ:
+ * embedding and head). */
+TEST(reshard__shares_the_sending_among_owners)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
@@ -171,10 +175,10 @@ TEST(owners_share_the_sending)
     hand_request_free(&hand);
 }
 
-/* Sixteen GPUs on two nodes, TP 4 of two stages and two replicas to sixteen replicas. Across nodes each GPU lacks half
- * the model and gets it in four slices from the four ranks of a replica there: with one message at a time on each link
- * all end when the busiest sender does, so that no one waits for another. */
-TEST(messages_are_ordered_such_that_no_receiver_is_waited_for)
+/* Sixteen GPUs on two nodes change from TP 4 of two stages and two replicas to sixteen replicas. Across nodes each
+ * GPU lacks half the model. It gets it in four slices from the four ranks of a replica there. Each link has one message
+ * at a time. All end when the busiest sender does, so no one waits for another. */
+TEST(reshard__orders_messages_so_that_no_receiver_is_waited_for)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
@@ -205,10 +209,10 @@ TEST(messages_are_ordered_such_that_no_receiver_is_waited_for)
     hand_request_free(&hand);
 }
 
-/* Four replicas; the short bucket has three packs, the long one one: neither fills them, so the short one runs, which
- * is nearer to it, and the long sample waits. Without waiting all run. With a fourth pack both rules agree on the
- * short. */
-TEST(the_fullest_bucket_runs_where_none_fills_its_replicas)
+/* There are four replicas. The short bucket has three packs, the long one one, so neither fills them. The short one
+ * runs, as it is nearer to it, and the long sample waits. Without waiting all run. With a fourth pack both rules agree
+ * on the short bucket. */
+TEST(hotspa__runs_the_fullest_bucket_if_none_fills_its_replicas)
 {
     static const int32_t tokens[] = {80, 70, 60, 400, 50};
     for (int wait = 0; wait < 2; wait++)
@@ -232,8 +236,8 @@ TEST(the_fullest_bucket_runs_where_none_fills_its_replicas)
         }
 }
 
-/* Two replicas and a long sample: it waits for a second one, but no longer than asked. */
-TEST(a_sample_does_not_wait_for_ever)
+/* Two replicas have a long sample. It waits for a second one, but no longer than asked. */
+TEST(hotspa__lets_no_sample_wait_for_ever)
 {
     static const int32_t tokens[] = {400, 80, 70}, later[] = {80, 70};
     struct hand_request hand;
@@ -252,7 +256,7 @@ TEST(a_sample_does_not_wait_for_ever)
     free_state(state);
 }
 
-/* A plan of four stages, one replica, contexts of 65 tokens. @return the system's state, for free_state */
+/* Make a plan of four stages, one replica, contexts of 65 tokens. @return the system's state, for free_state */
 static void *open_four_stages(struct hand_request *hand)
 {
     hand_request_real(hand, 1, 4, 65);
@@ -260,11 +264,12 @@ static void *open_four_stages(struct hand_request *hand)
     return calloc(1, system_hotspa.state_size);
 }
 
-/* Four GPUs, P parameters; the plan has four stages, so states of 18 P/4 bytes. One GPU a replica holds 2 + 4 + 12/4 =
- * 9 P, and hands 6 P on to the plan's stages: 10.5 P together. Four packs run best on four replicas: t and a switch of
- * a quarter of t (6 P bytes at 50 GB/s, 8 P FLOPs for each of 64 tokens), not 7/4 t on four stages. But with room for
- * 10 P they take two GPUs each, which hand on 3 P: 3/2 t and an eighth; with room for 11 P, one. */
-TEST(a_strategy_has_memory_for_the_switch_from_it)
+/* There are four GPUs and P parameters. The plan has four stages, so states take 18 P/4 bytes. One GPU a replica holds
+ * 2 + 4 + 12/4 = 9 P and hands 6 P on to the plan's stages: 10.5 P together. Four packs run best on four replicas. They
+ * take t and a switch of a quarter of t (6 P bytes at 50 GB/s, 8 P FLOPs for each of 64 tokens). Four stages would take
+ * 7/4 t. But with room for 10 P they take two GPUs each, which hand on 3 P: 3/2 t and an eighth. With room for 11 P
+ * they take one GPU each. */
+TEST(hotspa__takes_strategies_with_memory_for_the_switch)
 {
     static const int32_t room[] = {10, 11}, ranks[] = {2, 1}, tokens[] = {64, 64, 64, 64, 65};
     for (int i = 0; i < 2; i++) {
@@ -283,11 +288,11 @@ TEST(a_strategy_has_memory_for_the_switch_from_it)
     }
 }
 
-/* The same, one pack: four GPUs share it. On one GPU it takes t and the switch while three replicas idle; in proportion
- * to the replicas that it fills it would be a quarter of t. A pack of one token is not worth a switch from the plan's
- * stages, nor the latencies of TP. A pack that is all there is runs every time, also where no sample is in the bucket
+/* With one pack four GPUs share it. On one GPU it takes t and the switch while three replicas idle. In proportion to
+ * the replicas that it fills it would be a quarter of t. A pack of one token is worth neither a switch from the plan's
+ * stages nor the latencies of TP. A pack that is the only one runs every time, even if no sample is in the bucket
  * below. */
-TEST(replicas_that_idle_and_switches_count)
+TEST(hotspa__counts_idle_replicas_and_switches)
 {
     static const char *const knobs[] = {"bounds: [64]", "bounds: [32, 64]"};
     for (int32_t i = 0; i < 3; i++) {
@@ -306,10 +311,11 @@ TEST(replicas_that_idle_and_switches_count)
     }
 }
 
-/* A head as large as all layers together, 8 packs, one replica of four stages: the last takes l/4 + l for each pack, so
- * all 2 l + 7 (l/4 + l); four replicas of one GPU take 4 l and a switch, of less than that. Layers alone, 11/4 l
- * against 2 l and the switch (8 P FLOPs for each of 16 tokens are about as long), would leave them on the stages. */
-TEST(the_last_stage_has_the_head)
+/* The head is as large as all layers together, for 8 packs and one replica of four stages. The last stage takes l/4 + l
+ * for each pack, so all take 2 l + 7 (l/4 + l). Four replicas of one GPU take 4 l and a switch, which is shorter.
+ * Layers alone take 11/4 l against 2 l and the switch, which is about as long (8 P FLOPs for each of 16 tokens). They
+ * would leave the packs on the stages. */
+TEST(hotspa__counts_the_head_on_the_last_stage)
 {
     int32_t tokens[] = {16, 16, 16, 16, 16, 16, 16, 16, 17};
     struct hand_request hand;
@@ -326,9 +332,9 @@ TEST(the_last_stage_has_the_head)
     free_state(state);
 }
 
-/* Two replicas with memory for units of 96 tokens, contexts of 128: samples of 64 would share packs of 128 in one
- * bucket for all, so bounds are chosen that keep them apart. */
-TEST(samples_share_no_pack_that_does_not_fit)
+/* Two replicas have memory for units of 96 tokens, with contexts of 128. Samples of 64 would share packs of 128 in one
+ * bucket for all. So the bounds that are chosen keep them apart. */
+TEST(hotspa__makes_no_pack_that_does_not_fit)
 {
     static const int32_t tokens[] = {64, 64, 64, 64};
     struct hand_request hand;
@@ -349,7 +355,7 @@ TEST(samples_share_no_pack_that_does_not_fit)
     free_state(state);
 }
 
-/* Seconds of an iteration with given knobs, packs not waiting. */
+/* Find the seconds of an iteration with given knobs. Packs do not wait. */
 static double seconds_with(struct hand_request *hand, const char *knobs)
 {
     struct plan plan = {0};
@@ -363,10 +369,10 @@ static double seconds_with(struct hand_request *hand, const char *knobs)
     return seconds;
 }
 
-/* Of all strategies of a short bucket, resolved one by one, the one that is chosen by an estimate takes at most 5%
- * longer than the fastest; bounds that are chosen at most 10% longer than given ones, and less than one bucket for all.
- */
-TEST(the_strategy_of_the_least_seconds_is_chosen)
+/* All strategies of a short bucket are resolved one by one. The one that an estimate chooses takes at most 5% longer
+ * than the fastest. Bounds that are chosen take at most 10% longer than given ones, and less than one bucket for
+ * all. */
+TEST(hotspa__chooses_the_strategy_of_the_least_seconds)
 {
     uint64_t state = 1;
     for (int32_t n = 3; n <= 400; n = 3 * n + 1) {

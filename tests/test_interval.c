@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check confidence intervals of rates and speed-ups. */
 #include "simulate/interval.h"
 
 #include <math.h>
 
 #include "harness.h"
 
-/* Student's t of a 95% interval in closed form: tan(0.475 pi) with one degree of freedom, 0.95 sqrt(2 / 0.0975) with
- * two (4 x 0.975 x 0.025 = 0.0975). */
+/* Student's t of a 95% interval has a closed form. It is tan(0.475 pi) with one degree of freedom. It is 0.95 sqrt(2 /
+ * 0.0975) with two (4 x 0.975 x 0.025 = 0.0975). */
 static const double t_of_one = 12.706204736174707, t_of_two = 4.302652729749464;
 
 static const struct point_iteration base[2] = {{.tokens = 800, .model_flop = 4e3, .time_s = 4},
@@ -14,25 +15,25 @@ static const struct point_iteration base[2] = {{.tokens = 800, .model_flop = 4e3
 static const struct point_iteration fast[2] = {{.tokens = 800, .model_flop = 4e3, .time_s = 2},
                                                {.tokens = 1600, .model_flop = 8e3, .time_s = 5}};
 
-/* 2400 tokens in 7 s: residuals 800 - 2400/7 x 2 = 800/7 and 1600 - 2400/7 x 5 = -800/7, over the mean of 3.5 s
- * +-1600/49. Their deviation is sqrt 2 times that, over the root of two iterations: 1600/49. */
-TEST(a_rate_is_as_certain_as_its_residuals_are_small)
+/* 2400 tokens take 7 s. The residuals 800 - 2400/7 x 2 = 800/7 and 1600 - 2400/7 x 5 = -800/7 are over the mean of 3.5
+ * s +-1600/49. Their deviation is sqrt 2 times that, over the root of two iterations: 1600/49. */
+TEST(interval_rate__narrows_with_small_residuals)
 {
     CHECK_CLOSE(interval_of_tokens(fast, 2), t_of_one * 1600 / 49, 1e-12);
     CHECK_CLOSE(interval_of_tokens(base, 2) + 1, 1, 1e-12); /* 200 tokens/s in both */
 }
 
-/* 12 s against 7 s. FLOPs are two thirds and four thirds of their mean, base's times too; fast's 4/7 and 10/7: off by
- * 2/21 and -2/21, times 12/7. */
-TEST(a_speed_up_is_of_pairs)
+/* One takes 12 s, the other 7 s. FLOPs are two thirds and four thirds of their mean, and base's times, too. The times
+ * of `fast` are 4/7 and 10/7. They are off by 2/21 and -2/21, times 12/7. */
+TEST(interval_speed_up__is_computed_from_pairs)
 {
     CHECK_CLOSE(interval_of_speed_up(base, fast, 2), t_of_one * 12 / 7 * 2 / 21, 1e-12);
     CHECK_TRUE(interval_of_speed_up(fast, fast, 2) == 0);
 }
 
-/* Twice as fast in all. Base's times are 1, 0.75 and 1.25 of their mean and its FLOPs likewise, so its rate is the same
- * in all; the other's times are alike: off by 0, -0.25 and 0.25, whose deviation is 0.25. */
-TEST(three_iterations_have_two_degrees_of_freedom)
+/* In all it is twice as fast. Base's times are 1, 0.75 and 1.25 of their mean and its FLOPs likewise, so its rate is
+ * the same in all. The other's times are equal. They are off by 0, -0.25 and 0.25, whose deviation is 0.25. */
+TEST(interval__has_two_degrees_of_freedom_for_three_iterations)
 {
     struct point_iteration first[3] = {
         {.model_flop = 8, .time_s = 4}, {.model_flop = 6, .time_s = 3}, {.model_flop = 10, .time_s = 5}};
@@ -41,7 +42,7 @@ TEST(three_iterations_have_two_degrees_of_freedom)
     CHECK_CLOSE(interval_of_speed_up(first, other, 3), t_of_two * 2 * 0.25 / sqrt(3), 1e-12);
 }
 
-TEST(the_same_batch_each_time_leaves_no_doubt_and_one_batch_says_nothing)
+TEST(interval__is_zero_for_equal_batches_and_absent_for_one)
 {
     struct point_iteration same[3], other[3];
     for (int i = 0; i < 3; i++) {

@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "harness.h"
 
-/** What a visitor saw: "kind:text " for each frame. */
+/** A visitor saw this: "kind:text " for each record. */
 struct seen {
     char text[256];
 };
@@ -32,7 +33,7 @@ static char *new_path(const char *name)
     return path;
 }
 
-/** A journal of three frames. */
+/** A journal of three records. */
 static void write_three(const char *path)
 {
     struct seen seen = {""};
@@ -46,7 +47,7 @@ static void write_three(const char *path)
     journal_close(&journal);
 }
 
-TEST(what_was_appended_is_visited_in_order)
+TEST(journal_open__visits_what_was_appended_in_order)
 {
     char *path = new_path("appended.journal");
     struct seen seen = {""};
@@ -55,7 +56,6 @@ TEST(what_was_appended_is_visited_in_order)
     write_three(path);
     CHECK_TRUE(journal_open(path, see, &seen, &journal, &err));
     CHECK_TEXT(seen.text, "0:one 2:two 2:three ");
-    CHECK_EQUAL(journal.n_dropped, 0);
     char *last = journal_payload(&journal, journal.end - 5, 5, &err);
     CHECK_TRUE(last != NULL && memcmp(last, "three", 5) == 0);
     free(last);
@@ -63,7 +63,7 @@ TEST(what_was_appended_is_visited_in_order)
     free(path);
 }
 
-TEST(a_torn_frame_is_cut_off_and_the_others_stay)
+TEST(journal_open__cuts_off_a_torn_record_and_keeps_the_others)
 {
     char *path = new_path("torn.journal");
     struct seen seen = {""}, again = {""};
@@ -80,7 +80,7 @@ TEST(a_torn_frame_is_cut_off_and_the_others_stay)
     journal_close(&journal);
     CHECK_TRUE(journal_open(path, see, &again, &journal, &err));
     CHECK_TEXT(again.text, "0:one 2:two ");
-    CHECK_TRUE(journal.n_dropped > 0);
+    CHECK_TRUE(journal.end < size);
     CHECK_TRUE(journal_append(&journal, JOURNAL_RESULT, "four", 4, &err));
     journal_close(&journal);
     seen.text[0] = '\0';
@@ -91,7 +91,7 @@ TEST(a_torn_frame_is_cut_off_and_the_others_stay)
 }
 
 /* Any single bit: magic, head, payload. */
-TEST(a_flipped_bit_is_found)
+TEST(journal_read__finds_a_flipped_bit)
 {
     char *path = new_path("flipped.journal"), bytes[4096];
     write_three(path);
@@ -113,7 +113,7 @@ TEST(a_flipped_bit_is_found)
     free(path);
 }
 
-TEST(a_second_writer_is_refused_as_busy)
+TEST(journal_open__refuses_a_second_writer_as_busy)
 {
     char *path = new_path("busy.journal");
     struct seen seen = {""};
@@ -129,7 +129,7 @@ TEST(a_second_writer_is_refused_as_busy)
     free(path);
 }
 
-TEST(a_lock_alone_leaves_a_journal_as_it_is_and_none_behind)
+TEST(journal_hold__leaves_a_journal_as_it_is_and_none_behind)
 {
     char *path = new_path("held.journal");
     struct seen seen = {""};
@@ -152,7 +152,7 @@ TEST(a_lock_alone_leaves_a_journal_as_it_is_and_none_behind)
     free(path);
 }
 
-TEST(a_lock_alone__leaves_an_empty_file_of_somebody_else)
+TEST(journal_hold__leaves_an_empty_file_of_somebody_else)
 {
     char *path = new_path("empty.journal");
     struct error err = {0};
@@ -165,11 +165,11 @@ TEST(a_lock_alone__leaves_an_empty_file_of_somebody_else)
     free(path);
 }
 
-TEST(another_file__is_not_touched)
+TEST(journal_open__does_not_touch_another_file)
 {
-    const char *const texts[] = {"a file of somebody else, longer than the mark", "a short one", "s"};
+    const char *const texts[] = {"a file of somebody else, longer than the mark", "a short one", "slimsim", ""};
     char *path = new_path("other.journal");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         struct seen seen = {""};
         struct error err = {0};
         struct journal journal;
@@ -178,15 +178,36 @@ TEST(another_file__is_not_touched)
         CHECK(file != NULL);
         fputs(texts[i], file);
         fclose(file);
-        bool begun = i == 2; /* a journal that was torn in its mark */
-        CHECK_TRUE(journal_open(path, see, &seen, &journal, &err) == begun);
-        CHECK_CONTAINS(err.text, begun ? "" : "not a journal of slimsim; another folder");
+        CHECK_TRUE(!journal_open(path, see, &seen, &journal, &err) && err.status == ERROR_INVALID);
+        CHECK_CONTAINS(err.text, "not a journal of slimsim; another folder");
         journal_close(&journal);
         file = fopen(path, "r");
-        CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+        CHECK(file != NULL);
+        CHECK_EQUAL(fread(text, 1, sizeof text - 1, file), strlen(texts[i]));
         fclose(file);
-        CHECK_TEXT(text, begun ? "slimsim journal" : texts[i]);
+        CHECK_TEXT(text, texts[i]);
     }
+    free(path);
+}
+
+/* A process that was killed before it put a new journal in its place leaves this. */
+TEST(journal_open__removes_what_a_killed_maker_left)
+{
+    char *path = new_path("left.journal"), *left;
+    struct seen seen = {""};
+    struct error err = {0};
+    struct journal journal;
+    pid_t gone = fork();
+    if (gone == 0)
+        _exit(EXIT_SUCCESS);
+    CHECK(gone > 0 && waitpid(gone, NULL, 0) == gone);
+    left = check_asprintf("%s.tmp-%ld-0123456789abcdef", path, (long)gone);
+    FILE *file = fopen(left, "w");
+    CHECK(file != NULL && fclose(file) == 0);
+    CHECK_TRUE(journal_open(path, see, &seen, &journal, &err));
+    CHECK_TRUE(access(left, F_OK) != 0);
+    journal_close(&journal);
+    free(left);
     free(path);
 }
 
@@ -204,4 +225,46 @@ TEST(journal_open__follows_no_link)
     CHECK(unlink(path) == 0);
     free(target);
     free(path);
+}
+
+TEST(journal_fields__are_taken_as_they_were_put)
+{
+    char *bytes = NULL;
+    size_t n_bytes, n;
+    FILE *file = check_memstream(&bytes, &n_bytes);
+    journal_put_integer(file, -5);
+    journal_put_text(file, "text");
+    journal_put_block(file, (int64_t[]){1, 2, 3}, 24);
+    CHECK(fclose(file) == 0);
+    struct journal_fields fields = {bytes, n_bytes, true};
+    CHECK_EQUAL(journal_take_integer(&fields, -5, 5), -5);
+    char *text = journal_take_text(&fields, 5);
+    int64_t *rows = journal_take_rows(&fields, sizeof *rows, 3, &n);
+    CHECK_TEXT(text, "text");
+    CHECK_TRUE(n == 3 && rows[2] == 3 && journal_took_all(&fields));
+    free(rows);
+    free(text);
+    free(bytes);
+}
+
+/* Which of an integer, a text and rows are out of their range. */
+TEST(journal_fields__refuse_what_is_out_of_range)
+{
+    for (int wrong = -1; wrong < 6; wrong++) {
+        char *bytes = NULL;
+        size_t n_bytes, n;
+        FILE *file = check_memstream(&bytes, &n_bytes);
+        journal_put_integer(file, wrong == 0 ? 6 : 5);
+        journal_put_block(file, "te\0t", wrong == 1 ? 4 : 2);
+        journal_put_block(file, (int64_t[]){1, 2, 3}, wrong == 2 ? 23 : 24);
+        if (wrong == 3)
+            journal_put_integer(file, 0);
+        CHECK(fclose(file) == 0);
+        struct journal_fields fields = {bytes, n_bytes - (wrong == 4), true};
+        journal_take_integer(&fields, -5, 5);
+        free(journal_take_text(&fields, 5));
+        free(journal_take_rows(&fields, sizeof(int64_t), wrong == 5 ? 2 : 3, &n));
+        CHECK_EQUAL(journal_took_all(&fields), wrong < 0);
+        free(bytes);
+    }
 }

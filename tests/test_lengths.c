@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check laws, tables and batches of lengths. */
 #include "base/check.h"
 #include "harness.h"
 #include "lengths/law.h"
@@ -38,7 +39,8 @@ static struct lengths open_shipped(const char *name)
     return open_lengths(&data);
 }
 
-/** Write text to a file and open it as lengths. The message must contain `part`; NULL: it must open. */
+/** Write text to a file and open it as lengths. The message must contain `part`. If that is NULL, the file must open.
+ */
 static struct lengths open_text(const char *file_name, const char *text, const char *part)
 {
     struct lengths lengths = {0};
@@ -55,8 +57,8 @@ static struct lengths open_text(const char *file_name, const char *text, const c
     return lengths;
 }
 
-/* Fixed lengths: every document of every batch is the context, whatever seed and iteration. */
-TEST(fixed_documents_fill_the_context)
+/* Every document of every batch has the length of the context, whatever seed and iteration. */
+TEST(fixed_lengths__fill_the_context)
 {
     struct scenario_data data = data_of("fixed", 8 * K, SCENARIO_DROP, 5);
     struct lengths lengths = open_lengths(&data);
@@ -75,8 +77,8 @@ TEST(fixed_documents_fill_the_context)
     CHECK_CONTAINS(err.text, "not for the fixed lengths");
 }
 
-/* A list is read in its order, over and over: 3 documents of 2 lengths begin the second iteration with the second. */
-TEST(listed_lengths_come_in_their_order)
+/* A list is read in its order, over and over. 3 documents of 2 lengths begin the second iteration with the second. */
+TEST(listed_lengths__come_in_their_order)
 {
     struct scenario_data data = data_of("8Ki 4400", 8 * K, SCENARIO_CUT, 3);
     struct lengths lengths = open_lengths(&data);
@@ -100,7 +102,7 @@ TEST(listed_lengths_come_in_their_order)
     }
 }
 
-TEST(every_shipped_file_opens_with_its_source_and_notes)
+TEST(lengths_open__opens_every_shipped_file_with_source_and_notes)
 {
     for (int i = 0; i < N_SHIPPED; i++) {
         char path[1024];
@@ -116,8 +118,8 @@ TEST(every_shipped_file_opens_with_its_source_and_notes)
     }
 }
 
-/* The figures the laws were fitted to; a share that was published with n digits must be met within 2% of it. */
-TEST(laws_meet_their_published_shares)
+/* The laws were fitted to these figures. A share that was published with n digits must be met within 2% of it. */
+TEST(law__meets_its_published_shares)
 {
     const struct {
         const char *name;
@@ -135,7 +137,7 @@ TEST(laws_meet_their_published_shares)
     }
 }
 
-TEST(laws_meet_their_published_shares_of_tokens)
+TEST(law__meets_its_published_shares_of_tokens)
 {
     const struct {
         const char *name;
@@ -153,8 +155,8 @@ TEST(laws_meet_their_published_shares_of_tokens)
     }
 }
 
-/* Closed-form means as the notes of model/lengths/NAME.yaml have them. */
-TEST(laws_have_their_means)
+/* The notes of model/lengths/NAME.yaml have these closed-form means. */
+TEST(law__has_its_published_mean)
 {
     const struct {
         const char *name;
@@ -171,9 +173,10 @@ TEST(laws_have_their_means)
     }
 }
 
-/* The CDF of a million real lengths of Wikipedia at 1K, 2K, ..., 256K in percent, their mean 1013.65 tokens: the law is
- * within 0.5 points and 1% of the mean, the table of quantiles within 0.2 points (at 1K, between two rows) and 1.1%. */
-TEST(wikipedia_law_and_table_are_close_to_the_data)
+/* These are the CDF of a million real lengths of Wikipedia at 1K, 2K, ..., 256K in percent, and their mean of 1013.65
+ * tokens. The law is within 0.5 points and 1% of the mean. The table of quantiles is within 0.2 points (at 1K, between
+ * two rows) and 1.1%. */
+TEST(law__is_close_to_the_data_of_wikipedia)
 {
     const double percent[] = {78.81, 89.65, 95.61, 98.40, 99.523, 99.870, 99.972, 99.9951, 99.9993};
     struct lengths law = open_shipped("wikipedia"), table = open_shipped("wikipedia-quantiles");
@@ -187,8 +190,9 @@ TEST(wikipedia_law_and_table_are_close_to_the_data)
     lengths_close(&table);
 }
 
-/* The mean is the integral of 1 - CDF, and the quantile its inverse: both independent of the closed forms' moments. */
-TEST(law_moments_agree_with_the_integral_of_the_cdf)
+/* The mean is the integral of 1 - CDF, and the quantile its inverse. Both are independent of the closed forms'
+ * moments. */
+TEST(law__has_moments_that_agree_with_its_cdf)
 {
     for (int i = 0; i < 5; i++) {
         struct lengths lengths = open_shipped(shipped[i]);
@@ -209,8 +213,8 @@ TEST(law_moments_agree_with_the_integral_of_the_cdf)
     }
 }
 
-/* alpha = 1 is the limit of its neighbours: E = join (1 + ln(longest/join)) for a tail alone. */
-TEST(a_tail_with_exponent_one_has_its_logarithmic_mean)
+/* alpha = 1 is the limit of its neighbours. A tail alone has E = join (1 + ln(longest/join)). */
+TEST(law_mean_up_to__is_logarithmic_for_a_tail_of_exponent_one)
 {
     struct lengths_law law = {5, 1, 16, 1000, 0.5, 1, 64000};
     double body = law_mean_up_to(&law, 1000);
@@ -219,8 +223,8 @@ TEST(a_tail_with_exponent_one_has_its_logarithmic_mean)
     CHECK_CLOSE(law_mean_up_to(&law, 64000) - body, 0.5 * 1000 * (1 + log(64)), 1e-6);
 }
 
-/* n draws below x are binomial: standard error sqrt(F (1 - F) / n). The mean of min(X, 32K) has standard error
- * s / sqrt(n), s from the sample. Four standard errors; seeds are fixed, so the test cannot flicker. */
+/* Draws below x are binomial, with standard error sqrt(F (1 - F) / n). The mean of min(X, 32K) has standard error s /
+ * sqrt(n), with s from the sample. Four standard errors are allowed. Seeds are fixed, so the test cannot flicker. */
 static void a_million_draws_follow_the_closed_form(const char *name)
 {
     enum { N = 1000000, CAP = 32 * K, CONTEXT = 2048 * K };
@@ -241,7 +245,7 @@ static void a_million_draws_follow_the_closed_form(const char *name)
         sum += x;
         sum_of_squares += x * x;
     }
-    for (int x = 0; x < CAP; x++) /* E[min(X, cap)] of whole numbers = sum of P(X > x) */
+    for (int x = 0; x < CAP; x++) /* E[min(X, cap)] of whole numbers is the sum of P(X > x) */
         mean += 1 - lengths_cdf(&lengths, x);
     double error = sqrt((sum_of_squares / N - sum / N * sum / N) / N);
     CHECK_TRUE(fabs(sum / N - mean) <= 4 * error);
@@ -249,7 +253,7 @@ static void a_million_draws_follow_the_closed_form(const char *name)
     lengths_close(&lengths);
 }
 
-TEST(draws_follow_laws_and_tables)
+TEST(lengths_draw__follows_laws_and_tables)
 {
     for (int i = 0; i < N_SHIPPED; i++)
         a_million_draws_follow_the_closed_form(shipped[i]);
@@ -262,7 +266,7 @@ static bool equal_batches(const struct batch *a, const struct batch *b)
            memcmp(a->tokens, b->tokens, bytes) == 0 && memcmp(a->document, b->document, bytes) == 0;
 }
 
-TEST(a_batch_depends_on_seed_and_iteration_only)
+TEST(lengths_draw__depends_on_seed_and_iteration_only)
 {
     struct scenario_data data = data_of("github", 16384, SCENARIO_CUT, 512);
     struct lengths lengths = open_lengths(&data);
@@ -282,7 +286,7 @@ TEST(a_batch_depends_on_seed_and_iteration_only)
 }
 
 /* Cutting and truncating see the same documents as a batch with a context that holds everything. */
-TEST(long_documents_are_cut_or_truncated)
+TEST(long_documents__are_cut_or_truncated)
 {
     struct scenario_data data = data_of("byted-like", INT64_C(2048) * K, SCENARIO_CUT, 300);
     struct lengths lengths = open_lengths(&data);
@@ -308,8 +312,8 @@ TEST(long_documents_are_cut_or_truncated)
     lengths_close(&lengths);
 }
 
-/* Redrawn until they fit: 1 - F(context) of the draws are dropped, binomial again. */
-TEST(dropping_refills_the_batch)
+/* Documents are redrawn until they fit. 1 - F(context) of the draws are dropped, which is binomial again. */
+TEST(long_documents__are_dropped_and_the_batch_refilled)
 {
     enum { N = 100000 };
     struct scenario_data data = data_of("github", 2048, SCENARIO_DROP, N);
@@ -325,8 +329,9 @@ TEST(dropping_refills_the_batch)
     lengths_close(&lengths);
 }
 
-/* Of n values drawn with replacement each must come up near N/n times: standard error sqrt(N (1/n) (1 - 1/n)). */
-TEST(a_file_is_drawn_evenly_with_replacement)
+/* Each of n values drawn with replacement must come up near N/n times. The standard error is sqrt(N (1/n) (1 -
+ * 1/n)). */
+TEST(lengths_draw__draws_a_file_evenly_with_replacement)
 {
     enum { N = 100000 };
     struct lengths lengths = open_text("five.txt", "10 20 30 40 50", NULL);
@@ -345,9 +350,9 @@ TEST(a_file_is_drawn_evenly_with_replacement)
     lengths_close(&lengths);
 }
 
-/* Rows (0, 4), (0.5, 16), (0.75, 16), (1, 64): medians and means by hand. ln is linear, so F(8) = 0.25;
- * 8 rounds up to 8.5. The mean is 0.5 x 12/ln 4 + 0.25 x 16 + 0.25 x 48/ln 4. */
-TEST(a_table_by_hand)
+/* The rows are (0, 4), (0.5, 16), (0.75, 16), (1, 64), with medians and means by hand. ln is linear, so F(8) = 0.25. 8
+ * rounds up to 8.5. The mean is 0.5 x 12/ln 4 + 0.25 x 16 + 0.25 x 48/ln 4. */
+TEST(table__gives_the_quantiles_counted_by_hand)
 {
     struct lengths lengths =
         open_text("hand.yaml", "kind: table\nsource: by hand\np: [0, 0.5, 0.75, 1]\ntokens: [4, 16, 16, 64]\n", NULL);
@@ -363,7 +368,7 @@ TEST(a_table_by_hand)
     lengths_close(&lengths);
 }
 
-TEST(wrong_laws_and_tables_are_refused_with_their_place)
+TEST(lengths_open__refuses_wrong_laws_and_tables_with_their_place)
 {
     const char *const law = "kind: law\nsource: x\nmu: 5\nsigma: 1\nshortest: 16\n";
     char text[512];
@@ -386,7 +391,7 @@ TEST(wrong_laws_and_tables_are_refused_with_their_place)
     open_text("bad.yaml", "kind: table\nsource: x\np: 5\n", "tokens: must be a list");
 }
 
-TEST(what_cannot_be_drawn_is_refused_at_open)
+TEST(lengths_open__refuses_what_cannot_be_drawn)
 {
     const struct {
         struct scenario_data data;

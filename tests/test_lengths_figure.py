@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""analysis/lengths.py: shares by hand, pictures that are written."""
+"""These tests check analysis/lengths.py: shares by hand, and pictures that are written."""
 import os
 import pathlib
 import subprocess
@@ -37,8 +37,8 @@ def write_trace(name, tokens, complete=1):
 
 
 class Figure(unittest.TestCase):
-    def test_shares_by_hand(self):
-        """F(x) = 2 x^2 + 10 x; an end of a bucket belongs to it."""
+    def test_shares_are_those_counted_by_hand(self):
+        """F(x) is 2 x^2 + 10 x. An end of a bucket belongs to it."""
         source = lengths.source_of(Trace(write_trace("hand.h5", [1024, 1025, 2048, 1])))
         flop = {x: 2 * x * x + 10 * x for x in (1, 1024, 1025, 2048)}
         shares = lengths.shares(source)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the lower bound of the time of a plan. */
 #include "bounds/lower_bound.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* When the passes of a plan end, stages without sends or as they are. */
+/* Find when the passes of a plan end, with stages without sends or with their sends. */
 static double passes_s(const struct plan *plan, const struct cost_setting *setting, bool sends)
 {
     struct dag dag = {0};
@@ -31,9 +32,9 @@ static double passes_s(const struct plan *plan, const struct cost_setting *setti
     return end_s;
 }
 
-/* Equal stages but for the ends: m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
+/* All stages are equal except the ends. m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
  * through all stages and back. */
-TEST(equal_units_take_what_one_f_one_b_takes)
+TEST(lower_bound__is_the_time_of_1f1b_for_equal_units)
 {
     for (int32_t stages = 1; stages <= 8; stages *= 2) {
         struct plan one, many;
@@ -50,9 +51,9 @@ TEST(equal_units_take_what_one_f_one_b_takes)
     }
 }
 
-/* Alone, with free sends, that is the longest path itself: whole samples of any lengths, of which any share goes out
- * and comes back. */
-TEST(one_pipeline_without_sends_takes_the_longest_path)
+/* For one pipeline with free sends the bound is the longest path itself. Whole samples have any lengths, and any share
+ * of them goes out and comes back. */
+TEST(lower_bound__is_the_longest_path_of_one_pipeline_without_sends)
 {
     uint64_t seed = 3;
     for (int32_t round = 0; round < 60; round++) {
@@ -72,7 +73,7 @@ TEST(one_pipeline_without_sends_takes_the_longest_path)
     }
 }
 
-/* The same of interleaved units of whole samples, two or three chunks a stage. */
+/* The same holds for interleaved units of whole samples, with two or three chunks a stage. */
 TEST(lower_bound__walks_all_chunks_of_a_stage)
 {
     uint64_t seed = 5;
@@ -94,8 +95,8 @@ TEST(lower_bound__walks_all_chunks_of_a_stage)
     }
 }
 
-/* Never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
-TEST(it_bounds_what_systems_plan)
+/* The bound is never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
+TEST(lower_bound__bounds_what_systems_plan)
 {
     static const char *const names[] = {"bytescale", "megatron-dynamic-cp"};
     int32_t n_phases = 0, n_groups = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of Megatron's dynamic context parallelism. */
 #include "hand_dag.h"
 #include "hand_request.h"
 #include "harness.h"
@@ -17,10 +18,10 @@ static const char *cut_of(const struct plan *plan, int32_t phase, int32_t rank)
     return hand_cut_text(&plan->phases[phase].pipelines[rank].cut[PASS_FORWARD]);
 }
 
-/* Four tokens a rank: 8 takes two ranks, work 8^2/2 = 32; 4 (16), 4, 4 and 2 (4) one. Two buckets of 84/2: 8 | 4 4 4 2.
- * 8 to ranks 0 and 1, 4 to rank 2, 4 to rank 3 as long as ranks are free; then to the least: 4 to rank 2 (32), 2 to
- * rank 3 (20). The fullest group has but one sample, so nothing is taken back. */
-TEST(a_step_by_hand)
+/* A rank takes four tokens. 8 takes two ranks, work 8^2/2 = 32. 4 (16), 4, 4 and 2 (4) take one. Two buckets of 84/2
+ * are 8 | 4 4 4 2. 8 goes to ranks 0 and 1, 4 to rank 2, 4 to rank 3 as long as ranks are free. Then the least gets the
+ * next: 4 to rank 2 (32), 2 to rank 3 (20). The fullest group has only one sample, so nothing is taken back. */
+TEST(dynamic_cp__makes_the_step_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -38,9 +39,9 @@ TEST(a_step_by_hand)
     hand_request_free(&hand);
 }
 
-/* Three ranks' worth rounds up to four. 12 takes all four ranks; the others find no place beside it, so they form the
+/* Three ranks' worth rounds up to four. 12 takes all four ranks. The others find no place beside it, so they form the
  * next step. */
-TEST(what_finds_no_place_forms_the_next_step)
+TEST(dynamic_cp__moves_the_rest_to_the_next_step)
 {
     struct hand_request hand;
     struct plan plan;
@@ -56,9 +57,9 @@ TEST(what_finds_no_place_forms_the_next_step)
     hand_request_free(&hand);
 }
 
-/* Works 64 (four ranks), 32 (two) and 16 (one): a share of 112/3, and 32 + 16 is more than 1.1 of it, so each is a
- * bucket. Five ranks: 8 finds no place beside 16, but 4, the head of the next bucket, does. */
-TEST(the_head_of_a_later_bucket_goes_first)
+/* Works are 64 (four ranks), 32 (two) and 16 (one). A share is 112/3, and 32 + 16 is more than 1.1 of it, so each is a
+ * bucket. On five ranks 8 finds no place beside 16. But 4, the head of the next bucket, does. */
+TEST(dynamic_cp__takes_the_head_of_a_later_bucket_first)
 {
     struct hand_request hand;
     struct plan plan;
@@ -73,9 +74,9 @@ TEST(the_head_of_a_later_bucket_goes_first)
     hand_request_free(&hand);
 }
 
-/* Works 36, 25, 25 on two ranks: 36 and 50, or without the last sample 36 and 25: a gap of 11, not 14. It is left for a
- * step of its own, where its group doubles. */
-TEST(the_last_sample_is_taken_back)
+/* Works of 36, 25, 25 on two ranks give 36 and 50, or without the last sample 36 and 25. The gap is 11, not 14. So
+ * it is left for a step of its own, in which its group doubles. */
+TEST(dynamic_cp__takes_the_last_sample_back)
 {
     struct hand_request hand;
     struct plan plan;
@@ -91,9 +92,9 @@ TEST(the_last_sample_is_taken_back)
     hand_request_free(&hand);
 }
 
-/* One sample on six ranks: 1, 2, 4, and then the two that are left. Two samples on six: the first doubles, then the
- * second, then the first again by what is left: 2 + 2, 4 + 2; and the second group stands behind the first one. */
-TEST(groups_double_until_no_rank_is_empty)
+/* One sample on six ranks gets 1, 2, 4, and then the two that are left. With two samples on six the first doubles, then
+ * the second, then the first again by the rest: 2 + 2, 4 + 2. The second group is behind the first one. */
+TEST(dynamic_cp__doubles_groups_until_no_rank_is_empty)
 {
     struct hand_request hand;
     struct plan plan;
@@ -111,10 +112,11 @@ TEST(groups_double_until_no_rank_is_empty)
     hand_request_free(&hand);
 }
 
-/* Works on five ranks, 400 tokens each: 463080 or 469910 (four ranks), 180000 (two), 90000 and 1 (one); of three kinds,
- * so shares of a third. The second and third come to 1.105 shares, and the third opens a bucket; or to 1.095, and
- * stands behind the second, which finds no place. The last one, behind the third or alone, finds one in either. */
-TEST(a_bucket_closes_a_tenth_above_its_share)
+/* Works on five ranks with 400 tokens each are 463080 or 469910 (four ranks), 180000 (two), 90000 and 1 (one). They are
+ * of three kinds, so shares are thirds. The second and third come to 1.105 shares, and the third opens a bucket. Or
+ * they come to 1.095, and the third is behind the second, which finds no place. The last one, behind the third or
+ * alone, finds one in either case. */
+TEST(dynamic_cp__closes_a_bucket_a_tenth_above_its_share)
 {
     static const char *const last_rank[] = {"[2:0-300] [3:0-1]", "[3:0-1]"};
     for (int32_t i = 0; i < 2; i++) {
@@ -129,9 +131,9 @@ TEST(a_bucket_closes_a_tenth_above_its_share)
     }
 }
 
-/* Three ranks: work 320000 on two of them, 160000 and 380^2 or 379^2 on the third, which is 4.9% or 5.1% less:
- * balanced, so that the last sample forms a step of its own, or not. */
-TEST(a_step_ends_within_a_twentieth)
+/* There are three ranks. Two of them have work 320000. The third has 160000 and 380^2 or 379^2, which is 4.9% or 5.1%
+ * less. The first is balanced, so the last sample forms a step of its own; the second is not. */
+TEST(dynamic_cp__ends_a_step_within_a_twentieth)
 {
     for (int32_t i = 0; i < 2; i++) {
         struct hand_request hand;
@@ -145,8 +147,8 @@ TEST(a_step_ends_within_a_twentieth)
     }
 }
 
-/* Samples of one token, four a rank: units of four with `pack`, of one without. */
-TEST(samples_of_a_group_may_be_packed)
+/* Samples have one token, and a rank takes four. Units have four with `pack`, and one without. */
+TEST(dynamic_cp__may_pack_the_samples_of_a_group)
 {
     struct hand_request hand;
     struct plan plan;
@@ -161,10 +163,10 @@ TEST(samples_of_a_group_may_be_packed)
     hand_request_free(&hand);
 }
 
-/* One sample of eight tokens and sixteen of one: by squares these are 16 against 64 and all go to the other rank; by
- * FLOPs, of so few tokens nearly in proportion to them, they are twice as much, so the first rank has some of them,
- * too. */
-TEST(work_may_be_flops)
+/* There are one sample of eight tokens and sixteen of one. By squares these are 16 against 64, and all go to the other
+ * rank. So few tokens have FLOPs nearly in proportion to them. Then they are twice as much, so the first rank has some
+ * of them, too. */
+TEST(dynamic_cp__may_balance_flops)
 {
     struct hand_request hand;
     struct plan plan;
@@ -182,8 +184,9 @@ TEST(work_may_be_flops)
     hand_request_free(&hand);
 }
 
-/* All memory there is: M is the context or one of its halves, and none of them ends before the one that was found. */
-TEST(the_fastest_of_the_halves_is_found)
+/* All memory may be used. M is the context or one of its halves, and none of them ends before the one that was
+ * found. */
+TEST(dynamic_cp__finds_the_fastest_half_of_the_capacity)
 {
     struct hand_request hand;
     struct plan plan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Offload and recomputation of single units, and the bound on what they reach. */
+/** These tests check offload and recomputation of single units, and the bound on what they reach. */
 #include "packing/memory_fit.h"
 
 #include "bounds/stage_memory.h"
@@ -16,9 +16,9 @@ static void set_recompute(struct plan *plan, int32_t unit, enum recompute recomp
         plan->phases[0].pipelines[0].cut[pass].units[unit].recompute = recompute;
 }
 
-/* Four whole samples on four stages, all held by the first before its backward, three by the second. Memory is what two
- * that recompute fully ask for: two do, the first ones, as they keep no keys and values. What they free counts on the
- * second stage, too, which has too little as well. */
+/* Four whole samples run on four stages. The first holds all of them before its backward, the second three. Memory asks
+ * for two that recompute fully. The first two do, as they keep no keys and values. The memory they free counts on the
+ * second stage, too, which also has too little. */
 TEST(memory_fit__recomputes_no_more_than_it_must)
 {
     struct hand_request hand;
@@ -50,7 +50,7 @@ TEST(memory_fit__recomputes_no_more_than_it_must)
     hand_request_free(&hand);
 }
 
-/* 1F1B keeps as many units as there are stages behind: with room for little more than stage 2 of 4 has, stages 0 and 1
+/* 1F1B keeps as many units as there are stages behind. With room for little more than stage 2 of 4 has, stages 0 and 1
  * offload, and stages 2 and 3 nothing. A unit goes to the host from two stages only. */
 TEST(memory_fit__offloads_on_no_stage_with_room)
 {
@@ -68,7 +68,7 @@ TEST(memory_fit__offloads_on_no_stage_with_room)
     CHECK_TRUE(pipeline->offload == NULL);
     struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
     double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
-    hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* of stage 0, which has 4 units and the table */
+    hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* stage 0 has 4 units and the table */
     CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.offload = true}, &plan, &evaluator, &adapted, &err));
     CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
     CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
@@ -83,8 +83,8 @@ TEST(memory_fit__offloads_on_no_stage_with_room)
     hand_request_free(&hand);
 }
 
-/* Four whole samples on four stages: the first stage holds all four at once, so memory for what stands and for three of
- * them is too little by at least the fourth. A host that has room for it lets the plan through. */
+/* Four whole samples run on four stages. The first stage holds all four at once. So memory for what stands and for
+ * three of them is too little by at least the fourth. A host that has room for it lets the plan through. */
 TEST(memory_bound__counts_what_the_orders_hold_at_once)
 {
     struct hand_request hand;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read models and count their parameters. */
 #include "scenario/model.h"
 
 #include <stdlib.h>
@@ -8,9 +9,9 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-/* Llama 13B: k = h; a layer has 4 h^2 + 3 h f = 317,194,240 parameters in matrices; 40 of them, 81 norms and two
+/* Llama 13B has k = h. A layer has 4 h^2 + 3 h f = 317,194,240 parameters in matrices. 40 of them, 81 norms and two
  * tables of 32000 x 5120 make the 13,015,864,320 of its checkpoint. */
-TEST(llama_13b_has_its_13_015_864_320_parameters)
+TEST(model_parameters__are_13_015_864_320_for_llama_13b)
 {
     struct model model;
     struct error err = {0};
@@ -22,8 +23,8 @@ TEST(llama_13b_has_its_13_015_864_320_parameters)
     CHECK_EQUAL(hand_parameters(&model), INT64_C(13015864320));
 }
 
-/* h = 8, n = 4, g = 2: k = 8/4 x 2 = 4; P = 8 (8 + 8) + 64 + 2 x 8 x 32 = 704. */
-TEST(grouped_queries_and_gelu_count_fewer)
+/* h = 8, n = 4 and g = 2, so k = 8/4 x 2 = 4 and P = 8 (8 + 8) + 64 + 2 x 8 x 32 = 704. */
+TEST(model_parameters__are_fewer_with_grouped_queries_and_gelu)
 {
     struct model model;
     struct error err = {0};
@@ -36,11 +37,12 @@ TEST(grouped_queries_and_gelu_count_fewer)
     CHECK_EQUAL(hand_parameters(&model), 704 + 3 * 8 + 10 * 8);
 }
 
-/* What the published checkpoints hold, and what of that the file leaves out: in each layer of Qwen1.5 and Qwen2.5
- * biases of queries, keys and values, q + 2k, of Qwen3 norms of queries and keys, 2 x 128, of OLMo 2 likewise, q + k;
- * two rows of positions of OPT, 2h; the norm of BLOOM's embedding, 2h. Counts of Qwen2.5 (but 14B), Qwen3, Gemma,
- * Mistral 7B, Phi-3-mini, Llama 3 8B, OPT-125M and 1.3B (there without the two rows) stand also as "params" in
- * keras_hub/src/models of keras-team/keras-hub. */
+/* These are the parameters of the published checkpoints, and those of them that the file leaves out. Each layer of
+ * Qwen1.5 and Qwen2.5 has biases of queries, keys and values, q + 2k. Each layer of Qwen3 has norms of queries and
+ * keys, 2 x 128, and each of OLMo 2 likewise, q + k. OPT has two rows of positions, 2h. BLOOM has the norm of its
+ * embedding, 2h. "params" in keras_hub/src/models of keras-team/keras-hub give some of the counts, too. They are those
+ * of Qwen2.5 (but 14B), Qwen3, Gemma, Mistral 7B, Phi-3-mini, Llama 3 8B, OPT-125M and 1.3B (there without the two
+ * rows). */
 static const struct {
     const char *name;
     int64_t parameters, left_out;
@@ -101,7 +103,7 @@ static const struct {
     {"bloom-176b", INT64_C(176247271424), 28672},
 };
 
-TEST(public_models_have_the_parameters_of_their_checkpoints)
+TEST(model_parameters__match_published_checkpoints)
 {
     for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
         struct model model;
@@ -111,8 +113,8 @@ TEST(public_models_have_the_parameters_of_their_checkpoints)
     }
 }
 
-/* Of these the name says how many billions. */
-TEST(public_models_have_the_parameters_of_their_names)
+/* The names of these models say how many billions they have. */
+TEST(model_parameters__match_the_names_of_models)
 {
     static const struct {
         const char *name;
@@ -130,8 +132,8 @@ TEST(public_models_have_the_parameters_of_their_names)
     }
 }
 
-/* h = 8, n = 4, g = 2, d = 4: q = 16, k = 8; P = 8 (16 + 16) + 16 x 8 + 2 x 8 x 32 = 896. */
-TEST(heads_have_a_width_of_their_own)
+/* h = 8, n = 4, g = 2 and d = 4, so q = 16, k = 8 and P = 8 (16 + 16) + 16 x 8 + 2 x 8 x 32 = 896. */
+TEST(head_width__may_differ_from_hidden_over_heads)
 {
     struct model model;
     struct error err = {0};
@@ -157,7 +159,7 @@ static const struct {
     {"source: test", "source: ''", "source: '' is empty"},
 };
 
-TEST(impossible_sizes_are_refused)
+TEST(model_read__refuses_impossible_sizes)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct model model;
@@ -169,7 +171,7 @@ TEST(impossible_sizes_are_refused)
     }
 }
 
-TEST(an_unknown_name_lists_those_there_are)
+TEST(model_read__lists_the_names_there_are)
 {
     struct model model;
     struct error err = {0};

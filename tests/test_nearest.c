@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which name is suggested for a misspelt one. */
 #include "base/nearest.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 static const char *const names[] = {"data.context", "seed", "engine", "trace", "tp", "pp"};
 enum { N = sizeof names / sizeof *names };
 
-TEST(one_slip_of_each_kind_finds_the_name)
+TEST(nearest__finds_the_name_after_one_slip)
 {
     CHECK_TEXT(nearest_name("sed", names, N), "seed");
     CHECK_TEXT(nearest_name("seeed", names, N), "seed");
@@ -19,12 +20,12 @@ TEST(one_slip_of_each_kind_finds_the_name)
     CHECK_TEXT(nearest_name("Engine", names, N), "engine");
 }
 
-TEST(ties_go_to_the_first)
+TEST(nearest__gives_ties_to_the_first)
 {
     CHECK_TEXT(nearest_name("xp", names, N), "tp");
 }
 
-TEST(what_is_far_from_all_finds_nothing)
+TEST(nearest__finds_nothing_far_from_all)
 {
     char longer[200];
     memset(longer, 'x', sizeof longer);
@@ -35,7 +36,7 @@ TEST(what_is_far_from_all_finds_nothing)
     CHECK_TRUE(nearest_name("seed", names, 0) == NULL);
 }
 
-TEST(names_that_begin_so_come_before_the_nearest)
+TEST(nearest__prefers_names_that_begin_so)
 {
     static const char *const devices[] = {"a100-40g", "h100-96g", "h100-sxm", "h200"};
     char hint[NEAREST_HINT_BYTES];
@@ -49,7 +50,7 @@ TEST(names_that_begin_so_come_before_the_nearest)
     CHECK_TEXT(hint, "");
 }
 
-TEST(names_that_begin_so_are_told_as_far_as_there_is_room)
+TEST(nearest__lists_names_that_begin_so_within_its_limit)
 {
     char long_names[3][41], hint[NEAREST_HINT_BYTES], expected[NEAREST_HINT_BYTES];
     const char *const candidates[] = {long_names[0], long_names[1], long_names[2]};

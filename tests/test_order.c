@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the order of the passes on a stage. */
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
@@ -8,7 +9,8 @@
 
 #include <stdlib.h>
 
-/* A pipeline with m units each way and these needs (NULL: j + 1); the units are empty, the order asks for no more. */
+/* Make a pipeline with m units each way and these needs (NULL: j + 1). The units are empty, as the order asks for no
+ * more. */
 static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t m, const int32_t *need)
 {
     *pipeline = (struct plan_pipeline){.layout = {.stages = stages, .chunks = 1}};
@@ -20,8 +22,8 @@ static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t 
     }
 }
 
-/* Narayanan et al. 2021, figure 4, with p = 3, m = 4: p-1-s warm-up forwards, one forward, one backward, cool-down. */
-TEST(plain_one_f_one_b_is_the_textbooks)
+/* Narayanan et al. 2021, figure 4, has p = 3, m = 4: p-1-s warm-up forwards, one forward, one backward, cool-down. */
+TEST(order_one_f_one_b__is_the_textbooks)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 3, 4, NULL);
@@ -34,9 +36,9 @@ TEST(plain_one_f_one_b_is_the_textbooks)
     plan_pipeline_free(&pipeline);
 }
 
-/* need = 3, 3, 4, 5, 6, 6 of m = 6. Just in time: n = need: backward 1 follows backward 0 at once. Persistent: n = 3,
- * 4, 5, 6, 7, 8, of which there are 6: the lead of two forwards stays. */
-TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent)
+/* need = 3, 3, 4, 5, 6, 6 of m = 6. Just in time n is need, so backward 1 follows backward 0 at once. Persistent n is
+ * 3, 4, 5, 6, 7, 8, of which there are 6, so the lead of two forwards stays. */
+TEST(order_lead__shrinks_just_in_time_or_stays_when_persistent)
 {
     const int32_t need[] = {3, 3, 4, 5, 6, 6};
     struct plan_pipeline pipeline;
@@ -50,9 +52,9 @@ TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent)
     plan_pipeline_free(&pipeline);
 }
 
-/* Slots 0, 1, 4 of three stages: forward t runs before backward u if t <= u + 2 - s. On stage 0 slot 4 is more than two
- * behind slot 1, so B0 and B1 go first; without holes it is plain 1F1B. */
-TEST(holes_between_slots_run_nothing)
+/* Slots are 0, 1, 4 of three stages. Forward t runs before backward u if t <= u + 2 - s. On stage 0 slot 4 is more than
+ * two behind slot 1, so B0 and B1 go first. Without holes it is plain 1F1B. */
+TEST(order_slots__run_nothing_in_holes)
 {
     const int32_t holes[] = {0, 1, 4}, whole[] = {0, 1, 2, 3};
     struct plan_pipeline pipeline;
@@ -68,9 +70,9 @@ TEST(holes_between_slots_run_nothing)
     plan_pipeline_free(&pipeline);
 }
 
-/* Random units shared by random sets of pipelines, which overlap every way: as long as a unit has one slot in all of
- * them, no pipelines wait for each other in a circle. */
-TEST(shared_slots_never_wait_in_a_circle)
+/* Random sets of pipelines, which overlap every way, share random units. If a unit has one slot in all of them, no
+ * pipelines wait for each other in a circle. */
+TEST(order_slots__never_wait_in_a_circle)
 {
     uint64_t state = 5;
     int32_t n_shared = 0;
@@ -113,8 +115,8 @@ TEST(shared_slots_never_wait_in_a_circle)
     CHECK_TRUE(n_shared > 2000);
 }
 
-/* The same needs: the most that is missing is 2, before backward 0. From the start n = 3, 4, 5, 6 of m = 6. */
-TEST(a_long_warm_up_injects_nothing)
+/* The needs are the same. At most 2 are missing, before backward 0. From the start n = 3, 4, 5, 6 of m = 6. */
+TEST(order_long_warm_up__injects_nothing)
 {
     const int32_t need[] = {3, 3, 4, 5, 6, 6};
     struct plan_pipeline pipeline;
@@ -127,7 +129,7 @@ TEST(a_long_warm_up_injects_nothing)
     plan_pipeline_free(&pipeline);
 }
 
-/* Whether a stage has run lead[j] forwards and `ahead` more before each backward j, or all. */
+/* Say whether a stage has run lead[j] forwards and `ahead` more before each backward j, or all. */
 static bool follows(const struct plan_pipeline *pipeline, const int32_t *lead, int32_t stage)
 {
     int32_t ran = 0, n = pipeline->cut[PASS_FORWARD].n_units, ahead = pipeline->layout.stages - 1 - stage;
@@ -141,8 +143,8 @@ static bool follows(const struct plan_pipeline *pipeline, const int32_t *lead, i
     return all;
 }
 
-/* What orders are built from tells the steps of every stage. */
-TEST(leads_are_the_whole_order)
+/* Orders are built from the leads, which determine the steps of every stage. */
+TEST(order_lead__determines_the_whole_order)
 {
     uint64_t state = 7;
     for (int32_t round = 0; round < 200; round++) {
@@ -166,8 +168,8 @@ TEST(leads_are_the_whole_order)
     }
 }
 
-/* Without backwards all forwards run; with more forwards than backwards ask for, the rest comes last. */
-TEST(forwards_that_nobody_needs_run_last)
+/* Without backwards all forwards run. With more forwards than backwards ask for, the rest comes last. */
+TEST(order_one_f_one_b__runs_unneeded_forwards_last)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 1, 1, NULL);
@@ -180,7 +182,8 @@ TEST(forwards_that_nobody_needs_run_last)
     plan_pipeline_free(&pipeline);
 }
 
-/* Steps of one stage that break the formula of the header: min(m, n(j) + p-1-s) forwards before backward j. */
+/* Count the steps of one stage that break the formula of the header: min(m, n(j) + p-1-s) forwards before backward
+ * j. */
 static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum order_injection injection)
 {
     int32_t m = pipeline->cut[PASS_FORWARD].n_units, later = pipeline->layout.stages - 1 - stage;
@@ -197,7 +200,7 @@ static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum
     return wrong + (forward != m) + (backward != m);
 }
 
-TEST(forwards_before_each_backward_follow_the_formula)
+TEST(order_lead__follows_the_formula)
 {
     uint64_t seed = 7;
     for (int32_t round = 0; round < 200; round++) {
@@ -214,9 +217,9 @@ TEST(forwards_before_each_backward_follow_the_formula)
     }
 }
 
-/* Narayanan et al. 2021, figure 4 below, with p = 2, v = 2, m = 4: stage 0 runs 2 + 2 forwards first, stage 1 two. One
- * group of units, m = p, is all warm-up but for the last stage's two forwards. */
-TEST(interleaved_one_f_one_b_is_megatrons)
+/* Narayanan et al. 2021, figure 4 below, has p = 2, v = 2, m = 4. Stage 0 runs 2 + 2 forwards first, stage 1 two. One
+ * group of units, m = p, is all warm-up except for the last stage's two forwards. */
+TEST(order_interleaved__is_megatrons)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 2, 4, NULL);

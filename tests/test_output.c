@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that output replaces its own files only, all or none. */
 #include "base/check.h"
 #include "harness.h"
 #include "trace/output.h"
@@ -9,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A file of the test, or none where the text is NULL. Caller frees the path. */
+/* Make a file of the test, or none if the text is NULL. The caller frees the path. */
 static char *file_of(const char *name, const char *text)
 {
     char *path = check_strdup(harness_path(name));
@@ -92,13 +93,12 @@ TEST(output_clean__takes_files_of_dead_processes_alone)
         snprintf(name + used, sizeof name - used, rest[i % 3], (long)(i < 3 ? gone : getpid()));
         path[i] = file_of(name, "text");
     }
-    char *folder = check_strdup(path[0]);
-    *strrchr(folder, '/') = '\0';
-    output_clean(folder, "clean.h5");
+    char *whole = file_of("clean.h5", NULL);
+    output_clean(whole);
     for (int i = 0; i < 4; i++) {
         CHECK_EQUAL(access(path[i], F_OK) == 0, i > 0);
         unlink(path[i]);
         free(path[i]);
     }
-    free(folder);
+    free(whole);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count by hand what collectives expose and slow. */
 #include "cost/overlap.h"
 #include "hand_model.h"
 #include "harness.h"
@@ -28,9 +29,9 @@ static struct cost_setting setting_of(const struct device *device, int32_t tenso
                                  .layers = 3};
 }
 
-/* A quarter of the multiprocessors is held: 8 s of kernels beside 4 s lose 1 s; beside 20 s they end before. At equal
- * ends, 3/4 of 16 s are kernels. In a node it is half of them. */
-TEST(a_collective_takes_multiprocessors_while_it_runs)
+/* A collective holds a quarter of the multiprocessors. 8 s of kernels beside 4 s lose 1 s. Beside 20 s they end before.
+ * At equal ends, 3/4 of 16 s are kernels. In a node a collective holds half of them. */
+TEST(overlap_beside_s__takes_multiprocessors_while_it_runs)
 {
     struct device device = plain;
     const struct overlap_kernels eight = {8, 6}, twelve = {12, 12};
@@ -46,10 +47,10 @@ TEST(a_collective_takes_multiprocessors_while_it_runs)
     CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, eight, 4), 8.0, 1e-15);
 }
 
-/* Six of 8 multiprocessors are left to GEMMs of 8 blocks: 6 s take two rounds, 12 s, and 2 s of other kernels 8/3 s.
- * Beside a collective of 4 s 4 x 8/(44/3) s of work are done, beside one of 44/3 s all of it. With four left it is
- * twice the time of both; with three, three rounds: 18 s and 16/3 s. */
-TEST(persistent_gemms_run_in_rounds_beside_a_collective)
+/* Six of 8 multiprocessors are left to GEMMs of 8 blocks. 6 s take two rounds, 12 s, and 2 s of other kernels take 8/3
+ * s. Beside a collective of 4 s 4 x 8/(44/3) s of work are done, beside one of 44/3 s all of it. With four left both
+ * take twice the time. With three there are three rounds: 18 s and 16/3 s. */
+TEST(persistent_gemms__run_in_rounds_beside_a_collective)
 {
     struct device device = plain;
     const struct overlap_kernels kernels = {8, 6}, others = {8, 0}, gemms = {8, 8};
@@ -68,9 +69,9 @@ TEST(persistent_gemms_run_in_rounds_beside_a_collective)
     CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, kernels, 4), 8.0, 1e-15);
 }
 
-/* T 12, TP 4, n 5, k 4: chunks of 3 rows are 2 x 3 x 5 x 4 = 120 s, copies 3 x 4 x 2 bytes, 4.4 s: computing hides
- * them. With GEMMs a hundred times as fast, 1.2 s: three copies, and the last chunk. */
-TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy)
+/* T is 12, TP 4, n 5 and k 4. Chunks of 3 rows take 2 x 3 x 5 x 4 = 120 s. Copies of 3 x 4 x 2 bytes take 4.4 s, and
+ * computing hides them. With GEMMs a hundred times as fast, 1.2 s, there are three copies and the last chunk. */
+TEST(gathered_gemm__takes_the_longer_of_chunk_and_copy)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 4, SCENARIO_CHUNKED);
@@ -79,9 +80,9 @@ TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy)
     CHECK_CLOSE(overlap_gather_gemm_s(&setting, 12, 5, 4), 3 * 4.4 + 1.2, 1e-14);
 }
 
-/* T 12, TP 2, n 4, k 5: four chunks of 3 rows, 120 s each, whose 24 bytes are reduced in 1 + 12/10 s. A hundred times
- * as fast: 1.2 s, then four reductions. */
-TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction)
+/* T is 12, TP 2, n 4 and k 5. Four chunks of 3 rows take 120 s each. Their 24 bytes are reduced in 1 + 12/10 s. A
+ * hundred times as fast they take 1.2 s, then four reductions. */
+TEST(reduced_gemm__takes_the_longer_of_chunk_and_reduction)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
@@ -90,9 +91,10 @@ TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction)
     CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 12, 4, 5), 1.2 + 4 * 2.2, 1e-14);
 }
 
-/* 8 multiprocessors of 1 FLOP/s: 1024 x 1024 are 32 tiles of 128 x 256, four waves. A quarter of the rows, 8 tiles, is
- * one wave; on the six that are left two, of which the second costs all of its gap: twice as long each. */
-TEST(chunks_run_in_waves_of_what_is_left)
+/* 8 multiprocessors have 1 FLOP/s. 1024 x 1024 are 32 tiles of 128 x 256, four waves. A quarter of the rows, 8 tiles,
+ * is one wave. On the six multiprocessors that are left there are two, and the second costs all of its gap. So each
+ * takes twice as long. */
+TEST(gemm_chunks__run_in_waves_of_what_is_left)
 {
     struct device device = plain;
     device.peak_flop_per_s = 8;
@@ -108,12 +110,10 @@ TEST(chunks_run_in_waves_of_what_is_left)
     CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * 2 * wave_s + scatter_s, 1e-14);
 }
 
-/*
- * T 10, TP 2, each collective of 80 bytes sends 40: 5 s. Widths h 4, qkv 4, heads 2, up 8, ffn 4. GEMMs of a FLOP a
- * second are longer than all collectives, so bulk leaves of the six backward two. Chunked, forward: a gather is hidden
- * under halves of rows; what is left of a reduce-scatter is that of the last of four chunks, 20 bytes: 2 s.
- */
-TEST(what_is_exposed_of_a_layer_is_counted_by_hand)
+/* T is 10 and TP 2. Each collective of 80 bytes sends 40, which takes 5 s. Widths are h 4, qkv 4, heads 2, up 8, ffn 4.
+ * GEMMs of a FLOP a second are longer than all collectives, so bulk leaves two of the six backward. Chunked forward
+ * hides a gather under halves of rows. It leaves the last of four chunks of a reduce-scatter, 20 bytes: 2 s. */
+TEST(exposed_s__is_counted_by_hand_for_a_layer)
 {
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     const double forward_s[] = {4 * 5.0, 4 * 5.0, 2 * 2.0}, backward_s[] = {6 * 5.0, 2 * 5.0, 0};
@@ -132,10 +132,10 @@ TEST(what_is_exposed_of_a_layer_is_counted_by_hand)
     }
 }
 
-/* GEMMs that take no time but 3 s to start: bulk leaves 5 - 3 s of each of four collectives. Chunked, TP 2, forward: a
- * gather's two chunks start in 3 s each while one copy of 40 bytes takes 6 s: 6 + 3 in place of 3; a reduce-scatter's
- * four chunks are reduced in 2 s each, under 3: 4 x 3 + 2 in place of 3. All of it is slower than 5 s exposed. */
-TEST(chunks_may_cost_more_than_they_hide)
+/* GEMMs take no time except 3 s to start. Bulk leaves 5 - 3 s of each of four collectives. Chunked forward has TP 2. A
+ * gather's two chunks start in 3 s each while one copy of 40 bytes takes 6 s: 6 + 3 instead of 3. A reduce-scatter's
+ * four chunks are reduced in 2 s each, under 3: 4 x 3 + 2 instead of 3. Together it is slower than 5 s exposed. */
+TEST(gemm_chunks__may_cost_more_than_they_hide)
 {
     struct device device = plain;
     device.peak_flop_per_s = 1e30;
@@ -149,9 +149,9 @@ TEST(chunks_may_cost_more_than_they_hide)
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 6 + 4 * 2.0, 1e-14);
 }
 
-/* Without sequence parallelism, TP 2, T 10: an all-reduce of 80 bytes takes 1 + 8 s. Training slows GEMMs by a quarter:
- * those of the weight gradients of up, QKV and head take 1.25 x 640/100, 320/100 and 640/100 s. */
-TEST(all_reduces_hide_under_the_gemms_of_training)
+/* Without sequence parallelism, with TP 2 and T 10, an all-reduce of 80 bytes takes 1 + 8 s. Training slows GEMMs by a
+ * quarter. The GEMMs of the weight gradients of up, QKV and head take 1.25 x 640/100, 320/100 and 640/100 s. */
+TEST(all_reduce__hides_under_the_gemms_of_training)
 {
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     struct device device = plain;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check packs of equal tokens or FLOPs, and the memory they need. */
 #include "bounds/memory.h"
 #include "hand_model.h"
 #include "hand_plan.h"
@@ -13,9 +14,9 @@
 
 extern const struct training_system system_length_balanced, system_flops_balanced;
 
-/* Context 10 and 25 tokens: three packs, four on two ranks. 8 (sample 1), 6 (4), 5 (0), 3 (3) open them; then the least
- * filled: 2 (2) joins 3, and 1 (5) the first of 5 and 5. Packs 0 and 2 are rank 0's. */
-TEST(packs_of_equal_tokens_by_hand)
+/* A context of 10 and 25 tokens make three packs, four on two ranks. 8 (sample 1), 6 (4), 5 (0), 3 (3) open them. Then
+ * the least filled gets the next: 2 (2) joins 3, and 1 (5) the first of 5 and 5. Packs 0 and 2 are rank 0's. */
+TEST(packing_tokens__matches_the_packs_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -30,9 +31,9 @@ TEST(packs_of_equal_tokens_by_hand)
     hand_request_free(&hand);
 }
 
-/* Three samples of 6 do not go into two packs of 10: two more are opened for two ranks, one stays empty and is left
+/* Three samples of 6 do not go into two packs of 10. Two more are opened for two ranks. One stays empty and is left
  * out. */
-TEST(a_sample_without_room_opens_packs)
+TEST(packing_tokens__opens_packs_for_a_sample_without_room)
 {
     struct hand_request hand;
     struct plan plan;
@@ -45,9 +46,9 @@ TEST(a_sample_without_room_opens_packs)
     hand_request_free(&hand);
 }
 
-/* F(x) = 2x^2 + 10x: 10 has 300, 4 has 72, 3 has 48, 2 has 28, 1 has 12. Twenty-three tokens make three packs of a
- * context of 10. 10; 4; 4; then 3 to pack 1 (120), 2 to pack 2 (100), and on the least: pack 0 gets nothing. */
-TEST(packs_of_equal_flops_leave_the_longest_alone)
+/* F(x) = 2x^2 + 10x gives 10 300, 4 72, 3 48, 2 28 and 1 12. Twenty-three tokens make three packs of a context of 10:
+ * 10; 4; 4. Then 3 goes to pack 1 (120), 2 to pack 2 (100), and the rest to the least. Pack 0 gets nothing. */
+TEST(packing_flops__leaves_the_longest_alone)
 {
     struct hand_request hand;
     struct plan plan;
@@ -59,8 +60,8 @@ TEST(packs_of_equal_flops_leave_the_longest_alone)
     hand_request_free(&hand);
 }
 
-/* The same with room for 6 tokens: four packs; 10 has one to itself and does not widen the others. */
-TEST(a_sample_beyond_the_room_has_its_own_pack)
+/* With room for 6 tokens the same samples make four packs. 10 has one to itself and does not widen the others. */
+TEST(packing__gives_an_oversized_sample_its_own_pack)
 {
     struct hand_request hand;
     struct plan plan;
@@ -72,7 +73,7 @@ TEST(a_sample_beyond_the_room_has_its_own_pack)
     hand_request_free(&hand);
 }
 
-/* The least largest weight of n samples in two packs, trying all 2^n. */
+/* Find the least largest weight of n samples in two packs by trying all 2^n. */
 static double best_of_two(const double *weight, int32_t n)
 {
     double best = 1e300;
@@ -98,8 +99,9 @@ static double heaviest(const struct packing *packing, const double *weight)
     return most;
 }
 
-/* Graham 1969: longest processing time first on m machines takes at most 4/3 - 1/(3m) of the best: 7/6 on two. */
-TEST(longest_first_keeps_grahams_bound)
+/* Graham 1969: longest processing time first on m machines takes at most 4/3 - 1/(3m) of the best. On two that is
+ * 7/6. */
+TEST(longest_first__keeps_grahams_bound)
 {
     uint64_t seed = 3;
     int32_t exact = 0;
@@ -122,16 +124,16 @@ TEST(longest_first_keeps_grahams_bound)
         packing_free(&packing);
         packing_balance(&hand.request, weight, 1, &packing); /* room for the longest alone */
         CHECK_TRUE(heaviest(&packing, weight) <= longest);
-        CHECK_EQUAL(packing.n_packs, (n + 1) / 2 * 2); /* not as many as tokens */
+        CHECK_EQUAL(packing.n_packs, (n + 1) / 2 * 2); /* not as many as there are tokens */
         packing_free(&packing);
         hand_request_free(&hand);
     }
     CHECK_TRUE(exact > 50);
 }
 
-/* 5, 5 and 3 in two sets. The two fives join, one in each set, and keep their order, as their sums are equal; then the
- * three, whose spread is now the largest, takes the last of them. */
-TEST(differencing_keeps_the_order_of_equal_sums)
+/* 5, 5 and 3 go into two sets. The two fives join, one in each set, and keep their order, as their sums are equal. Then
+ * the three, whose spread is now the largest, takes the last of them. */
+TEST(differencing__keeps_the_order_of_equal_sums)
 {
     int32_t set[3];
     packing_differencing((const double[]){5, 5, 3}, 3, 2, set);
@@ -140,7 +142,7 @@ TEST(differencing_keeps_the_order_of_equal_sums)
     CHECK_EQUAL(set[2], 0);
 }
 
-/* Peak of a plan of so many units of equal length. */
+/* Find the peak of a plan of so many units of equal length. */
 static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens)
 {
     struct plan plan;
@@ -164,8 +166,8 @@ static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens
     return peak_bytes;
 }
 
-/* Units of as many tokens as memory has room for fill it, and never more; on ranks of CP 2 they are twice as long. */
-TEST(memory_has_room_for_so_many_tokens)
+/* Units of as many tokens as fit the memory fill it, and never exceed it. On ranks of CP 2 they are twice as long. */
+TEST(packing_memory_tokens__fit_the_memory)
 {
     for (int32_t pp = 1; pp <= 4; pp *= 2)
         for (int32_t cp = 1; cp <= 2; cp++)
@@ -190,9 +192,9 @@ TEST(memory_has_room_for_so_many_tokens)
             }
 }
 
-/* On one stage a unit's copies run in its passes: half of all layers but two are never there. With two stages they go
- * after the forward, so what is in work is there. */
-TEST(one_stage_streams_what_it_offloads)
+/* On one stage a unit's copies run in its passes, so half of all layers but two is never there. With two stages they go
+ * after the forward, so the activations in work are there. */
+TEST(packing_memory_tokens__stream_the_offload_of_one_stage)
 {
     for (int32_t pp = 1; pp <= 2; pp++) {
         struct hand_request hand;
@@ -217,9 +219,9 @@ TEST(one_stage_streams_what_it_offloads)
     }
 }
 
-/* The search's bound of memory holds whether gradients are kept or freed, and is met where the samples are so short
- * that all states count, or so long that the first forward does. */
-TEST(the_bound_of_memory_holds_for_freed_gradients)
+/* The search's bound of memory holds whether gradients are kept or freed. It is met if the samples are so short that
+ * all states count, or so long that the first forward does. */
+TEST(memory_bound__holds_for_freed_gradients)
 {
     static const int32_t tokens[] = {8, 100, 400, 4000};
     double tightest = 0;
@@ -239,8 +241,8 @@ TEST(the_bound_of_memory_holds_for_freed_gradients)
     CHECK_TRUE(tightest > 0.9);
 }
 
-/* Likewise with what zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
-TEST(memory_has_room_beside_whole_tensors)
+/* The same holds with the tensors that zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
+TEST(packing_memory_tokens__leave_room_for_whole_tensors)
 {
     for (int32_t i = 0; i < 16; i++) {
         struct hand_request hand;
@@ -260,8 +262,8 @@ TEST(memory_has_room_beside_whole_tensors)
     }
 }
 
-/* And whatever zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
-TEST(the_bound_of_memory_holds_for_whole_tensors)
+/* The bound holds for the tensors that zero2 and zero3 hold whole, too, whichever moment of a pass is the largest. */
+TEST(memory_bound__holds_for_whole_tensors)
 {
     static const int32_t tokens[] = {8, 400, 4000};
     double tightest = 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""analysis/paper.py: the toy examples say what the paper says of them, every figure is drawn, statistics by hand."""
+"""These tests check analysis/paper.py. The toy examples agree with the paper, every figure is drawn, and statistics are
+those by hand."""
 import csv
 import os
 import pathlib
@@ -22,7 +23,7 @@ import paper_schedules  # noqa: E402
 import paper_units  # noqa: E402
 from common import Trace  # noqa: E402
 
-# Of figures that draw many samples: less of them.
+# Figures that draw many samples get fewer of them here.
 SMALL = {"lengths": ["data.global_batch=300"], "unit-size": ["data.global_batch=8"], "memory": ["iterations.measured=3"],
          **{f"unit-times-{name}": ["data.global_batch=96"] for name in paper_units.DATA_SETS}}
 SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments",
@@ -30,13 +31,13 @@ SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ab
 
 
 def call(*arguments):
-    """The script as a user calls it."""
+    """Call the script as a user does."""
     command = [sys.executable, TOP / "analysis/paper.py", "--slimsim", os.environ["SLIMSIM"], "--output", SCRATCH]
     return subprocess.run([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
 
 
 def draw(name, assignments=()):
-    """A figure as the script makes it, small and once."""
+    """Make a figure as the script does, small and once."""
     simulator = paper.Simulator(os.environ["SLIMSIM"], SCRATCH, list(assignments), 1)
     simulator.traces.mkdir(exist_ok=True)
     figure, rows = paper.FIGURES[name](simulator)
@@ -47,7 +48,7 @@ def draw(name, assignments=()):
 
 
 def table(name):
-    """The numbers of a figure that was drawn, which its HDF5 file has too."""
+    """Read the numbers of a figure that was drawn, which its HDF5 file has, too."""
     with open(SCRATCH / f"{name}.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     with h5py.File(SCRATCH / f"{name}.h5") as file:
@@ -58,13 +59,13 @@ def table(name):
 
 
 def units(name, pass_name, pipeline="0", stage="0"):
-    """{unit: set of samples} of a schedule's table."""
+    """Read {unit: set of samples} of a schedule's table."""
     return {int(row["unit"]): {word for word in row["slices"].split() if word.startswith("S")} for row in table(name)
             if (row["pass"], row["pipeline"], row["stage"]) == (pass_name, pipeline, stage)}
 
 
 class Examples(unittest.TestCase):
-    """What the captions say."""
+    """The figures show what their captions say."""
 
     @classmethod
     def setUpClass(cls):
@@ -72,8 +73,8 @@ class Examples(unittest.TestCase):
             if name not in SMALL and name not in SWEPT:
                 draw(name)
 
-    def test_sixteen_samples_on_two_pipelines(self):
-        """10 for DP1 and 6 for DP2, each using 8 MicroPacks."""
+    def test_sixteen_samples_run_on_two_pipelines(self):
+        """10 are for DP1 and 6 for DP2, each using 8 MicroPacks."""
         for pipeline, n_samples in (("0", 10), ("1", 6)):
             for pass_name in ("forward", "backward"):
                 cut = units("two-pipelines", pass_name, pipeline)
@@ -83,13 +84,13 @@ class Examples(unittest.TestCase):
                              for name in ("forward", "backward"))
         self.assertNotEqual(sorted(forward), sorted(backward))  # sample 1 is split differently
 
-    def test_ten_samples_in_eight_micropacks(self):
+    def test_ten_samples_form_eight_micropacks(self):
         for pass_name in ("forward", "backward"):
             cut = units("schedule", pass_name)
             self.assertEqual((len(cut), len(set().union(*cut.values()))), (8, 10))
 
     def test_an_extra_forward_is_injected(self):
-        """Six samples, five units each way; the backward of sample 1 waits for forward unit 2 on the last stage."""
+        """Six samples have five units each way. The backward of sample 1 waits for forward unit 2 on the last stage."""
         cuts = {name: units("injection", name) for name in ("forward", "backward")}
         for cut in cuts.values():
             self.assertEqual((len(cut), len(set().union(*cut.values()))), (5, 6))
@@ -98,7 +99,7 @@ class Examples(unittest.TestCase):
                       if row["stage"] == "1")
         self.assertEqual([kind + unit for _, kind, unit in last[:4]], ["f0", "f1", "b0", "f2"])
 
-    def test_formation_states(self):
+    def test_formation_states_are_those_of_the_figure(self):
         rows = table("formation")
         states = {row["unit"]: row["formation"] for row in rows if row["pass"] == "forward"}
         self.assertEqual(list(states.values()), ["slim", "slim", "mix", "mix", "pack"])
@@ -109,8 +110,8 @@ class Examples(unittest.TestCase):
             self.assertLess(max(flop.values()) / min(flop.values()), 1.04)  # min_slice lets short slices join
 
     def test_an_outlier_is_shared_by_four(self):
-        """By 2h x^2 + (2P + 2h) x with 7B's h and P, S1 is 0.694 of a rank's mean FLOPs on each of four, the other samples
-        of a rank at most 0.316: of 8 units 5 and 3 are smallest (0.139; 6 and 2: 0.158)."""
+        """F is 2h x^2 + (2P + 2h) x with 7B's h and P. S1 is 0.694 of a rank's mean FLOPs on each of four. The other
+        samples of a rank are at most 0.316. With 8 units 5 and 3 are smallest (0.139; 6 and 2: 0.158)."""
         for pipeline in "0123":
             shared = [unit for unit, samples in units("dp-merge", "forward", pipeline).items() if "S1" in samples]
             self.assertEqual(shared, [0, 1, 2, 3, 4])
@@ -120,7 +121,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(len(set().union(*others)), 12)
 
     def test_a_balanced_forward_is_an_imbalanced_backward(self):
-        """S1 alone against S2 to S6; x2.5 of attention against x2 of GEMMs makes S1's pack the straggler."""
+        """S1 alone is compared with S2 to S6. x2.5 of attention against x2 of GEMMs makes S1's pack the straggler."""
         sums = {}
         for row in table("asymmetry"):
             key = row["system"], row["pass"]
@@ -137,8 +138,8 @@ class Examples(unittest.TestCase):
         alone, with_pipelines = table("amplifier")
         self.assertGreater(float(with_pipelines["slowdown"]) - 1, 2 * (float(alone["slowdown"]) - 1))
 
-    def test_memory_of_the_three_strategies(self):
-        """Packing raises the peak of whole samples; slices have less of both memory and idle time."""
+    def test_slices_have_the_least_memory_of_three_strategies(self):
+        """Packing raises the peak of whole samples. Slices have less of both memory and idle time."""
         whole, packed, sliced = table("memory-strategies")
         self.assertGreater(float(packed["peak_GiB"]), float(whole["peak_GiB"]))
         self.assertLess(float(packed["bubble_fraction"]), float(whole["bubble_fraction"]))
@@ -151,8 +152,8 @@ class Examples(unittest.TestCase):
         self.assertEqual([relations.count(name) for _, name in paper_schedules.RELATIONS.values()], [9, 4, 10])
         self.assertEqual(len(table("dag-timeline")), 12)
 
-    def test_attention_of_a_layer(self):
-        """7B, 4096 tokens: attention 2h s(s+1) of 2P s + 2h s(s+1), h = 4096, P = 4h^2 + 3 h 11008."""
+    def test_attention_has_its_share_of_a_layer(self):
+        """7B has 4096 tokens: attention is 2h s(s+1) of 2P s + 2h s(s+1), with h = 4096 and P = 4h^2 + 3 h 11008."""
         row = next(row for row in table("attention") if (row["model"], row["context"]) == ("llama-7b", "4096"))
         attended = 2 * 4096 * 4096 * 4097
         parameters = 4 * 4096**2 + 3 * 4096 * 11008
@@ -186,7 +187,8 @@ PARTS = ["forward_units", "backward_units", "pipelines", "sliced_pipelines", "as
 
 
 def write_sweep(path, points):
-    """A file of a sweep by hand: points of (swept keys, {system: (tokens, seconds of each measured iteration)})."""
+    """Make a file of a sweep by hand: points of (swept keys, {system: (tokens, seconds of each measured
+    iteration)})."""
     swept = [("model", "S12"), ("data.lengths", "S20"), ("data.context", "i8")]
     names = [("system", "i4"), ("gpus", "i4"), ("tp", "i4"), ("pp", "i4"), ("cp", "i4"), ("dp", "i4"), ("vpp", "i4"),
              ("sharding", "i4"), ("recompute", "i4"), ("fits", "i4"), ("offload", "f8"), ("mfu", "f8"), ("bubble_fraction", "f8"), ("peak_bytes", "f8"),
@@ -222,7 +224,7 @@ def write_sweep(path, points):
 
 class Sweeps(unittest.TestCase):
     def test_every_point_of_the_sweeps_is_valid(self):
-        """A shard without points: all points are checked, none is run."""
+        """A shard has no points, so all points are checked and none is run."""
         sweeps = [path for path in sorted((TOP / "scenarios/paper").glob("*.yaml")) if "\nsweep:" in path.read_text()]
         self.assertGreater(len(sweeps), 4)
         for path in sweeps:
@@ -236,8 +238,8 @@ class Sweeps(unittest.TestCase):
         return write_sweep(SCRATCH / f"{name}.h5", [(of_point, {systems[0]: ([800, 1600], [4, 8]),
                                                                 systems[1]: ([800, 1600], [2, 5])}) for of_point in keys])
 
-    def test_rates_and_speed_ups_by_hand(self):
-        """2400 tokens on 4 GPUs in 12 s and in 7 s. best-fit: every iteration 50 tokens/s/GPU, so no interval."""
+    def test_rates_and_speed_ups_are_those_counted_by_hand(self):
+        """2400 tokens on 4 GPUs take 12 s and 7 s. best-fit has 50 tokens/s/GPU in every iteration, so no interval."""
         rows = paper_cells.cell_rows(self.sweep())
         self.assertEqual(len(rows), 8)
         base, slim = rows[:2]
@@ -256,8 +258,9 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(Trace(SCRATCH / "traces/memory.h5").setting(),
                          "llama-13b on 16 x h800 (hopper-2x8), github lengths up to 32Ki tokens, 128 documents")
 
-    def test_iterations_by_kind(self):
-        """Four pipelines: all cut; all cut and a sample merged; one not sliced; one whose backward is not cut anew."""
+    def test_iterations_are_counted_by_kind(self):
+        """The four pipelines are all cut; all cut and a sample merged; one not sliced; one whose backward is not cut
+        anew."""
         rows = numpy.zeros(4, [(name, "f8") for name in paper_cells.SPREADS] + [(name, "i4") for name in PARTS])
         rows["forward_flop_spread"], rows["backward_flop_spread"] = [1, 1.5, 1.25, 1], [1, 1.75, 1.25, 2]
         rows["forward_own_flop_spread"], rows["backward_own_flop_spread"] = [1, 1.125, 1.5, numpy.nan], numpy.nan
@@ -272,8 +275,8 @@ class Sweeps(unittest.TestCase):
         self.assertEqual([row[f"{kind}_forward_own_flop_spread_iterations"] for kind in ("plain", "merged", "uncut")], [1, 1, 1])
         self.assertEqual([row[f"uncut_backward_{units}_iterations"] for units in ("flop_spread", "own_flop_spread")], [2, 0])
 
-    def test_student_quantiles(self):
-        """Of printed tables, by degrees of freedom."""
+    def test_student_quantiles_match_printed_tables(self):
+        """Printed tables give them by degrees of freedom."""
         for degrees, t in ((1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (19, 2.093), (99, 1.984)):
             self.assertAlmostEqual(paper_cells.t_quantile(degrees + 1), t, delta=0.0005)
 
@@ -286,15 +289,16 @@ class Sweeps(unittest.TestCase):
             paper.pyplot.close(figure)
             self.assertEqual(len(rows), n_rows)
 
-    def test_iterations_of_a_choice(self):
-        """Seconds 4 and 8, a quarter of them waiting for rings; speed-ups are against the first plan's 12 s."""
+    def test_iterations_of_a_choice_are_compared_with_the_first_plan(self):
+        """Iterations take 4 and 8 s, a quarter of them waiting for rings. Speed-ups are against the first plan's 12
+        s."""
         simulator = types.SimpleNamespace(sweep=lambda *_, **__: self.sweep(("no pipelines", "TP2 pipelines")))
         usual, other = paper_cells.choice(simulator)[1][:2]
         self.assertEqual((usual["median_s"], usual["mean_s"], usual["longest_s"], usual["ring_fraction"]), (6, 6, 8, 0.25))
         self.assertAlmostEqual(other["speed_up"], 12 / 7)
 
-    def test_changes_of_an_experiment(self):
-        """Of four points the first changes nothing, the others a data set, a context or both."""
+    def test_changes_of_an_experiment_are_named(self):
+        """The first of four points changes nothing, the others a data set, a context or both."""
         rows = paper_cells.experiments(types.SimpleNamespace(sweep=lambda *_, **__: self.sweep()))[1]
         self.assertEqual(paper_cells.change_label({"plan_space.name": "free", "seed": 1}, {"plan_space.name": "low-tp", "seed": 1}),
                          "plan_space: low-tp → free")

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check that breaches of a plan's rules are told. */
 #include "base/check.h"
 #include "hand_plan.h"
 #include "hand_request.h"
@@ -10,8 +11,8 @@
 
 static const int32_t tokens[] = {8, 4, 6};
 
-/* Two pipelines of two stages that share sample 0 in two units each way; sample 1 runs on the first, 2 on the second.
- */
+/* Make two pipelines of two stages that share sample 0 in two units each way. Sample 1 runs on the first, 2 on the
+ * second. */
 static void shared(struct plan *plan)
 {
     hand_plan(plan, 2, 2, 1);
@@ -39,7 +40,7 @@ static void check_says(const struct plan *plan, const char *part)
     CHECK_CONTAINS(err.text, part);
 }
 
-TEST(a_plan_with_a_shared_sample_passes)
+TEST(plan_check__takes_a_shared_sample)
 {
     struct plan plan;
     struct error err = {0};
@@ -53,13 +54,13 @@ TEST(a_plan_with_a_shared_sample_passes)
     plan_free(&plan);
 }
 
-/* The slice that each breach moves. */
+/* Find the slice that each breach moves. */
 static struct slice *slice_of(struct plan *plan, int32_t pipeline, enum pass pass, int32_t i)
 {
     return &plan->phases[0].pipelines[pipeline].cut[pass].slices[i];
 }
 
-TEST(each_breach_of_cuts_is_told)
+TEST(plan_check__tells_each_breach_of_cuts)
 {
     struct plan plan;
     shared(&plan);
@@ -67,7 +68,7 @@ TEST(each_breach_of_cuts_is_told)
     slice->end = 3;
     check_says(&plan, "runs when 3 of 4 tokens of sample 1 have run forward");
     slice->end = 5;
-    check_says(&plan, "tokens [0, 5) are no slice of sample 1 of 4 tokens");
+    check_says(&plan, "tokens [0, 5) are not a slice of sample 1 of 4 tokens");
     *slice = (struct slice){2, 0, 6};
     check_says(&plan, "runs when 0 of 4 tokens of sample 1");
     *slice = (struct slice){1, 0, 4};
@@ -84,7 +85,7 @@ TEST(each_breach_of_cuts_is_told)
     check_says(&plan, "forward unit 1 has context degree 1, its group and layout give 2");
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 2;
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].n_slices = 0;
-    check_says(&plan, "forward unit 2 does not begin where the one before it ends");
+    check_says(&plan, "forward unit 2 does not begin at the end of the one before it");
     plan_free(&plan);
 
     shared(&plan);
@@ -96,8 +97,8 @@ TEST(each_breach_of_cuts_is_told)
     plan_free(&plan);
 }
 
-/* Each number of a unit that is out of its range, alone. */
-TEST(each_breach_of_a_unit_is_told)
+/* Each number of a unit is out of its range, one at a time. */
+TEST(plan_check__tells_each_breach_of_a_unit)
 {
     struct plan plan;
     shared(&plan);
@@ -110,8 +111,8 @@ TEST(each_breach_of_a_unit_is_told)
                  {-0.5, 0, -1, "has 0 tokens of padding, offload -0.5"},
                  {1.5, 0, -1, "has 0 tokens of padding, offload 1.5"},
                  {NAN, 0, -1, "has 0 tokens of padding, offload nan"},
-                 {0, 0, 1, "is of group 1, which there is not"},
-                 {0, 0, -2, "is of group -2, which there is not"}};
+                 {0, 0, 1, "is of group 1, which does not exist"},
+                 {0, 0, -2, "is of group -2, which does not exist"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         *unit = whole;
         unit->offload = cases[i].offload;
@@ -122,8 +123,9 @@ TEST(each_breach_of_a_unit_is_told)
     plan_free(&plan);
 }
 
-/* On both stages a unit of the pipeline's own (the third) may exchange attention; one that a group shares may not. */
-TEST(a_shared_unit_exchanges_nothing)
+/* On both stages an unshared unit of the pipeline (the third) may exchange attention. One that a group shares may
+ * not. */
+TEST(plan_check__lets_a_shared_unit_exchange_nothing)
 {
     struct plan plan;
     struct error err = {0};
@@ -132,9 +134,9 @@ TEST(a_shared_unit_exchanges_nothing)
     plan_add_exchange(pipeline, (struct plan_exchange){.to_stage = 1, .from_unit = 2, .to_unit = 2, .share = 0.5});
     CHECK_TRUE(plan_check(&plan, 3, tokens, &err));
     pipeline->exchanges[0].from_unit = 0;
-    check_says(&plan, "no forward unit 0 of its own on stage 0 to exchange");
+    check_says(&plan, "there is no unshared forward unit 0 on stage 0 to exchange");
     pipeline->exchanges[0] = (struct plan_exchange){.to_stage = 1, .from_unit = 2, .to_unit = 1, .share = 0.5};
-    check_says(&plan, "no forward unit 1 of its own on stage 1 to exchange");
+    check_says(&plan, "there is no unshared forward unit 1 on stage 1 to exchange");
     plan_free(&plan);
 }
 
@@ -146,7 +148,7 @@ static void swap_steps(struct plan_pipeline *pipeline, int32_t i, int32_t j)
 }
 
 /* Stage 0 of shared() runs F0 F1 F2 B0 B1 B2, stage 1 F0 F1 B0 B1 F2 B2. */
-TEST(each_breach_of_orders_is_told)
+TEST(plan_check__tells_each_breach_of_orders)
 {
     struct plan plan;
     shared(&plan);
@@ -163,7 +165,7 @@ TEST(each_breach_of_orders_is_told)
     check_says(&plan, "stage 1: backward unit 0 runs when 5 of 8 tokens of sample 0 have run forward");
     swap_steps(pipeline, 7, 8);
     pipeline->steps[5].unit = 0;
-    check_says(&plan, "backward unit 0 runs twice or is none");
+    check_says(&plan, "backward unit 0 runs twice or does not exist");
     pipeline->steps[5] = (struct plan_step){.pass = PASS_BACKWARD, .unit = 2, .chunk = 1};
     check_says(&plan, "2 of 3 backward units run");
     pipeline->steps[5].chunk = 0;
@@ -172,8 +174,8 @@ TEST(each_breach_of_orders_is_told)
     plan_free(&plan);
 }
 
-/* Sample 1 runs on both pipelines, each whole: tokens would count twice. */
-TEST(a_sample_has_one_home)
+/* Sample 1 runs on both pipelines, each time whole, so tokens would count twice. */
+TEST(plan_check__gives_a_sample_one_home)
 {
     struct plan plan;
     shared(&plan);
@@ -183,18 +185,18 @@ TEST(a_sample_has_one_home)
 }
 
 /* Ranks 0, 2 and 1, 3 become 0, 2 and 2, 4. */
-TEST(pipelines_share_no_gpu)
+TEST(plan_check__lets_pipelines_share_no_gpu)
 {
     struct plan plan;
     shared(&plan);
     plan.phases[0].pipelines[1].layout.first_rank = 2;
-    check_says(&plan, "pipeline 1: rank 2 is none or taken");
+    check_says(&plan, "pipeline 1: rank 2 does not exist or is in another pipeline");
     plan_free(&plan);
 }
 
-/* WLB-LLM and HotSPa let samples wait: of the batch (4, 6) the second waits, and one of 8 tokens of an earlier batch
+/* WLB-LLM and HotSPa let samples wait. The second of the batch (4, 6) waits. One of 8 tokens of an earlier batch
  * (sample 2 here) runs. */
-TEST(delayed_samples_wait_and_carried_ones_run)
+TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
 {
     struct plan plan;
     struct error err = {0};
@@ -222,7 +224,7 @@ TEST(delayed_samples_wait_and_carried_ones_run)
 }
 
 /* A copy outlives the original, can grow, and is as large as 100 units make it. */
-TEST(a_copy_shares_nothing)
+TEST(plan_copy__shares_nothing)
 {
     struct plan plan, copy;
     hand_uniform(&plan, 3, 100, 7);
@@ -238,8 +240,9 @@ TEST(a_copy_shares_nothing)
     CHECK_EQUAL(copy.n_phases, 0);
 }
 
-/* FlexSP: phases of pipelines with unequal context degrees and no stages; HotSPa: unequal TP x PP and bytes between. */
-TEST(phases_have_layouts_of_their_own)
+/* FlexSP has phases of pipelines with unequal context degrees and no stages. HotSPa has unequal TP x PP, and bytes
+ * between. */
+TEST(plan_check__takes_phases_of_different_layouts)
 {
     struct plan plan = {.n_phases = 2, .shards = 8};
     struct error err = {0};

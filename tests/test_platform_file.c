@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read platforms from SimGrid's XML and refuse wrong files. */
 #include "scenario/platform_file.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-TEST(a_written_platform_is_read_with_its_counts_and_bandwidths)
+TEST(platform_file__reads_counts_and_bandwidths_of_a_written_platform)
 {
     static const char *const names[] = {"hopper-1x8",   "hopper-16x8",  "h100-32x8",
                                         "a100n400-8x8", "hopper-128x8", "hopper-2x8-free"};
@@ -73,7 +74,7 @@ static const struct {
     {"</zone>", "</zoen>", "not well-formed XML: mismatched tag"},
 };
 
-TEST(a_platform_that_simgrid_would_die_of_is_refused)
+TEST(platform_file__refuses_a_file_that_kills_simgrid)
 {
     char *good = xml_of("hopper-2x8");
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -89,7 +90,7 @@ TEST(a_platform_that_simgrid_would_die_of_is_refused)
     free(good);
 }
 
-TEST(messages_name_the_line)
+TEST(platform_file__names_the_line)
 {
     struct platform platform;
     struct error err = {0};
@@ -102,7 +103,7 @@ TEST(messages_name_the_line)
     CHECK_CONTAINS(err.text, "host cpu0 is missing");
 }
 
-TEST(files_that_are_no_platform_are_refused)
+TEST(platform_file__refuses_files_of_another_kind)
 {
     static const struct {
         const char *text, *message;
@@ -123,7 +124,7 @@ TEST(files_that_are_no_platform_are_refused)
 }
 
 /* A node of one GPU needs no route between GPUs; the memory may stand in the node's zone. */
-TEST(a_node_of_one_gpu_and_memory_of_a_zone_are_allowed)
+TEST(platform_file__allows_one_gpu_and_memory_of_a_zone)
 {
     struct platform platform;
     struct error err = {0};
@@ -141,7 +142,7 @@ TEST(a_node_of_one_gpu_and_memory_of_a_zone_are_allowed)
 }
 
 /* Seed 3. */
-TEST(random_mutations_give_a_platform_or_a_message)
+TEST(platform_file__reads_or_refuses_random_mutations)
 {
     char *good = xml_of("hopper-1x8");
     size_t n = strlen(good);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read platforms from a name, a file or a few keys. */
 #include "scenario/platform_keys.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests run transfers on the XML of every topology. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static void append_route(struct dag *dag, int32_t from, int32_t to, double bytes
 
 /* 1 GB alone from the first and the last node: NVLink inside a node, the NIC between nodes (next node, farthest node,
    same and other rail), PCIe to and from the host. */
-TEST(every_platform_loads_and_its_routes_have_their_bandwidths)
+TEST(platform_xml__gives_routes_their_bandwidths)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
         struct dag dag = hand_dag(1, 16, 0);
@@ -69,7 +70,7 @@ TEST(every_platform_loads_and_its_routes_have_their_bandwidths)
 }
 
 /* SimGrid's own tool finds all routes of a file: its graph has a vertex for the last NIC. */
-TEST(every_platform_opens_in_simgrids_graphicator)
+TEST(platform_xml__opens_in_simgrids_graphicator)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
         struct platform platform = hand_platform_file(built[i].name, "graphicator.xml");
@@ -90,7 +91,7 @@ TEST(every_platform_opens_in_simgrids_graphicator)
 
 /* 8 GPUs of node 0 send to those of the last node, on rails, while the other direction does so too: ports and uplinks
    are as wide as the NICs, so nobody is slowed down. */
-TEST(all_nics_of_a_node_run_at_full_speed_in_both_directions)
+TEST(platform_xml__lets_all_nics_run_at_full_speed)
 {
     for (int32_t i = 1; i < N_BUILT; i++) {
         struct dag dag = hand_dag(8 * built[i].n_nodes, 16, 0);
@@ -110,7 +111,7 @@ TEST(all_nics_of_a_node_run_at_full_speed_in_both_directions)
 
 /* All GPUs but one of node 0 send to its GPU 0, and to their host's memory: NVLink into GPU 0 is shared by 7, PCIe is
    one link a GPU. On a free platform nothing is shared. */
-TEST(links_are_shared_but_on_free_platforms)
+TEST(platform_xml__shares_links_unless_free)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
         struct dag dag = hand_dag(8, 14, 0);
@@ -310,7 +311,7 @@ TEST(rail__a_slow_spine_link_is_that_of_one_rail)
 }
 
 /* Reads back as what the keys say, for users who change it. */
-TEST(every_topology_is_read_back_from_its_xml)
+TEST(platform_xml__is_read_back_for_every_topology)
 {
     for (int32_t topology = PLATFORM_FAT_TREE; topology <= PLATFORM_DRAGONFLY; topology++) {
         struct platform read, written = platform_of(topology, 5, 2, 2, 2);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random models and plans of systems with one phase: what a run reports, against closed forms and its own sums."""
+"""These tests run random models and plans of systems with one phase. They compare reports with closed forms and their
+own sums."""
 import json
 import pathlib
 import random
@@ -20,7 +21,7 @@ MODEL = ("heads", "kv_heads", "hidden", "layers", "ffn", "vocabulary", "activati
 
 
 def draw(seed):
-    """A model of 4 layers, a plan, and lengths of one iteration."""
+    """Make a model of 4 layers, a plan, and lengths of one iteration."""
     rng, name = random.Random(seed), SYSTEMS[seed % len(SYSTEMS)]
     heads = rng.choice((8, 16))
     model = dict(zip(MODEL, (heads, rng.choice((8, heads)), 64 * heads, 4, rng.choice((2048, 2816)),
@@ -35,9 +36,10 @@ def draw(seed):
 
 
 def sent_bytes(model, plan, tokens, replicas):
-    """Collectives of TP, boundaries and gradients of all GPUs. A tensor is T x h in bf16, a rank of t sends (t - 1)/t of
-    it. Layers with sequence parallelism 4 forward, 6 backward, 4 for recomputation, head 1 + 2, embedding 1 + 1 (learned
-    positions: an all-reduce forward, 2); without, all-reduces, twice as much each: 2 + 2 and 2, head 1, embedding 1."""
+    """Count the collectives of TP, the boundaries and the gradients of all GPUs. A tensor is T x h in bf16, and a rank
+    of t sends (t - 1)/t of it. With sequence parallelism layers have 4 forward, 6 backward and 4 for recomputation. The
+    head has 1 + 2, the embedding 1 + 1 (learned positions: an all-reduce forward, 2). Without it there are all-reduces,
+    twice as much each: 2 + 2 and 2, head 1, embedding 1."""
     h, n, t = model["hidden"], model["layers"], plan["tp"]
     again, parallel = plan["recompute"] == "full", plan["sequence_parallel"]
     tensors = n * (10 + 4 * again) + 5 + (model["positions"] > 0) if parallel else 2 * (n * (4 + 2 * again) + 2)
@@ -59,7 +61,7 @@ EQUAL = {"slimpipe": {"slices": 1}, "bytescale": {"capacity": 4096}, "megatron-d
 
 
 def machine(factor):
-    """Two nodes of h800, and of a device and links whose every second takes `factor` times as long."""
+    """Make two nodes of h800, and of a device and links whose every second takes `factor` times as long."""
     fitted = (ROOT / "model" / "gpu" / "h800.yaml").read_text()
     kept = re.search(r"(?ms)^sources:.*?^(?=\w)", fitted)[0]
     slower = re.sub(r"\b(\w+_s): ([0-9.e+-]+)", lambda found: f"{found[1]}: " + repr(
@@ -114,7 +116,7 @@ class Properties(unittest.TestCase):
             return file["iterations"][:]
 
     def test_equal_samples_leave_nothing_to_plan(self):
-        """Two samples of the context for each pipeline, uncut: whatever a system balances, all do the same."""
+        """Each pipeline has two samples of the context, uncut. Whatever a system balances, all do the same."""
         for tp, pp, sharding in ((1, 2, "zero1"), (2, 1, "zero3"), (2, 2, "none")):
             systems = [{"name": name, "knobs": EQUAL.get(name, {}), "plan": {"tp": tp, "pp": pp, "sharding": sharding}}
                        for name in SYSTEMS if name != "dynapipe"]
@@ -125,7 +127,7 @@ class Properties(unittest.TestCase):
                     self.assertAlmostEqual(row[column] / rows[0][column], 1, delta=1e-9, msg=(system, column))
 
     def test_a_machine_half_as_fast_takes_twice_as_long(self):
-        """Rates and latencies are all that seconds come from, and no system decides by a number of seconds."""
+        """Seconds come from rates and latencies alone, and no system decides by a number of seconds."""
         lengths = " ".join(str(random.Random(length).randint(1, 16384)) for length in range(24))
         systems = [{"name": name, "knobs": {}, "plan": {"tp": 2, "pp": 2}} for name in (*SYSTEMS, "hotspa")]
         systems.append({"name": "flexsp", "plan": {"tp": 1, "pp": 1, "sharding": "zero3", "cp_type": "ulysses"}})

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read and write numbers with units. */
 #include "scenario/quantity.h"
 
 #include <math.h>
@@ -71,7 +72,7 @@ static const struct {
     {"1,5", "-"},
 };
 
-TEST(every_form_has_its_exact_value)
+TEST(quantity__has_the_exact_value_of_every_form)
 {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         double value = NAN;
@@ -82,7 +83,7 @@ TEST(every_form_has_its_exact_value)
     }
 }
 
-TEST(what_is_no_quantity_of_the_unit_is_refused)
+TEST(quantity__refuses_what_is_no_quantity_of_the_unit)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         double value = 0;
@@ -92,8 +93,8 @@ TEST(what_is_no_quantity_of_the_unit_is_refused)
     }
 }
 
-/* The resolved scenario is written with %.17g: it must come back as the same double. Seed 1. */
-TEST(seventeen_digits_come_back_to_the_same_bits)
+/* The resolved scenario is written with %.17g, which must come back as the same double. The seed is 1. */
+TEST(quantity__keeps_all_bits_of_seventeen_digits)
 {
     uint64_t state = 1;
     for (int i = 0; i < 100000; i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which plans of a search are decided on, and in which order. */
 #include "search/ranking.h"
 
 #include <math.h>
 
 #include "harness.h"
 
-/* Plans in the order of a space: TP, recomputation, offload; what they take where they are ranked, and where all five
- * decide (0: they were not decided on). Limits by SEARCH_FEW 4 and SEARCH_NEAR_PERCENT 5. */
+/* The plans are in the order of a space: TP, recomputation, offload. Each has its time in the ranking, and its time if
+ * all five decide (0: it was not decided on). The limits are SEARCH_FEW 4 and SEARCH_NEAR_PERCENT 5. */
 static const struct {
     int64_t tp;
     enum recompute recompute;
@@ -26,7 +27,7 @@ struct hand_ranking {
     struct search_result result;
 };
 
-/* All are resolved and fit; iterations of equal work stand for a fifth each. */
+/* Make a ranking of plans that are all resolved and fit. Iterations of equal work count a fifth each. */
 static void ranking_of(struct hand_ranking *hand)
 {
     *hand = (struct hand_ranking){0};
@@ -51,9 +52,9 @@ static void ranking_of(struct hand_ranking *hand)
     hand->result.ranked = hand->ranked;
 }
 
-/* By time: 0 (1 and 0.5 offloaded are of one layout and recomputation), 2, 3, 4, 7, 5, 9, 8, 6. The fastest of the
- * layouts are 1.00, 1.20, 1.28 and 1.30, and TP 16's 1.34. */
-TEST(the_fastest_of_each_layout_and_recomputation_are_ranked)
+/* By time they are 0 (1 and 0.5 offloaded are of one layout and recomputation), 2, 3, 4, 7, 5, 9, 8, 6. The fastest of
+ * the layouts are 1.00, 1.20, 1.28 and 1.30, and TP 16's 1.34. */
+TEST(ranking__lists_the_fastest_of_each_layout_and_recomputation)
 {
     static const int32_t expected[] = {0, 2, 3, 4, 7, 5, 9, 8, 6};
     struct hand_ranking hand;
@@ -67,8 +68,9 @@ TEST(the_fastest_of_each_layout_and_recomputation_are_ranked)
     CHECK_TRUE(isinf(ranking_few_s(&hand.result)));
 }
 
-/* 5% above the layout's fastest, or above the fourth layout's 1.30 if that is less, as for TP 16 and for a new one. */
-TEST(near_is_near_the_layouts_fastest_and_the_fourth_layout)
+/* Near means up to 5% above the layout's fastest, or above the fourth layout's 1.30 if that is less. It is less for TP
+ * 16 and for a new one. */
+TEST(ranking__measures_nearness_to_the_layout_and_the_fourth_layout)
 {
     struct hand_ranking hand;
     ranking_of(&hand);
@@ -81,9 +83,9 @@ TEST(near_is_near_the_layouts_fastest_and_the_fourth_layout)
     CHECK_CLOSE(ranking_near_s(&hand.result, &other, few_s), 1.05 * 1.30, 1e-15);
 }
 
-/* An open plan must beat the one of its layout and recomputation, too, if that comes first; else a tie is enough, of
- * bounds that are rounded as well. */
-TEST(an_open_plan_must_beat_its_like)
+/* An open plan must also beat the one of its layout and recomputation, if that comes first. Otherwise a tie is enough,
+ * also for bounds that are rounded. */
+TEST(ranking__asks_an_open_plan_to_beat_its_like)
 {
     struct hand_ranking hand;
     ranking_of(&hand);
@@ -95,13 +97,13 @@ TEST(an_open_plan_must_beat_its_like)
     CHECK_TRUE(ranking_limit_s(&hand.result, 0, ranking_few_s(&hand.result)) > 1.02);
     CHECK_CLOSE(ranking_limit_s(&hand.result, 0, ranking_few_s(&hand.result)), 1.02, 1e-11);
     ranking_of(&hand);
-    hand.plans[3].verdict = SEARCH_OPEN; /* no other recomputes in full: near the layout's fastest */
+    hand.plans[3].verdict = SEARCH_OPEN; /* no other recomputes in full, so it is near the layout's fastest */
     CHECK_CLOSE(ranking_limit_s(&hand.result, 3, ranking_few_s(&hand.result)), 1.05, 1e-15);
 }
 
-/* Decided on: TP 1 twice. The plan that wins is slower where it was ranked than its layout's fastest. 9 was faster
- * still and did not fit in the run. Ties (4 and 5) go as in the space. */
-TEST(what_was_decided_on_is_ordered_by_its_time)
+/* TP 1 was decided on twice. The plan that wins is slower in the ranking than its layout's fastest. 9 was faster still
+ * and did not fit in the run. Ties (4 and 5) go as in the space. */
+TEST(ranking__orders_decided_plans_by_time)
 {
     static const int32_t expected[] = {2, 4, 5, 0, 7, 1, 3, 8, 6, 9};
     struct hand_ranking hand;
@@ -123,9 +125,9 @@ TEST(what_was_decided_on_is_ordered_by_its_time)
     CHECK_CLOSE(hand.plans[0].score.slower, 1.10 / 1.08 - 1, 1e-12);
 }
 
-/* Work of 1, 3, 1, 1, 1 and weights of a fifth: 1.4 in all. 2 s on the first; the second needs 9 s and not 6, 3 s more
- * of a fifth's weight; the third's 1 s is no more than 2. Of 2 + 0.6 / 1.4 s so 2 s are left. */
-TEST(what_is_expected_is_not_below_the_bounds)
+/* Work is 1, 3, 1, 1, 1 with weights of a fifth: 1.4 in all. The first takes 2 s. The second needs 9 s and not 6, which
+ * is 3 s more of a fifth's weight. The third's 1 s is no more than 2. So 2 s of 2 + 0.6 / 1.4 s are left. */
+TEST(ranking__expects_no_less_than_the_bounds)
 {
     struct hand_ranking hand;
     ranking_of(&hand);

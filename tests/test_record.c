@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the rows that a run records in its files. */
 #include "base/check.h"
 #include "harness.h"
 #include "sample_run.h"
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 2 pipelines x 3 stages, 4 units: sample 0 in the first two, then samples 1 and 2. */
+/* There are 2 pipelines x 3 stages with 4 units: sample 0 in the first two, then samples 1 and 2. */
 static const struct sample_shape shape = {.pipelines = 2,
                                           .stages = 3,
                                           .units = 4,
@@ -26,7 +27,7 @@ static const struct point_summary summaries[2] = {
      .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
     {.time_mean_s = 0.125,
      .tokens_per_s_per_gpu = 1060,
-     .tokens_interval = NAN, /* of one iteration */
+     .tokens_interval = NAN, /* one iteration has none */
      .mfu = 0.5,
      .speed_up = 1.25,
      .speed_up_interval = NAN,
@@ -37,7 +38,7 @@ static const struct point_summary summaries[2] = {
      .at_peak = {[MEMORY_KV] = 5}},
 };
 
-/* Two systems over two warm-up and three measured iterations, as point_run would call. */
+/* Record two systems over two warm-up and three measured iterations, as point_run would call. */
 static bool observe_all(struct record *record, const struct scenario *scenario, struct sample_run *run,
                         struct error *err)
 {
@@ -52,7 +53,7 @@ static bool observe_all(struct record *record, const struct scenario *scenario, 
     return ok;
 }
 
-/* Write scratch/sample.h5 (which test_trace_h5py.py reads too) and open it. */
+/* Write scratch/sample.h5 (which test_trace_h5py.py reads, too) and open it. */
 static struct trace_reader *recorded(enum scenario_trace trace)
 {
     struct error err = {0};
@@ -80,8 +81,8 @@ static struct trace_reader *recorded(enum scenario_trace trace)
     return reader;
 }
 
-/* Stage 0 of pipeline 1: forwards of units 0 and 1 at once, sample 0's tokens [4000, 6000) in the second. */
-TEST(rows_say_where_and_when)
+/* Stage 0 of pipeline 1 runs the forwards of units 0 and 1 at once, sample 0's tokens [4000, 6000) in the second. */
+TEST(record_rows__say_where_and_when)
 {
     struct error err = {0};
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
@@ -106,13 +107,13 @@ TEST(rows_say_where_and_when)
     CHECK_EQUAL(units[1].begin, 4000);
     CHECK_EQUAL(units[1].end, 6000);
     CHECK_EQUAL(units[1].formation, PLAN_SLIM);
-    /* 2 layers of h = 5120, no feed-forward block: P = 4 h^2; F(6000) - F(4000), F(x) = 2h x^2 + (2P + 2h) x. */
+    /* 2 layers of h = 5120 without feed-forward block: P = 4 h^2; F(6000) - F(4000), F(x) = 2h x^2 + (2P + 2h) x */
     CHECK_CLOSE(units[1].flop, 2 * (10240.0 * (36e6 - 16e6) + 2000 * (8 * 5120.0 * 5120 + 10240)), 1e-15);
     trace_reader_close(reader);
 }
 
 /* (1 + 2 + 0 + 1) / 16 of the first system is bubble. */
-TEST(the_summary_has_a_row_per_system)
+TEST(summary__has_a_row_per_system)
 {
     struct error err = {0};
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
@@ -137,12 +138,12 @@ TEST(the_summary_has_a_row_per_system)
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
                strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,1,-,3,0.25,", 64) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
-    CHECK_CONTAINS(line, ",0.125,0,0,1060,,0.5,0,1.25,,1,"); /* an interval that is not there is an empty cell */
+    CHECK_CONTAINS(line, ",0.125,0,0,1060,,0.5,0,1.25,,1,"); /* a missing interval is an empty cell */
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
     fclose(file);
 }
 
-TEST(a_summary_trace_has_no_detail)
+TEST(summary_trace__has_no_detail)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_SUMMARY);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
@@ -152,8 +153,8 @@ TEST(a_summary_trace_has_no_detail)
     trace_reader_close(reader);
 }
 
-/* An observer that fails ends the run; nothing gets the name then. */
-TEST(a_time_that_is_not_finite_ends_the_run)
+/* An observer that fails ends the run. Nothing gets the name then. */
+TEST(record__ends_the_run_at_a_time_that_is_not_finite)
 {
     struct error err = {0};
     struct scenario scenario;
@@ -175,11 +176,12 @@ TEST(a_time_that_is_not_finite_ends_the_run)
     sample_run_release(&run);
 }
 
-/* Iterations: 2 systems x 5. Lengths: 5 x 3 samples. The rest of one iteration of both systems: 2 x 2 pipelines x
- * (2 passes x 4 units of one slice); passes 2 x 3 stages x 8; sends 2 x 2 boundaries x 8. Edges into a pass: its
- * stream's last (all but the first of each stage), its boundary (all but forwards on stage 0); into a send: its pass,
- * and the send before it on its stream. The last test: test_trace_h5py.py reads its file. */
-TEST(a_full_trace_has_the_first_measured_iteration)
+/* There are 2 systems x 5 iterations and 5 x 3 samples of lengths. The rest is one iteration of both systems. It has
+ * 2 x 2 pipelines x (2 passes x 4 units of one slice). Passes are 2 x 3 stages x 8, sends 2 x 2 boundaries x 8. Edges
+ * into a pass come from its stream's last pass (all but the first of each stage). They also come from its boundary (all
+ * but forwards on stage 0). Edges into a send come from its pass and the send before it on its stream. This is the last
+ * test, as test_trace_h5py.py reads its file. */
+TEST(full_trace__has_the_first_measured_iteration)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which paths are regular files. */
 #include "base/regular.h"
 
 #include <sys/stat.h>
@@ -7,7 +8,7 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-TEST(a_file_is_regular_also_behind_a_link)
+TEST(regular__takes_a_file_behind_a_link)
 {
     struct error err = {0};
     unlink(harness_path("regular-link"));
@@ -16,7 +17,7 @@ TEST(a_file_is_regular_also_behind_a_link)
     CHECK_TRUE(regular_check(harness_path("regular-link"), &err));
 }
 
-TEST(a_pipe_or_device_is_named_and_not_waited_for)
+TEST(regular__names_a_pipe_or_device_without_waiting)
 {
     struct error pipe = {0}, device = {0}, none = {0};
     unlink(harness_path("regular-pipe"));

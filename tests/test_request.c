@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check what a request asks of a system. */
 #include <stdlib.h>
 
 #include "hand_request.h"
 #include "harness.h"
 
-/* 100 bytes a GPU less 10 of context, and half of what is left. */
+/* A GPU has 100 bytes less 10 of context, and half of the rest. */
 TEST(memory_bytes__is_the_limits_share_of_what_the_context_leaves)
 {
     struct scenario *scenario = calloc(1, sizeof *scenario);
@@ -15,7 +16,7 @@ TEST(memory_bytes__is_the_limits_share_of_what_the_context_leaves)
     free(scenario);
 }
 
-/* On one stage units stream and the first and last of l layers stay: of half the activations (l - 2) / l goes. */
+/* On one stage units stream, and the first and last of l layers stay. So (l - 2) / l of half the activations goes. */
 TEST(offload__leaves_out_two_layers_where_units_stream)
 {
     for (int32_t pp = 1; pp <= 2; pp++) {
@@ -31,7 +32,8 @@ TEST(offload__leaves_out_two_layers_where_units_stream)
     }
 }
 
-/* TP 2, CP 3, PP 2, DP 4: a pipeline has six neighbouring ranks of a stage, and its next stage is 24 ranks further. */
+/* TP is 2, CP 3, PP 2, DP 4. A pipeline has six neighbouring ranks of a stage, and its next stage is 24 ranks
+ * further. */
 TEST(megatron_layout__goes_by_tensor_context_data_and_stage)
 {
     struct hand_request hand;

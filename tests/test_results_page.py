@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""analysis/results.py: the page from tables made by hand."""
+"""These tests check the page that analysis/results.py writes from tables made by hand."""
 import os
 import pathlib
 import re
@@ -17,7 +17,7 @@ import paper_cells  # noqa: E402
 import results  # noqa: E402
 from program import fresh  # noqa: E402
 
-# 20 iterations: 15 with equal units, 5 with merged samples (1.2 and 1.4).
+# There are 20 iterations: 15 with equal units, 5 with merged samples (1.2 and 1.4).
 SPREADS = {"forward_own_flop_spread": 1.02, "backward_own_flop_spread": 1.03, "forward_flop_spread": 1.05, "backward_flop_spread": 1.1, "forward_time_spread": 1.5, "backward_time_spread": 1.75,
            "sliced": 1.0, "asymmetric": 0.75, "merged_samples": 0.5,
            "plain_iterations": 15, "plain_forward_flop_spread": 1.0, "plain_backward_flop_spread": 1.0,
@@ -31,8 +31,8 @@ PLAN = {"gpus": 128, "tp": 8, "pp": 1, "cp": 4, "dp": 4, "vpp": 1, "sharding": "
 
 
 def write_cells(space, batch, speeds, engine="critical-path"):
-    """speeds: {(model, lengths, context): (tokens/s/GPU of best-fit, of slimpack)}. SimGrid takes 10,000 s over the
-    rate, the critical path of best-fit 10 s less."""
+    """Write the table of these speeds: {(model, lengths, context): (tokens/s/GPU of best-fit, of slimpack)}. SimGrid
+    takes 10,000 s over the rate, the critical path of best-fit 10 s less."""
     rows = []
     for (model, lengths, context), pair in speeds.items():
         for system, rate in zip(("best-fit", "slimpack"), pair):
@@ -44,7 +44,8 @@ def write_cells(space, batch, speeds, engine="critical-path"):
 
 
 def write_parts():
-    """Speed-ups of two parts over best-fit, and one plan in four cells: both fit, SlimPack is slower, each fits alone."""
+    """Write speed-ups of two parts over best-fit, and one plan in four cells: both fit, SlimPack is slower, each fits
+    alone."""
     paper.write_table(FIGURES / "ablation.csv", [
         {"data.context": context, "system": system, "speed_up": speed_up, "speed_up_interval": 0.1}
         for context, speeds in ((65536, (1, 1.5, 3)), (131072, (1, 2, 2.5)))
@@ -88,7 +89,7 @@ class Page(unittest.TestCase):
         return next(line for line in self.page.split("\n") if line.startswith(start))
 
     def test_known_values_meet_the_nearest_cell(self):
-        """2.8x: 1.80 and 2.50 were found, the second is nearer."""
+        """The known value is 2.8x. 1.80 and 2.50 were found, and the second is nearer."""
         line = self.line("| 13B | 256Ki |")
         self.assertIn("| 2.8x | 2.50 ± 0.05 | low-tp, B = 2048, GitHub | 1.80 to 2.50 | TP8 PP1 CP4 DP4 offload 50% /", line)
         self.assertIn("| 0.89 ± 0.05 | low-tp, B = 2048, Common Crawl |", self.line("| 150B | 64Ki |"))
@@ -96,8 +97,8 @@ class Page(unittest.TestCase):
         self.assertEqual("| low-tp, B = 2048 | 2.50 / – / – | – / 0.89 / – | – / – / – | – / – / – |",
                          self.line("| low-tp, B = 2048 | 2.50 /"))
 
-    def test_an_overview_of_each_setting(self):
-        """1.1 alone, 1.8 alone; 0.89 alone, 2.5 alone; at 64Ki 10/9 and 4 together: the root of 40/9."""
+    def test_each_setting_has_an_overview(self):
+        """1.1 is alone, 1.8 alone; 0.89 alone, 2.5 alone. At 64Ki 10/9 and 4 are together: the root of 40/9."""
         self.assertIn("| free, B = 512 | 1.10 (1.10 to 1.10) |  | 1.80 (1.80 to 1.80) |", self.page)
         self.assertIn("| low-tp, B = 2048 | 0.89 (0.89 to 0.89) |  | 2.50 (2.50 to 2.50) |", self.page)
         cells = {("free", 512, model, "github", 65536): {"slimpack": {"speed_up": speed_up}}
@@ -117,20 +118,21 @@ class Page(unittest.TestCase):
                 for context, speed in ((65536, 1.14), (262144, speed_up))}
             self.assertEqual(results.trend_rows(cells)[1][1], f"0 of 1; not: free 512 70B GitHub{mark}")
 
-    def test_cells_and_what_is_missing(self):
+    def test_cells_are_listed_and_missing_ones_named(self):
         self.assertIn("| 1.10 ± 0.05 (1000 → 1100) | 1.80 ± 0.05 (500 → 900) |", self.page)
         self.assertIn("`throughput-megatron-512: 35 of 36 cells`", self.page.split("## Not run")[1])
         self.assertNotIn("`throughput-free-512`", self.page.split("## Not run")[1])
 
-    def test_contention_of_each_cell(self):
-        """50 s and 25 s on SimGrid, 40 s and 25 s by critical path: 2.00 and 1.60, best-fit takes 10 / 40 longer."""
+    def test_each_cell_tells_its_contention(self):
+        """50 s and 25 s on SimGrid, 40 s and 25 s by critical path give 2.00 and 1.60. best-fit takes 10 / 40
+        longer."""
         page = self.page.split("## With contention")[1]
         self.assertIn("### megatron, B = 512", page)
         self.assertIn("| 7B | GitHub | 1.60 → 2.00 ± 0.05 (+25.0%, +0.0%) |", page)
         self.assertIn("`throughput-megatron-512-simgrid: 35 of 36 cells`", page)
 
-    def test_spread_of_units(self):
-        """Five cells, all without pipelines: 75 iterations with equal units, 25 with merged samples."""
+    def test_the_spread_of_units_is_told(self):
+        """Five cells, all without pipelines, have 75 iterations with equal units, 25 with merged samples."""
         page = self.page.split("## Spread of units")[1]
         self.assertIn("| PP = 1 | 75 | 1.000 / 1.000 | 1.000 / 1.000 |", page)
         self.assertIn("| PP = 1 | 25 | 1.200 / 1.400 | 1.010 / 1.020 |", page)
@@ -138,8 +140,8 @@ class Page(unittest.TestCase):
         self.assertIn("| 7B GitHub 128Ki | 1.050 / 1.100 | 1.50 / 1.75 | 1.50 / 1.75 | 100% | 75% | 0.5 |", page)
 
     def test_spreads_are_judged_by_kind(self):
-        """Two cells with pipelines. In the first 15 iterations at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025. The second has no
-        merged sample, and 2 iterations with a part switched off."""
+        """Two cells have pipelines. The first has 15 iterations at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025. The second
+        has no merged sample, and 2 iterations with a part switched off."""
         first = {**SPREADS, "pp": 4, "merged_forward_flop_spread": 1.08, "merged_backward_flop_spread": 1.1}
         second = {**first, "uncut_forward_flop_spread": 1.5,
                   **{f"{kind}_{name}_iterations": n for kind, n in (("merged", 0), ("uncut", 2))
@@ -151,8 +153,8 @@ class Page(unittest.TestCase):
         self.assertEqual(re.findall(r"\d+ of \d+", alone), ["0 of 0"] * 4 + ["0 of 10"])
 
     def test_uneven_cells_are_named(self):
-        """15 iterations at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025; without merged units (15 + 5 x 1.02) / 20. Without
-        pipelines, or with none, nothing is said."""
+        """15 iterations are at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025. Without merged units it is (15 + 5 x 1.02) / 20.
+        Without pipelines, or with none, nothing is said."""
         row = {**PLAN, **SPREADS, "pp": 4, "merged_forward_flop_spread": 1.08, "merged_backward_flop_spread": 1.1}
         key = ("free", 512, "llama-7b", "github", 65536)
         self.assertIn("| free 512 7B GitHub 64Ki | TP8 PP4 CP4 DP4 offload 50% | backward | 20 | 5 | 1.0250 | 1.0050 |",
@@ -166,30 +168,30 @@ class Page(unittest.TestCase):
         self.assertEqual(results.spread_misses({key: {"slimpack": {**row, "pp": 1}}}), "None.")
 
     def test_parts_are_compared_with_the_part_before(self):
-        """3 / 1.5 and 2.5 / 2."""
+        """They are 3 / 1.5 and 2.5 / 2."""
         self.assertIn("| 3.00 ± 0.10 | 2.50 ± 0.10 | +100.0% / +25.0% |", self.line("| DP-Merge |"))
 
-    def test_where_the_same_plan_is_slower(self):
+    def test_cells_where_the_same_plan_is_slower_are_named(self):
         self.assertIn("| 4 | 2 | 1 | 0.90 to 1.25 | 7B GitHub 128Ki (0.900), 7B GitHub 256Ki (does not fit) |",
                       self.line("| TP8 PP1 |"))
 
-    def test_scaling(self):
+    def test_scaling_is_told(self):
         self.assertIn("| weak | slimpack | 300 (1.50) | 250 (1.25) |", self.page)
 
-    def test_choice(self):
+    def test_the_choice_is_that_of_the_cell(self):
         """The plan that the search chooses is the cell's."""
         cells = {("megatron", 512, "llama-7b", "commoncrawl", 262144): {"slimpack": {**PLAN, "pp": 4, "vpp": 2, "sharding": "zero3"}}}
         text = results.choice(results.Tables(FIGURES), cells)
         self.assertIn("7B: TP8 PP4 CP4 DP4 VPP2 zero3 offload 50%", text)
         self.assertIn("| 7B | TP2 pipelines | TP8 PP8 CP4 DP4 offload 50% | 100 ± 10 | 1.0 | 2.0 | 4.0 | 25% |", text)
 
-    def test_lengths(self):
-        """30% and 50% up to 4Ki, 0.5% over 128Ki with 60% of the work."""
+    def test_lengths_are_told_by_their_shares(self):
+        """30% and 50% are up to 4Ki, 0.5% over 128Ki with 60% of the work."""
         self.assertRegex(self.page, r"GitHub: 80\.0% .*4Ki")
         self.assertRegex(self.page, r"GitHub: 0\.50% .*128Ki .*60%")
 
-    def test_sizes_of_units(self):
-        """The first, the fastest and the last."""
+    def test_sizes_of_units_are_told(self):
+        """The page has the first, the fastest and the last."""
         self.assertIn("i = 1: 8.00 PFLOP, bubbles 40.0%, 9.0 s; i = 4: 2.00 PFLOP, bubbles 10.0%, 5.0 s; "
                       "i = 8: 1.00 PFLOP, bubbles 5.0%, 6.0 s |", self.page)
 
@@ -207,7 +209,7 @@ class Page(unittest.TestCase):
         self.assertIn("holds no tables; analysis/paper.py writes them: ablation, ", done.stderr)
 
     def test_foreign_tables_leave_the_page_as_it_is(self):
-        """One sentence that names the file: empty, a header alone, other columns, a row cut short or too long, no UTF-8."""
+        """One sentence names the file: empty, a header alone, other columns, a row cut short or too long, no UTF-8."""
         folder, output = fresh("foreign_tables"), FIGURES / "kept.md"
         folder.mkdir(parents=True)
         output.write_text("kept", encoding="utf-8")
@@ -220,7 +222,7 @@ class Page(unittest.TestCase):
             self.assertIn(str(folder / "amplifier.csv") if text[:1] != b"\xff" else "utf-8", done.stderr)
 
     def test_a_page_that_lacks_tables_is_not_the_shipped_one(self):
-        """It stands beside the tables, and says so."""
+        """It is beside the tables, and says so."""
         folder, shipped = fresh("few_tables"), TOP / "docs/results.md"
         folder.mkdir(parents=True)
         (folder / "lengths.csv").write_bytes((FIGURES / "lengths.csv").read_bytes())

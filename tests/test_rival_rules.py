@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the rivals decide for random batches, against their rules written a second time, as their papers' restatements
-have them: packs of least load, ByteScale's groups and their ranks, Megatron's dynamic context parallelism step by step,
-SlimPipe's slices and who computes whose attention."""
+"""These tests check the rivals' decisions for random batches against their rules, written a second time. The rules are
+those of their papers' restatements. They are packs of least load, ByteScale's groups and their ranks, and Megatron's
+dynamic context parallelism step by step. They are also SlimPipe's slices, and who computes whose attention."""
 import itertools
 import json
 import math
@@ -29,17 +29,17 @@ HIDDEN, FFN, LAYERS = 4096, 11008, 32  # Llama 7B: as many keys and values as qu
 
 
 def forward_flop(tokens):
-    """Of one layer: GEMMs, two FLOPs a parameter and token; causal attention 4 h for each query and key."""
+    """Count one layer: GEMMs with two FLOPs a parameter and token, causal attention with 4 h for each query and key."""
     return 2 * tokens * (4 * HIDDEN**2 + 3 * HIDDEN * FFN) + 2 * HIDDEN * tokens * (tokens + 1)
 
 
 def both_flop(tokens):
-    """With the backward: twice the GEMMs, 2.5 times the attention."""
+    """Count the backward, too: twice the GEMMs, 2.5 times the attention."""
     return 6 * tokens * (4 * HIDDEN**2 + 3 * HIDDEN * FFN) + 7 * HIDDEN * tokens * (tokens + 1)
 
 
 def least_loaded(tokens, weight, n_packs, capacity):
-    """Longest processing time first; None: a sample finds no room."""
+    """Pack by longest processing time first. None: a sample finds no room."""
     packs = [[] for _ in range(n_packs)]
     for sample in sorted(range(len(tokens)), key=lambda i: (-weight[i], i)):
         open_packs = [k for k in range(n_packs) if sum(tokens[i] for i in packs[k]) + tokens[sample] <= capacity]
@@ -50,7 +50,7 @@ def least_loaded(tokens, weight, n_packs, capacity):
 
 
 def best_fit(tokens, samples, capacity):
-    """Each of the samples into the fullest pack that holds it."""
+    """Put each of the samples into the fullest pack that holds it."""
     packs = []
     for sample in samples:
         room = [capacity - sum(tokens[i] for i in pack) - tokens[sample] for pack in packs]
@@ -75,7 +75,8 @@ def dealt(packs, n_ranks):
 
 
 def sequences_and_packs(tokens, capacity):
-    """ByteScale's items by descending FLOPs: (samples, ranks, FLOPs of all); best-fit packs of what one rank has room for."""
+    """Sort ByteScale's items by descending FLOPs: (samples, ranks, FLOPs of all). Samples that fit one rank make
+    best-fit packs."""
     order = longest_first(tokens)
     items = [([i], math.ceil(tokens[i] / capacity)) for i in order if tokens[i] > capacity]
     items += [(pack, 1) for pack in best_fit(tokens, [i for i in order if tokens[i] <= capacity], capacity)]
@@ -84,8 +85,8 @@ def sequences_and_packs(tokens, capacity):
 
 
 def balanced(items, n_ranks, n_buckets, delta=0.05):
-    """ByteScale's Algorithm 2, (samples, ranks) of each rank. Buckets: the next of each in turn, to ranks that had it last
-    if such may take it; 0: as they stand."""
+    """Run ByteScale's Algorithm 2: (samples, ranks) of each rank. The next item of each bucket goes in turn, to ranks that
+    had it last if such may take it. 0 buckets: items go in their order."""
     load, level, given = [0.0] * n_ranks, [None] * n_ranks, [[] for _ in range(n_ranks)]
     upto = list(itertools.accumulate(item[2] for item in items))
     buckets = [[] for _ in range(max(1, n_buckets))]
@@ -112,7 +113,7 @@ def balanced(items, n_ranks, n_buckets, delta=0.05):
 
 
 class Step:
-    """One step of dynamic context parallelism: groups [ranks, samples, work], and the samples that are left."""
+    """Make one step of dynamic context parallelism: groups [ranks, samples, work], and the samples that are left."""
 
     def __init__(self, tokens, left, n_ranks, room, delta):
         self.tokens, self.left, self.n_ranks, self.room, self.delta = tokens, left, n_ranks, room, delta
@@ -196,7 +197,7 @@ class Step:
 
 
 def moved(loads, threshold=0.01):
-    """(from, to, share of what `from` had) until all loads {stage: FLOPs} have their mean."""
+    """Give (from, to, share of the load of `from`) until all loads {stage: FLOPs} have their mean."""
     mean = sum(loads.values()) / len(loads)
     excess = {stage: load - mean for stage, load in loads.items()}
     moves = []

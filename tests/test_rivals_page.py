@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""analysis/rivals.py: the page from a sweep of two cells, and what it says is missing; the scenarios behind it."""
+"""These tests check the page that analysis/rivals.py writes from a sweep of two cells. They check what it names as
+missing, and the scenarios behind it."""
 import csv
 import os
 import pathlib
@@ -57,7 +58,7 @@ class Page(unittest.TestCase):
         return [cell.strip() for cell in next(line for line in lines if line.startswith(start)).split("|")[1:-1]]
 
     def both(self, value):
-        """Of length-balanced over best-fit in the two cells."""
+        """Find the speed-ups of length-balanced over best-fit in the two cells."""
         return [value(self.rows["length-balanced", context]) / value(self.rows["best-fit", context])
                 for context in ("65536", "131072")]
 
@@ -70,7 +71,8 @@ class Page(unittest.TestCase):
         self.assertEqual(self.cells("Throughput", "| best-fit")[1:], best)
 
     def test_samples_that_wait_are_not_counted_as_trained(self):
-        """Three iterations of 2 s against 4 s, but of half the FLOPs: as fast. Equal FLOPs: the times' ratio."""
+        """Three iterations take 2 s against 4 s, but have half the FLOPs, so they are as fast. With equal FLOPs it is
+        the times' ratio."""
         sys.path.insert(0, str(TOP / "analysis"))
         from paper_cells import speed_up_of, t_quantile
         from timeline import system_title
@@ -162,7 +164,7 @@ class Page(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in folder.rglob("*")), ["far", "link.md", "pipe", "target.md"])
 
     def test_every_system_of_the_headlines_has_a_reason_and_its_range(self):
-        """Without a headline run no range is claimed; with made-up rows it is theirs, where both fit."""
+        """Without a headline run no range is claimed. With made-up rows it is theirs, if both fit."""
         self.assertEqual(self.cells("Each system", "| flexsp | up to")[2:4], ["", ""])
         sys.path.insert(0, str(TOP / "analysis"))
         import rivals

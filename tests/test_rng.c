@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check random numbers. */
 #include "base/rng.h"
 #include "harness.h"
 
-/* The first words of splitmix64 started at 0, as in its authors' reference code. */
-TEST(mixing_gives_the_published_words)
+/* The authors' reference code gives these first words of splitmix64 started at 0. */
+TEST(rng_mix__gives_the_published_words)
 {
     CHECK_TRUE(rng_mix(0) == UINT64_C(0xe220a8397b1dcdaf));
     CHECK_TRUE(rng_mix(UINT64_C(0x9e3779b97f4a7c15)) == UINT64_C(0x6e789e6aa1b965f4));
 }
 
-/* The same numbers on every machine and in every version; NumPy's MT19937, seeded with the mixed seed, agrees. */
-TEST(numbers_are_pinned)
+/* The numbers are the same on every machine and in every version. NumPy's MT19937, seeded with the mixed seed,
+ * agrees. */
+TEST(rng__gives_the_pinned_numbers)
 {
     struct rng *rng = rng_create(1, 0, RNG_LENGTHS);
     CHECK_EQUAL(rng_index(rng, 1000000), 597925);
@@ -18,7 +20,7 @@ TEST(numbers_are_pinned)
     rng_free(rng);
 }
 
-TEST(seed_iteration_and_stream_each_change_the_numbers)
+TEST(rng__changes_with_seed_iteration_and_stream)
 {
     const int64_t cases[][3] = {{1, 0, 0}, {2, 0, 0}, {1, 1, 0}, {1, 0, 1}, {0, 1, 0}, {-1, 0, 0}, {1, -1, 0}};
     enum { N = sizeof cases / sizeof cases[0] };
@@ -35,8 +37,8 @@ TEST(seed_iteration_and_stream_each_change_the_numbers)
     }
 }
 
-/* The mean of n uniform numbers has standard error 1/sqrt(12 n) = 0.00029 for a million; four of them are allowed. */
-TEST(numbers_are_uniform)
+/* The mean of n uniform numbers has standard error 1/sqrt(12 n) = 0.00029 for a million. Four of them are allowed. */
+TEST(rng__is_uniform)
 {
     enum { N = 1000000 };
     struct rng *rng = rng_create(7, 3, RNG_TEST);

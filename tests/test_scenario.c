@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read scenarios and write them back. */
 #include "scenario/scenario_read.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ static bool read_text(const char *text, struct scenario *scenario, struct error 
     return scenario_read(fixture_write("scenario/run.yaml", text), 0, NULL, scenario, err);
 }
 
-TEST(every_key_reaches_its_field)
+TEST(scenario_read__brings_every_key_to_its_field)
 {
     struct scenario s;
     struct error err;
@@ -79,7 +80,7 @@ TEST(every_key_reaches_its_field)
     scenario_free(&s);
 }
 
-TEST(every_key_of_a_system_reaches_its_field)
+TEST(scenario_read__brings_every_key_of_a_system_to_its_field)
 {
     struct scenario s;
     struct error err;
@@ -107,12 +108,12 @@ TEST(every_key_of_a_system_reaches_its_field)
     scenario_free(&s);
 }
 
-TEST(defaults_are_those_of_the_list)
+TEST(scenario_read__takes_the_defaults_of_the_list)
 {
     struct scenario s;
     struct error err;
     CHECK_TRUE(read_text(minimal, &s, &err));
-    CHECK_TEXT(s.name, "run"); /* of run.yaml */
+    CHECK_TEXT(s.name, "run"); /* run.yaml gives it */
     CHECK_EQUAL(s.attention, DEVICE_FLASH2);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
@@ -163,8 +164,8 @@ static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper
                                "  - {name: slimpack, plan: auto, plan_space: {name: free, recompute: [full, none],\n"
                                "     offload: [0.25, 1], on_demand: [cp, full-recompute]}}\n";
 
-/* An entry's own space stands for the scenario's; a list stands for that of the named space. */
-TEST(plan_spaces_are_read_over_named_ones)
+/* An entry's own space replaces the scenario's. A list replaces that of the named space. */
+TEST(plan_space__is_read_over_the_named_one)
 {
     struct scenario s;
     struct error err;
@@ -188,7 +189,7 @@ TEST(plan_spaces_are_read_over_named_ones)
     scenario_free(&s);
 }
 
-TEST(resolved_text_reads_back_to_the_same_bits_and_text)
+TEST(scenario_text__reads_back_to_the_same_bits)
 {
     static const char *const texts[] = {full, minimal, searched};
     for (int i = 0; i < 3; i++) {
@@ -211,7 +212,7 @@ TEST(resolved_text_reads_back_to_the_same_bits_and_text)
     }
 }
 
-TEST(assignments_win_over_the_file_in_order)
+TEST(assignments__win_over_the_file_in_order)
 {
     static const char *const set[] = {"data.context=1Ki",    "data.context=2Ki",
                                       "systems.0.plan.tp=4", "systems.0.knobs.lead=persistent",
@@ -317,7 +318,7 @@ static const struct {
      "label: 'slimpack' names systems.0 already; give each entry a `label:`"},
 };
 
-TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed)
+TEST(scenario_read__refuses_wrong_scenarios_with_what_is_allowed)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct scenario s;
@@ -331,8 +332,8 @@ TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed)
     }
 }
 
-/* Heads 40 and key-value heads 20 over tp 8: only the second does not divide. */
-TEST(tensor_parallelism_must_divide_heads_and_kv_heads)
+/* Heads are 40 and key-value heads 20, over tp 8. Only the second does not divide. */
+TEST(tensor_parallel__must_divide_heads_and_kv_heads)
 {
     struct scenario s;
     struct error err = {0};
@@ -357,7 +358,7 @@ TEST(tensor_parallelism_must_divide_heads_and_kv_heads)
 }
 
 /* A context of as many tokens as learned positions is the longest that has all of them. */
-TEST(learned_positions_bound_the_context)
+TEST(learned_positions__bound_the_context)
 {
     struct scenario s;
     struct error err = {0};
@@ -394,7 +395,7 @@ TEST(swiglu__is_refused_for_other_activations)
     free(text);
 }
 
-TEST(all_errors_stand_in_one_pass)
+TEST(scenario_read__names_all_errors_in_one_pass)
 {
     static const char *const set[] = {"seed=x", "systems.7.name=y", "nothing"};
     struct scenario s;
@@ -426,7 +427,7 @@ TEST(all_errors_stand_in_one_pass)
     CHECK_EQUAL(n_lines, sizeof parts / sizeof *parts);
 }
 
-TEST(relative_paths_start_at_the_file_or_the_working_directory)
+TEST(path__starts_at_the_file_or_the_working_directory)
 {
     struct scenario s;
     struct error err = {0};
@@ -449,7 +450,7 @@ TEST(relative_paths_start_at_the_file_or_the_working_directory)
     free(text);
 }
 
-TEST(a_path_too_long_is_refused)
+TEST(path__is_refused_if_too_long)
 {
     struct scenario s;
     struct error err = {0};
@@ -462,7 +463,7 @@ TEST(a_path_too_long_is_refused)
     CHECK_CONTAINS(err.text, "ddd...': data.lengths: as an absolute path this is longer than 511 bytes");
 }
 
-TEST(the_quick_start_is_the_main_comparison)
+TEST(quickstart__is_the_main_comparison)
 {
     struct scenario s;
     struct error err = {0};
@@ -480,17 +481,18 @@ TEST(the_quick_start_is_the_main_comparison)
     scenario_free(&s);
 }
 
-TEST(the_list_of_keys_names_all_of_them)
+TEST(scenario_list_keys__names_all_keys)
 {
     char *text = NULL;
     size_t n;
+    struct error err = {0};
     FILE *file = open_memstream(&text, &n);
-    scenario_list_keys(file);
+    CHECK_TRUE(scenario_list_keys(file, &err));
     fclose(file);
     CHECK_CONTAINS(text, "\ndata.context ");
     CHECK_CONTAINS(text, "tokens     1 to 8388608");
     CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
-    CHECK_CONTAINS(text, "\n  kv_heads "); /* of a model file; not offered behind --set */
+    CHECK_CONTAINS(text, "\n  kv_heads "); /* a key of a model file is not offered behind --set */
     CHECK_CONTAINS(text, " systems.N.knobs ");
     CHECK_CONTAINS(text, "none|[norm|activation|attention-core|alternate-gemms|full|selective]");
     free(text);

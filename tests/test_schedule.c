@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The schedules that a system can name: closed forms of time and memory, and what they cut. */
+/* These tests check the schedules that a system can name: closed forms of time and memory, and cuts. */
 #include "plan/schedule.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static struct dag built(const struct plan *plan)
     return dag;
 }
 
-/* Seconds of m equal micro-batches on p stages, sends free. */
+/* Find the seconds of m equal micro-batches on p stages with free sends. */
 static double makespan_s(enum scenario_schedule schedule, int32_t slices, int32_t p, int32_t m, const double seconds[3])
 {
     struct plan plan;
@@ -44,17 +44,17 @@ static double makespan_s(enum scenario_schedule schedule, int32_t slices, int32_
     return makespan;
 }
 
-/* The last stage ends its last forward at (m + p - 1) f, begins its backwards at once, and the last of these needs (p -
+/* The last stage ends its last forward at (m + p - 1) f and begins its backwards at once. The last of these needs (p -
  * 1) b more to the first stage. */
-TEST(gpipe_matches_the_closed_form)
+TEST(gpipe__matches_the_closed_form)
 {
     for (int32_t p = 1; p <= 6; p++)
         for (int32_t m = 1; m <= 9; m++)
             CHECK_CLOSE(makespan_s(SCENARIO_GPIPE, 0, p, m, (double[]){1, 2, 0}), (m + p - 1) * 3.0, 1e-12);
 }
 
-/* Qi et al. 2023, table 2: bubbles of (p - 1)(f + b - w); the derivation, without their w <= f, b, is order.h's. */
-TEST(zero_bubble_matches_the_closed_form)
+/* Qi et al. 2023, table 2, has bubbles of (p - 1)(f + b - w). order.h has the derivation, without their w <= f, b. */
+TEST(zero_bubble__matches_the_closed_form)
 {
     static const double times[][3] = {{1, 1, 1},   {2, 2, 1},   {2, 3, 1}, {3, 4, 2},   {1, 2, 1},
                                       {10, 12, 8}, {8, 12, 10}, {1, 1, 2}, {10, 8, 12}, {1, 4, 0}};
@@ -67,8 +67,8 @@ TEST(zero_bubble_matches_the_closed_form)
             }
 }
 
-/* Figure 2 (above) of Qi et al. with p = 3: the later the stage, the later its weights' gradients. */
-TEST(zero_bubble_puts_off_weights_by_the_stage)
+/* Figure 2 (above) of Qi et al. has p = 3. The later the stage, the later are its weights' gradients. */
+TEST(zero_bubble__puts_off_weights_by_the_stage)
 {
     struct plan plan;
     hand_uniform(&plan, 3, 4, 16);
@@ -80,10 +80,10 @@ TEST(zero_bubble_puts_off_weights_by_the_stage)
     plan_free(&plan);
 }
 
-/* m n slices instead of m micro-batches, and the lead of n - 1 forwards costs no time: stage s begins its first
- * backward when n slices have gone through the last stage and one backward has come back, and from there on alternates.
- * In steps of a slice this is 1F1B of m n units: (m n + p - 1)(f + b). */
-TEST(seq1f1b_matches_the_closed_form)
+/* There are m n slices instead of m micro-batches, and the lead of n - 1 forwards costs no time. Stage s begins its
+ * first backward when n slices have gone through the last stage and one backward has come back. From there on it
+ * alternates. In steps of a slice this is 1F1B of m n units: (m n + p - 1)(f + b). */
+TEST(seq1f1b__matches_the_closed_form)
 {
     for (int32_t n = 1; n <= 6; n++)
         for (int32_t p = 1; p <= 5; p++)
@@ -103,8 +103,9 @@ TEST(seq1f1b_matches_the_closed_form)
             }
 }
 
-/* Two micro-batches in three slices on two stages: n + p-1-s forwards before the first backward, then one by one. */
-TEST(seq1f1b_warms_up_with_all_slices_of_a_sample)
+/* Two micro-batches run in three slices on two stages: n + p-1-s forwards before the first backward, then one by
+ * one. */
+TEST(seq1f1b__warms_up_with_all_slices_of_a_sample)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 48);
@@ -115,7 +116,7 @@ TEST(seq1f1b_warms_up_with_all_slices_of_a_sample)
     plan_free(&plan);
 }
 
-/* Largest activations of a stage over time, units of `unit_s` seconds a pass. */
+/* Find the largest activations of a stage over time. Units take `unit_s` seconds a pass. */
 static double most_held(const struct plan *plan, int32_t stage, const double seconds[3])
 {
     struct timeline timeline = {0};
@@ -134,7 +135,7 @@ static double most_held(const struct plan *plan, int32_t stage, const double sec
     return bytes;
 }
 
-/* Bytes that a stage of p holds of so many tokens; the last one keeps its head's as well. */
+/* Count the bytes that a stage of p holds of so many tokens. The last one keeps its head's as well. */
 static double held(int32_t p, int32_t stage, double tokens)
 {
     int32_t layers = 840 / p;
@@ -142,9 +143,9 @@ static double held(int32_t p, int32_t stage, double tokens)
     return tokens * bytes + (stage == p - 1 ? cost_head_bytes(hand_setting(), tokens) : 0);
 }
 
-/* SlimPipe, Seq1F1B: stage s runs n + p-1-s slices first, so it never holds more than (n + p-1-s)/n of a micro-batch;
- * 1F1B holds p - s of them, GPipe all m. */
-TEST(held_activations_match_the_closed_forms)
+/* With SlimPipe and Seq1F1B stage s runs n + p-1-s slices first. So it never holds more than (n + p-1-s)/n of a
+ * micro-batch. 1F1B holds p - s of them, GPipe all m. */
+TEST(held_activations__match_the_closed_forms)
 {
     const double seconds[3] = {1, 2, 0};
     for (int32_t n = 1; n <= 4; n++)
@@ -169,9 +170,9 @@ TEST(held_activations_match_the_closed_forms)
         }
 }
 
-/* Stage s of ZB-H1: p - s units held for their backward as in 1F1B, and s for their weights. At the end of a backward,
- * one less and one more. */
-TEST(zero_bubble_holds_as_many_units_as_one_f_one_b)
+/* Stage s of ZB-H1 holds p - s units for their backward as in 1F1B, and s for their weights. At the end of a backward
+ * the first are one less, the second one more. */
+TEST(zero_bubble__holds_as_many_units_as_1f1b)
 {
     const double seconds[3] = {1, 1, 1};
     for (int32_t p = 1; p <= 4; p++) {
@@ -189,8 +190,9 @@ TEST(zero_bubble_holds_as_many_units_as_one_f_one_b)
     }
 }
 
-/* Samples of 4, 6 and 2 tokens and 4 of padding in four slices of equal tokens; the boundaries fall into samples. */
-TEST(slices_follow_the_packed_sequence)
+/* Samples of 4, 6 and 2 tokens and 4 of padding are cut in four slices of equal tokens. The boundaries fall into
+ * samples. */
+TEST(slicing_equal_length__follows_the_packed_sequence)
 {
     struct plan plan;
     const int32_t tokens[] = {4, 6, 2};
@@ -214,13 +216,13 @@ TEST(slices_follow_the_packed_sequence)
     CHECK_TEXT(err.text, "");
     pipeline->cut[PASS_BACKWARD].units[0].padding_of = 2;
     CHECK_TRUE(!plan_check(&plan, 3, tokens, &err));
-    CHECK_CONTAINS(err.text, "backward unit 0 has 4 tokens of padding, which forward unit 2 has not");
+    CHECK_CONTAINS(err.text, "backward unit 0 has 4 tokens of padding, which forward unit 2 does not have");
     plan_free(&plan);
 }
 
-/* F(x) = q x^2 + l x of a sample, l a token of padding: no slice is off its share by more than the FLOPs of the tokens
- * at its two ends. */
-TEST(seq1f1b_slices_have_equal_flop)
+/* A sample has F(x) = q x^2 + l x, and a token of padding l. No slice is off its share by more than the FLOPs of the
+ * tokens at its two ends. */
+TEST(seq1f1b_slices__have_equal_flop)
 {
     struct flop_curve curve = flop_layer_curve(hand_setting()->model, PASS_FORWARD);
     uint64_t seed = 3;
@@ -255,7 +257,7 @@ TEST(seq1f1b_slices_have_equal_flop)
     }
 }
 
-/* Seconds of tokens [begin, end) of a sample, both passes, on a stage. */
+/* Find the seconds of tokens [begin, end) of a sample, both passes, on a stage. */
 static double slice_s(int32_t begin, int32_t end)
 {
     struct slice slice = {0, begin, end};
@@ -268,7 +270,7 @@ static double slice_s(int32_t begin, int32_t end)
     return seconds;
 }
 
-/* Sum and largest of a micro-batch's slices that end where `mask` has a bit among the inner parts of a grid. */
+/* Find sum and largest of a micro-batch's slices, which end at the bits of `mask` among the inner parts of a grid. */
 static void add_slices_s(int32_t tokens, int32_t grid, uint32_t mask, double *sum_s, double *most_s)
 {
     int32_t begin = 0;
@@ -283,8 +285,9 @@ static void add_slices_s(int32_t tokens, int32_t grid, uint32_t mask, double *su
     }
 }
 
-/* Two micro-batches on a grid of 5: all 16 x 16 ways to cut them. The ceiling's step leaves (p - 1) x 0.1 ms. */
-TEST(terapipe_slices_are_the_best_there_are)
+/* Two micro-batches on a grid of 5 can be cut in 16 x 16 ways, and all are tried. The ceiling's step leaves (p - 1) x
+ * 0.1 ms. */
+TEST(terapipe_slices__are_the_best_there_are)
 {
     const int32_t tokens[] = {200000, 90001}, grid = 5;
     for (int32_t p = 1; p <= 8; p++) {
@@ -314,9 +317,9 @@ TEST(terapipe_slices_are_the_best_there_are)
     }
 }
 
-/* As GPipe: (m n + p - 1)(f + b) with n slices of equal seconds. One part a slice when all parts are alike and p is
- * large; here all are given the same seconds after the cut. */
-TEST(terapipe_runs_all_forwards_first)
+/* With n slices of equal seconds it takes GPipe's (m n + p - 1)(f + b). There is one part a slice if all parts are
+ * equal and p is large. Here all get the same seconds after the cut. */
+TEST(terapipe__runs_all_forwards_first)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -333,8 +336,8 @@ TEST(terapipe_runs_all_forwards_first)
     plan_free(&plan);
 }
 
-/* Every schedule of random micro-batches with padding is a sound plan that runs, bit for bit again. */
-TEST(every_schedule_makes_sound_plans)
+/* Every schedule of random micro-batches with padding is a sound plan that runs, with the same bits again. */
+TEST(schedule__makes_sound_plans)
 {
     uint64_t seed = 11;
     for (int32_t round = 0; round < 120; round++) {
@@ -370,9 +373,9 @@ TEST(every_schedule_makes_sound_plans)
     }
 }
 
-/* SimGrid on a network without contention takes as long as the longest path, weights' gradients and padding included.
- */
-TEST(both_engines_agree_on_every_schedule)
+/* SimGrid on a network without contention takes as long as the longest path, weights' gradients and padding
+ * included. */
+TEST(schedule__takes_as_long_in_both_engines)
 {
     struct platform platform = hand_platform("hopper-2x8-free");
     for (int32_t schedule = 0; schedule < SCENARIO_N_SCHEDULES; schedule++) {
@@ -388,7 +391,7 @@ TEST(both_engines_agree_on_every_schedule)
     }
 }
 
-/* m units of any length on p stages of v chunks, every third with padding. */
+/* Make m units of any length on p stages of v chunks, every third with padding. */
 static void interleaved_plan(struct plan *plan, int32_t p, int32_t v, int32_t m, uint64_t *seed, int32_t *tokens)
 {
     hand_plan(plan, 1, p, 1);
@@ -404,7 +407,7 @@ static void interleaved_plan(struct plan *plan, int32_t p, int32_t v, int32_t m,
     apply(plan, SCENARIO_INTERLEAVED, 0);
 }
 
-/* What the busiest stage computes, or a unit on its way up and down again, whichever is longer [s]. */
+/* Find the time of the busiest stage, or of a unit on its way up and down again, whichever is longer [s]. */
 static double least_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
 {
     const struct plan_layout *layout = &pipeline->layout;
@@ -425,7 +428,7 @@ static double least_s(const struct plan_pipeline *pipeline, const struct cost_se
 }
 
 /* The plan is sound, and takes no less than that. */
-TEST(interleaved_units_of_any_length_run_alike_on_both_engines)
+TEST(interleaved_units__take_as_long_in_both_engines)
 {
     struct platform platform = hand_platform("hopper-2x8-free");
     uint64_t seed = 23;
@@ -448,7 +451,7 @@ TEST(interleaved_units_of_any_length_run_alike_on_both_engines)
 }
 
 /* Stage 0 runs F0 F1 B0 W0 B1 W1. */
-TEST(breaches_of_a_split_backward_are_told)
+TEST(plan_check__tells_breaches_of_a_split_backward)
 {
     struct plan plan;
     struct error err = {0};
@@ -472,7 +475,7 @@ TEST(breaches_of_a_split_backward_are_told)
     pipeline->steps[5].unit = 0;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
-    CHECK_CONTAINS(err.text, "weight unit 0 runs twice or is none");
+    CHECK_CONTAINS(err.text, "weight unit 0 runs twice or does not exist");
     pipeline->step_first[1] = 5;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));

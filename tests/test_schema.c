@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read and write mappings by tables of keys. */
 #include "scenario/schema.h"
 
 #include <math.h>
@@ -42,7 +43,7 @@ static bool read_text(const char *text, struct object *object, struct error *err
     return ok;
 }
 
-TEST(values_are_read_and_defaults_filled_in)
+TEST(schema_read__reads_values_and_fills_in_defaults)
 {
     struct object object;
     struct error err;
@@ -101,7 +102,7 @@ static const struct {
     {"group.count: 1", "group.count: unknown key; did you mean 'group.count' (a dot stands for a level of nesting)?"},
 };
 
-TEST(wrong_values_are_named_with_place_and_what_is_allowed)
+TEST(schema_read__names_wrong_values_with_what_is_allowed)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct object object;
@@ -112,7 +113,7 @@ TEST(wrong_values_are_named_with_place_and_what_is_allowed)
     }
 }
 
-TEST(all_errors_stand_in_one_pass)
+TEST(schema_read__names_all_errors_in_one_pass)
 {
     struct object object;
     struct error err;
@@ -125,7 +126,7 @@ TEST(all_errors_stand_in_one_pass)
                "f.yaml:3:16: group.share: 'x' is not a number; allowed: a number, 0 to 1");
 }
 
-TEST(an_absent_mapping_takes_defaults_and_misses_what_is_required)
+TEST(schema_read__misses_required_keys_of_an_absent_mapping)
 {
     struct document document;
     struct error err = {0};
@@ -141,8 +142,8 @@ TEST(an_absent_mapping_takes_defaults_and_misses_what_is_required)
     document_free(&document);
 }
 
-/* As a user of --set writes them, whatever mapping the table is of. */
-TEST(a_mapping_inside_another_names_its_keys_in_full)
+/* Keys have the form that a user of --set writes, whatever mapping the table is of. */
+TEST(schema_read__names_nested_keys_in_full)
 {
     static const char text[] = "knobs: {flag: 5, group: {cont: 1}}";
     struct document document;
@@ -166,7 +167,7 @@ static char *written(const struct object *object)
     return text;
 }
 
-TEST(written_values_read_back_to_the_same_bits)
+TEST(schema_write__reads_back_to_the_same_bits)
 {
     struct object object, again;
     struct error err;
@@ -185,8 +186,8 @@ TEST(written_values_read_back_to_the_same_bits)
     free(text);
 }
 
-/* 2^53 + 1 is no double; 2^63 is no int64_t. */
-TEST(large_integers_are_exact_or_refused)
+/* 2^53 + 1 is no double, and 2^63 is no int64_t. */
+TEST(schema_read__takes_large_integers_exactly_or_refuses)
 {
     static const struct schema_key seed[] = {{"seed", SCHEMA_INT, "-", 0, 0, "1", NULL, "any", FIELD(count)}};
     static const char *const texts[] = {"seed: 9007199254740993", "seed: 9223372036854775807",
@@ -204,7 +205,7 @@ TEST(large_integers_are_exact_or_refused)
     }
 }
 
-TEST(the_list_has_titles_and_one_line_a_key)
+TEST(schema_list__has_titles_and_one_line_a_key)
 {
     char *text = NULL;
     size_t n;
@@ -218,7 +219,7 @@ TEST(the_list_has_titles_and_one_line_a_key)
     free(text);
 }
 
-TEST(choices_are_found_by_their_whole_name)
+TEST(schema_choice__is_found_by_its_whole_name)
 {
     char name[64];
     CHECK_EQUAL(schema_choice("cut|drop|truncate", "cut"), 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of SlimPack. */
 #include "base/check.h"
 #include "bounds/batch_bound.h"
 #include "bounds/lower_bound.h"
@@ -18,7 +19,7 @@
 
 extern const struct training_system system_slimpack;
 
-/* Phases 1 and 2 for all ranks, with m units each. */
+/* Build phases 1 and 2 for all ranks, with m units each. */
 static void build(struct hand_request *hand, const char *knobs, int64_t m, struct plan_phase *phase)
 {
     struct slimpack_split split;
@@ -43,14 +44,12 @@ static void check_needs(const struct plan_pipeline *pipeline, int32_t n, const i
         CHECK_EQUAL(pipeline->need[i], expected[i]);
 }
 
-/*
- * The paper's figure of formation states: S1..S9 in 5 MicroPacks of F(x) = 2x(x + 5). S1 (20 tokens) costs 1000, S2
- * (10) 300, S3..S9 (5) 100 each: 2000, so 400 a unit. F = 400 and 800 in S1 at 11.86 and 17.66: slim, slim. Then 200 of
- * S1 and 200 of S2 (7.81): mix; 100 of S2 and S3..S5: mix; S6..S9: pack.
- * Backward, 5x^2 + 21x: S1 2420, S2 710, S3..S9 230 each: 4740, so 948 a unit. From the end of S1, 1472 and 524 are
- * left at 15.19 and 8.35; then 286 of S2 at 5.75; then S3, S4 and 202 of S5's 230, 28 left at 1.06.
- */
-TEST(nine_samples_form_slim_mix_and_pack)
+/* The paper's figure of formation states has S1..S9 in 5 MicroPacks of F(x) = 2x(x + 5). S1 (20 tokens) costs 1000, S2
+ * (10) 300, S3..S9 (5) 100 each: 2000, so 400 a unit. F = 400 and 800 in S1 are at 11.86 and 17.66: slim, slim. Then
+ * 200 of S1 and 200 of S2 (7.81) are mix. 100 of S2 and S3..S5 are mix. S6..S9 are pack. Backward, 5x^2 + 21x, S1 costs
+ * 2420, S2 710, S3..S9 230 each: 4740, so 948 a unit. From the end of S1, 1472 and 524 are left at 15.19 and 8.35. Then
+ * 286 of S2 are left at 5.75. Then S3, S4 and 202 of S5's 230 follow, with 28 left at 1.06. */
+TEST(slimpack__forms_slim_mix_and_pack_of_nine_samples)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -71,14 +70,12 @@ TEST(nine_samples_form_slim_mix_and_pack)
     hand_request_free(&hand);
 }
 
-/*
- * The paper's figure of DP-Merge: an outlier of 40 tokens and 8 samples of 5 on 4 ranks, 5 units each. f = 3600 and
- * 100: total 4400, C = 1100; f/2 is more than C, f/4 = 900 is not: CP = 4. A rank's 900 in 4 units of 225 and the two
- * samples that fall to it in one of 200 are smallest (3 and 2 units: 300). The outlier is cut where F is 900, 1800,
- * 2700: at 18.86, 27.60, 34.33; backward (8840, a rank's 2210 in 4 units of 552.5 beside 460) where 6630, 4420, 2210
- * are left: at 34.37, 27.71, 19.03.
- */
-TEST(an_outlier_is_shared_by_four_ranks)
+/* The paper's figure of DP-Merge has an outlier of 40 tokens and 8 samples of 5 on 4 ranks, 5 units each. f = 3600 and
+ * 100, so the total is 4400 and C = 1100. f/2 is more than C, f/4 = 900 is not, so CP = 4. A rank has 900 in 4 units of
+ * 225, and two samples in one of 200. These are smallest (3 and 2 units: 300). The outlier is cut at F of 900, 1800,
+ * 2700: at 18.86, 27.60, 34.33. Backward it has 8840, a rank's 2210 in 4 units of 552.5 beside 460. It is cut with
+ * 6630, 4420, 2210 left: at 34.37, 27.71, 19.03. */
+TEST(slimpack__shares_an_outlier_by_four_ranks)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -107,12 +104,11 @@ TEST(an_outlier_is_shared_by_four_ranks)
     hand_request_free(&hand);
 }
 
-/*
- * The paper's figure of the injected MicroPack: six samples in five units each way. Six equal samples of cost 1: a unit
- * is 6/5, so the backward of sample 0 is too short for a unit and takes the end of sample 1, whose forward ends in unit
- * 1: the last stage runs F1 before B0. Likewise each backward but the last two needs one forward more than its number.
- */
-TEST(six_samples_in_five_units_inject_a_forward)
+/* The paper's figure of the injected MicroPack has six samples in five units each way. Six equal samples have cost 1,
+ * so a unit has 6/5. The backward of sample 0 is too short for a unit and takes the end of sample 1, whose forward ends
+ * in unit 1. So the last stage runs F1 before B0. Likewise each backward but the last two needs one forward more than
+ * its number. */
+TEST(slimpack__injects_a_forward_for_six_samples_in_five_units)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -130,12 +126,10 @@ TEST(six_samples_in_five_units_inject_a_forward)
     hand_request_free(&hand);
 }
 
-/*
- * Four samples of 4 (F = 72) in 3 units of 96: boundaries at 1 1/3 and 2 2/3 samples; F = 24 at 1.77, 48 at 3. Units 0,
- * 1, 2 share samples 1 and 2: one chain, so backward runs them 2, 1, 0 and needs all three. Two units cut nothing: two
- * chains, in order.
- */
-TEST(symmetric_units_run_chains_in_reverse)
+/* Four samples of 4 (F = 72) go into 3 units of 96, with boundaries at 1 1/3 and 2 2/3 samples. F = 24 is at 1.77, 48
+ * at 3. Units 0, 1, 2 share samples 1 and 2. They are one chain, so backward runs them 2, 1, 0 and needs all three. Two
+ * units cut nothing. They are two chains, in order. */
+TEST(slimpack__runs_chains_of_symmetric_units_in_reverse)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -153,9 +147,9 @@ TEST(symmetric_units_run_chains_in_reverse)
     hand_request_free(&hand);
 }
 
-/* The samples of the DP-Merge figure without its parts: unmerged, the outlier runs on rank 0 alone and the others share
- * the rest; a threshold of 4 x C = 4400 merges nothing; without slicing the outlier is one unit. */
-TEST(knobs_switch_parts_off)
+/* The samples are those of the DP-Merge figure without its parts. Unmerged, the outlier runs on rank 0 alone and the
+ * others share the rest. A threshold of 4 x C = 4400 merges nothing. Without slicing the outlier is one unit. */
+TEST(slimpack_knobs__switch_parts_off)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -173,7 +167,7 @@ TEST(knobs_switch_parts_off)
     hand_request_free(&hand);
 }
 
-TEST(cp_is_refused)
+TEST(slimpack__refuses_cp)
 {
     struct hand_request hand;
     struct plan plan = {0};
@@ -187,7 +181,7 @@ TEST(cp_is_refused)
     hand_request_free(&hand);
 }
 
-/* Every share an outlier leaves on a rank, and the rest of the rules of phase 1 that hold for any batch. */
+/* Check every share that an outlier leaves on a rank, and the other rules of phase 1 that hold for any batch. */
 static void check_split(const struct hand_request *hand, const struct slimpack_split *split)
 {
     struct flop_curve curve = flop_layer_curve(&hand->model, PASS_FORWARD);
@@ -220,13 +214,13 @@ static void check_split(const struct hand_request *hand, const struct slimpack_s
     CHECK_EQUAL(wrong, 0);
     CHECK_EQUAL(n, hand->batch.n_samples);
     CHECK_TRUE(sum == split->total * ranks);
-    /* Greedy by least load: no rank is above the mean by more than one share, local (<= C) or of an outlier (<= C). */
+    /* By least load no rank is above the mean by more than one share, local (<= C) or of an outlier (<= C). */
     CHECK_TRUE(most <= 2 * split->total);
-    /* Without outliers, longest processing time first: the spread is at most one sample. */
+    /* Without outliers, longest processing time first gives a spread of at most one sample. */
     CHECK_TRUE(split->n_outliers > 0 || most - least <= largest);
 }
 
-/* Longest first, each local sample went to the rank that had the least load then (ties: the lowest). */
+/* Check that each local sample, longest first, went to the rank that had the least load then (ties: the lowest). */
 static void check_greedy(const struct hand_request *hand, const struct slimpack_split *split)
 {
     struct flop_curve curve = flop_layer_curve(&hand->model, PASS_FORWARD);
@@ -251,7 +245,7 @@ static void check_greedy(const struct hand_request *hand, const struct slimpack_
     free(order);
 }
 
-TEST(loads_of_phase_1_keep_the_rules)
+TEST(slimpack_split__keeps_the_rules_of_phase_1)
 {
     uint64_t seed = 17;
     int32_t n_merged = 0;
@@ -271,7 +265,7 @@ TEST(loads_of_phase_1_keep_the_rules)
     CHECK_TRUE(n_merged > 100);
 }
 
-/* FLOPs of a unit, and of its dearest token at most: the last of each of its slices. */
+/* Count the FLOPs of a unit, and of its dearest token at most: the last of each of its slices. */
 static void unit_flop(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, fill_flop *flop,
                       fill_flop *token)
 {
@@ -284,9 +278,9 @@ static void unit_flop(const struct plan_cut *cut, int32_t unit, struct flop_curv
     }
 }
 
-/* A boundary is at most half a token off, so each unit of a rank (an outlier's aside) is within the dearest token of
- * their mean. Where a token is dearer than half a unit there is no balance to keep. */
-TEST(units_are_balanced_within_a_token)
+/* A boundary is at most half a token off. So each unit of a rank (an outlier's aside) is within the dearest token of
+ * their mean. If a token is dearer than half a unit, there is no balance to keep. */
+TEST(slimpack_build__balances_units_within_a_token)
 {
     uint64_t seed = 23;
     int32_t n_checked = 0;
@@ -321,7 +315,7 @@ TEST(units_are_balanced_within_a_token)
 
 enum { MOST_PARTS = 64 };
 
-/* A rank's outliers, then its local samples: work [FLOPs x DP], units that hold it. */
+/* A rank's outliers, then its local samples: work [FLOPs x DP], and the units that hold it. */
 struct parts {
     int32_t n;
     fill_flop work[MOST_PARTS];
@@ -353,8 +347,8 @@ static struct parts parts_of(const struct hand_request *hand, const struct slimp
     return parts;
 }
 
-/* The largest unit when m units are dealt one by one, each to the part with the largest units: no dealing has smaller
- * ones. [FLOPs x DP], rounded up */
+/* Find the largest unit if m units are assigned one by one, each to the part with the largest units. No other way has
+ * smaller ones. [FLOPs x DP], rounded up */
 static fill_flop dealt_unit(const struct parts *parts, int64_t m)
 {
     int64_t units[MOST_PARTS];
@@ -371,7 +365,7 @@ static fill_flop dealt_unit(const struct parts *parts, int64_t m)
     }
 }
 
-/* Ranks whose outliers have other units than the budget makes of them, and ranks with more than m units. */
+/* Count the ranks whose outliers have other units than the budget makes of them, and those with more than m units. */
 static int32_t wrong_units(const struct parts *parts, bool has_local, fill_flop budget, int64_t m)
 {
     int32_t wrong = 0;
@@ -383,8 +377,8 @@ static int32_t wrong_units(const struct parts *parts, bool has_local, fill_flop 
     return wrong + (sum > m && sum > parts->n);
 }
 
-/* Outliers are cut so that the largest unit of any rank that blocks link is as small as m units of each can make it,
- * and no rank has more than m, or one for each part. @return outliers, counted on each rank */
+/* Outliers are cut so that the largest unit of any linked rank is as small as possible with m units of each. No rank
+ * has more than m, or one for each part. @return outliers, counted on each rank */
 static int32_t check_budget(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass, int64_t m)
 {
     struct slimpack_split split;
@@ -411,7 +405,7 @@ static int32_t check_budget(const struct hand_request *hand, const struct plan_p
     return n_outliers;
 }
 
-TEST(outliers_take_the_units_of_the_least_budget)
+TEST(slimpack_outliers__take_the_units_of_the_least_budget)
 {
     uint64_t seed = 29;
     int32_t n_outliers = 0;
@@ -430,12 +424,12 @@ TEST(outliers_take_the_units_of_the_least_budget)
     CHECK_TRUE(n_outliers > 500);
 }
 
-/* What a plan takes and needs without the gradients' traffic: as the solver resolves it. */
+/* Times and bytes of a plan without the gradients' traffic, as the solver resolves it. */
 struct resolved {
     double makespan_s, peak_bytes;
-    double host_bytes; /* most on the host for one rank */
-    double least_s;    /* that any order takes */
-    double node_bytes; /* on the host of the node that has most */
+    double host_bytes; /* the most on the host for one rank */
+    double least_s;    /* of any order */
+    double node_bytes; /* on the host of the node that has the most */
 };
 
 static double *pass_s(const struct dag *dag, int32_t pipeline, int32_t stages, int32_t n_units)
@@ -457,9 +451,10 @@ static bool holds_sample(const struct plan_cut *cut, int32_t unit, int32_t sampl
     return false;
 }
 
-/* What a pipeline cannot be faster than, whatever the order. Its work over its stages. And the chain of a sample: its
- * first forward unit comes down p - 1 stages, all its units run forward and then backward on the last, its last
- * backward unit goes up again. The larger of the two, the chain that of the first unit's first sample, its longest. */
+/* Find a time that no order of a pipeline can beat. One is its work over its stages. The other is the chain of a
+ * sample. Its first forward unit comes down p - 1 stages. All its units run forward and then backward on the last. Its
+ * last backward unit goes up again. The result is the larger of the two. The chain is that of the first unit's first
+ * sample, its longest. */
 static double least_of_pipeline_s(const struct dag *dag, const struct plan_pipeline *pipeline, int32_t index)
 {
     const struct plan_cut *cuts = pipeline->cut;
@@ -533,9 +528,10 @@ static fill_flop fullest_of(const struct slimpack_split *split)
     return fullest;
 }
 
-/* Three equal samples on two ranks, none above a rank's mean: one rank would have two of them, 4/3 of the mean. Shared
- * evenly both have the mean, and the plan is faster than where nothing may be shared. Four leave nothing to share. */
-TEST(what_flops_leave_uneven_is_shared_further)
+/* Three equal samples are on two ranks, none above a rank's mean. One rank would have two of them, 4/3 of the mean.
+ * Shared evenly both have the mean, and the plan is faster than if nothing may be shared. Four samples leave nothing to
+ * share. */
+TEST(merge_even__shares_until_loads_are_level)
 {
     struct hand_request hand;
     for (int32_t n = 3; n <= 4; n++) {
@@ -558,8 +554,8 @@ TEST(what_flops_leave_uneven_is_shared_further)
     }
 }
 
-/* No rank has more than a tenth above the mean, or it is as even as sharing by FLOPs alone, or evener. */
-TEST(even_sharing_loads_no_rank_more)
+/* No rank has more than a tenth above the mean. Otherwise the loads are at least as even as by sharing FLOPs alone. */
+TEST(merge_even__loads_no_rank_more)
 {
     uint64_t seed = 71;
     int32_t n_evener = 0;
@@ -582,10 +578,10 @@ TEST(even_sharing_loads_no_rank_more)
     CHECK_TRUE(n_evener > 20);
 }
 
-/* One sample of a unit that comes back at once, on one stage: memory for nine tenths of it asks for a tenth, in steps
- * of a percent, which streams beside its passes; with the memory of the states and three of 840 layers all but two go,
- * with that of one layer it does not fit. */
-TEST(one_stage_streams_what_the_memory_asks_for)
+/* One sample of a unit comes back at once, on one stage. Memory for nine tenths of it asks for a tenth, in steps of a
+ * percent, which streams beside its passes. With the memory of the states and three of 840 layers all but two go. With
+ * that of one layer it does not fit. */
+TEST(slimpack__streams_what_memory_asks_for_on_one_stage)
 {
     struct hand_request hand;
     hand_request_real(&hand, 1, 1, 100000);
@@ -609,9 +605,9 @@ TEST(one_stage_streams_what_the_memory_asks_for)
     hand_request_free(&hand);
 }
 
-/* One sample too long for a rank's memory: alone it never fits, whatever the units; two ranks share it, since half of
- * it fits, though its FLOPs would not ask for it (a threshold of 1000). */
-TEST(memory_merges_what_one_rank_cannot_hold)
+/* One sample is too long for a rank's memory. Alone it never fits, whatever the units. Two ranks share it, since half
+ * of it fits, though its FLOPs would not ask for it (a threshold of 1000). */
+TEST(merge_memory__shares_what_one_rank_cannot_hold)
 {
     struct hand_request hand;
     struct slimpack_split split;
@@ -625,7 +621,7 @@ TEST(memory_merges_what_one_rank_cannot_hold)
     hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, offload: plan}");
     slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
     CHECK_EQUAL(split.n_outliers, 1);
-    CHECK_EQUAL(split.outliers[0].width, 4); /* by FLOPs: f/g <= C takes all ranks */
+    CHECK_EQUAL(split.outliers[0].width, 4); /* by FLOPs f/g <= C takes all ranks */
     slimpack_split_free(&split);
     CHECK_TRUE(solve(&hand, "{merge_threshold: 1000, offload: plan}").peak_bytes <= hand.request.memory_bytes);
     slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, &split);
@@ -634,10 +630,10 @@ TEST(memory_merges_what_one_rank_cannot_hold)
     hand_request_free(&hand);
 }
 
-/* Memory merges samples by the tokens that a rank has memory for: by the memory timeline a sample a tenth shorter fits,
- * one a tenth longer does not, with each recomputation. In many slices the gradients of keys and values are those of
- * nearly all tokens. On one stage the sample may also run whole. */
-TEST(a_rank_has_memory_for_as_many_tokens_as_it_is_said_to)
+/* Memory merges samples by the tokens that fit a rank's memory. By the memory timeline a sample a tenth shorter fits,
+ * and one a tenth longer does not, with each recomputation. In many slices the gradients of keys and values are those
+ * of nearly all tokens. On one stage the sample may also run whole. */
+TEST(slimpack__fits_as_many_tokens_as_it_says)
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     for (int32_t round = 0; round < 9; round++) {
@@ -658,7 +654,7 @@ TEST(a_rank_has_memory_for_as_many_tokens_as_it_is_said_to)
     }
 }
 
-/* Seconds of the slowest unit of a rank on the last stage. */
+/* Find the seconds of the slowest unit of a rank on the last stage. */
 static double slowest_unit_s(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass)
 {
     const struct plan_pipeline *pipeline = &phase->pipelines[0];
@@ -670,9 +666,9 @@ static double slowest_unit_s(const struct hand_request *hand, const struct plan_
     return slowest_s;
 }
 
-/* Made equal in time, the slowest unit of a rank is never slower than made equal in FLOPs, and mostly faster (a
+/* Made equal in time, the slowest unit of a rank is never slower than made equal in FLOPs. It is mostly faster (a
  * little: this device's efficiencies are constant). */
-TEST(units_of_equal_time_have_no_slower_one)
+TEST(slimpack_units__of_equal_time_have_no_slower_one)
 {
     uint64_t seed = 43;
     int32_t n_faster = 0;
@@ -697,9 +693,9 @@ TEST(units_of_equal_time_have_no_slower_one)
     CHECK_TRUE(n_faster > 100);
 }
 
-/* Asked for less and less memory, auto finds plans that fit where the plan's own setting does not; one that fits as it
- * is stays as it is. */
-TEST(auto_makes_plans_just_fit)
+/* With less and less memory auto finds plans that fit where the plan's own setting does not. One that fits already
+ * stays the same. */
+TEST(slimpack_auto__makes_plans_just_fit)
 {
     static const char *const adapting[] = {"offload: auto", "recompute: auto, offload: plan", "recompute: auto"};
     static const char *const fixed_knobs = "{offload: plan, max_factor: 16}";
@@ -726,8 +722,8 @@ TEST(auto_makes_plans_just_fit)
     hand_request_free(&hand);
 }
 
-/* Four ranks would share the outlier, but two groups of keys and values cannot be dealt to more than two. */
-TEST(ulysses_deals_whole_heads)
+/* Four ranks would share the outlier, but at most two can share two groups of keys and values. */
+TEST(slimpack_ulysses__assigns_whole_heads)
 {
     struct hand_request hand;
     struct slimpack_split split;
@@ -743,15 +739,15 @@ TEST(ulysses_deals_whole_heads)
         CHECK_EQUAL(split.outliers[0].width, ulysses ? 2 : 4);
         slimpack_split_free(&split);
     }
-    hand.setting.tensor = 2; /* each TP rank has one group: no block */
+    hand.setting.tensor = 2; /* each TP rank has one group, so nothing is shared */
     slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
     hand_request_free(&hand);
 }
 
-/* Two ranks, samples of 5000 and 1000 tokens: apart without DP-Merge, with it the long one is on both. The merge rules
- * that are left (by memory, and even) say the same. */
+/* Two ranks have samples of 5000 and 1000 tokens. Without DP-Merge they are apart, with it the long one is on both. The
+ * other merge rules (by memory, and even) say the same. */
 TEST(slimpack_lower_bound__is_the_most_loaded_rank)
 {
     struct hand_request hand;

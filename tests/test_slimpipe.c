@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of SlimPipe. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -37,7 +38,7 @@ static struct dag built(const struct plan *plan, const struct cost_setting *sett
     return dag;
 }
 
-/* Seconds of attention of 2000 of 4000 tokens on one of two stages. */
+/* Find the seconds of attention of 2000 of 4000 tokens on one of two stages. */
 static double attention_s(const struct cost_setting *setting, enum pass pass, int32_t slice)
 {
     struct slice part = {0, 2000 * slice, 2000 * (slice + 1)};
@@ -47,10 +48,10 @@ static double attention_s(const struct cost_setting *setting, enum pass pass, in
     return cost_of_pass(&own, pass, &unit).attention_s;
 }
 
-/* Two stages, one sample in two slices. Ticks: F0; F1 beside F0; F1; B0 (of the second slice); B0 beside B1; B1. In the
- * second and the fifth one stage has the later slice, the other the earlier, of a quarter of the FLOPs of both: the
- * later one gives (3 - 1)/2 of its 3 parts. */
-TEST(the_later_slice_gives_until_both_have_the_mean)
+/* Two stages run one sample in two slices. The ticks are F0; F1 beside F0; F1; B0 (of the second slice); B0 beside B1;
+ * B1. In the second and the fifth one stage has the later slice. The other has the earlier, of a quarter of the FLOPs
+ * of both. The later one gives (3 - 1)/2 of its 3 parts. */
+TEST(slimpipe__gives_from_the_later_slice_until_both_have_the_mean)
 {
     struct hand_request hand;
     struct plan plan;
@@ -61,7 +62,8 @@ TEST(the_later_slice_gives_until_both_have_the_mean)
     CHECK_EQUAL(pipeline->n_exchanges, 2);
     const struct plan_exchange *first = &pipeline->exchanges[0], *second = &pipeline->exchanges[1];
     CHECK_TRUE(first->pass == PASS_FORWARD && first->from_stage == 0 && first->from_unit == 1);
-    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->set == 0 && second->set == 1);
+    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->exchange_group == 0 &&
+               second->exchange_group == 1);
     CHECK_TRUE(second->pass == PASS_BACKWARD && second->from_stage == 0 && second->from_unit == 0);
     CHECK_TRUE(second->to_stage == 1 && second->to_unit == 1);
     CHECK_CLOSE(first->share, 1.0 / 3, 1e-3);
@@ -84,8 +86,8 @@ TEST(the_later_slice_gives_until_both_have_the_mean)
     hand_request_free(&hand);
 }
 
-/* What is told of units is of what stage 0 computes: given away, taken on, or neither. */
-TEST(units_take_as_long_as_their_tasks)
+/* The seconds told of units are those that stage 0 computes: given away, taken on, or neither. */
+TEST(slimpipe__makes_units_as_long_as_their_tasks)
 {
     struct hand_request hand;
     struct plan plan;
@@ -113,9 +115,8 @@ TEST(units_take_as_long_as_their_tasks)
     hand_request_free(&hand);
 }
 
-/* The same with one slow GPU: it takes twice as long for its half of the attention, whoever's it was; the other does
- * not. */
-TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it)
+/* One GPU is slow. It takes twice as long for its half of the attention, whoever's it was. The other does not. */
+TEST(exchanged_attention__takes_the_time_of_its_gpu)
 {
     struct hand_request hand;
     struct plan plan;
@@ -140,9 +141,9 @@ TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it)
     hand_request_free(&hand);
 }
 
-/* Bytes of the forward's two messages: out 2h T + share 4k S, back 2h T + 4n T with T = 2000, S = 4000, h = k = 64, n =
- * 4, 420 layers. */
-TEST(messages_carry_what_is_counted_by_hand)
+/* The forward's two messages have 2h T + share 4k S bytes out and 2h T + 4n T back. T = 2000, S = 4000, h = k = 64, n =
+ * 4, with 420 layers. */
+TEST(exchange__carries_the_bytes_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -159,8 +160,8 @@ TEST(messages_carry_what_is_counted_by_hand)
     hand_request_free(&hand);
 }
 
-/* A backward that computes attention again (full recomputation) sends what the forward does once more. */
-TEST(attention_computed_again_is_exchanged_again)
+/* A backward that computes attention again (full recomputation) sends the forward's messages once more. */
+TEST(exchange__repeats_with_recomputed_attention)
 {
     struct slice slice = {0, 2000, 4000};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
@@ -182,8 +183,8 @@ TEST(attention_computed_again_is_exchanged_again)
     CHECK_EQUAL(cost_of_exchange(&setting, PASS_FORWARD, &unit, 0.25).out_bytes, forward.out_bytes);
 }
 
-/* A message a layer, 420 of them; two where attention is computed again. */
-TEST(each_message_pays_its_links_latency)
+/* There is a message a layer, 420 of them. There are two if attention is computed again. */
+TEST(exchange__pays_the_latency_of_each_link)
 {
     struct hand_request hand;
     struct plan plan;
@@ -206,7 +207,7 @@ TEST(each_message_pays_its_links_latency)
     hand_request_free(&hand);
 }
 
-/* Buffers of a stage's messages are either size, each once, beside the workspace of the pass that runs. */
+/* Check that buffers of a stage's messages have either size, each once, beside the workspace of the pass that runs. */
 static void check_buffers(const struct memory *memory, int32_t stage, const double expected[3])
 {
     int32_t seen = 0, before = 0;
@@ -225,10 +226,11 @@ static void check_buffers(const struct memory *memory, int32_t stage, const doub
     CHECK_EQUAL(before, 0);
 }
 
-/* Buffers of one layer, T = 2000, S = 4000, h = k = 64, n = 4, share s. Stage 0 gives: of the forward it gets outputs
- * and sums, 2h T + 4n T, of the backward gradients, 2h T + s 4k S. Stage 1 takes: beside what it returns, forward 2h T
- * + s 4k S, backward 4h T + 8n T + s 4k S. They are there while these passes run, and no longer. */
-TEST(messages_are_held_while_their_passes_run)
+/* A layer's buffers have T = 2000, S = 4000, h = k = 64, n = 4 and share s. Stage 0 gives. In the forward it gets
+ * outputs and sums, 2h T + 4n T, in the backward gradients, 2h T + s 4k S. Stage 1 takes. It holds more than it
+ * returns: forward 2h T + s 4k S, backward 4h T + 8n T + s 4k S. The buffers are there while these passes run, and no
+ * longer. */
+TEST(exchange__holds_messages_while_their_passes_run)
 {
     struct hand_request hand;
     struct plan plan;
@@ -260,9 +262,9 @@ TEST(messages_are_held_while_their_passes_run)
     hand_request_free(&hand);
 }
 
-/* Sends free. With exchange the passes of a tick take as long on every stage, without it the longest slice holds up the
- * stages after it: 40000 tokens, four slices of 1 : 3 : 5 : 7 parts of the attention. */
-TEST(exchange_takes_away_the_imbalance)
+/* Sends are free. With exchange the passes of a tick take as long on every stage. Without it the longest slice holds up
+ * the stages after it. 40000 tokens in four slices have 1 : 3 : 5 : 7 parts of the attention. */
+TEST(exchange__takes_away_the_imbalance)
 {
     const char *const knobs[] = {"slices: 4\nexchange: false", "slices: 4"};
     double end_s[2];
@@ -283,8 +285,8 @@ TEST(exchange_takes_away_the_imbalance)
     CHECK_TRUE(end_s[1] < 0.97 * end_s[0]);
 }
 
-/* Stage s runs n + p-1-s slices first, in step n + 2(p-1-s): so many it holds of a micro-batch's n. */
-TEST(stages_hold_what_the_header_says)
+/* Stage s runs n + p-1-s slices first, in step n + 2(p-1-s). It holds so many of a micro-batch's n. */
+TEST(slimpipe__holds_what_the_header_says)
 {
     const char *const knobs[] = {"slices: 8\nexchange: false", "slices: 8"};
     for (int i = 0; i < 2; i++) {
@@ -309,7 +311,7 @@ TEST(stages_hold_what_the_header_says)
 }
 
 /* SimGrid without contention takes as long as the longest path, with the exchange beside attention and before it. */
-TEST(both_engines_agree)
+TEST(slimpipe__takes_as_long_in_both_engines)
 {
     struct platform platform = hand_platform("hopper-2x8-free");
     for (int beside = 0; beside < 2; beside++) {
@@ -337,10 +339,10 @@ static struct bubble bubble_with(const struct plan *plan, const struct cost_sett
     return bubble;
 }
 
-/* One place for both TP ranks, or a place for each: the GPUs' seconds go to the same ends. Stages wait for each other
- * before an exchange, as slices are not alike; the first of a set is not always the same stage. Before and behind
- * attention messages show. */
-TEST(seconds_are_told_alike_with_every_tensor_rank)
+/* One place may stand for both TP ranks, or each may have a place. The GPUs' seconds have the same ends. Stages wait
+ * for each other before an exchange, as slices differ. The first of an exchange group is not always the same stage.
+ * Before and behind attention messages show. */
+TEST(slimpipe__takes_as_long_with_every_tensor_rank)
 {
     for (int beside = 0; beside < 2; beside++) {
         struct hand_request hand;
@@ -364,7 +366,7 @@ TEST(seconds_are_told_alike_with_every_tensor_rank)
     }
 }
 
-TEST(breaches_of_exchanges_are_told)
+TEST(plan_check__tells_breaches_of_exchanges)
 {
     struct hand_request hand;
     struct plan plan;
@@ -378,9 +380,9 @@ TEST(breaches_of_exchanges_are_told)
     exchange->to_unit = 7;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
-    CHECK_CONTAINS(err.text, "no forward unit 7 of its own on stage 1");
+    CHECK_CONTAINS(err.text, "there is no unshared forward unit 7 on stage 1");
     *exchange = whole;
-    exchange->to_unit = 1; /* F1 on stage 1 is after F1 on stage 0 */
+    exchange->to_unit = 1; /* F1 on stage 1 runs after F1 on stage 0 */
     struct dag dag;
     err = (struct error){0};
     CHECK_TRUE(!dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));

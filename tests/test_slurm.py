@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`slimsim submit` with a real Slurm: slurmctld and two slurmd on loopback, in namespaces of their own, so that nothing
-of it can be reached from outside or outlives the test. Needs root and Debian's slurm-wlm; without them, or where slurmd
-needs cgroups that are not there, it is skipped (77)."""
+"""These tests run `slimsim submit` with a real Slurm: slurmctld and two slurmd on loopback, in namespaces of their own.
+So nothing of it can be reached from outside or outlives the test. They need root and Debian's slurm-wlm. Without them,
+or if slurmd needs cgroups that are not there, they are skipped (77)."""
 import json
 import os
 import pathlib
@@ -71,7 +71,7 @@ def wait_for(what, condition):
 
 
 def queued(job):
-    """States of the tasks of a job that have not ended."""
+    """Find the states of the tasks of a job that have not ended."""
     return call("squeue", "--noheader", "--array", "--states=all", f"--jobs={job}", "--format=%T").stdout.split()
 
 
@@ -80,7 +80,7 @@ def ended(job):
 
 
 def commands():
-    """Command lines of all processes: there are no others than those of this test."""
+    """Find the command lines of all processes. There are only those of this test."""
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
             yield path.read_bytes()
@@ -89,7 +89,7 @@ def commands():
 
 
 class NoSlurm(Exception):
-    """Slurm cannot run on this machine; why."""
+    """Slurm cannot run on this machine, for this reason."""
 
 
 def start(command):
@@ -103,7 +103,7 @@ def start(command):
 
 
 def start_slurm():
-    """The daemons know one another by 127.0.0.1. The second address: without it Slurm cannot resolve even that one."""
+    """The daemons know one another by 127.0.0.1. Without the second address Slurm cannot resolve even that one."""
     run = SCRATCH / "slurm"
     for folder in (run, run / "state"):
         folder.mkdir()
@@ -127,7 +127,7 @@ class Submit(unittest.TestCase):
         assert done.returncode == 0, done.stderr
 
     def submit(self, scenario, output, *arguments):
-        """Both jobs: the array and the merge."""
+        """Submit both jobs: the array and the merge."""
         done = call(PROGRAM, "submit", scenario, "--shards", 3, "--partition", "main", "--time", "5", "--mem", "200M",
                     "--output", output, *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -211,7 +211,7 @@ class Submit(unittest.TestCase):
 
 
 def inside():
-    """The tests, once Slurm runs."""
+    """Run the tests, once Slurm runs."""
     shutil.rmtree(SCRATCH)
     FOLDER.mkdir(parents=True)
     try:
@@ -223,7 +223,7 @@ def inside():
 
 
 def missing():
-    """Why this test cannot run here, or nothing."""
+    """Give the reason why this test cannot run here, or nothing."""
     if os.geteuid() != 0:
         return "not root"
     for program in ("slurmctld", "slurmd", "sbatch", "unshare", "ip"):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What a rank of a stage holds. */
+/** These tests check the memory of a rank of a stage. */
 #include "bounds/stage_memory.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static struct stage_memory memory_of_stage(const struct hand_request *hand, int3
                            &(struct stage_memory_unit){.recompute = recompute});
 }
 
-/* One unit through the stages: each rank's peak is what stands, its tokens and the work on them. */
+/* One unit runs through the stages. Each rank's peak is what stands, its tokens and the work on them. */
 TEST(stage_memory__is_the_peak_of_one_unit)
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
@@ -44,7 +44,7 @@ TEST(stage_memory__is_the_peak_of_one_unit)
     }
 }
 
-/* As many tokens as fill the room take all of it. */
+/* The tokens that fill the room take all of it. */
 TEST(stage_memory_tokens__fill_the_room)
 {
     struct hand_request hand;
@@ -58,7 +58,7 @@ TEST(stage_memory_tokens__fill_the_room)
     hand_request_free(&hand);
 }
 
-/* zero3 on one stage: any moment of the unit in work may be the largest, and one of them fills the room. */
+/* zero3 runs on one stage. Any moment of the unit in work may be the largest, and one of them fills the room. */
 TEST(stage_memory_tokens__fill_the_room_at_the_largest_moment)
 {
     struct hand_request hand;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check how layers are shared among stages. */
 #include "harness.h"
 #include "scenario/stages.h"
 
@@ -10,7 +11,7 @@ static void check_layers(const struct scenario_stages *split, int64_t layers, in
     CHECK_TRUE(scenario_stages_fit(split, layers, stages, chunks));
 }
 
-TEST(equal_stages_share_equally)
+TEST(stages__share_layers_equally)
 {
     const struct scenario_stages equal = {0};
     check_layers(&equal, 40, 4, 1, (const int32_t[]){10, 10, 10, 10});
@@ -21,9 +22,9 @@ TEST(equal_stages_share_equally)
     CHECK_TRUE(!scenario_stages_fit(&equal, 40, 41, 1));
 }
 
-/* Llama 3 405B has 126 layers: with both tables counted 128 fall on 4, 8 and 16 stages, first and last with one less
+/* Llama 3 405B has 126 layers. With both tables counted 128 go on 4, 8 and 16 stages, first and last with one less
  * (Llama 3, arXiv:2407.21783, section 3.3.2). */
-TEST(tables_count_as_layers)
+TEST(stages__count_tables_as_layers)
 {
     const struct scenario_stages both = {.count_embedding = true, .count_head = true};
     check_layers(&both, 126, 4, 1, (const int32_t[]){31, 32, 32, 31});
@@ -35,7 +36,7 @@ TEST(tables_count_as_layers)
     check_layers(&head, 31, 4, 2, (const int32_t[]){4, 4, 4, 4, 4, 4, 4, 3});
 }
 
-TEST(first_and_last_stage_may_be_given)
+TEST(stages__take_given_first_and_last_stages)
 {
     const struct scenario_stages first = {.first_layers = 4}, ends = {.first_layers = 6, .last_layers = 2};
     check_layers(&first, 34, 4, 1, (const int32_t[]){4, 10, 10, 10});

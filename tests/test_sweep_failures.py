@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -195,6 +196,33 @@ class Failures(Sweep):
             done = self.sweep(folder, "--quiet", "--point", "0", scenario=BASE + "trace: full\n", status=74)
             self.assertIn("No space left on device", done.stderr)
             self.assertEqual(list(folder.iterdir()), [])
+
+    def test_a_full_disk_under_a_trace_of_simgrid(self):
+        with self.disk(8) as folder:
+            done = self.sweep(folder, "--quiet", "--point", "0", "--set", "trace=none", "--set", "engine=simgrid",
+                              "--simgrid-trace", folder / "t.paje", scenario=BASE, status=74)
+            self.assertIn("SimGrid could not write all of it", done.stderr)
+            self.assertEqual(list(folder.iterdir()), [])
+
+    def test_a_forged_trace_in_a_journal__is_refused(self):
+        """The last record is a result, and its last field the trace: the file of a stranger stands there instead."""
+        scenario, folder, stranger = BASE + "trace: full\nsweep: {replicates: 1}\n", fresh("forged"), SCRATCH / "stranger.h5"
+        self.sweep(folder, "--quiet", scenario=scenario)
+        with h5py.File(stranger, "w") as file:
+            file["secret"] = [1, 2, 3]
+        journal, at, last = (folder / "small.journal").read_bytes(), 16, 0
+        while at < len(journal):
+            last, at = at, at + 24 + struct.unpack_from("<Q", journal, at + 8)[0]
+        image = journal.index(b"\x89HDF\r\n", last)
+        forged = journal[last + 24:image - 8] + struct.pack("<q", stranger.stat().st_size) + stranger.read_bytes()
+        head, mark = journal[last:last + 8] + struct.pack("<Q", len(forged)), 0xcbf29ce484222325
+        for byte in head + forged:
+            mark = (mark ^ byte) * 0x100000001b3 % 2**64
+        (folder / "small.journal").write_bytes(journal[:last] + head + struct.pack("<Q", mark) + forged)
+        before = (folder / "small.h5").read_bytes()
+        done = self.sweep(folder, "--quiet", scenario=scenario, status=2)
+        self.assertRegex(done.stderr, r"small.journal: the result at byte \d+ is damaged; remove this file")
+        self.assertEqual((folder / "small.h5").read_bytes(), before)
 
     def test_a_run_and_two_sweeps_of_one_name_do_not_replace_each_other(self):
         alone, swept, folder = write("kept.yaml", BASE), ("--sweep", "seed=1,2", "--jobs", "1", "--quiet"), fresh("kept")

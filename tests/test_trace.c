@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests write traces and read them back. */
 #include "base/check.h"
 #include "harness.h"
 #include "sample_run.h"
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A folder of its own, empty. */
+/* Make an empty folder for the test. */
 static const char *fresh_folder(const char *name)
 {
     static char folder[1024];
@@ -52,7 +53,7 @@ static const char *path_in(const char *folder, const char *name)
     return path;
 }
 
-/* Caller frees; *bytes is its size. */
+/* Read a whole file. *bytes is its size. The caller frees it. */
 static char *whole_file(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
@@ -76,7 +77,7 @@ static struct trace_task task_number(int32_t t)
                                .slack_s = -0.0};
 }
 
-/* Two and a half chunks of tasks, no edges, everything a file can hold of attributes. */
+/* Write two and a half chunks of tasks, no edges, and all attributes that a file can hold. */
 static void write_sample(const char *folder, const char *name)
 {
     struct error err = {0};
@@ -95,7 +96,7 @@ static void write_sample(const char *folder, const char *name)
         fprintf(stderr, "%s\n", err.text);
 }
 
-TEST(every_column_of_every_table_is_described)
+TEST(trace_tables__describe_every_column)
 {
     for (int32_t t = 0; t < TRACE_N_TABLES; t++) {
         const struct trace_table *table = &trace_tables[t];
@@ -113,7 +114,7 @@ TEST(every_column_of_every_table_is_described)
     CHECK_EQUAL(trace_table_find("taxes"), -1);
 }
 
-TEST(rows_read_back_as_they_were_written)
+TEST(trace__reads_rows_back_as_written)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-rows");
@@ -138,7 +139,7 @@ TEST(rows_read_back_as_they_were_written)
     CHECK_EQUAL(n_files(folder), 1);
 }
 
-TEST(texts_and_labels_read_back)
+TEST(trace__reads_texts_and_labels_back)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-texts");
@@ -157,8 +158,8 @@ TEST(texts_and_labels_read_back)
     free(empty);
 }
 
-/* Above 64 KiB an attribute leaves the object's header; scenarios may be 1 MB. */
-TEST(a_scenario_of_a_megabyte_fits)
+/* Above 64 KiB an attribute leaves the object's header. Scenarios may have 1 MB. */
+TEST(trace__stores_a_scenario_of_a_megabyte)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-large");
@@ -175,7 +176,7 @@ TEST(a_scenario_of_a_megabyte_fits)
 }
 
 /* A second lies between the two, so a time stored anywhere would differ. */
-TEST(equal_runs_give_equal_bytes)
+TEST(trace__has_equal_bytes_for_equal_runs)
 {
     const char *folder = fresh_folder("trace-bytes");
     size_t bytes[2];
@@ -190,7 +191,7 @@ TEST(equal_runs_give_equal_bytes)
     free(b);
 }
 
-TEST(a_missing_folder_is_one_sentence)
+TEST(trace_create__names_a_missing_folder_in_one_sentence)
 {
     struct error err = {0};
     char folder[2048];
@@ -212,8 +213,8 @@ static bool append_noise(struct trace *trace, int32_t n, struct error *err)
     return ok;
 }
 
-/* In a child, since HDF5 keeps an id of a file that it could not close: write noise under a limit on the size of files.
- * @return its exit status: that of the error, 0 without one; the sentence goes to `says` */
+/* Write noise under a limit on the size of files. It runs in a child, since HDF5 keeps an id of a file that it could
+ * not close. @return its exit status: that of the error, 0 without one; the sentence goes to `says` */
 static int write_within(const char *folder, rlim_t limit, char says[static 2048])
 {
     int ends[2], status = 0;
@@ -242,9 +243,9 @@ static int write_within(const char *folder, rlim_t limit, char says[static 2048]
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* write() fails with EFBIG from some byte on, as a full disk does with ENOSPC. Wherever it happens nothing is left and
+/* write() fails with EFBIG from some byte on, as a full disk does with ENOSPC. Wherever it happens, nothing is left and
  * nothing has the final name. */
-TEST(a_full_disk_leaves_nothing)
+TEST(trace__leaves_nothing_on_a_full_disk)
 {
     const char *folder = fresh_folder("trace-full");
     char says[2048];
@@ -261,7 +262,7 @@ TEST(a_full_disk_leaves_nothing)
     }
 }
 
-TEST(a_number_that_is_not_finite_is_refused)
+TEST(trace__refuses_a_number_that_is_not_finite)
 {
     const char *folder = fresh_folder("trace-finite");
     const double bad[] = {NAN, INFINITY, -INFINITY};
@@ -277,7 +278,7 @@ TEST(a_number_that_is_not_finite_is_refused)
     }
 }
 
-TEST(only_an_optional_number_may_be_missing)
+TEST(trace__lets_only_optional_numbers_be_missing)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-optional");
@@ -292,7 +293,7 @@ TEST(only_an_optional_number_may_be_missing)
     trace_abandon(trace);
 }
 
-TEST(an_older_file_stays_until_the_new_one_is_whole)
+TEST(trace__keeps_the_older_file_until_the_new_one_is_whole)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-older");
@@ -328,7 +329,7 @@ TEST(trace_create__follows_no_planted_link)
     free(text);
 }
 
-TEST(what_is_no_trace_is_one_sentence)
+TEST(trace_open__names_what_is_no_trace_in_one_sentence)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-foreign");
@@ -361,8 +362,8 @@ static bool save_csv(struct trace_reader *reader, enum trace_table_id table, con
     return file != NULL && output_close(&output, file, csv_print(reader, table, file, err), err);
 }
 
-/* Names for indices, quotes where CSV asks for them, the shortest digits that read back. */
-TEST(csv_of_a_table_is_readable)
+/* The file has names for indices, quotes where CSV asks for them, and the shortest digits that read back. */
+TEST(csv__is_readable)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-csv");

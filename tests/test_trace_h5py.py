@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The trace that test_record wrote, as other programs read it: h5py, pandas.read_hdf, the timeline."""
+"""These tests read the trace that test_record wrote with other programs: h5py, pandas.read_hdf, the timeline."""
 import json
 import os
 import pathlib
@@ -49,7 +49,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(self.file["tasks"].attrs["kind_names"][2], b"send")
 
     def test_a_number_that_a_row_lacks_is_nan(self):
-        """The second system's intervals, as of one iteration."""
+        """The second system has no intervals, as if it had one iteration."""
         summary = self.file["summary"]
         self.assertEqual(summary["tokens_per_s_per_gpu_interval"][0], 51.5)
         self.assertTrue(numpy.isnan(summary["tokens_per_s_per_gpu_interval"][1]))
@@ -100,7 +100,8 @@ class Timeline(unittest.TestCase):
         self.assertTrue(pictures[0][0].startswith(b"\x89PNG") and b"<svg" in pictures[0][1])
 
     def test_each_virtual_stage_has_a_pass_and_none_is_beside_another(self):
-        """8 micro-batches of a pipeline: 8 passes each way on each virtual stage; a split backward has two parts."""
+        """A pipeline has 8 micro-batches, so each virtual stage has 8 passes each way. A split backward has two
+        parts."""
         scenario = SCRATCH / "virtual.yaml"
         plans = "[{name: best-fit, plan: {tp: 2, pp: 2, vpp: 2}}, {name: best-fit, label: zb, plan: {tp: 2, pp: 2, schedule: zero-bubble}}]"
         scenario.write_text("{model: llama-7b, device: h800, platform: hopper-1x8, seed: 1, engine: critical-path, trace: full, "

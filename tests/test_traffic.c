@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count the bytes that each rank sends. */
 #include "bounds/traffic.h"
 
 #include "base/check.h"
@@ -15,9 +16,9 @@ static struct traffic traffic(const struct plan *plan, const struct cost_setting
     return sent;
 }
 
-/* p stages, m units of 16 tokens: between neighbours 2 h bytes a token, m (p - 1) times each way. One replica has
+/* p stages run m units of 16 tokens. Between neighbours 2 h bytes a token go m (p - 1) times each way. One replica has
  * nothing to reduce, one tensor and context rank nothing to gather. */
-TEST(stages_send_activations_both_ways)
+TEST(traffic__counts_activations_both_ways)
 {
     for (int32_t p = 1; p <= 8; p++) {
         struct plan plan;
@@ -29,9 +30,9 @@ TEST(stages_send_activations_both_ways)
     }
 }
 
-/* A sample of 64 tokens on four ranks: each sends three quarters of keys and values, 4 h bytes a token and layer,
+/* A sample of 64 tokens is on four ranks. Each sends three quarters of keys and values, 4 h bytes a token and layer,
  * forward, and twice that backward. */
-TEST(a_ring_sends_what_others_lack)
+TEST(traffic__counts_what_others_lack_in_a_ring)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 4);
@@ -43,10 +44,11 @@ TEST(a_ring_sends_what_others_lack)
     plan_free(&plan);
 }
 
-/* n replicas of P parameters: to add up n vectors and to hand the sum to all takes 2 (n - 1) vectors on the wire, one
- * way of gradients (4 bytes), one of parameters (2 bytes). In groups of g = 2 of m = n/2: each replica sends half of
- * both vectors in its group, and of the half it holds 2 (m - 1)/m of the gradients among the groups. */
-TEST(replicas_send_gradients_and_parameters)
+/* There are n replicas of P parameters. To add up n vectors and to hand the sum to all takes 2 (n - 1) vectors on
+ * the wire. One way has gradients (4 bytes), the other parameters (2 bytes). Groups of g = 2 are m = n/2. Each replica
+ * sends half of both vectors in its group. Among the groups it sends 2 (m - 1)/m of the gradients of the half that it
+ * holds. */
+TEST(traffic__counts_gradients_and_parameters_of_replicas)
 {
     struct cost_setting groups = *hand_setting();
     double parameters = cost_stage_parameters(groups.model, 1, LAYERS, true, true);
@@ -64,10 +66,10 @@ TEST(replicas_send_gradients_and_parameters)
     }
 }
 
-/* Two TP ranks with sequence parallelism: of each of 4 + 6 collectives of a layer (cost/cost.h) on 16 x 2 h bytes a
- * rank sends half. On the first of three stages the embedding's come on top, on the last the head's: as their passes
- * say, unit by unit and for each GPU. Likewise what zero3 moves. */
-TEST(ranks_send_what_their_passes_cost)
+/* Two TP ranks use sequence parallelism. A layer has 4 + 6 collectives (cost/cost.h) on 16 x 2 h bytes, and a rank
+ * sends half of each. On the first of three stages the embedding's come on top, on the last the head's. This is as
+ * their passes say, unit by unit and for each GPU. The traffic of zero3 is counted likewise. */
+TEST(traffic__counts_what_passes_send)
 {
     enum { UNITS = 5, TENSOR = 2, STAGES = 3 };
     struct plan plan;
@@ -93,9 +95,9 @@ TEST(ranks_send_what_their_passes_cost)
     plan_free(&plan);
 }
 
-/* Half of a unit's activations goes to the host and comes back on both stages; recomputation keeps 2 h bytes a token
+/* Half of a unit's activations goes to the host and comes back on both stages. Recomputation keeps 2 h bytes a token
  * and layer. */
-TEST(offloaded_activations_go_and_come_back)
+TEST(traffic__counts_offloaded_activations_twice)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
@@ -107,9 +109,9 @@ TEST(offloaded_activations_go_and_come_back)
     plan_free(&plan);
 }
 
-/* Stage 1 takes a quarter of the attention of stage 0's second forward of 16 tokens: out 2 h a token and a quarter of
- * the keys and values of 16 tokens, back 2 h and 4 bytes a head and token; of half of all layers. */
-TEST(exchanged_attention_is_sent_out_and_back)
+/* Stage 1 takes a quarter of the attention of stage 0's second forward of 16 tokens. Out go 2 h a token and a quarter
+ * of the keys and values of 16 tokens. Back come 2 h and 4 bytes a head and token. All are of half of all layers. */
+TEST(traffic__counts_exchanged_attention_both_ways)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
@@ -123,8 +125,8 @@ TEST(exchanged_attention_is_sent_out_and_back)
     plan_free(&plan);
 }
 
-/* Two phases; what a GPU keeps is not sent. */
-TEST(resharding_counts_what_moves)
+/* There are two phases. Parameters that a GPU keeps are not sent. */
+TEST(traffic__counts_what_resharding_moves)
 {
     struct plan plan, second;
     hand_uniform(&plan, 2, 3, 16);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check statistics of the units of a plan. */
 #include "simulate/units.h"
 
 #include <math.h>
@@ -6,10 +7,10 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Five units of 1, 2, 3, 4 and 5 samples of 16 tokens: FLOPs 1 to 5 times as many. Of five values in order p5 lies a
- * fifth of the way from the first to the second, p95 four fifths from the fourth to the last: 4.8 / 1.2 = 4. The second
- * pipeline's units are alike, 1; the third has one unit and does not count. */
-TEST(spreads_are_those_of_each_pipeline)
+/* Five units have 1, 2, 3, 4 and 5 samples of 16 tokens, so FLOPs are 1 to 5 times as many. p5 of five values in order
+ * lies a fifth of the way from the first to the second. p95 lies four fifths of the way from the fourth to the last:
+ * 4.8 / 1.2 = 4. The second pipeline's units are equal, 1. The third has one unit and does not count. */
+TEST(unit_spread__is_that_of_each_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 3, 2, 1);
@@ -46,7 +47,7 @@ TEST(spreads_are_those_of_each_pipeline)
 }
 
 /* A unit that two ranks share has half the FLOPs on each. */
-TEST(shared_units_count_what_a_rank_does)
+TEST(unit_spread__counts_the_share_of_a_rank)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
@@ -66,10 +67,10 @@ TEST(shared_units_count_what_a_rank_does)
     plan_free(&plan);
 }
 
-/* Of two pipelines both run two shared units, and the second 1 and 2 samples of its own: 1.95 / 1.05. The first has
- * none to compare: it is no pipeline of the mean, neither of these units nor, with padding alone in its place, of any.
- */
-TEST(pipelines_with_nothing_to_compare_do_not_count)
+/* Two pipelines both run two shared units. The second also runs 1 and 2 unshared samples: 1.95 / 1.05. The first has
+ * none to compare, so the mean leaves it out. This holds for these units and, with padding alone in their place, for
+ * all. */
+TEST(unit_spread__skips_pipelines_with_nothing_to_compare)
 {
     struct plan plan;
     hand_plan(&plan, 2, 1, 1);
@@ -95,9 +96,10 @@ TEST(pipelines_with_nothing_to_compare_do_not_count)
     plan_free(&plan);
 }
 
-/* Two phases of the same two pipelines of two stages with 1 and 3 units: passes of 3 and 9 seconds on each place,
- * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together 18 / 13.5. */
-TEST(pipelines_of_a_phase_are_compared_side_by_side)
+/* Two phases have the same two pipelines of two stages with 1 and 3 units. Passes take 3 and 9 seconds on each place,
+ * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together this is 18 /
+ * 13.5. */
+TEST(units_pipeline_imbalance__compares_the_pipelines_of_a_phase)
 {
     struct plan plan, second, *both[] = {&plan, &second};
     for (int k = 0; k < 2; k++) {
@@ -118,8 +120,8 @@ TEST(pipelines_of_a_phase_are_compared_side_by_side)
     plan_free(&plan);
 }
 
-/* Slices of a padded micro-batch may hold padding alone: no FLOPs to compare, but seconds. */
-TEST(padding_alone_has_no_flop_to_compare)
+/* Slices of a padded micro-batch may hold padding alone. They have no FLOPs to compare, but seconds. */
+TEST(unit_spread__skips_units_of_padding)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
@@ -144,12 +146,12 @@ TEST(padding_alone_has_no_flop_to_compare)
     plan_free(&plan);
 }
 
-TEST(parts_are_counted_by_pipeline)
+TEST(units_using__counts_each_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 3, 1, 1);
-    plan.phases[0].pipelines[0].parts = PLAN_SLICED | PLAN_PERSISTENT;
-    plan.phases[0].pipelines[2].parts = PLAN_SLICED | PLAN_ASYMMETRIC;
+    plan.phases[0].pipelines[0].features = PLAN_SLICED | PLAN_PERSISTENT;
+    plan.phases[0].pipelines[2].features = PLAN_SLICED | PLAN_ASYMMETRIC;
     CHECK_EQUAL(units_using(&plan, PLAN_SLICED), 2);
     CHECK_EQUAL(units_using(&plan, PLAN_ASYMMETRIC), 1);
     CHECK_EQUAL(units_using(&plan, PLAN_LONG_WARM_UP), 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the plans of WLB-LLM. */
 #include "dag/dag.h"
 #include "hand_plan.h"
 #include "hand_request.h"
@@ -11,7 +12,7 @@
 
 extern const struct training_system system_wlb_llm;
 
-/* "0:2 1:0 -" : the micro-batch of each document, - for those that wait. Static storage. */
+/* Write the micro-batch of each document, - for those that wait: "0:2 1:0 -". The storage is static. */
 static const char *packs_text(const int32_t *pack, int32_t n)
 {
     static char text[512];
@@ -24,12 +25,11 @@ static const char *packs_text(const int32_t *pack, int32_t n)
     return text;
 }
 
-/* Weights d^2. Two micro-batches of at most 12 tokens, one queue from 8 on.
- * Iteration 1: 9 waits, alone; 5, 4, 4, 3 are dealt 5 -> 0, 4 -> 1 (16 < 25), 4 -> 1 (32), 3 -> 0 (34).
- * Iteration 2: 8 makes two in the queue, both go: 9 -> 0, 8 -> 1, 4 -> least load is 1 (64 < 81): 12 tokens, full; 3:
- * least load is 1 (80), full; 0 is the shortest one, 12; 2 finds no room and remains.
- * Iteration 3: 2 goes first. */
-TEST(algorithm_1_by_hand)
+/* Weights are d^2. There are two micro-batches of at most 12 tokens, and one queue from 8 on. Iteration 1: 9 waits
+ * alone. 5, 4, 4, 3 go 5 -> 0, 4 -> 1 (16 < 25), 4 -> 1 (32), 3 -> 0 (34). Iteration 2: 8 makes two in the queue, and
+ * both go: 9 -> 0, 8 -> 1. 4 goes to the least load, 1 (64 < 81): 12 tokens, full. 3: the least load is 1 (80), but
+ * full, and 0 is the shortest one, 12. 2 finds no room and remains. Iteration 3: 2 goes first. */
+TEST(wlb_llm__runs_algorithm_1_as_by_hand)
 {
     const struct wlb_rule rule = {1, {8}, 2, 12};
     struct wlb_document documents[8];
@@ -53,8 +53,9 @@ TEST(algorithm_1_by_hand)
     CHECK_TEXT(packs_text(pack, 2), "0 1");
 }
 
-/* Up to 10 tokens: 6 weighs 1, 5 weighs 5; then 4 just fills the lighter one, which is not the shorter one. */
-TEST(a_micro_batch_may_be_full)
+/* There is room for 10 tokens. 6 weighs 1, 5 weighs 5. Then 4 just fills the lighter one, which is not the shorter
+ * one. */
+TEST(wlb_llm__may_fill_a_micro_batch)
 {
     const struct wlb_rule rule = {0, {0}, 2, 10};
     struct wlb_document documents[] = {{6, 0, 1}, {5, 0, 5}, {4, 0, 0.5}};
@@ -63,8 +64,8 @@ TEST(a_micro_batch_may_be_full)
     CHECK_TEXT(packs_text(pack, 3), "0 1 0");
 }
 
-/* S_max 10: 12 has a micro-batch to itself, which nothing joins; beside 6 there is no room for 5. */
-TEST(a_document_beyond_the_room_runs_alone)
+/* S_max is 10. 12 has a micro-batch to itself, which nothing joins. Beside 6 there is no room for 5. */
+TEST(wlb_llm__runs_a_document_beyond_the_room_alone)
 {
     const struct wlb_rule rule = {0, {0}, 2, 10};
     struct wlb_document documents[] = {{12, 0, 1}, {6, 0, 5}, {5, 0, 4}};
@@ -73,9 +74,9 @@ TEST(a_document_beyond_the_room_runs_alone)
     CHECK_TEXT(packs_text(pack, 3), "0 1 -");
 }
 
-/* Room for 20 tokens, context 100: 140 tokens are seven micro-batches, not two, and one long document does not make the
- * others longer than the room. */
-TEST(micro_batches_keep_to_the_room_beside_a_long_document)
+/* The room is 20 tokens, the context 100. 140 tokens are seven micro-batches, not two. One long document does not make
+ * the others longer than the room. */
+TEST(wlb_llm__keeps_to_the_room_beside_a_long_document)
 {
     struct hand_request hand;
     struct plan plan = {0};
@@ -130,7 +131,7 @@ static int32_t pop_longest(struct list *list)
     return tokens;
 }
 
-/* Algorithm 1 as the paper lists it, on lists: `remained` and the queues are kept, packs made anew. */
+/* Run algorithm 1 as the paper lists it, on lists. `remained` and the queues are kept, packs are made anew. */
 static void algorithm_1(const struct wlb_rule *rule, struct list *new, struct list *remained, struct list *queue,
                         struct list *packs)
 {
@@ -175,8 +176,9 @@ static int32_t pack_of(const struct list *packs, int32_t tokens)
     return -1;
 }
 
-/* Twenty iterations each of documents that all differ, none to two queues, with room for all and for a part. */
-TEST(algorithm_1_on_lists_deals_alike)
+/* Twenty iterations each have documents that all differ. There are none to two queues, with room for all and for a
+ * part. */
+TEST(wlb_llm__assigns_lists_as_algorithm_1_does)
 {
     uint64_t seed = 11;
     int32_t n_waited = 0;
@@ -204,9 +206,9 @@ TEST(algorithm_1_on_lists_deals_alike)
     CHECK_TRUE(n_waited > 200);
 }
 
-/* Queues from 4 and from 8: 5 and 9 wait in different ones, so two of each are needed for two micro-batches. When
+/* Queues begin at 4 and at 8. 5 and 9 wait in different ones, so two of each are needed for two micro-batches. When
  * nothing else runs, all that waits does. */
-TEST(each_length_has_its_queue)
+TEST(wlb_queues__have_one_for_each_length)
 {
     const struct wlb_rule rule = {2, {4, 8}, 2, 20};
     struct wlb_document documents[] = {{5, 0, 1}, {9, 0, 1}, {3, 0, 1}, {8, 0, 1}};
@@ -222,9 +224,9 @@ TEST(each_length_has_its_queue)
     CHECK_TEXT(packs_text(pack, 1), "0");
 }
 
-/* Half of the documents of two lengths: with them in one micro-batch each is ruined; a queue mends it, and tuning
+/* Half of the documents have two lengths. With them in one micro-batch each is ruined. A queue mends it, and tuning
  * finds it as long as they may wait. */
-TEST(tuning_finds_a_queue_that_may_wait)
+TEST(wlb_tuning__finds_a_queue_that_may_wait)
 {
     struct wlb_document sample[40];
     struct wlb_rule rule = {2, {0, 0}, 4, 1000};
@@ -239,14 +241,14 @@ TEST(tuning_finds_a_queue_that_may_wait)
     CHECK_EQUAL(rule.n_queues, 0); /* none is allowed */
 }
 
-/* Over 40 iterations: every document runs once, in order of its arrival inside a length; what a plan says to be
- * delayed is what later plans carry; delayed_tokens are those that wait. */
-TEST(no_document_is_lost)
+/* Over 40 iterations every document runs once, in order of its arrival inside a length. Documents that a plan delays
+ * are those that later plans carry. delayed_tokens are those that wait. */
+TEST(wlb_queues__lose_no_document)
 {
     struct hand_request hand;
     struct error err = {0};
     void *state = calloc(1, system_wlb_llm.state_size);
-    int64_t waiting[1024] = {0}, n_waiting = 0, delayed = 0; /* documents of each length that wait */
+    int64_t waiting[1024] = {0}, n_waiting = 0, delayed = 0; /* the documents of each length that wait */
     hand_request_real(&hand, 2, 2, 1000);
     hand_knobs(&hand, &system_wlb_llm, "thresholds: [300, 700]");
     for (int32_t iteration = 0; iteration < 40; iteration++) {
@@ -273,9 +275,9 @@ TEST(no_document_is_lost)
     hand_request_free(&hand);
 }
 
-/* A long document in front of short ones: chunks of the packed sequence are uneven, chunks of each document are not,
- * so attention (which has no tiles here) takes less by document. A single document is the same both ways. */
-TEST(sharding_takes_the_shorter_attention)
+/* A long document is in front of short ones. Chunks of the packed sequence are uneven, chunks of each document are not.
+ * So attention (which has no tiles here) takes less by document. A single document is the same both ways. */
+TEST(wlb_sharding__takes_the_shorter_attention)
 {
     struct hand_request hand;
     struct plan plan;
@@ -298,10 +300,10 @@ TEST(sharding_takes_the_shorter_attention)
     hand_request_free(&hand);
 }
 
-/* Per layer and pass both ways a document of x tokens costs 448 x^2 of attention (h 64: 2 h x^2, backward 2.5 times)
- * and 245,760 x of GEMMs; recomputed whole 576 x^2 and 327,680 x: 3000 and 2460 tokens are less than 4000 with both,
- * but not with attention counted once. So the last one joins them. */
-TEST(weights_count_what_is_recomputed)
+/* Per layer and pass both ways a document of x tokens costs 448 x^2 of attention (h 64: 2 h x^2, backward 2.5 times).
+ * It costs 245,760 x of GEMMs. Recomputed whole they are 576 x^2 and 327,680 x. 3000 and 2460 tokens are less than 4000
+ * with both, but not with attention counted once. So the last one joins them. */
+TEST(wlb_llm__weighs_what_is_recomputed)
 {
     struct hand_request hand;
     struct plan plan;
@@ -319,8 +321,8 @@ TEST(weights_count_what_is_recomputed)
     hand_request_free(&hand);
 }
 
-/* With queries that a kernel pays for in blocks (q_half 64), shares of many short documents are slow by document. */
-TEST(short_documents_are_sharded_by_sequence)
+/* A kernel pays for queries in blocks (q_half 64). So shares of many short documents are slow by document. */
+TEST(wlb_sharding__shards_short_documents_by_sequence)
 {
     struct hand_request hand;
     struct plan plan;
@@ -346,8 +348,9 @@ TEST(short_documents_are_sharded_by_sequence)
     hand_request_free(&hand);
 }
 
-/* Two chunks of two stages on two ranks: micro-batches in groups of two a rank, and every one takes documents. */
-TEST(micro_batches_interleave)
+/* Two chunks of two stages run on two ranks. Micro-batches are in groups of two a rank, and every one takes
+ * documents. */
+TEST(wlb_llm__interleaves_micro_batches)
 {
     struct hand_request hand;
     struct plan plan;
@@ -371,7 +374,7 @@ TEST(micro_batches_interleave)
     hand_request_free(&hand);
 }
 
-TEST(what_cannot_be_is_refused)
+TEST(wlb_llm__refuses_impossible_knobs)
 {
     struct hand_request hand;
     struct plan plan;
@@ -391,7 +394,7 @@ TEST(what_cannot_be_is_refused)
     hand_request_free(&hand);
 }
 
-/* Mean imbalance degree over 60 iterations of its own lengths, 512 documents each, 16 micro-batches. */
+/* Find the mean imbalance degree over 60 iterations with their own lengths, 512 documents each, 16 micro-batches. */
 static double mean_degree(const struct lengths *lengths, const struct scenario_data *data, const struct wlb_rule *rule)
 {
     struct wlb_document *documents = check_malloc(61 * 512 * sizeof *documents);
@@ -424,9 +427,9 @@ static double mean_degree(const struct lengths *lengths, const struct scenario_d
     return degree;
 }
 
-/* The paper's comparison: documents in their order, the fixed-length greedy packing, one queue, two. A linear and a
- * quadratic part of a document's time that are equal at 50,000 tokens, as of a 7B model. */
-TEST(imbalance_falls_with_freedom)
+/* The paper compares documents in their order, the fixed-length greedy packing, one queue, and two. A document's time
+ * has a linear and a quadratic part that are equal at 50,000 tokens, as of a 7B model. */
+TEST(wlb_llm__lowers_imbalance_with_freedom)
 {
     struct lengths lengths = {0};
     struct scenario_data data = {.lengths = "wlb-llm", .context = 131072, .global_batch = 512};

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each write, sync, rename and creation of a file fails once: what the program says and what it leaves."""
+"""In these tests each write, sync, rename and creation of a file fails once. They check the program's message and the
+files that it leaves."""
 import errno
 import os
 import shutil
@@ -15,8 +16,8 @@ TINY = SMALL.replace("global_batch: 48", "global_batch: 16").replace("measured: 
 @unittest.skipIf(SANITIZED, "a sanitizer must be the first library")
 class WriteFaults(unittest.TestCase):
     def failures(self, *arguments, on=False, before=None, few=False):
-        """Run with the first, second, ... call failing until none fails: the folder after each. few: some of the calls
-        behind the 20th."""
+        """Run with the first, second, ... call failing until none fails, and give the folder after each. few: some of
+        the calls behind the 20th."""
         n = 0
         while True:
             n += 1 + (n // 10 if few and n > 20 else 0)
@@ -72,8 +73,8 @@ class WriteFaults(unittest.TestCase):
                 self.assertEqual(self.contents(folder), {})
 
     def no_memory(self, library, parser, text=TINY):
-        """Allocations of a library while it reads the scenario's files: the first, the second, ..., then every tenth or so.
-        The scenario has a mistake, which is met when none fails."""
+        """Let allocations of a library fail while it reads the scenario's files: the first, the second, ..., then every
+        tenth or so. The scenario has a mistake, which is met when none fails."""
         scenario, n, mark = write("small.yaml", "unknown: 1\n" + text), 1, write("mark", "")
         while mark.exists():
             mark.unlink()

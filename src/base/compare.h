@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Orders for qsort and bsearch. */
+/** This file holds comparison functions for qsort and bsearch. */
 #ifndef SLIMSIM_BASE_COMPARE_H
 #define SLIMSIM_BASE_COMPARE_H
 
 #include <stdint.h>
 
-/** -1, 0 or 1: x is below, equal to or above y. Each is evaluated twice; no NaN. */
+/** The result is -1, 0 or 1 if x is below, equal to or above y. Each argument is evaluated twice and must not be
+ * NaN. */
 #define COMPARE(x, y) (((x) > (y)) - ((x) < (y)))
 
 static inline int compare_int32s(const void *a, const void *b)

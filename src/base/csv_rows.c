@@ -9,27 +9,27 @@
 
 #include "base/check.h"
 
-/** Where the parser is. */
+/** State of the parser. */
 struct reading {
     const char *path;
     csv_rows_visitor *visitor;
     void *context;
     struct error *err;
-    struct csv_row row; /* being read; line 0: none is */
-    char *text;         /* its fields, each with a NUL behind it */
+    struct csv_row row; /* row being read; line 0: none */
+    char *text;         /* its fields, each ends with a NUL */
     size_t n_bytes, text_capacity, fields_capacity;
-    int64_t line;      /* now */
-    bool comments, ok; /* comments may still come */
+    int64_t line;      /* current line of the file */
+    bool comments, ok; /* comments: comment lines may still follow */
 };
 
 static void take_field(void *text, size_t bytes, void *context)
 {
     struct reading *reading = context;
-    if (reading->row.line == 0) /* it follows a lone carriage return */
+    if (reading->row.line == 0) /* the field follows a carriage return without a line feed */
         reading->row.line = reading->line;
     if (memchr(text, '\0', bytes) != NULL && reading->ok)
-        reading->ok = error_set(reading->err, "%s:%" PRId64 ": a NUL byte stands in it: this is no text", reading->path,
-                                reading->line);
+        reading->ok = error_set(reading->err, "%s:%" PRId64 ": the line holds a NUL byte, so this is no text",
+                                reading->path, reading->line);
     if (reading->n_bytes + bytes >= reading->text_capacity) {
         reading->text_capacity = 2 * (reading->n_bytes + bytes + 1);
         reading->text = check_realloc(reading->text, reading->text_capacity);
@@ -66,7 +66,11 @@ static void end_row(int terminator, void *context)
     reading->comments = false;
 }
 
-/** Give the parser one line; so the line where a row begins is known. @return whether to go on */
+/**
+ * Give the parser one line, so that the line on which a row begins is known.
+ *
+ * @return whether to go on
+ */
 static bool take_line(struct reading *reading, struct csv_parser *parser, const char *line, size_t bytes)
 {
     bool begins = reading->row.line == 0;
@@ -80,13 +84,12 @@ static bool take_line(struct reading *reading, struct csv_parser *parser, const 
         return reading->ok;
     }
     if (csv_parse(parser, line, bytes, take_field, end_row, reading) != bytes)
-        return error_set(reading->err,
-                         "%s:%" PRId64 ": a quote stands inside a plain field, or text behind a quoted one",
+        return error_set(reading->err, "%s:%" PRId64 ": a quote is inside a plain field, or text follows a quoted one",
                          reading->path, reading->line);
     return reading->ok;
 }
 
-/** As getline, but of at most CSV_LINE_BYTES + 1: the rest of a longer line is left. */
+/** Read a line like getline, but at most CSV_LINE_BYTES + 1 bytes. The rest of a longer line is not read. */
 static ssize_t read_line(FILE *file, char **line, size_t *capacity)
 {
     size_t n = 0;
@@ -109,7 +112,7 @@ static bool take_lines(struct reading *reading, struct csv_parser *parser, FILE 
     while (ok && (bytes = read_line(file, &line, &capacity)) >= 0) {
         reading->line++;
         if (bytes > CSV_LINE_BYTES) {
-            ok = error_set(reading->err, "%s:%" PRId64 ": a line of more than %d bytes: this is no table",
+            ok = error_set(reading->err, "%s:%" PRId64 ": the line has more than %d bytes, so this is no table",
                            reading->path, reading->line, CSV_LINE_BYTES);
             break;
         }

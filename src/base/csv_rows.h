@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Comma-separated values (RFC 4180, by libcsv), row by row. */
+/** These functions read comma-separated values (RFC 4180, by libcsv) row by row. */
 #ifndef SLIMSIM_BASE_CSV_ROWS_H
 #define SLIMSIM_BASE_CSV_ROWS_H
 
@@ -8,27 +8,37 @@
 
 #include "base/error.h"
 
-enum { CSV_LINE_BYTES = 1 << 20 }; /* or a file that is no table would fill the memory */
+enum { CSV_LINE_BYTES = 1 << 20 }; /* limit, so that a file of another kind cannot fill the memory */
 
-/** A row; a blank line outside quotes is one of no fields. */
+/** A row. A blank line outside quotes is a row without fields. */
 struct csv_row {
-    int64_t line; /* it begins in, from 1 */
+    int64_t line; /* line on which it begins, counted from 1 */
     int32_t n_fields;
     char **fields;
 };
 
-/** Called with each row in order, the header among them; what it points to holds for this call. @return false to stop
- * with err */
+/**
+ * It is called with each row in order, including the header. Its pointers hold during this call only.
+ *
+ * @return false to stop, with err
+ */
 typedef bool csv_rows_visitor(void *context, const struct csv_row *row, struct error *err);
 
 /**
- * Visit the rows of a file. Fields may be quoted and hold commas, quotes and line ends; blanks around a field and a
- * byte order mark before the first, as spreadsheets write it, are cut.
+ * Visit the rows of a file.
  *
- * @param path      in messages
- * @param comments  lines that begin with '#' before the first row are passed over
- * @return          false with err, which names the file and line: of the visitor; a quote that is not closed or stands
- *                  inside a plain field, a NUL byte, a line of more than CSV_LINE_BYTES, a file that cannot be read
+ * 1. Fields may be quoted. Quoted fields may hold commas, quotes and line ends.
+ * 2. Blanks around a field are removed.
+ * 3. A byte order mark before the first field, which spreadsheets write, is removed.
+ *
+ * @param path      name of the file in messages
+ * @param comments  whether lines before the first row that begin with '#' are skipped
+ * @return          false with err, which names the file and the line. Causes:
+ *                  - the visitor returned false
+ *                  - a quote is not closed, or is inside a plain field
+ *                  - the file holds a NUL byte
+ *                  - a line is longer than CSV_LINE_BYTES
+ *                  - the file cannot be read
  */
 bool csv_rows_visit(FILE *file, const char *path, bool comments, csv_rows_visitor *visitor, void *context,
                     struct error *err);

@@ -27,8 +27,8 @@ bool error_set_status(struct error *err, enum error_status status, const char *f
     return false;
 }
 
-/** Whether one of the lines of `text` is this one. */
-static bool stands_in(const char *text, const char *line)
+/** Return whether one of the lines of `text` equals `line`. */
+static bool has_line(const char *text, const char *line)
 {
     size_t n = strlen(line);
     for (const char *at = text; (at = strstr(at, line)) != NULL; at++)
@@ -47,7 +47,7 @@ bool error_add(struct error *err, const char *format, ...)
     va_end(list);
     if (err->status == ERROR_NONE)
         err->status = ERROR_INVALID;
-    if (*line != '\0' && stands_in(err->text, line))
+    if (*line != '\0' && has_line(err->text, line))
         return false;
     if (used + strlen(line) + 1 + sizeof more > sizeof err->text) {
         if (used < sizeof more || strcmp(err->text + used - strlen(more), more) != 0)

@@ -20,7 +20,7 @@ static int32_t smaller(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/** Optimal string alignment distance of two names of at most LONGEST letters. */
+/** Return the optimal string alignment distance of two names of at most LONGEST letters. */
 static int32_t edit_distance(const char *a, const char *b)
 {
     int32_t d[LONGEST + 1][LONGEST + 1];
@@ -58,7 +58,8 @@ const char *nearest_name(const char *name, const char *const *candidates, int32_
     return best;
 }
 
-/** "did you mean 'x' or 'y'? " of the candidates that begin with the name, as many as fit; "" when none does. */
+/** Write "did you mean 'x' or 'y'? " with as many candidates as fit. Each begins with the name. If none does, write
+ * "". */
 static void hint_beginnings(const char *name, const char *const *candidates, int32_t n_candidates,
                             char hint[NEAREST_HINT_BYTES])
 {

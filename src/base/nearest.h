@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** "Did you mean": the known name that a mistyped one is closest to. */
+/** These functions find the known name that is closest to a mistyped one ("did you mean"). */
 #ifndef SLIMSIM_BASE_NEAREST_H
 #define SLIMSIM_BASE_NEAREST_H
 
 #include <stdint.h>
 
 /**
- * The candidate with the least edit distance (insert, delete, replace or swap neighbours; capitals count as small
- * letters), if at most a third of the longer name, and at least one letter, is wrong. Ties: the first.
+ * Find the candidate with the smallest edit distance.
  *
- * @return one of the candidates, or NULL when none is near
+ * 1. One edit inserts, deletes or replaces a letter, or swaps two neighbours. Capitals equal small letters.
+ * 2. A candidate counts if at most a third of the longer name is wrong. One wrong letter is always allowed.
+ * 3. Among equal candidates the first one is taken.
+ *
+ * @return one of the candidates, or NULL if none is near
  */
 const char *nearest_name(const char *name, const char *const *candidates, int32_t n_candidates);
 
 enum { NEAREST_HINT_BYTES = 96 };
 
-/** "did you mean 'x'? " of the candidates that begin with the name's three letters or more ("'x' or 'y'"), else of the
- * nearest one; "" when none is near. */
+/** Write "did you mean 'x'? " ("'x' or 'y'"). The candidates are those that begin with the name, if it has three
+ * letters or more. Otherwise the nearest candidate is written. If none is near, write "". */
 void nearest_hint(const char *name, const char *const *candidates, int32_t n_candidates, char hint[NEAREST_HINT_BYTES]);
 
 #endif

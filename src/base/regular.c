@@ -7,5 +7,5 @@ bool regular_check(const char *path, struct error *err)
 {
     struct stat status;
     return stat(path, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) ||
-           error_add(err, "%s: is not a regular file; what is read here is read more than once", path);
+           error_add(err, "%s: is not a regular file, and this input is read more than once", path);
 }

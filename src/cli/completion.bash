@@ -7,7 +7,7 @@ _slimsim() {
     elif [[ $before == --set || $before == --sweep ]]; then
         words=$(slimsim list keys | sed -n '/^key *type/d; s/^\([a-z_]*[.a-zN_]*\)  .*/\1=/p')
     elif [[ $command == list ]]; then
-        words=$(slimsim list --help | sed -n '1s/.* //p' | tr '|' ' ')
+        words=$(slimsim list --help | sed -n '/|/{s/.* //p;q}' | tr '|' ' ')
     elif [[ $current == -* ]]; then
         words=$(slimsim "$command" --help 2>/dev/null | sed -n 's/^ \+\(-., *\)\?\(--[a-z-]*=\?\).*/\2/p')
     else

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "scenario/framework.h"
 #include "scenario/library.h"
 #include "scenario/scenario_read.h"
 #include "scenario/schema_text.h"
@@ -44,17 +45,49 @@ static bool list_systems(struct error *err)
 
 static bool list_keys(struct error *err)
 {
-    (void)err;
-    scenario_list_keys(stdout);
+    return scenario_list_keys(stdout, err);
+}
+
+/** Its values with their sources; a value without one has that of the file. */
+static bool print_framework(const char *name, struct error *err)
+{
+    struct framework framework;
+    if (!scenario_framework(name, &framework, err))
+        return false;
+    printf("%s\n  source: %s\n", name, framework.source);
+    for (int32_t i = 0; i < framework.n_values; i++) {
+        const struct framework_value *value = &framework.values[i];
+        if (*value->text != '\0')
+            printf("  %s: %s%s%s\n", value->key, value->text, *value->source != '\0' ? "  # " : "", value->source);
+    }
     return true;
+}
+
+static bool list_frameworks(struct error *err)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/model/framework", scenario_data_dir());
+    size_t n;
+    char **names = library_list(folder, ".yaml", &n);
+    if (names == NULL)
+        return error_set(err, "%s: cannot read this folder: %s", folder, strerror(errno));
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        ok = ok && print_framework(names[i], err);
+        free(names[i]);
+    }
+    free(names);
+    return ok;
 }
 
 static const struct {
     const char *name, *folder; /* folder: whose files are listed; NULL: print does it */
     bool (*print)(struct error *err);
 } lists[] = {
-    {"models", "model/llm", NULL},      {"devices", "model/gpu", NULL},  {"platforms", "platforms", NULL},
-    {"lengths", "model/lengths", NULL}, {"systems", NULL, list_systems}, {"keys", NULL, list_keys},
+    {"models", "model/llm", NULL},      {"devices", "model/gpu", NULL},
+    {"platforms", "platforms", NULL},   {"frameworks", NULL, list_frameworks},
+    {"lengths", "model/lengths", NULL}, {"systems", NULL, list_systems},
+    {"keys", NULL, list_keys},
 };
 enum { N_LISTS = sizeof lists / sizeof *lists };
 
@@ -70,10 +103,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
                 *which = i;
                 return 0;
             }
-        argp_error(state, "cannot list '%s', only models, devices, platforms, lengths, systems or keys", argument);
+        argp_error(state, "cannot list '%s', only models, devices, platforms, frameworks, lengths, systems or keys",
+                   argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "list what? models, devices, platforms, lengths, systems or keys");
+        argp_error(state, "list what? models, devices, platforms, frameworks, lengths, systems or keys");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -81,9 +115,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp argp = {.parser = parse,
-                                 .args_doc = "models|devices|platforms|lengths|systems|keys",
+                                 .args_doc = "models|devices|platforms|frameworks|lengths|systems|keys",
                                  .doc = "List what a scenario can name; `keys` and `systems` with units, ranges and "
-                                        "defaults."};
+                                        "defaults, `frameworks` with the values that they set."};
 
 int command_list(int argc, char **argv)
 {

@@ -91,7 +91,7 @@ static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
         const struct plan_exchange *exchange = &pipeline->exchanges[i];
         json_array_append_new(exchanges,
                               json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "pass", pass_name[exchange->pass], "set",
-                                        exchange->set, "from_stage", exchange->from_stage, "from_unit",
+                                        exchange->exchange_group, "from_stage", exchange->from_stage, "from_unit",
                                         exchange->from_unit, "to_stage", exchange->to_stage, "to_unit",
                                         exchange->to_unit, "share", exchange->share));
     }

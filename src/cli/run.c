@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -16,9 +17,9 @@
 #include "execute/execute.h"
 #include "scenario/scenario_read.h"
 #include "simulate/record.h"
-#include "sweep/book.h"
 #include "sweep/journal.h"
-#include "sweep/kept.h"
+#include "sweep/sweep_output.h"
+#include "trace/output.h"
 
 struct arguments {
     struct options options;
@@ -28,7 +29,7 @@ struct arguments {
     char *simgrid_cfg;         /* assignment of the key, NULL: none */
 };
 
-/** What happens after each iteration. */
+/** Work that follows each iteration. */
 struct progress {
     struct record *record;     /* NULL: no trace */
     const char *simgrid_trace; /* NULL: none */
@@ -46,24 +47,55 @@ static bool simgrid_trace_is_whole(const char *path)
     return ok && memcmp(end, " 1 1\n", 5) == 0;
 }
 
-/** FILE.paje of one system; with several FILE-LABEL.paje of each. The iteration runs once more for it. */
-static bool write_simgrid_trace(const char *path, const struct point_view *view, struct error *err)
+/** FILE.paje of one system; with several FILE-LABEL.paje of each. Caller frees. */
+static char *simgrid_trace_path(const char *path, const struct scenario *scenario, int32_t system)
 {
     const char *dot = strrchr(path, '.');
     int stem = dot != NULL && strchr(dot, '/') == NULL ? (int)(dot - path) : (int)strlen(path);
-    char *own = view->scenario->n_systems == 1
-                    ? check_strdup(path)
-                    : check_asprintf("%.*s-%s%s", stem, path, view->system->entry->label, path + stem);
-    struct execute_options options = {.cfg = view->scenario->simgrid_cfg, .trace = own};
+    return scenario->n_systems == 1
+               ? check_strdup(path)
+               : check_asprintf("%.*s-%s%s", stem, path, scenario->systems[system].label, path + stem);
+}
+
+static bool is_simgrid_trace(const char *path)
+{
+    return output_begins_with(path, "#This file was generated using SimGrid-");
+}
+
+/** Whether the files of all systems may be written. A symbolic link is not followed. */
+static bool simgrid_traces_may_be_written(const char *path, const struct scenario *scenario, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < scenario->n_systems && ok; i++) {
+        struct stat status;
+        char *file = simgrid_trace_path(path, scenario, i);
+        if (lstat(file, &status) == 0 && S_ISLNK(status.st_mode))
+            ok = error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: it is not a regular file", file);
+        ok = ok && output_may_replace(file, is_simgrid_trace, "SimGrid trace", "another --simgrid-trace FILE", err);
+        if (ok)
+            output_clean(file);
+        free(file);
+    }
+    return ok;
+}
+
+/** The iteration runs once more for it. */
+static bool write_simgrid_trace(const char *path, const struct point_view *view, struct error *err)
+{
+    struct output output;
     struct timeline timeline = {0};
-    FILE *file = fopen(own, "w");
-    bool ok = (file != NULL && fclose(file) == 0) ||
-              error_set_status(err, ERROR_CANT_CREATE, "--simgrid-trace: %s: %s", own, strerror(errno));
-    ok = ok && execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err) &&
-         (simgrid_trace_is_whole(own) ||
-          error_set_status(err, ERROR_IO, "--simgrid-trace: %s: SimGrid could not write all of it", own));
+    char *file = simgrid_trace_path(path, view->scenario, view->system_index);
+    bool ok = output_begin(&output, file, err);
+    if (ok) {
+        struct execute_options options = {.cfg = view->scenario->simgrid_cfg, .trace = output.temporary};
+        ok = execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err) &&
+             (simgrid_trace_is_whole(output.temporary) ||
+              output_failed(&output, ERROR_IO, "SimGrid could not write all of it", err)) &&
+             output_commit(&output, 1, err);
+        output_abandon(&output);
+    }
     timeline_free(&timeline);
-    free(own);
+    free(file);
     return ok;
 }
 
@@ -162,7 +194,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     return ok;
 }
 
-/** Of the one point that runs, in this process. */
+/** Limit this process, which runs one point. */
 static void set_limits(const struct sweep_arguments *arguments)
 {
     rlim_t bytes = (rlim_t)arguments->memory_bytes;
@@ -179,9 +211,9 @@ static bool hold_names(const struct arguments *arguments, const struct scenario 
     const char *folder = arguments->options.output;
     char *path = check_asprintf("%s/%s.journal", folder, scenario->name);
     bool ok = command_make_folder(folder, err) && journal_hold(path, journal, err) &&
-              kept_may_replace(folder, scenario->name, NULL, err);
+              sweep_output_may_be_replaced(folder, scenario->name, NULL, err);
     if (ok)
-        book_clean(folder, scenario->name);
+        sweep_output_clean(folder, scenario->name);
     free(path);
     return ok;
 }
@@ -194,6 +226,8 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
     if (arguments->simgrid_trace != NULL && scenario->engine == SCENARIO_CRITICAL_PATH)
         return error_set(err, "--simgrid-trace: SimGrid does not run with engine: critical-path; allowed: --set "
                               "engine=simgrid, or both");
+    if (arguments->simgrid_trace != NULL && !simgrid_traces_may_be_written(arguments->simgrid_trace, scenario, err))
+        return false;
     set_limits(&arguments->sweep);
     struct journal journal = {.descriptor = -1};
     bool ok = (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
@@ -218,19 +252,19 @@ static bool name_point(struct scenario *scenario, int32_t point, struct error *e
 /** One point, as a scenario without `sweep:` is. */
 static bool run_point(const struct arguments *arguments, const struct sweep *sweep, struct error *err)
 {
-    struct workshop *workshop = check_calloc(1, sizeof *workshop);
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner);
     struct scenario scenario = {0};
     const struct lengths *lengths;
     uint64_t id;
     int32_t point = arguments->sweep.point;
-    workshop->sweep = sweep;
+    runner->sweep = sweep;
     bool ok = (point < sweep->n_points ||
                error_set(err, "--point: there is no point %d; allowed: 0 to %d", point, sweep->n_points - 1)) &&
-              workshop_point(workshop, point, &scenario, &lengths, &id, err);
+              sweep_runner_point(runner, point, &scenario, &lengths, &id, err);
     ok = ok && name_point(&scenario, point, err) && search_and_simulate(arguments, &scenario, lengths, err);
     scenario_free(&scenario);
-    workshop_close(workshop);
-    free(workshop);
+    sweep_runner_close(runner);
+    free(runner);
     return ok;
 }
 

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "cli/commands.h"
 #include "cli/sweep.h"
-#include "sweep/kept.h"
+#include "sweep/sweep_output.h"
 #include "trace/output.h"
 
 struct arguments {
@@ -370,20 +370,21 @@ static void print_scripts(const struct submission *submission)
 static bool prepare(const struct arguments *arguments, const struct sweep *sweep, struct submission *submission,
                     struct error *err)
 {
-    struct workshop *workshop = check_calloc(1, sizeof *workshop); /* large */
-    workshop->sweep = sweep;
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* large */
+    runner->sweep = sweep;
     manifest_of_sweep(sweep, &submission->manifest);
     submission->manifest.command = sweep_command_text(arguments->scenario, &arguments->options, &arguments->sweep);
     bool ok = check_sbatch(arguments, err) && sweep_divided(sweep, "submit", err) &&
-              driver_resolve(workshop, &submission->manifest, NULL, err) &&
-              kept_may_replace(arguments->options.output, submission->manifest.name, &submission->manifest, err) &&
+              driver_resolve(runner, &submission->manifest, NULL, err) &&
+              sweep_output_may_be_replaced(arguments->options.output, submission->manifest.name, &submission->manifest,
+                                           err) &&
               locate(submission, err);
     if (ok && arguments->shards > sweep->n_points)
         ok = error_set(err, "--shards: %d parts, but there are %d points", arguments->shards, sweep->n_points);
     if (ok && !arguments->options.quiet)
-        sweep_tell_notes(workshop);
-    workshop_close(workshop);
-    free(workshop);
+        sweep_print_notes(runner);
+    sweep_runner_close(runner);
+    free(runner);
     return ok;
 }
 

@@ -200,15 +200,15 @@ static int32_t n_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-void sweep_tell_notes(const struct workshop *workshop)
+void sweep_print_notes(const struct sweep_runner *runner)
 {
-    if (*workshop->notes.text != '\0')
-        fprintf(stderr, "%s\n", workshop->notes.text);
+    if (*runner->notes.text != '\0')
+        fprintf(stderr, "%s\n", runner->notes.text);
 }
 
-/** What a person wants to know at the end, on stderr. */
-static void tell(const struct manifest *manifest, const struct driver_options *options,
-                 const struct driver_outcome *outcome, const char *command)
+/** Say on stderr how the sweep ended and what to do next. */
+static void report_outcome(const struct manifest *manifest, const struct driver_options *options,
+                           const struct driver_outcome *outcome, const char *command)
 {
     const struct shard *shard = &options->shard;
     fprintf(stderr, "%d points: %d computed, %d kept from before, %d failed\n", outcome->n_points, outcome->n_computed,
@@ -248,7 +248,7 @@ static bool print_results(const struct manifest *manifest, const struct options 
     return ok;
 }
 
-static bool run(struct workshop *workshop, const struct manifest *manifest, const struct options *options,
+static bool run(struct sweep_runner *runner, const struct manifest *manifest, const struct options *options,
                 const struct sweep_arguments *arguments, struct driver_options *driver, struct error *err)
 {
     struct driver_outcome outcome = {0};
@@ -262,13 +262,13 @@ static bool run(struct workshop *workshop, const struct manifest *manifest, cons
     if (!command_make_folder(options->output, err))
         return false;
     if (!options->quiet)
-        sweep_tell_notes(workshop);
-    bool ok = driver_run(workshop, manifest, driver, &outcome, err);
+        sweep_print_notes(runner);
+    bool ok = driver_run(runner, manifest, driver, &outcome, err);
     if (!ok && *driver->stop != 0 && err->status == ERROR_NONE)
         fprintf(stderr, "%d of %d points are finished and kept\n", outcome.n_kept + outcome.n_computed,
                 outcome.n_points);
     if (ok && !options->quiet)
-        tell(manifest, driver, &outcome, manifest->command);
+        report_outcome(manifest, driver, &outcome, manifest->command);
     ok = ok && (driver->shard.n > 0 || print_results(manifest, options, outcome.n_failed, err));
     if (ok && outcome.n_failed > 0)
         return error_set_status(err, ERROR_FAILED, "%d of %d points failed", outcome.n_failed, outcome.n_points);
@@ -278,23 +278,23 @@ static bool run(struct workshop *workshop, const struct manifest *manifest, cons
 bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                    const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err)
 {
-    struct workshop *workshop = check_calloc(1, sizeof *workshop); /* large */
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* large */
     struct manifest manifest;
     struct driver_options driver = {.stop = stop};
-    workshop->sweep = sweep;
+    runner->sweep = sweep;
     manifest_of_sweep(sweep, &manifest);
     manifest.command = sweep_command_text(path, options, arguments);
     bool ok = (arguments->shard == NULL ||
                (sweep_divided(sweep, "--shard", err) && shard_parse(arguments->shard, &driver.shard, err))) &&
-              driver_resolve(workshop, &manifest, stop, err);
+              driver_resolve(runner, &manifest, stop, err);
     if (ok && arguments->list && options->json)
         print_list_json(&manifest);
     else if (ok && arguments->list)
         manifest_print(&manifest);
     else if (ok)
-        ok = run(workshop, &manifest, options, arguments, &driver, err);
-    workshop_close(workshop);
-    free(workshop);
+        ok = run(runner, &manifest, options, arguments, &driver, err);
+    sweep_runner_close(runner);
+    free(runner);
     manifest_free(&manifest);
     return ok;
 }

@@ -38,7 +38,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
                    const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
 
 /** On stderr: what a user should know of the points that were resolved. */
-void sweep_tell_notes(const struct workshop *workshop);
+void sweep_print_notes(const struct sweep_runner *runner);
 
 /** Refuse `what`, which divides the points of a sweep, where there is none. */
 bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err);
@@ -46,7 +46,7 @@ bool sweep_divided(const struct sweep *sweep, const char *what, struct error *er
 /** Text as a shell takes it for one word. */
 void sweep_write_quoted(FILE *file, const char *text);
 
-/** What follows `slimsim run` to make these points: scenario, --set and --sweep. */
+/** Write the arguments of `slimsim run` that make these points: scenario, --set and --sweep. */
 void sweep_write_points(FILE *file, const char *path, const struct options *options,
                         const struct sweep_arguments *arguments);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file computes how PyTorch's allocator rounds blocks of states (cost/cost.h). */
 #include <math.h>
 
 #include "cost/cost.h"
@@ -15,7 +16,7 @@ static double rest(double bytes)
     return cost_block_bytes(bytes) - bytes;
 }
 
-/** A matrix of which weight, master weight and two moments are tensors of their own. */
+/** Return the rest of a matrix. Its weight, master weight and two moments are tensors of their own. */
 static double matrix_rest(double parameters)
 {
     return rest(2 * parameters) + 3 * rest(4 * parameters);

@@ -6,20 +6,20 @@
 #include "base/check.h"
 #include "cost/context.h"
 
-/** Other blocks of a ring: all of a rank's queries see half of the keys, or half of them see all; contiguous: all see
- * all. */
+/** Shapes of a ring's other blocks. All of a rank's queries see half of the keys, or half of the queries see all
+ * keys. In a contiguous ring all queries see all keys. */
 enum shape { HALF_KEYS, HALF_QUERIES, WHOLE, N_SHAPES };
 
-/** What slices of one packed kernel have in common, of the own block of the ring with CP: `sharers` of its context
- * ranks divide each of them. */
+/** Values that slices of one packed kernel share. With a ring they are those of its own block. `sharers` of the
+ * context ranks divide each slice. */
 struct sharing {
     const struct cost_setting *setting;
     enum pass pass;
-    double parts; /* kernels, ranks and heads' ranks that have a share of the FLOPs */
+    double divisor; /* number by which FLOPs are divided: kernels x ranks x heads' ranks */
     double key_ranks, query_ranks, heads, head_dim;
-    double shards;    /* a contiguous ring's own block is a slice of so much shorter a sample; else 1 */
-    int32_t n_others; /* blocks of a ring beside the own one */
-    enum shape first_shape, end_shape; /* that these have */
+    double shards;    /* a contiguous ring's own block is a slice of a sample shorter by this factor; otherwise 1 */
+    int32_t n_others; /* blocks of a ring except its own */
+    enum shape first_shape, end_shape; /* range of the shapes of these blocks */
     struct cost_attention_curve curve;
 };
 
@@ -33,7 +33,7 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
     return (struct sharing){
         .setting = setting,
         .pass = pass,
-        .parts = (double)kernels * sharers * setting->tensor,
+        .divisor = (double)kernels * sharers * setting->tensor,
         .key_ranks = setting->plan->cp_type == SCENARIO_RING ? context : 1,
         .query_ranks = ulysses || contiguous ? 1 : sharers,
         .shards = contiguous ? context : 1,
@@ -46,10 +46,10 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
     };
 }
 
-/** The mean rank's FLOPs of a slice in one kernel. */
+/** Return the mean rank's FLOPs of a slice in one kernel. */
 static inline double mean_flop(const struct sharing *of, struct slice slice)
 {
-    return (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->parts;
+    return (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->divisor;
 }
 
 static inline struct cost_attention attention_of_slice(const struct sharing *of, struct slice slice, double flop)
@@ -69,7 +69,8 @@ static inline struct cost_attention attention_of_slice(const struct sharing *of,
     };
 }
 
-/** Of another block of a contiguous ring: all queries of the rank's piece of the slice see all keys of another rank. */
+/** Return another block of a contiguous ring. All queries of the rank's piece of the slice see all keys of another
+ * rank. */
 static struct cost_attention whole_block(const struct sharing *of, struct slice slice, struct cost_attention own,
                                          double flop)
 {
@@ -85,7 +86,8 @@ static struct cost_attention whole_block(const struct sharing *of, struct slice 
     return work;
 }
 
-/** Of another block of the ring, of the slice that has `own`: no query's keys end inside it, so its tiles are alike. */
+/** Return another block of a zig-zag ring for the slice with `own`. No query's keys end inside it, so its tiles are
+ * equal. */
 static struct cost_attention other_block(const struct sharing *of, struct slice slice, struct cost_attention own,
                                          enum shape shape)
 {
@@ -102,7 +104,7 @@ static struct cost_attention other_block(const struct sharing *of, struct slice 
     return work;
 }
 
-/** Sequences of one packed kernel, of a ring's own block and of each other one in either shape. */
+/** Sequences of one packed kernel: of a ring's own block, and of each other block in either shape. */
 struct pack {
     struct cost_attention_load load, other[N_SHAPES];
     double flop;
@@ -121,13 +123,14 @@ static inline void add_slice(const struct sharing *of, struct slice slice, struc
     }
 }
 
-/** All blocks of a pack, the others of one shape. */
+/** Return the time of all blocks of a pack, if the others have one shape. */
 static double blocks_s(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
     const struct device *device = of->setting->device;
     const struct cost_attention_load *other = &pack->other[shape];
     double own_s = cost_attention_kernel_s(device, of->setting->attention, of->pass, &pack->load);
-    int32_t n = of->n_others, n_second = (n + 1) / 2; /* on the second stream; the first begins with the own block */
+    int32_t n = of->n_others,
+            n_second = (n + 1) / 2; /* blocks on the second stream; the first stream begins with the own block */
     if (n == 0)
         return own_s;
     double other_s = cost_attention_kernel_s(device, of->setting->attention, of->pass, other);
@@ -141,7 +144,7 @@ static double slower_blocks_s(const struct sharing *of, const struct pack *pack)
     return fmax(blocks_s(of, pack, HALF_KEYS), blocks_s(of, pack, HALF_QUERIES));
 }
 
-/** What of all slices every rank has. */
+/** Return each rank's share of all slices. */
 static struct pack even_pack(const struct sharing *of, const struct cost_unit *unit)
 {
     struct pack pack = {0};
@@ -150,11 +153,11 @@ static struct pack even_pack(const struct sharing *of, const struct cost_unit *u
     return pack;
 }
 
-/** The slices' pieces in tokens [begin, end) of the packed sequence. */
+/** Add the slices' pieces in tokens [begin, end) of the packed sequence. */
 static void add_chunk(const struct sharing *of, const struct cost_unit *unit, int64_t begin, int64_t end,
                       struct pack *pack)
 {
-    int64_t first = 0; /* token of the sequence where the slice begins */
+    int64_t first = 0; /* token of the sequence at which the slice begins */
     for (int32_t i = 0; i < unit->n_slices && first < end; i++) {
         struct slice slice = unit->slices[i];
         int64_t from = begin > first ? begin - first : 0, to = end - first;
@@ -168,7 +171,7 @@ static void add_chunk(const struct sharing *of, const struct cost_unit *unit, in
     }
 }
 
-/** Of the packed sequence in 2c chunks, what rank i has: chunks i and 2c-1-i. */
+/** Return rank i's chunks of the packed sequence: i and 2c-1-i of 2c chunks. */
 static struct pack sequence_pack(const struct sharing *of, const struct cost_unit *unit, int32_t rank)
 {
     int64_t tokens = unit->padding_tokens, n = 2 * (int64_t)unit->context;
@@ -181,7 +184,7 @@ static struct pack sequence_pack(const struct sharing *of, const struct cost_uni
     return pack;
 }
 
-/** The slowest rank's share of a unit, with the mean rank's FLOPs. */
+/** Return the slowest rank's share of a unit, with the mean rank's FLOPs. */
 static struct pack slowest_pack(const struct sharing *of, const struct cost_unit *unit)
 {
     struct pack slowest = {0};
@@ -199,7 +202,7 @@ static struct pack slowest_pack(const struct sharing *of, const struct cost_unit
     return slowest;
 }
 
-/** All slices in one packed kernel; of a ring all blocks. */
+/** Return all slices in one packed kernel. With a ring the entry counts all blocks. */
 static struct cost_kernel fused_kernel(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
     const struct device *device = of->setting->device;
@@ -212,7 +215,8 @@ static struct cost_kernel fused_kernel(const struct sharing *of, const struct pa
     };
 }
 
-/** What a ring copies and sums: of each other block, and once (attention.h). */
+/** Copies and sums of a ring, for each other block and once (docs/model.md, Attention kernels). Bytes a token are q
+ * and k times the widths of queries and keys. */
 struct ring_moves {
     double q, k, n_kernels, once_q, once_k, n_once;
 };
@@ -224,7 +228,7 @@ static const struct ring_moves ring_moves[N_PASSES][2][N_SHAPES] = {
                        {{6, 10, 5, 4, 18, 4}, {9, 12, 6, 4, 14, 4}, {10, 20, 3, 12, 24, 6}}},
 };
 
-/** Whether slices stand one behind the other in a packed tensor: of equal ones the batch is an axis of its own. */
+/** Return whether slices follow each other in a packed tensor. For equal slices the batch is an axis of its own. */
 static bool is_packed(const struct cost_unit *unit)
 {
     for (int32_t i = 1; i < unit->n_slices; i++)
@@ -233,7 +237,7 @@ static bool is_packed(const struct cost_unit *unit)
     return false;
 }
 
-/** All of that in one entry, as kernels of the mean size. */
+/** Return a ring's copies and sums in one entry, as kernels of the mean size. */
 static struct cost_kernel moves_of(const struct sharing *of, const struct cost_unit *unit, enum shape shape)
 {
     const struct cost_setting *setting = of->setting;
@@ -252,8 +256,8 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_u
                                 .outside_s = outside ? seconds : 0};
 }
 
-/** One kernel; with a ring what the slower of the two ranks with other blocks of one shape alone does, contiguous the
- * last rank. */
+/** Append one kernel. A zig-zag ring takes the slower of the two ranks whose other blocks have one shape, a
+ * contiguous ring the last rank. */
 static void add_fused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                       struct cost_kernels *kernels)
 {
@@ -294,9 +298,9 @@ static struct batch batch_of(const struct cost_setting *setting, const struct co
     double query_ranks = ulysses ? 1 : unit->context;
     double key_ranks = scenario_is_ring(setting->plan->cp_type) ? unit->context : 1;
     for (int32_t i = 0; i < unit->n_slices; i++) {
-        double own = (double)slice_tokens(unit->slices[i]) / query_ranks;
-        queries += own;
-        scores += own * unit->slices[i].end / key_ranks;
+        double rank_queries = (double)slice_tokens(unit->slices[i]) / query_ranks;
+        queries += rank_queries;
+        scores += rank_queries * unit->slices[i].end / key_ranks;
     }
     return (struct batch){.n = heads * unit->n_slices,
                           .queries = queries / fmax(1, unit->n_slices),
@@ -354,7 +358,7 @@ static void add_unfused(const struct cost_setting *setting, enum pass pass, cons
     }
 }
 
-/** flash1's gathers and scatters. */
+/** Append the gathers and scatters of flash1. */
 static void add_padding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                         struct cost_kernels *kernels)
 {

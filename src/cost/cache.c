@@ -9,12 +9,12 @@
 
 enum { MAX_KEYS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
 
-/** What the tokens of a rank decide. */
+/** Costs that depend on a rank's tokens only. */
 struct cost_known {
     int32_t key, pass;
     double tokens;
-    unsigned known; /* parts: a bit each */
-    struct cost_pass parts[COST_N_PARTS];
+    unsigned known; /* components that were computed, a bit each */
+    struct cost_pass components[COST_N_COMPONENTS];
 };
 
 static struct cost_known *cost_at(const struct cost_cache *cache, int32_t index)
@@ -30,8 +30,8 @@ static uint64_t hash_of(int32_t key, enum pass pass, double tokens)
     return bits;
 }
 
-/** A slot tells which of the costs is there, from 1 on, and beside that some of its hash: of what differs the costs
- * are not read. 0: free. */
+/** A slot holds the number of a cost, counted from 1, and some bits of its hash. So costs with other bits need not
+ * be read. 0 is a free slot. */
 enum { INDEX_BITS = 17, TAG_SHIFT = 64 - (32 - INDEX_BITS) };
 _Static_assert(MAX_COSTS < 1 << INDEX_BITS, "a slot has room for the number of each cost");
 
@@ -40,8 +40,9 @@ static uint32_t slot_for(int32_t index, uint64_t hash)
     return (uint32_t)(index + 1) | (uint32_t)(hash >> TAG_SHIFT) << INDEX_BITS;
 }
 
-/** Where to look first: whole tokens leave the low bits of the hash alike. */
-static uint64_t place_for(uint64_t hash)
+/** Return the slot at which a search starts. It mixes in high bits, because the low bits of the hash are equal for
+ * whole tokens. */
+static uint64_t first_slot(uint64_t hash)
 {
     return hash >> 32 ^ hash >> 47;
 }
@@ -58,10 +59,10 @@ static void empty(struct cost_cache *cache)
         memset(cache->slot, 0, (size_t)cache->slots * sizeof *cache->slot);
 }
 
-/** All that costs of passes depend on, by value: where a setting's plan stood, another one may stand later. It has no
- * gaps between fields, so keys are compared by their bytes. */
+/** All inputs of a pass's costs, by value, because another plan may later use the address of a setting's plan. It
+ * has no gaps between fields, so keys are compared by their bytes. */
 struct cost_key {
-    int64_t number[20]; /* those not given are 0 */
+    int64_t number[20]; /* numbers that are not set are 0 */
     const void *object[4];
 };
 
@@ -98,7 +99,7 @@ static int32_t key_number(struct cost_cache *cache, const struct cost_setting *s
     return cache->latest = cache->n_keys++;
 }
 
-/** Twice as many slots, or the first. */
+/** Double the slots, or make the first ones. */
 static void add_slots(struct cost_cache *cache)
 {
     free(cache->slot);
@@ -106,7 +107,7 @@ static void add_slots(struct cost_cache *cache)
     cache->slot = check_calloc((size_t)cache->slots, sizeof *cache->slot);
     for (int32_t i = 0; i < cache->n_costs; i++) {
         const struct cost_known *known = cost_at(cache, i);
-        uint64_t hash = hash_of(known->key, (enum pass)known->pass, known->tokens), at = place_for(hash);
+        uint64_t hash = hash_of(known->key, (enum pass)known->pass, known->tokens), at = first_slot(hash);
         while (cache->slot[at & (uint64_t)(cache->slots - 1)] != 0)
             at++;
         cache->slot[at & (uint64_t)(cache->slots - 1)] = slot_for(i, hash);
@@ -126,7 +127,7 @@ static struct cost_known *add_known(struct cost_cache *cache, int32_t key, enum 
     return known;
 }
 
-/** The entry of so many tokens, perhaps a new one. */
+/** Return the entry of so many tokens, which may be new. */
 static struct cost_known *known_of(struct cost_cache *cache, const struct cost_setting *setting, enum pass pass,
                                    double tokens)
 {
@@ -135,7 +136,7 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
     if (2 * (int64_t)cache->n_costs >= (int64_t)cache->slots)
         add_slots(cache);
     int32_t number = key_number(cache, setting);
-    uint64_t hash = hash_of(number, pass, tokens), at = place_for(hash), mask = (uint64_t)(cache->slots - 1);
+    uint64_t hash = hash_of(number, pass, tokens), at = first_slot(hash), mask = (uint64_t)(cache->slots - 1);
     for (uint32_t slot; (slot = cache->slot[at & mask]) != 0; at++) {
         struct cost_known *known = cost_in(cache, slot);
         if (slot >> INDEX_BITS == hash >> TAG_SHIFT && known->tokens == tokens && known->key == number &&
@@ -146,41 +147,41 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
     return add_known(cache, number, pass, tokens);
 }
 
-/** Of the layers what tokens decide; head and embedding know nothing else. */
-static void compute(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
-                    struct cost_pass *costs)
+/** Compute costs that depend on tokens only. For head and embedding these are all their costs. */
+static void compute(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                    unsigned components, struct cost_pass *costs)
 {
-    if (parts & 1U << COST_LAYERS)
+    if (components & 1U << COST_LAYERS)
         costs[COST_LAYERS] = cost_of_tokens(setting, pass, cost_unit_tokens(unit));
-    if (parts & 1U << COST_EMBEDDING)
+    if (components & 1U << COST_EMBEDDING)
         costs[COST_EMBEDDING] = cost_of_embedding(setting, pass, unit);
-    if (parts & 1U << COST_HEAD)
+    if (components & 1U << COST_HEAD)
         costs[COST_HEAD] = cost_of_head(setting, pass, unit);
 }
 
-/** The same, from the cache where it is known. */
-static void look_up(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
-                    struct cost_pass *costs)
+/** Return the same costs, from the cache if it has them. */
+static void look_up(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                    unsigned components, struct cost_pass *costs)
 {
     if (setting->cache == NULL) {
-        compute(setting, pass, unit, parts, costs);
+        compute(setting, pass, unit, components, costs);
         return;
     }
     struct cost_known *known = known_of(setting->cache, setting, pass, cost_unit_tokens(unit));
-    if ((parts & ~known->known) != 0)
-        compute(setting, pass, unit, parts & ~known->known, known->parts);
-    known->known |= parts;
-    for (int part = 0; part < COST_N_PARTS; part++)
-        if (parts & 1U << part)
-            costs[part] = known->parts[part];
+    if ((components & ~known->known) != 0)
+        compute(setting, pass, unit, components & ~known->known, known->components);
+    known->known |= components;
+    for (int component = 0; component < COST_N_COMPONENTS; component++)
+        if (components & 1U << component)
+            costs[component] = known->components[component];
 }
 
-void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
+void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
                  struct cost_pass *costs)
 {
     struct cost_pass forward;
-    look_up(setting, pass, unit, parts, costs);
-    if (!(parts & 1U << COST_LAYERS))
+    look_up(setting, pass, unit, components, costs);
+    if (!(components & 1U << COST_LAYERS))
         return;
     if (cost_repeats(pass, unit)) {
         struct cost_setting again = cost_setting_again(setting);

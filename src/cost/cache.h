@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Costs of passes already computed: candidates and iterations of one scenario have many units in common. */
+/** This cache stores costs of passes. Candidates and iterations of one scenario have many units in common. */
 #ifndef SLIMSIM_COST_CACHE_H
 #define SLIMSIM_COST_CACHE_H
 
 #include "cost/cost.h"
 
-/** What a stage computes in a pass: cost_of_pass, cost_of_embedding, cost_of_head. */
-enum cost_part { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_PARTS };
+/** Components of a stage's work in a pass: cost_of_pass, cost_of_embedding, cost_of_head. */
+enum cost_component { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_COMPONENTS };
 
 enum { COST_CACHE_BLOCKS = 16 };
 
-/** {0} is empty. For one scenario: model, device and platform must not change while it is in use. A plan may. */
+/** A cache for one scenario. {0} is empty. Model, device and platform must not change while it is in use. The plan
+ * may change. */
 struct cost_cache {
     int32_t n_keys, n_costs;
-    int32_t latest;                              /* key */
-    int32_t slots;                               /* a power of two */
-    struct cost_key *keys;                       /* of the settings that costs are known of */
-    struct cost_known *costs[COST_CACHE_BLOCKS]; /* of as many each; NULL: none yet */
-    uint32_t *slot;                              /* [slots] into costs */
+    int32_t latest;                              /* latest key that was used */
+    int32_t slots;                               /* number of slots, a power of two */
+    struct cost_key *keys;                       /* settings with stored costs */
+    struct cost_known *costs[COST_CACHE_BLOCKS]; /* blocks of stored costs; NULL: not allocated yet */
+    uint32_t *slot;                              /* [slots] numbers of stored costs */
 };
 
 /**
- * Costs of the parts asked for, to the last bit those of the functions. What a rank's tokens alone decide (most of it,
- * and mostly known: cost/tokens.h) comes from setting->cache where it is known; without a cache all is computed. A
- * cache that grows large is emptied.
+ * Return costs of the components asked for. They equal those of the functions to the last bit.
  *
- * @param parts  a bit 1 << enum cost_part for each
- * @param costs  [COST_N_PARTS], the parts asked for are filled in
+ * 1. Most of a cost depends on a rank's tokens only (cost/tokens.h), and most of these costs were computed before. They
+ *    come from setting->cache if it has them.
+ * 2. Without a cache everything is computed.
+ * 3. A cache that grows large is emptied.
+ *
+ * @param components  a bit 1 << enum cost_component for each component asked for
+ * @param costs       [COST_N_COMPONENTS], the components asked for are filled in
  */
-void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
+void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
                  struct cost_pass *costs);
 
 void cost_cache_free(struct cost_cache *cache);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file computes transfers and collectives (cost/cost.h). */
 #include "cost/cost.h"
 
 #include <math.h>
 
 #include "base/check.h"
 
-/** Bytes and what the filling of buffers adds: `ramp` for large messages, twice the bytes for small ones. */
+/** Return bytes plus those that the filling of buffers adds: `ramp` for large messages, twice the bytes for small
+ * ones. */
 static double ramped(double bytes, double ramp)
 {
     return bytes + ramp * bytes / (bytes + ramp);
@@ -27,14 +29,15 @@ struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum c
     return transfer;
 }
 
-/** What one GPU sends over NVLink. */
+/** Return the bytes that one GPU sends over NVLink. */
 static double sent_bytes(enum device_collective_kind kind, double bytes, int32_t ranks)
 {
     double share = (double)(ranks - 1) / ranks;
     return kind == DEVICE_NVLS ? bytes : kind == DEVICE_ALL_REDUCE ? 2 * share * bytes : share * bytes;
 }
 
-/** NCCL takes the switches' all-reduce from 5 GPUs on (rows C195 to C203 of the collectives). */
+/** Return the algorithm that NCCL takes. From 5 GPUs on it takes the switches' all-reduce (rows C195 to C203 of the
+ * collectives). */
 static enum device_collective_kind algorithm(const struct device *device, enum device_collective_kind kind,
                                              int32_t ranks)
 {
@@ -47,7 +50,7 @@ static struct cost_transfer transfer_of(double latency_s, double wire_bytes, dou
     return (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s};
 }
 
-/** A collective of `ranks` GPUs of a node, each of which sends `sent`. */
+/** Return a collective of `ranks` GPUs of a node. Each GPU sends `sent`. */
 static struct cost_transfer inside_node(const struct cost_setting *setting, enum device_collective_kind by, double sent,
                                         int32_t ranks)
 {
@@ -57,7 +60,7 @@ static struct cost_transfer inside_node(const struct cost_setting *setting, enum
                        setting->platform->nvlink_bytes_per_s);
 }
 
-/** A collective of a tensor of `bytes` all of whose GPUs stand on one node. */
+/** Return a collective of a tensor of `bytes` with all GPUs on one node. */
 static struct cost_transfer one_node(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                                      int32_t ranks)
 {
@@ -65,7 +68,7 @@ static struct cost_transfer one_node(const struct cost_setting *setting, enum de
     return inside_node(setting, by, sent_bytes(by, bytes, ranks), ranks);
 }
 
-/** An all-reduce over `nodes` nodes, of which each NIC sends `sent`. */
+/** Return an all-reduce over `nodes` nodes. Each NIC sends `sent`. */
 static struct cost_transfer between_nodes(const struct cost_setting *setting, double sent, double nodes)
 {
     const struct device_fabric *curve = &setting->device->fabric;
@@ -74,7 +77,7 @@ static struct cost_transfer between_nodes(const struct cost_setting *setting, do
     return transfer_of(curve->latency_s + curve->hop_s * doublings, wire_bytes, setting->platform->nic_bytes_per_s);
 }
 
-/** A ring through `ranks` GPUs, ranks_each of them on each node, of which each NIC sends `sent`. */
+/** Return a ring through `ranks` GPUs, with ranks_each on each node. Each NIC sends `sent`. */
 static struct cost_transfer ring_between_nodes(const struct cost_setting *setting, double sent, int32_t ranks,
                                                int32_t ranks_each)
 {
@@ -94,7 +97,7 @@ static struct cost_transfer ring_between_nodes(const struct cost_setting *settin
     return best;
 }
 
-/** A reduce-scatter and an all-gather in a node one after the other, each GPU sends `sent` in both. */
+/** Return a reduce-scatter and an all-gather in a node, one after the other. Each GPU sends `sent` in both together. */
 static struct cost_transfer both_inside_node(const struct cost_setting *setting, double sent, int32_t ranks)
 {
     struct cost_transfer first = inside_node(setting, DEVICE_REDUCE_SCATTER, sent / 2, ranks);
@@ -160,7 +163,7 @@ double cost_uneven_rails_s(const struct cost_setting *setting, enum device_colle
     return fmax(rails_s, cost_without_rail(setting, kind, bytes, ranks, fewest).duration_s);
 }
 
-/** What one NIC sends in an all-reduce. */
+/** Return the bytes that one NIC sends in an all-reduce. */
 static double fabric_bytes(const struct cost_setting *setting, double bytes, int32_t ranks)
 {
     return sent_bytes(DEVICE_ALL_REDUCE, bytes, ranks) / setting->platform->gpus_per_node;

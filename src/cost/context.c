@@ -8,7 +8,7 @@ int32_t context_kernels(const struct cost_setting *setting, int32_t context)
     return scenario_is_ring(setting->plan->cp_type) ? context : 1;
 }
 
-/** An all-to-all in which each of the ranks sends `sent`. */
+/** Return the time of an all-to-all in which each rank sends `sent`. */
 static double all_to_all_s(const struct cost_setting *setting, double sent, int32_t context, double *wire_bytes)
 {
     int32_t each = cost_ranks_each(setting, context);
@@ -23,7 +23,7 @@ static double all_to_all_s(const struct cost_setting *setting, double sent, int3
     return fmax(nic.duration_s, cost_collective_s(&node, DEVICE_ALL_TO_ALL, tensor_bytes, each));
 }
 
-/** What goes by the NIC of a rank in a gather. */
+/** Return the bytes that a rank's NIC sends in a gather. */
 static double gather_wire_bytes(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                                 int32_t context)
 {
@@ -84,7 +84,7 @@ void context_of_layers(const struct cost_setting *setting, enum pass pass, const
         add_ulysses(cost, setting, cost_unit_tokens(unit), unit->context);
 }
 
-/** Of one layer, without recomputation. */
+/** Return the exchange of one layer without recomputation. */
 static struct cost_exchange exchange_of_layer(const struct cost_setting *setting, enum pass pass,
                                               const struct cost_unit *unit, double share)
 {
@@ -100,7 +100,7 @@ static struct cost_exchange exchange_of_layer(const struct cost_setting *setting
     return (struct cost_exchange){.out_bytes = 2 * queries + 2 * sums + moved, .back_bytes = queries + moved};
 }
 
-/** Layers whose attention a backward computes again. */
+/** Return the number of layers whose attention a backward computes again. */
 static int32_t layers_again(const struct cost_setting *setting, enum recompute recompute)
 {
     if (recompute == RECOMPUTE_FULL)

@@ -15,7 +15,7 @@ static double root_parameters(const struct cost_setting *setting)
     return cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
 }
 
-/** Bytes of a gathered weight that is no state. */
+/** Return the bytes of a gathered weight that is not a state. */
 static double weight_bytes(const struct cost_setting *setting)
 {
     return setting->plan->sharding == SCENARIO_ZERO3 ? 2 : 0;
@@ -26,7 +26,7 @@ static double head_parameters(const struct cost_setting *setting)
     return (double)setting->model->hidden * model_vocabulary_share(setting->model, setting->tensor);
 }
 
-/** Whether embedding and head are no part of the root. */
+/** Return whether embedding and head are outside the root. */
 static bool has_own_ends(const struct cost_setting *setting)
 {
     return setting->plan->fsdp == 2 && setting->plan->fsdp_ends == SCENARIO_ENDS_OWN;
@@ -37,7 +37,7 @@ double cost_gathered_bytes(const struct cost_setting *setting)
     return has_own_ends(setting) ? 0 : weight_bytes(setting) * root_parameters(setting);
 }
 
-/** Whole tensors; the head's gradient is among those of layers while it waits, or is reduced. */
+/** Bytes of whole tensors. While the head's gradient waits or is reduced, it counts among those of layers. */
 struct whole {
     double at_head, in_layer[2], in_norm[2], behind_layer, at_ends;
 };
@@ -46,14 +46,14 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 {
     double w = weight_bytes(setting), layer = layer_parameters(setting), root = root_parameters(setting);
     double copy = setting->plan->gradients == SCENARIO_FP32 ? cost_gradient_bytes(setting) : 0;
-    bool early = setting->plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE, alone = setting->model->layers == 1;
-    double weights = early && !alone ? 2 * w : w, head = 2 * head_parameters(setting);
+    bool early = setting->plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = setting->model->layers == 1;
+    double weights = early && !single ? 2 * w : w, head = 2 * head_parameters(setting);
     double in_layer = head + weights * layer, in_norm = in_layer + 2 * layer;
     return (struct whole){
         .at_head = early ? w * layer : 0,
         .in_layer = {in_layer, in_layer},
         .in_norm = {in_norm, in_norm},
-        .behind_layer = head + fmax(weights + 2 + 2, (alone ? 0 : w) + 2 + copy) * layer,
+        .behind_layer = head + fmax(weights + 2 + 2, (single ? 0 : w) + 2 + copy) * layer,
         .at_ends = fmax(2 + 2, 2 + copy - w) * root,
     };
 }
@@ -102,7 +102,7 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
     double workspace = work->workspace - inner * work->tokens; /* the down GEMM's input has gone by then */
     bytes[COST_AT_LOSS] = work->head_workspace + whole.at_head;
     bytes[COST_AT_HEAD] = cost_head_backward_bytes(setting, work->tokens) + 2 * vocabulary * h + whole.at_head;
-    for (int i = 0; i < 2; i++) { /* layers before this one are gone */
+    for (int i = 0; i < 2; i++) { /* layers before this one have gone */
         double gone = work->head + i * work->layer;
         bytes[COST_IN_LAYER + 3 * i] = workspace + down + whole.in_layer[i] - gone;
         bytes[COST_IN_NORM + 3 * i] = norm + whole.in_norm[i] - gone - work->layer;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file computes activations, states and working memory (cost/cost.h). */
 #include <math.h>
 
 #include "base/check.h"
 #include "cost/eager.h"
 
-/** What norms, residuals and dropouts are divided by. */
+/** Return the divisor of norms, residuals and dropouts. */
 static double outside_division(const struct cost_setting *setting)
 {
     return setting->plan->sequence_parallel ? setting->tensor : 1;
@@ -15,7 +16,8 @@ double cost_kv_bytes(const struct model *model, int32_t tensor)
     return 4.0 * (double)model_kv_width(model) / tensor;
 }
 
-/** What one token leaves in a layer that is on the list of recomputation and has to be computed again, by entry. */
+/** Return the bytes a token that an entry of the recomputation's list drops from a layer. They must be computed
+ * again. */
 static double listed_bytes(const struct cost_setting *setting, enum recompute entry)
 {
     const struct model *model = setting->model;
@@ -43,7 +45,7 @@ static double all_listed_bytes(const struct cost_setting *setting, enum recomput
     return bytes;
 }
 
-/** What a layer keeps less, and more, of a token under alternate-gemms, its listed bytes as if they were kept. */
+/** Return the change of a layer's bytes a token under alternate-gemms, if its listed bytes count as kept. */
 static double alternate_gemms_bytes(const struct cost_setting *setting, bool sliced)
 {
     double h = (double)setting->model->hidden, keys = sliced ? cost_kv_bytes(setting->model, setting->tensor) / 2 : 0;
@@ -82,7 +84,7 @@ double cost_scores(const struct cost_setting *setting, const struct cost_unit *u
     return n * (double)setting->model->heads / ((double)setting->tensor * unit->context);
 }
 
-/** Softmax; with dropout its mask and the result too. */
+/** Return the bytes of a score: softmax, with dropout its mask and the result too. */
 static double bytes_of_score(const struct cost_setting *setting)
 {
     return setting->model->dropout ? 5 : 2;
@@ -98,7 +100,7 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_u
     return layers * bytes_of_score(setting) * cost_scores(setting, unit);
 }
 
-/** Biases of one TP rank of a layer: those of the GEMMs that split columns are split as well. */
+/** Return the biases of one TP rank of a layer. Biases of GEMMs that split columns are split as well. */
 static double bias_parameters(const struct model *model, int32_t tensor)
 {
     double h = (double)model->hidden, q = (double)model_query_width(model), k = (double)model_kv_width(model);
@@ -161,7 +163,7 @@ struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum
     const struct model *model = setting->model;
     bool full = recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->plan->sequence_parallel;
     double again = all_listed_bytes(setting, recompute);
-    if (full) /* its input is there, but for the fp32 copy that eager norms keep */
+    if (full) /* the input is there; eager norms keep a copy in fp32, too */
         again = cost_activation_bytes(setting, RECOMPUTE_NONE, false) -
                 (eager_is_llama(setting) ? 0 : cost_activation_bytes(setting, RECOMPUTE_FULL, false));
     return (struct cost_workspace){
@@ -214,7 +216,7 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
     return setting->model->dropout ? tokens * (double)setting->model->hidden / outside_division(setting) : 0;
 }
 
-/** Kept of a logit from forward to backward. */
+/** Return the bytes that are kept of a logit from forward to backward. */
 static double kept_logit_bytes(const struct cost_setting *setting)
 {
     return setting->loss == SCENARIO_LOSS_PASSES ? 4 : 2;

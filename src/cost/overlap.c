@@ -5,52 +5,52 @@
 
 #include <math.h>
 
-/** A GEMM as training reaches it [s]. */
+/** Return the time of a GEMM at the speed that training reaches [s]. */
 static double sustained_gemm_s(const struct device *device, double m, double n, double k)
 {
     return kernels_sustained_s(device, cost_gemm_s(device, m, n, k));
 }
 
-/** The weight's gradient of a GEMM from `in` to `out` columns, added to its sum [s]. */
+/** Return the time of the weight-gradient GEMM of a GEMM from `in` to `out` columns, which adds to the sum [s]. */
 static double weight_gemm_s(const struct cost_setting *setting, double in, double out, double tokens)
 {
     const struct cost_gemm gemm = {1, in, out, tokens, cost_sum_bytes(setting)};
     return kernels_sustained_s(setting->device, cost_kernel_gemm_s(setting->device, &gemm));
 }
 
-enum { SPLITS = 4 }; /* of a GEMM whose output is reduced */
+enum { SPLITS = 4 }; /* chunks of a GEMM whose output is reduced */
 
-static double multiprocessors(const struct device *device, enum overlap_place place)
+static double multiprocessors(const struct device *device, enum overlap_extent extent)
 {
     const struct device_training *training = &device->training;
-    return place == OVERLAP_IN_NODE ? training->node_multiprocessors : training->collective_multiprocessors;
+    return extent == OVERLAP_IN_NODE ? training->node_multiprocessors : training->collective_multiprocessors;
 }
 
-/** Share of the multiprocessors that a collective holds. */
-static double held(const struct device *device, enum overlap_place place)
+/** Return the share of the multiprocessors that a collective holds. */
+static double held_share(const struct device *device, enum overlap_extent extent)
 {
     double all = (double)device->multiprocessors;
-    return all > 0 ? multiprocessors(device, place) / all : 0;
+    return all > 0 ? multiprocessors(device, extent) / all : 0;
 }
 
-double overlap_loss(const struct device *device, enum overlap_place place, struct overlap_kernels kernels)
+double overlap_loss(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels)
 {
-    double share = held(device, place), slower = 1 / (1 - share), rounds = ceil(slower);
+    double share = held_share(device, extent), slower = 1 / (1 - share), rounds = ceil(slower);
     if (!device->training.persistent_gemms || kernels.product_s <= 0)
         return share;
     return 1 - kernels.all_s / (kernels.product_s * rounds + (kernels.all_s - kernels.product_s) * slower);
 }
 
-double overlap_beside_s(const struct device *device, enum overlap_place place, struct overlap_kernels kernels,
+double overlap_beside_s(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels,
                         double collective_s)
 {
-    return fmax(collective_s, kernels.all_s + collective_s * overlap_loss(device, place, kernels));
+    return fmax(collective_s, kernels.all_s + collective_s * overlap_loss(device, extent, kernels));
 }
 
-static enum overlap_place tensor_place(const struct cost_setting *setting)
+static enum overlap_extent tensor_extent(const struct cost_setting *setting)
 {
-    bool own = setting->communication.tp_overlap == SCENARIO_CHUNKED;
-    return own || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
+    bool chunked = setting->communication.tp_overlap == SCENARIO_CHUNKED;
+    return chunked || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
 }
 
 double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
@@ -66,15 +66,15 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
 {
     struct device left = *setting->device;
     double rows = tokens / SPLITS;
-    left.peak_flop_per_s *= 1 - held(&left, tensor_place(setting));
+    left.peak_flop_per_s *= 1 - held_share(&left, tensor_extent(setting));
     if (left.multiprocessors > 0)
-        left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_place(setting));
+        left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_extent(setting));
     double gemm_s = sustained_gemm_s(&left, rows, n, k);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, rows * n * 2, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
 }
 
-/** A collective of a T x h tensor that adds `exposed_s` to the kernels. */
+/** Add a collective of a T x h tensor that adds `exposed_s` to the kernels. */
 static void add(struct overlap_tensor *sum, const struct cost_setting *setting, enum device_collective_kind kind,
                 double bytes, double exposed_s)
 {
@@ -89,7 +89,7 @@ static double tensor_bytes(const struct cost_setting *setting, double tokens)
     return tokens * (double)setting->model->hidden * 2;
 }
 
-/** An all-gather before a GEMM of T x n x k, or a reduce-scatter after it. */
+/** Add an all-gather before a GEMM of T x n x k, or a reduce-scatter after it. */
 static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *setting,
                         enum device_collective_kind kind, double tokens, double n, double k)
 {
@@ -103,19 +103,19 @@ static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *s
     add(sum, setting, kind, bytes, exposed_s);
 }
 
-/** A collective beside an independent GEMM that takes gemm_s alone. */
+/** Add a collective beside an independent GEMM, which takes gemm_s without it. */
 static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *setting, enum device_collective_kind kind,
                      double tokens, double gemm_s)
 {
     double bytes = tensor_bytes(setting, tokens);
-    double alone_s = cost_collective_s(setting, kind, bytes, setting->tensor);
+    double collective_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     bool hides = setting->communication.tp_overlap != SCENARIO_EXPOSED;
-    const struct overlap_kernels gemm = {.all_s = gemm_s}; /* lose c/S: overlap_tensor_layer */
+    const struct overlap_kernels gemm = {.all_s = gemm_s}; /* GEMMs lose c/S here: overlap_tensor_layer */
     add(sum, setting, kind, bytes,
-        hides ? overlap_beside_s(setting->device, tensor_place(setting), gemm, alone_s) - gemm_s : alone_s);
+        hides ? overlap_beside_s(setting->device, tensor_extent(setting), gemm, collective_s) - gemm_s : collective_s);
 }
 
-/** A collective that no GEMM hides. */
+/** Add a collective that no GEMM hides. */
 static void add_exposed(struct overlap_tensor *sum, const struct cost_setting *setting,
                         enum device_collective_kind kind, double tokens)
 {
@@ -123,8 +123,8 @@ static void add_exposed(struct overlap_tensor *sum, const struct cost_setting *s
     add(sum, setting, kind, bytes, cost_collective_s(setting, kind, bytes, setting->tensor));
 }
 
-/** Backward of a column-parallel GEMM of `columns`: its input again, its input's gradient. Split, each collective
- * stands in the pass that does not compute what hides it. */
+/** Add the backward of a column-parallel GEMM of `columns`: the gather of its input and the reduction of its input's
+ * gradient. In a split backward each collective is in the pass without the GEMM that would hide it. */
 static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting, enum pass pass,
                                 double tokens, double columns)
 {
@@ -139,7 +139,8 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
     add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, weight_gemm_s(setting, hidden, columns, tokens));
 }
 
-/** Without sequence parallelism: an all-reduce after each row-parallel GEMM, backward of each column-parallel input. */
+/** Add the all-reduces without sequence parallelism: forward after each row-parallel GEMM, backward of each
+ * column-parallel GEMM's input gradient. */
 static void add_all_reduces(struct overlap_tensor *sum, const struct cost_setting *setting, enum pass pass,
                             double tokens, const struct overlap_widths *w)
 {

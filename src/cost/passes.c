@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Passes of layers, head and embedding (cost/cost.h). */
+/* This file computes passes of layers, head and embedding (cost/cost.h). */
 #include "cost/cost.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ double cost_prefix_tokens(const struct cost_unit *unit)
 /** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
 struct shares {
     double h, qkv, heads, kv, up, ffn; /* qkv, up: columns of the joint GEMMs; heads: columns of queries */
-    double outside;                    /* hidden width of norms and residuals: shared with sequence parallelism */
+    double outside;                    /* hidden width of norms and residuals, divided with sequence parallelism */
     double tokens;
 };
 
@@ -149,7 +149,7 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
     cost->attention_s += times * attention_s;
 }
 
-/** Attention of all layers, and the ring that feeds it. */
+/** Add the attention of all layers, and the ring that feeds it. */
 static void add_attention(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                           const struct cost_unit *unit)
 {
@@ -160,7 +160,7 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     context_of_layers(setting, pass, unit, cost);
 }
 
-/** All memory-bound kernels of a layer. */
+/** Add all memory-bound kernels of a layer. */
 static void add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                              const struct shares *s)
 {
@@ -172,7 +172,7 @@ static void add_memory_bound(struct cost_kernels *kernels, const struct cost_set
     eager_add_layer(kernels, setting, pass, s->tokens);
 }
 
-/** All layers but their attention. */
+/** Add all layers without their attention. */
 static void add_tokens(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                        const struct shares *s)
 {
@@ -200,7 +200,7 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more)
         cost->outside_s[i] += more->outside_s[i];
 }
 
-/** All layers but their attention, known. */
+/** Add the forward of all layers without their attention, which is already known. */
 static void add_known(struct cost_pass *cost, const struct cost_setting *setting, const struct shares *s,
                       const struct cost_pass *forward)
 {
@@ -214,7 +214,7 @@ static void add_known(struct cost_pass *cost, const struct cost_setting *setting
     cost_add_pass(cost, forward);
 }
 
-/** The forward of all layers, as the backward repeats it. */
+/** Add the forward of all layers, as the backward repeats it. */
 static void add_again(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
                       const struct shares *s, const struct cost_pass *forward)
 {
@@ -234,8 +234,8 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     add_kernels(cost, &last, -setting->layers);
 }
 
-/** Every second GEMM of a layer in the order of Llama's modules (queries, keys, values, projection, gate, up, down),
- * and what stands between the GEMMs that are kept and what the backward needs. */
+/** Add every second GEMM of a layer, in the order of Llama's modules (queries, keys, values, projection, gate, up,
+ * down). Add also the kernels between the kept GEMMs and the tensors that the backward needs. */
 static void add_alternate_gemms(struct cost_kernels *kernels, const struct cost_setting *setting,
                                 const struct shares *s)
 {
@@ -249,7 +249,7 @@ static void add_alternate_gemms(struct cost_kernels *kernels, const struct cost_
     kernels_add_memory_bound(kernels, device, DEVICE_COPY, "residual add of attention", 6 * s->outside * s->tokens);
 }
 
-/** What the backward repeats of the forward by the list of recomputation. */
+/** Add the forward kernels that the backward repeats by the recomputation's list. */
 static void add_listed(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
                        const struct shares *s)
 {
@@ -291,7 +291,7 @@ struct cost_setting cost_setting_again(const struct cost_setting *setting)
     return again;
 }
 
-/** What a backward computes again. */
+/** Add all work that a backward computes again. */
 static void add_recomputed(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                            const struct cost_unit *unit, const struct cost_pass *forward)
 {
@@ -337,7 +337,7 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     add_memory_bound(kernels, setting, pass, &s);
 }
 
-/** Bytes that the cross-entropy of one logit moves. */
+/** Return the bytes that the cross-entropy of one logit moves. */
 static double loss_bytes(enum scenario_loss loss, bool forward)
 {
     const double metric = 2 + 4 + 4 + 4; /* fp32 copy; logarithms of the softmax */
@@ -390,8 +390,8 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     return cost;
 }
 
-/** Bytes of the rank's tables in a backward, for each of their parameters: zeroed in bf16, and added to what holds it.
- */
+/** Return the bytes that a backward moves for each parameter of the rank's tables. The gradient is zeroed in bf16
+ * and added to the main gradient or the head's. */
 static double table_gradient_bytes(const struct cost_setting *setting)
 {
     double added = 2 + 2 * cost_gradient_bytes(setting);
@@ -406,12 +406,13 @@ static void add_embedding(struct cost_kernels *kernels, const struct cost_settin
     const struct model *model = setting->model;
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
-    double own = 1.0 / setting->tensor, positions = (double)model->positions;
+    double share = 1.0 / setting->tensor, positions = (double)model->positions;
     double rows = s->h * (model_vocabulary_share(model, setting->tensor) + positions);
-    if (s->tokens <= 0 || pass == PASS_WEIGHT) /* no other pass needs its gradient: it ends the backward as it is */
+    /* No other pass needs the table's gradient, so it stays in the input's pass. */
+    if (s->tokens <= 0 || pass == PASS_WEIGHT)
         return;
     kernels_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "embedding" : "embedding's gradient",
-                             (forward ? 4 + 2 * (1 - own) : 2 + 2 * own) * s->h * s->tokens);
+                             (forward ? 4 + 2 * (1 - share) : 2 + 2 * share) * s->h * s->tokens);
     if (model->positions > 0)
         kernels_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "positions" : "positions' gradient",
                                  (forward ? 4 + 6 : 4) * s->h * s->tokens);

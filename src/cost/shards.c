@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "cost/overlap.h"
 
-/** What the collectives of some parameters take, what a rank sends, and whether kernels run beside the reductions: a
- * reduce-scatter in each group, then an all-reduce across them. */
+/** Collectives of some parameters: their seconds, the bytes that a rank sends, and whether the reductions run beside
+ * kernels. Reductions are a reduce-scatter in each group and then an all-reduce across groups. */
 struct traffic {
     double gather_s, scatter_s, across_s, bytes;
     bool reduce_hides;
@@ -23,7 +23,7 @@ static int32_t n_groups(const struct cost_setting *setting)
     return scenario_plan_shard_groups(setting->plan);
 }
 
-/** Ranks of a group on a node: the only group begins a node. */
+/** Return the ranks of a group on a node. A single group begins at the start of a node. */
 static int32_t ranks_each(const struct cost_setting *setting)
 {
     int32_t n = n_shards(setting);
@@ -31,34 +31,34 @@ static int32_t ranks_each(const struct cost_setting *setting)
     return one_node ? n : cost_ranks_each(setting, n);
 }
 
-/** Ranks of some group on the node that has most of them. */
+/** Return the largest number of a group's ranks on one node. */
 static int32_t most_each(const struct cost_setting *setting)
 {
     int32_t n = n_shards(setting), each = ranks_each(setting), fit = setting->platform->gpus_per_node / setting->tensor;
     return each == n || n < fit ? n : fit;
 }
 
-/** Where the ranks of each group are. */
-static enum overlap_place place_of_group(const struct cost_setting *setting)
+/** Return the extent of each group's ranks. */
+static enum overlap_extent extent_of_group(const struct cost_setting *setting)
 {
     return ranks_each(setting) == n_shards(setting) ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
-/** Where those of all groups are, of which there are several. */
-static enum overlap_place place_of_all(const struct cost_setting *setting)
+/** Return the extent of all groups' ranks, if there are several groups. */
+static enum overlap_extent extent_of_all(const struct cost_setting *setting)
 {
     bool node = n_shards(setting) * n_groups(setting) * setting->tensor <= setting->platform->gpus_per_node;
     return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
-/** Kernels and collectives of a group, then those across groups, all alone, started together: until all have ended. One
- * group has none across. */
+/** Return the time until kernels and collectives that started together have all ended. The collectives of a group
+ * run first, then those across groups. A single group has none across. */
 static double beside_s(const struct cost_setting *setting, struct overlap_kernels kernels, double group_s,
                        double across_s)
 {
     const struct device *device = setting->device;
-    double lost_s = group_s * overlap_loss(device, place_of_group(setting), kernels) +
-                    across_s * overlap_loss(device, place_of_all(setting), kernels);
+    double lost_s = group_s * overlap_loss(device, extent_of_group(setting), kernels) +
+                    across_s * overlap_loss(device, extent_of_all(setting), kernels);
     return fmax(group_s + across_s, kernels.all_s + lost_s);
 }
 
@@ -71,8 +71,8 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
     return cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
 }
 
-/** Of all shards: groups on the node that has fewest of them, and on that which has most. Nodes are filled from the
- * first one on. */
+/** Count the groups of a shard on one node. The results are the fewest and the most over all shards and nodes. Nodes
+ * are filled from the first one on. */
 static void count_groups(const struct cost_setting *setting, int32_t *fewest, int32_t *most)
 {
     int32_t m = n_groups(setting), n = n_shards(setting), fit = setting->platform->gpus_per_node / setting->tensor;
@@ -89,8 +89,8 @@ static void count_groups(const struct cost_setting *setting, int32_t *fewest, in
         }
 }
 
-/** The all-reduce of `parameters` gradients among groups that hold the same shards, whose members stand a group apart.
- */
+/** Return the time of the all-reduce of `parameters` gradients among groups that hold the same shards. Its ranks
+ * have the distance of a group. */
 static double group_reduce_s(const struct cost_setting *setting, double parameters, double *sent_bytes)
 {
     int32_t m = n_groups(setting);
@@ -103,7 +103,7 @@ static double group_reduce_s(const struct cost_setting *setting, double paramete
     return cost_uneven_rails_s(setting, DEVICE_ALL_REDUCE, bytes, m, fewest, most);
 }
 
-/** Whether the pass ends with whole gradients of weights that are shared out. */
+/** Return whether the pass ends with whole gradients of weights that are sharded. */
 static bool reduces(const struct cost_setting *setting, enum pass pass)
 {
     return (pass == PASS_BACKWARD || pass == PASS_WEIGHT) && cost_shards_in_passes(setting);
@@ -126,9 +126,9 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     return traffic;
 }
 
-/** Bytes that copies of a parameter move: of the whole tensor and of a rank's shard. */
+/** Bytes that copies of a parameter move, for the whole tensor and for a rank's shard. */
 struct copies {
-    double whole, own;
+    double whole, shard;
 };
 
 static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
@@ -136,17 +136,17 @@ static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool ga
     double bytes = cost_gradient_bytes(setting);
     double converted = setting->plan->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
     return (struct copies){.whole = reduces ? (2 + 2) + converted + 2 * bytes : 0,
-                           .own = (gathers ? 4 + 2 : 0) + (reduces ? (2 + 3) * bytes : 0)};
+                           .shard = (gathers ? 4 + 2 : 0) + (reduces ? (2 + 3) * bytes : 0)};
 }
 
 static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
 {
     double bytes = cost_gradient_bytes(setting), converted = setting->plan->gradients == SCENARIO_FP32 ? 0 : 2 + 4;
     return (struct copies){.whole = (gathers ? 2 + 2 : 0) + (reduces ? 2 + bytes : 0),
-                           .own = (gathers ? (4 + 2) + (2 + 2) : 0) + (reduces ? converted + 3 * 4 : 0)};
+                           .shard = (gathers ? (4 + 2) + (2 + 2) : 0) + (reduces ? converted + 3 * 4 : 0)};
 }
 
-/** Passes over whole tensors and over a rank's shards, beside the collectives. */
+/** Return the time of conversions and copies of whole tensors and of a rank's shards, beside the collectives. */
 static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
     if (n_shards(setting) == 1)
@@ -155,13 +155,14 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
     struct copies copies = setting->plan->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
                                                     : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
-                               (copies.whole + copies.own / n_shards(setting)) * parameters);
+                               (copies.whole + copies.shard / n_shards(setting)) * parameters);
 }
 
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
     bool gathers = pass != PASS_WEIGHT;
-    if (!cost_shards_in_passes(setting) || setting->layers == 0) /* 0: a stage of the embedding or the head alone */
+    if (!cost_shards_in_passes(setting) ||
+        setting->layers == 0) /* 0: a stage that has only the embedding or the head */
         return;
     double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     struct traffic one = traffic_of(setting, pass, parameters, gathers);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The piece of a sample that a unit computes, and how ranks of context parallelism divide a unit. */
+/** This file defines the piece of a sample that a unit computes, and how context-parallel ranks divide a unit. */
 #ifndef SLIMSIM_COST_SLICE_H
 #define SLIMSIM_COST_SLICE_H
 
@@ -11,10 +11,12 @@ struct slice {
 };
 
 /**
- * What of a unit each of its c context ranks computes: 1/c of every slice, work and tokens alike; or of the packed
- * sequence of all slices, cut into 2c even chunks, rank i chunks i and 2c-1-i, so that ranks have as many tokens but
- * not as much attention (WLB-LLM, arXiv:2503.17924, section 5). A contiguous ring (cost/attention.h) has the first
- * alone, of which its ranks have as many tokens but not as much attention.
+ * Share of a unit that each of its c context ranks computes.
+ *
+ * 1. SLICE_PER_DOCUMENT: 1/c of every slice. Ranks have equal work and equal tokens. In a contiguous ring
+ *    (cost/attention.h), which has only this sharding, they have equal tokens but not equal attention.
+ * 2. SLICE_PER_SEQUENCE: the packed sequence of all slices is cut into 2c even chunks. Rank i has chunks i and 2c-1-i.
+ *    Ranks have equal tokens but not equal attention (WLB-LLM, arXiv:2503.17924, section 5).
  */
 enum slice_sharding { SLICE_PER_DOCUMENT, SLICE_PER_SEQUENCE };
 

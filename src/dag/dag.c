@@ -78,7 +78,7 @@ static enum pass cost_pass_of(const struct plan_pipeline *pipeline, enum pass pa
     return pass == PASS_BACKWARD && pipeline->splits_backward ? PASS_INPUT : pass;
 }
 
-/* What a virtual stage computes: a bit of each enum cost_part. */
+/* What a virtual stage computes: a bit of each enum cost_component. */
 static unsigned parts_of(const struct plan_layout *layout, int32_t stage)
 {
     bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
@@ -104,7 +104,7 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
                             .tensor_s = layers->tensor_s,
                             .shard_s = layers->shard_s,
                             .context_s = layers->context_s};
-    for (enum cost_part part = COST_EMBEDDING; part < COST_N_PARTS; part++)
+    for (enum cost_component part = COST_EMBEDDING; part < COST_N_COMPONENTS; part++)
         if (parts & 1U << part) {
             sum.other_s += costs[part].other_s;
             sum.attention_s += costs[part].attention_s;
@@ -150,7 +150,7 @@ static void look_up(const struct priced *priced, enum pass pass, int32_t unit, i
 static void price_unit(const struct priced *priced, enum pass pass, int32_t unit, struct cost_pass *cost,
                        double *seconds)
 {
-    struct cost_pass costs[COST_N_PARTS];
+    struct cost_pass costs[COST_N_COMPONENTS];
     for (int32_t first = 0; first < priced->n; first++) {
         if (priced->first[first] < first)
             continue;
@@ -201,7 +201,7 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    struct cost_pass costs[COST_N_PARTS], sum;
+    struct cost_pass costs[COST_N_COMPONENTS], sum;
     unsigned parts = parts_of(&pipeline->layout, stage);
     cost_cached(&own, cost_pass_of(pipeline, pass), &work, parts, costs);
     sum_up(costs, parts, &sum);

@@ -160,7 +160,7 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
 }
 
 /* Whether the replicas' GPUs are on one node, those of each n that follow each other; other stages may be on others. */
-static enum overlap_place place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
+static enum overlap_extent place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
 {
     for (int32_t i = 0; i < replicas->n; i++)
         if (builder->at[replicas->places[i]].node != builder->at[replicas->places[i - i % n]].node)

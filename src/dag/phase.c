@@ -256,7 +256,7 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     const struct plan_pipeline *plan = pipe->plan;
     if (plan->n_exchanges == 0)
         return;
-    int32_t n_exchange_groups = plan->exchanges[plan->n_exchanges - 1].set + 1, stages = plan->layout.stages;
+    int32_t n_exchange_groups = plan->exchanges[plan->n_exchanges - 1].exchange_group + 1, stages = plan->layout.stages;
     CHECK(plan->layout.chunks == 1 && plan->layout.context == 1);
     pipe->exchange_first = check_calloc((size_t)n_exchange_groups + 1, sizeof *pipe->exchange_first);
     pipe->exchange_arrived = check_calloc((size_t)n_exchange_groups, sizeof *pipe->exchange_arrived);
@@ -268,9 +268,11 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     }
     for (int32_t i = 0; i < plan->n_exchanges; i++) {
         const struct plan_exchange *exchange = &plan->exchanges[i];
-        pipe->exchange_first[exchange->set + 1] = i + 1;
-        pipe->exchange_group[exchange->pass][exchange->from_unit * stages + exchange->from_stage] = exchange->set;
-        pipe->exchange_group[exchange->pass][exchange->to_unit * stages + exchange->to_stage] = exchange->set;
+        pipe->exchange_first[exchange->exchange_group + 1] = i + 1;
+        pipe->exchange_group[exchange->pass][exchange->from_unit * stages + exchange->from_stage] =
+            exchange->exchange_group;
+        pipe->exchange_group[exchange->pass][exchange->to_unit * stages + exchange->to_stage] =
+            exchange->exchange_group;
     }
 }
 

@@ -27,13 +27,13 @@ static const struct schema_key keys[] = {
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
-/** Standard score of a length in the body's lognormal. */
+/** Return the standard score of a length in the body's lognormal. */
 static double score(const struct lengths_law *law, double tokens)
 {
     return (log(tokens) - law->mu) / law->sigma;
 }
 
-/** The part of the whole lognormal that the body keeps. */
+/** Return the share of the whole lognormal that the body keeps. */
 static double kept(const struct lengths_law *law)
 {
     return gsl_cdf_ugaussian_P(score(law, law->join)) - gsl_cdf_ugaussian_P(score(law, law->shortest));
@@ -50,7 +50,7 @@ bool law_read(const struct document *document, struct lengths_law *result, struc
         return document_error(document, document_find(document, 0, "join"), err,
                               "join: shortest < join <= longest must hold; they are %g, %g and %g", law->shortest,
                               law->join, law->longest);
-    /* Inverting the body needs digits: with less than this the draws would be visibly coarse. */
+    /* The body is inverted, which needs digits. With a smaller share the draws would be visibly coarse. */
     if (!(kept(law) >= 1e-6))
         return document_error(document, document_find(document, 0, "mu"), err,
                               "mu: the lognormal has less than a millionth between shortest and join");
@@ -80,7 +80,7 @@ double law_quantile(const struct lengths_law *law, double p)
     return fmax(law->shortest, fmin(tokens, law->join));
 }
 
-/** E[X; join <= X <= x] of the tail: alpha join (1 - (join/x)^(alpha - 1)) / (alpha - 1), and the cap's atom. */
+/** Return E[X; join <= X <= x] of the tail: alpha join (1 - (join/x)^(alpha - 1)) / (alpha - 1), and the cap's atom. */
 static double tail_mean_up_to(const struct lengths_law *law, double tokens)
 {
     double x = fmin(tokens, law->longest);
@@ -95,7 +95,7 @@ double law_mean_up_to(const struct lengths_law *law, double tokens)
 {
     if (tokens < law->shortest)
         return 0;
-    /* x times the lognormal density is a lognormal density whose mu is larger by sigma^2. */
+    /* x times the lognormal density is a lognormal density with a mu that is larger by sigma^2. */
     double to = gsl_cdf_ugaussian_P(score(law, fmin(tokens, law->join)) - law->sigma);
     double from = gsl_cdf_ugaussian_P(score(law, law->shortest) - law->sigma);
     double body = (1 - law->tail) * exp(law->mu + law->sigma * law->sigma / 2) * (to - from) / kept(law);

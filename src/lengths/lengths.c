@@ -34,7 +34,11 @@ static bool open_yaml(const char *path, struct lengths *lengths, struct error *e
     return ok;
 }
 
-/** A law or table by its name. @param path gets its file */
+/**
+ * Open a law or table by its name.
+ *
+ * @param path  receives its file
+ */
 static bool open_shipped(const char *name, const char *data_dir, char path[1024], struct lengths *lengths,
                          struct error *err)
 {
@@ -46,7 +50,7 @@ static bool open_shipped(const char *name, const char *data_dir, char path[1024]
     return error_add(err, "data.lengths: lengths of your own are named by the path of their file, with a . or / in it");
 }
 
-/** Every document fills the context: what fixed-length training runs on. */
+/** Let every document fill the context, as in training on fixed lengths. */
 static bool open_fixed(const struct scenario_data *data, struct lengths *lengths)
 {
     CHECK(1 <= data->context && data->context <= INT32_MAX);
@@ -56,7 +60,7 @@ static bool open_fixed(const struct scenario_data *data, struct lengths *lengths
     return true;
 }
 
-/** "8Ki 4400": the lengths themselves. */
+/** Read the lengths themselves, such as "8Ki 4400". */
 static bool open_listed(const struct scenario_data *data, struct lengths *lengths, struct error *err)
 {
     char text[sizeof data->lengths], *rest = NULL;
@@ -111,7 +115,8 @@ static double longest_tokens(const struct lengths *lengths)
     return longest;
 }
 
-/** Whether every batch can be drawn: `drop` finds documents that fit, `cut` yields fewer than 2^31 samples. */
+/** Return whether every batch can be drawn. With `drop` enough documents must fit. With `cut` a batch must have
+ * fewer than 2^31 samples. */
 static bool check_context(const struct scenario_data *data, const struct lengths *lengths, struct error *err)
 {
     double fits = lengths_cdf(lengths, (double)data->context);
@@ -155,7 +160,11 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
     return ok;
 }
 
-/** @param position  of the draw since the first iteration: a list is read in its order, over and over */
+/**
+ * Draw one length.
+ *
+ * @param position  number of draws since the first iteration; a list is read in its order, over and over
+ */
 static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64_t position)
 {
     if (lengths->kind == LENGTHS_LISTED)
@@ -169,7 +178,7 @@ static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64
     return (int32_t)lround(fmin(tokens, INT32_MAX));
 }
 
-/** Room for samples while a batch grows. */
+/** Capacities of a batch's arrays while it grows. */
 struct room {
     size_t tokens, document;
 };
@@ -220,7 +229,7 @@ double lengths_cdf(const struct lengths *lengths, double tokens)
         return file_cdf(lengths, tokens);
     if (lengths->kind == LENGTHS_FIXED)
         return tokens >= lengths->fixed_tokens;
-    double rounded_up = floor(tokens) + 0.5; /* below it, draws round to at most `tokens` */
+    double rounded_up = floor(tokens) + 0.5; /* below this, draws round to at most `tokens` */
     return lengths->kind == LENGTHS_LAW ? law_cdf(&lengths->law, rounded_up) : table_cdf(&lengths->table, rounded_up);
 }
 

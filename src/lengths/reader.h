@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * The user's own lengths, by file format. Every reader appends the lengths of one file in their order; the first wrong
- * one, a file that cannot be read or holds no length is an error that names the file, the place and what is allowed.
+ * These readers read the user's own lengths, one function a file format. Every reader appends the lengths of one file
+ * in their order.
+ *
+ * These are errors. Each message names the file, the position and what is allowed:
+ *
+ * 1. the first wrong length
+ * 2. a file that cannot be read
+ * 3. a file without a length
  */
 #ifndef SLIMSIM_LENGTHS_READER_H
 #define SLIMSIM_LENGTHS_READER_H
@@ -11,7 +17,7 @@
 
 #include "base/error.h"
 
-/** Lengths read so far, each 1 .. 2^31 - 1 [tokens]. Caller frees tokens, also after an error. */
+/** Lengths read so far, each 1 .. 2^31 - 1 [tokens]. The caller frees tokens, also after an error. */
 struct reader_lengths {
     int32_t *tokens;
     size_t n, capacity;
@@ -23,33 +29,55 @@ struct reader_bytes {
     size_t n;
 };
 
-/** What a length must be, for messages. */
+/** This text tells in messages what a length must be. */
 #define READER_ALLOWED "a length is a whole number of tokens from 1 to 2147483647"
 
-/** Integers in decimal digits with blanks, commas or line ends between. */
+/** Read integers in decimal digits with blanks, commas or line ends between them. */
 bool reader_text(const char *path, struct reader_lengths *lengths, struct error *err);
 
 /**
- * One column of a comma-separated file (base/csv_rows.h) with a header. A row with another number of fields than the
- * header, or a blank line before the last row, is an error.
- * @param column   its name; "": the only column, else the one named length or tokens
+ * Read one column of a comma-separated file (base/csv_rows.h) with a header. These are errors:
+ *
+ * 1. a row whose number of fields is not the header's
+ * 2. a blank line before the last row
+ *
+ * @param column   its name. "" takes the only column, or otherwise the one named length or tokens
  */
 bool reader_csv(const char *path, const char *column, struct reader_lengths *lengths, struct error *err);
 
-/** A one-dimensional data set of integers. @param dataset its path; "": the only such data set of the file */
+/**
+ * Read a one-dimensional data set of integers.
+ *
+ * @param dataset  its path. "" takes the only such data set of the file
+ */
 bool reader_hdf5(const char *path, const char *dataset, struct reader_lengths *lengths, struct error *err);
 
-/** NumPy's .npy, version 1 or 2: one dimension of <i4, <i8, <u4 or <u8.
- * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
+/**
+ * Read NumPy's .npy, version 1 or 2. It must have one dimension of <i4, <i8, <u4 or <u8.
+ *
+ * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+ */
 bool reader_npy(const char *path, struct reader_lengths *lengths, struct error *err);
 
-/** Load a regular file, not empty. @return false with err; free bytes->bytes in any case */
+/**
+ * Load a regular file that is not empty.
+ *
+ * @return false with err; the caller frees bytes->bytes in any case
+ */
 bool reader_load(const char *path, struct reader_bytes *bytes, struct error *err);
 
-/** Append a length. @return false: it is not 1 .. 2^31 - 1 */
+/**
+ * Append a length.
+ *
+ * @return false if it is not 1 .. 2^31 - 1
+ */
 bool reader_add(struct reader_lengths *lengths, int64_t tokens);
 
-/** Append the length written in [begin, end). @return false: it is not decimal digits of 1 .. 2^31 - 1 */
+/**
+ * Append the length written in [begin, end).
+ *
+ * @return false if the text is not decimal digits of 1 .. 2^31 - 1
+ */
 bool reader_add_text(struct reader_lengths *lengths, const unsigned char *begin, const unsigned char *end);
 
 #endif

@@ -13,9 +13,9 @@
 struct csv {
     const char *path, *column;
     struct reader_lengths *lengths;
-    int64_t blank_line; /* the first of those that no row has followed yet, 0: none */
-    int32_t n_columns;  /* 0: the header is still to come */
-    int32_t index;      /* of the column that is read */
+    int64_t blank_line; /* first blank line that no row has followed yet; 0: none */
+    int32_t n_columns;  /* number of columns; 0: the header has not been read */
+    int32_t index;      /* index of the column that is read */
 };
 
 static int32_t find_column(const struct csv_row *header, const char *name)
@@ -26,8 +26,8 @@ static int32_t find_column(const struct csv_row *header, const char *name)
     return -1;
 }
 
-/** Two columns of one name would leave to chance which is read. */
-static bool stands_twice(const struct csv_row *header, int32_t index)
+/** Return whether another column has the same name. It would then be left to chance which one is read. */
+static bool has_duplicate(const struct csv_row *header, int32_t index)
 {
     for (int32_t i = index + 1; i < header->n_fields; i++)
         if (strcmp(header->fields[i], header->fields[index]) == 0)
@@ -35,7 +35,7 @@ static bool stands_twice(const struct csv_row *header, int32_t index)
     return false;
 }
 
-/** The names of the columns, the first of them if they are many. */
+/** Print the names of the columns. If there are many, print the first ones. */
 static void print_names(const struct csv_row *header, char names[100])
 {
     names[0] = '\0';
@@ -51,7 +51,7 @@ static bool choose_column(struct csv *csv, const struct csv_row *header, struct 
     csv->index = csv->column[0] != '\0' ? find_column(header, csv->column) : header->n_fields == 1 ? 0 : -1;
     for (int i = 0; i < 2 && csv->column[0] == '\0' && csv->index < 0; i++)
         csv->index = find_column(header, usual[i]);
-    if (csv->index >= 0 && stands_twice(header, csv->index))
+    if (csv->index >= 0 && has_duplicate(header, csv->index))
         return error_set(err, "%s:%" PRId64 ": two columns are called '%s'; give each a name of its own", csv->path,
                          header->line, header->fields[csv->index]);
     if (csv->index >= 0)
@@ -64,7 +64,7 @@ static bool choose_column(struct csv *csv, const struct csv_row *header, struct 
                      names);
 }
 
-/** A first row without names is data: reading on would lose a length silently. */
+/** Take the header. A first row without names is data and is refused, because its length would be lost silently. */
 static bool take_header(struct csv *csv, const struct csv_row *header, struct error *err)
 {
     for (int32_t i = 0; i < header->n_fields; i++) {
@@ -82,7 +82,7 @@ static bool wrong_length(const struct csv *csv, int64_t line, const char *text, 
     return error_set(err, "%s:%" PRId64 ": '%.100s' is not allowed: " READER_ALLOWED, csv->path, line, text);
 }
 
-/** Blank lines at the end are harmless; in between they may be missing values. */
+/** Take one row. Blank lines at the end are harmless. Between rows they may be missing values. */
 static bool take_row(void *context, const struct csv_row *row, struct error *err)
 {
     struct csv *csv = context;
@@ -95,8 +95,8 @@ static bool take_row(void *context, const struct csv_row *row, struct error *err
     if (csv->n_columns == 0)
         return take_header(csv, row, err);
     if (row->n_fields != csv->n_columns)
-        return error_set(err, "%s:%" PRId64 ": %d fields where the header has %d", csv->path, row->line, row->n_fields,
-                         csv->n_columns);
+        return error_set(err, "%s:%" PRId64 ": the row has %d fields, the header has %d", csv->path, row->line,
+                         row->n_fields, csv->n_columns);
     const unsigned char *text = (const unsigned char *)row->fields[csv->index];
     return reader_add_text(csv->lengths, text, text + strlen(row->fields[csv->index])) ||
            wrong_length(csv, row->line, row->fields[csv->index], err);

@@ -9,30 +9,30 @@
 #include "base/check.h"
 #include "base/regular.h"
 
-/** Numbers read at a time, and what a file may hold. */
+/** Sizes and limits of reading. */
 enum {
     PIECE = 65536,
-    MAX_DEPTH = 64,            /* of groups: HDF5 walks from the root to each of them anew */
-    MAX_LENGTHS_OF_BYTE = 1032 /* Deflate packs no more bytes into one (zlib's technical details) */
+    MAX_DEPTH = 64,            /* depth of groups; HDF5 walks from the root to each group again */
+    MAX_LENGTHS_OF_BYTE = 1032 /* Deflate packs at most so many bytes into one (zlib's technical details) */
 };
 
-/** The one-dimensional data sets of integers of a file. */
+/** The one-dimensional data sets of integers in a file. */
 struct candidates {
     int64_t n;
     bool too_deep;
-    char first[1024]; /* path of the first */
-    char all[1024];   /* their paths, as many as fit */
+    char first[1024]; /* path of the first data set */
+    char all[1024];   /* paths of all data sets, as many as fit */
 };
 
 static bool is_integer_list(hid_t dataset)
 {
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
-    bool is = type >= 0 && space >= 0 && H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_ndims(space) == 1;
+    bool ok = type >= 0 && space >= 0 && H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_ndims(space) == 1;
     if (type >= 0)
         H5Tclose(type);
     if (space >= 0)
         H5Sclose(space);
-    return is;
+    return ok;
 }
 
 static herr_t collect(hid_t object, const char *name, const H5O_info_t *info, void *data)
@@ -93,7 +93,7 @@ static bool read_piece(hid_t dataset, hid_t space, hsize_t begin, hsize_t n, int
     return ok;
 }
 
-/** Lengths that HDF5 reads as one piece; 0: any number. */
+/** Return how many lengths HDF5 reads as one chunk; 0 if any number. */
 static hsize_t chunk_lengths(hid_t dataset)
 {
     hsize_t n = 0;
@@ -105,7 +105,7 @@ static hsize_t chunk_lengths(hid_t dataset)
     return n;
 }
 
-/** Whether so many lengths can be in the file at all: those that were never written cost it nothing. */
+/** Return whether the file can hold so many lengths. Lengths that were never written take no space in it. */
 static bool check_number(hid_t dataset, hssize_t n, const char *where, struct error *err)
 {
     hsize_t stored = H5Dget_storage_size(dataset), chunk = chunk_lengths(dataset);
@@ -137,13 +137,17 @@ static bool read_numbers(hid_t dataset, hid_t space, const char *where, struct r
     return ok;
 }
 
-/** Say that the file lacks the data set, and which it has. @return false */
+/**
+ * Report that the file does not have the data set, and list those that it has.
+ *
+ * @return false
+ */
 static bool refuse_missing(hid_t file, const char *path, const char *name, struct error *err)
 {
     struct candidates found = {0};
     if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, collect, &found, H5O_INFO_BASIC) < 0 || found.n == 0)
-        return error_set(err, "%s: there is no data set '%s', nor another of integers in one dimension", path, name);
-    return error_set(err, "%s: there is no data set '%s', those of integers are: %s", path, name, found.all);
+        return error_set(err, "%s: there is no data set '%s', and none of integers in one dimension", path, name);
+    return error_set(err, "%s: there is no data set '%s'; its data sets of integers are: %s", path, name, found.all);
 }
 
 static bool read_dataset(hid_t file, const char *path, const char *name, struct reader_lengths *lengths,
@@ -182,7 +186,7 @@ static bool read_file(const char *path, const char *dataset, struct reader_lengt
 
 bool reader_hdf5(const char *path, const char *dataset, struct reader_lengths *lengths, struct error *err)
 {
-    /* HDF5 would print its own error stack beside our sentence. */
+    /* HDF5 would otherwise print its own error stack beside the program's message. */
     H5E_auto2_t print = NULL;
     void *context = NULL;
     H5Eget_auto2(H5E_DEFAULT, &print, &context);

@@ -6,12 +6,12 @@
 
 #include "base/check.h"
 
-/** What the header of a .npy file says. */
+/** Contents of the header of a .npy file. */
 struct npy {
-    size_t data;  /* the numbers start here [bytes] */
-    size_t width; /* of a number [bytes]: 4 or 8 */
+    size_t data;  /* position of the first number [bytes] */
+    size_t width; /* width of a number [bytes]: 4 or 8 */
     bool has_sign;
-    size_t n; /* numbers */
+    size_t n; /* number of numbers */
 };
 
 static uint64_t little_endian(const unsigned char *bytes, size_t width)
@@ -22,7 +22,7 @@ static uint64_t little_endian(const unsigned char *bytes, size_t width)
     return value;
 }
 
-/** The text after 'KEY': in the header's dictionary, NULL when the key is missing. */
+/** Return the text after 'KEY': in the header's dictionary, or NULL if the key is missing. */
 static const char *find_key(const char *header, const char *key)
 {
     const char *at = strstr(header, key);
@@ -31,7 +31,7 @@ static const char *find_key(const char *header, const char *key)
     return at + 1 + strspn(at + 1, " ");
 }
 
-/** Numbers of a shape such as "(1000,)"; -1 for any other shape. */
+/** Return how many numbers a shape such as "(1000,)" has; -1 for any other shape. */
 static int64_t read_shape(const char *shape)
 {
     int64_t n = 0;

@@ -8,7 +8,7 @@ static bool is_separator(unsigned char letter)
     return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == ',';
 }
 
-/** Name the place of a wrong word: line and column, both from 1, and the word as far as it can be printed. */
+/** Report a wrong word with its line and column, both from 1. Letters that cannot be printed become '?'. */
 static bool wrong_word(const char *path, const struct reader_bytes *file, size_t begin, size_t end, struct error *err)
 {
     size_t line = 1, line_begin = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What a list of lengths looks like: how few samples hold how much of the work. */
+/** These statistics describe a list of lengths. They tell how few samples hold how much of the work. */
 #ifndef SLIMSIM_LENGTHS_STATISTICS_H
 #define SLIMSIM_LENGTHS_STATISTICS_H
 
 #include <stdint.h>
 
-/** Buckets end at 1K, 2K, ..., 2M tokens (inclusive); the last one holds what is longer. */
+/** Buckets end at 1K, 2K, ..., 2M tokens (inclusive). The last one holds all longer samples. */
 enum { STATISTICS_N_BUCKETS = 13 };
 
-/** Shares are of all samples, tokens, FLOPs; each kind sums to 1. */
+/** Shares are of all samples, tokens or FLOPs. Each kind sums to 1. */
 struct statistics_bucket {
     double longest_tokens; /* the bucket's end, infinite for the last */
     int64_t n_samples;
@@ -17,16 +17,16 @@ struct statistics_bucket {
 
 struct statistics {
     int64_t n_samples, n_tokens;
-    double flop; /* forward, sum of F(x) */
+    double flop; /* forward FLOPs, the sum of F(x) */
     double mean_tokens, p5_tokens, median_tokens, p95_tokens, p99_tokens, longest_tokens;
     struct statistics_bucket bucket[STATISTICS_N_BUCKETS];
 };
 
 /**
- * Statistics of samples whose forward pass costs F(x) = quadratic x^2 + linear x FLOPs. Quantiles are interpolated as
- * GSL does (between ranks, p (n - 1)).
+ * Compute statistics of samples. The forward pass of one costs F(x) = quadratic x^2 + linear x FLOPs. Quantiles are
+ * interpolated between ranks at p (n - 1), as in GSL.
  *
- * @param n            samples, at least 1
+ * @param n            number of samples, at least 1
  * @param quadratic    q of F, see cost/flop.h [FLOP/token^2]
  * @param linear       l of F [FLOP/token]
  */

@@ -20,18 +20,22 @@ static const struct schema_key keys[] = {
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
-/** What the numbers of one of the two lists must be. */
+/** Rules for the numbers of one of the two lists. */
 struct column {
     const char *name, *unit, *allowed;
     double min, max;
-    bool rises; /* each larger than the one before; else none smaller */
+    bool rises; /* each number is larger than the one before; otherwise none is smaller */
 };
 
 static const struct column probability = {"p", "-", "numbers that rise from 0 to 1", 0, 1, true};
 static const struct column length = {"tokens", "tokens",  "lengths from 1 to 2147483647, none less than the one before",
                                      1,        INT32_MAX, false};
 
-/** Read a list into *values (freed by the caller, also on failure). @return its length, -1 with err */
+/**
+ * Read a list into *values. The caller frees it, also on failure.
+ *
+ * @return its length, or -1 with err
+ */
 static int64_t read_column(const struct document *document, const struct column *column, double **values,
                            struct error *err)
 {

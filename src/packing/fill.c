@@ -18,7 +18,7 @@ static int64_t flop_of(const struct fill *fill, int32_t i)
 
 int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts)
 {
-    /* Floating point comes near; integers decide. */
+    /* The floating-point result is approximate. Integers decide. */
     double l = (double)curve.l, t = (double)target / (double)parts;
     int64_t x = (int64_t)(2 * t / (l + sqrt(l * l + 4 * (double)curve.q * t)));
     x = x < 0 ? 0 : x > tokens ? tokens : x;
@@ -28,12 +28,12 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
         x++;
     if (x == tokens)
         return x;
-    /* The root is x + 1/2 or more if F(x + 1/2) <= target / parts; times 4 all are integers. */
+    /* The root is x + 1/2 or more if F(x + 1/2) <= target / parts. Times 4 all terms are integers. */
     fill_flop odd = 2 * x + 1;
     return (curve.q * odd * odd + 2 * curve.l * odd) * parts <= 4 * target ? x + 1 : x;
 }
 
-/* Tokens of sample i of the chain before the boundary at which `target / n_units` FLOPs of it are done. */
+/* Return the tokens of sample i of the chain before the boundary at which `target / n_units` of its FLOPs are done. */
 static int64_t offset_of(const struct fill *fill, int32_t i, fill_flop target)
 {
     int64_t tokens = tokens_of(fill, i);
@@ -46,15 +46,15 @@ static int64_t offset_of(const struct fill *fill, int32_t i, fill_flop target)
 
 static void equal_ends(const struct fill *fill, int64_t *end)
 {
-    fill_flop total = 0, before = 0; /* FLOPs: of the chain; of the samples before sample i, x n_units */
-    int64_t n_tokens = 0, first = 0; /* tokens: of the chain; before sample i */
+    fill_flop total = 0, before = 0; /* FLOPs of the chain; FLOPs of the samples before sample i, x n_units */
+    int64_t n_tokens = 0, first = 0; /* tokens of the chain; tokens before sample i */
     for (int32_t i = 0; i < fill->n_samples; i++) {
         total += flop_of(fill, i);
         n_tokens += tokens_of(fill, i);
     }
     CHECK(1 <= fill->n_units && fill->n_units <= n_tokens);
     int32_t i = 0;
-    fill_flop behind = (fill_flop)flop_of(fill, 0) * fill->n_units; /* as before, with sample i */
+    fill_flop behind = (fill_flop)flop_of(fill, 0) * fill->n_units; /* `before` with sample i */
     for (int64_t k = 0; k < fill->n_units - 1; k++) {
         fill_flop target = fill->target != NULL ? fill->target[k] : (k + 1) * total; /* x n_units */
         while (behind < target) {
@@ -75,15 +75,15 @@ static void join_short_slices(const struct fill *fill, int64_t *end)
 {
     int64_t k = 0;
     for (int64_t i = 0, first = 0; i < fill->n_samples; i++) {
-        int64_t last = first + tokens_of(fill, (int32_t)i), cut = first;
+        int64_t last = first + tokens_of(fill, (int32_t)i), begin = first;
         while (k < fill->n_units && end[k] <= first)
             k++;
         for (; k < fill->n_units && end[k] < last; k++) {
-            if (end[k] - cut < fill->min_slice)
-                end[k] = cut;
+            if (end[k] - begin < fill->min_slice)
+                end[k] = begin;
             else if (last - end[k] < fill->min_slice)
                 end[k] = last;
-            cut = end[k];
+            begin = end[k];
         }
         first = last;
     }
@@ -103,7 +103,7 @@ int32_t fill_cut(const struct fill *fill, struct plan_cut *cut)
     int64_t *end = check_malloc((size_t)fill->n_units * sizeof *end);
     fill_ends(fill, end);
     int32_t n_units = 0, i = 0;
-    int64_t at = 0, first = 0; /* tokens of the chain: already in slices; before sample i */
+    int64_t at = 0, first = 0; /* tokens of the chain already in slices; tokens before sample i */
     for (int64_t k = 0; k < fill->n_units; k++) {
         if (at == end[k])
             continue;

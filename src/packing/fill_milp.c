@@ -7,16 +7,16 @@
 #include "base/check.h"
 #include "packing/milp.h"
 
-/* The program: columns are D, then z[k][t] boundary by boundary. Places count from the chain's begin. */
+/* The program. Its columns are D, then z[k][t] boundary by boundary. Positions count from the chain's start. */
 struct milp {
     const struct fill *fill;
-    int64_t *first, *last; /* [n_units - 1] places that boundary k may take */
-    int32_t *column;       /* [n_units] of each boundary's first place; of the end */
+    int64_t *first, *last; /* [n_units - 1] range of positions of boundary k */
+    int32_t *column;       /* [n_units] column of each boundary's first position; last: end of the columns */
     int64_t *start;        /* [n_units] the exact fill's ends */
-    double token;          /* FLOPs of the dearest token x n_units */
-    fill_flop total;       /* of the chain */
+    double token;          /* FLOPs of the most expensive token x n_units */
+    fill_flop total;       /* FLOPs of the chain */
     glp_prob *problem;
-    bool offered; /* the exact fill's solution */
+    bool offered; /* the exact fill's solution was offered */
     double gap;
 };
 
@@ -31,26 +31,26 @@ static fill_flop token_flop(const struct fill *fill)
     return most;
 }
 
-fill_flop fill_flop_before(const struct fill *fill, int64_t place)
+fill_flop fill_flop_before(const struct fill *fill, int64_t position)
 {
     fill_flop flop = 0;
-    for (int32_t i = 0; i < fill->n_samples && place > 0; i++) {
-        int64_t tokens = fill->tokens[fill->sample[i]], part = place < tokens ? place : tokens;
+    for (int32_t i = 0; i < fill->n_samples && position > 0; i++) {
+        int64_t tokens = fill->tokens[fill->sample[i]], taken = position < tokens ? position : tokens;
         bool forward = fill->pass == PASS_FORWARD;
-        flop += flop_of_slice(fill->curve, forward ? 0 : tokens - part, forward ? part : tokens);
-        place -= part;
+        flop += flop_of_slice(fill->curve, forward ? 0 : tokens - taken, forward ? taken : tokens);
+        position -= taken;
     }
     return flop;
 }
 
-/* Work before a place less (k + 1) shares [tokens of the dearest]. */
-static double deviation(const struct milp *milp, int64_t k, int64_t place)
+/* Return the work before a position minus (k + 1) shares [most expensive tokens]. */
+static double deviation(const struct milp *milp, int64_t k, int64_t position)
 {
-    fill_flop before = fill_flop_before(milp->fill, place) * milp->fill->n_units;
+    fill_flop before = fill_flop_before(milp->fill, position) * milp->fill->n_units;
     return (double)(before - (k + 1) * milp->total) / milp->token;
 }
 
-static int32_t n_places(const struct milp *milp, int64_t k)
+static int32_t n_positions(const struct milp *milp, int64_t k)
 {
     return milp->column[k + 1] - milp->column[k];
 }
@@ -68,14 +68,15 @@ static void open_windows(struct milp *milp, int64_t window)
     }
 }
 
-/* A row of the terms of boundaries `from` and `to` (to - from; one that there is not has none), and of D. */
-static void add_row(struct milp *milp, int64_t from, int64_t to, double d, bool places, double least)
+/* Add a row with the terms of D and of boundaries `from` and `to` (to - from). A boundary that does not exist has no
+ * terms. */
+static void add_row(struct milp *milp, int64_t from, int64_t to, double d, bool positions, double least)
 {
     int64_t boundary[] = {from, to};
     int32_t n = 0, capacity = 2;
     for (int i = 0; i < 2; i++)
         if (0 <= boundary[i] && boundary[i] < milp->fill->n_units - 1)
-            capacity += n_places(milp, boundary[i]);
+            capacity += n_positions(milp, boundary[i]);
     int *index = check_malloc((size_t)capacity * sizeof *index);
     double *value = check_malloc((size_t)capacity * sizeof *value);
     if (d != 0) {
@@ -87,9 +88,9 @@ static void add_row(struct milp *milp, int64_t from, int64_t to, double d, bool 
         if (k < 0 || k >= milp->fill->n_units - 1)
             continue;
         double sign = (i == 0 ? -1 : 1) * (d < 0 ? -1 : 1);
-        for (int32_t t = 0; t < n_places(milp, k); t++) {
+        for (int32_t t = 0; t < n_positions(milp, k); t++) {
             index[++n] = milp->column[k] + t;
-            value[n] = sign * (places ? (double)(milp->first[k] + t) : deviation(milp, k, milp->first[k] + t));
+            value[n] = sign * (positions ? (double)(milp->first[k] + t) : deviation(milp, k, milp->first[k] + t));
         }
     }
     int row = glp_add_rows(milp->problem, 1);
@@ -107,7 +108,7 @@ static void add_columns(struct milp *milp)
     glp_set_obj_dir(milp->problem, GLP_MIN);
     glp_set_obj_coef(milp->problem, 1, 1);
     for (int64_t k = 0; k < n_boundaries; k++) {
-        int n = n_places(milp, k), row = glp_add_rows(milp->problem, 1);
+        int n = n_positions(milp, k), row = glp_add_rows(milp->problem, 1);
         int *index = check_malloc(((size_t)n + 1) * sizeof *index);
         double *one = check_malloc(((size_t)n + 1) * sizeof *one);
         for (int t = 0; t < n; t++) {
@@ -163,12 +164,16 @@ static void callback(glp_tree *tree, void *context)
         offer_start(milp, tree);
     glp_ios_tree_size(tree, NULL, NULL, &n_nodes);
     milp->fill->search->n_solved_nodes = n_nodes;
-    milp->gap = fmin(glp_ios_mip_gap(tree), 1); /* D >= 0; GLPK's own is infinite before it has a solution */
+    milp->gap = fmin(glp_ios_mip_gap(tree), 1); /* D >= 0; GLPK's own gap is infinite before it has a solution */
     if (n_nodes >= milp->fill->search->node_limit)
         glp_ios_terminate(tree);
 }
 
-/* The boundaries of the best solution found. @return whether there is one */
+/*
+ * Fill in the boundaries of the best solution found.
+ *
+ * @return whether there is one
+ */
 static bool branch_and_bound(struct milp *milp, int64_t *end)
 {
     bool finished, found = milp_solve(milp->problem, callback, milp, &finished);
@@ -177,7 +182,7 @@ static bool branch_and_bound(struct milp *milp, int64_t *end)
     if (!found)
         return false;
     for (int64_t k = 0; k < milp->fill->n_units - 1; k++)
-        for (int32_t t = 0; t < n_places(milp, k); t++)
+        for (int32_t t = 0; t < n_positions(milp, k); t++)
             if (glp_mip_col_val(milp->problem, milp->column[k] + t) > 0.5)
                 end[k] = milp->first[k] + t;
     return true;

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "bounds/stage_memory.h"
 
-/* Tokens of each unit of a cut on a rank. Caller frees. */
+/* Return the tokens of each unit of a cut on a rank. The caller frees the result. */
 static double *unit_tokens(const struct plan_cut *cut)
 {
     double *tokens = check_malloc((size_t)cut->n_units * sizeof *tokens);
@@ -16,7 +16,7 @@ static double *unit_tokens(const struct plan_cut *cut)
     return tokens;
 }
 
-/* The most tokens that a rank holds at once on each stage, most[stages]. */
+/* Compute the most tokens that a rank holds at once on each stage: most[stages]. */
 static void most_tokens(const struct plan_pipeline *pipeline, double *most)
 {
     double *tokens[N_PASSES];
@@ -66,7 +66,7 @@ double memory_bound_excess(const struct plan_request *request, struct memory_fit
         }
     }
     for (int32_t node = 0; rule.offload && node < n_nodes; node++) {
-        double in_use = fmin(n_node, n_gpus - node * n_node); /* the others of a node have their share of its host */
+        double in_use = fmin(n_node, n_gpus - node * n_node); /* the node's other GPUs have their share of its host */
         worst = fmax(worst, gpus[node] > 0 ? on_host[node] * in_use / gpus[node] / platform->host_memory_bytes - 1 : 0);
     }
     free(on_host);

@@ -43,7 +43,7 @@ static void close_pipes(struct memory_fit_round *fitting)
     free(fitting->pipes);
 }
 
-/* The strongest recomputation of a forward unit of a group, in all its pipelines. */
+/* Give the forward units of a group the strongest recomputation of any of its pipelines. */
 static void share_group(struct memory_fit_round *fitting, int32_t group)
 {
     const struct plan_group *members = &fitting->phase->groups[group];
@@ -79,14 +79,14 @@ static void pass_on_recompute(struct memory_fit_round *fitting)
         struct plan_cut *cut = &pipe->plan->cut[PASS_BACKWARD];
         for (int32_t unit = 0; unit < cut->n_units; unit++)
             for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
-                const struct plan_unit *part = memory_fit_forward_unit(pipe, pipe->relations->shares[k].forward);
-                if (part->recompute > cut->units[unit].recompute)
-                    cut->units[unit].recompute = part->recompute;
+                const struct plan_unit *forward = memory_fit_forward_unit(pipe, pipe->relations->shares[k].forward);
+                if (forward->recompute > cut->units[unit].recompute)
+                    cut->units[unit].recompute = forward->recompute;
             }
     }
 }
 
-/* A table of the units' own shares. */
+/* Make a table of the units' own shares. */
 static void open_offload(struct plan_pipeline *plan)
 {
     const struct plan_cut *cut = &plan->cut[PASS_FORWARD];
@@ -98,12 +98,16 @@ static void open_offload(struct plan_pipeline *plan)
         plan->offload[i] = cut->units[i % cut->n_units].offload;
 }
 
-/* @return whether something changed */
+/*
+ * Change the units of one rank.
+ *
+ * @return whether something changed
+ */
 static bool change_place(struct memory_fit_round *fitting, int32_t place)
 {
     struct memory_fit_pipe *pipe = &fitting->pipes[fitting->dag->places[place].pipeline];
     struct memory_fit_excess excess = {.pipe = pipe, .place = place, .stage = fitting->dag->places[place].stage};
-    excess.own = dag_setting(fitting->request->setting, &pipe->plan->layout, excess.stage);
+    excess.stage_setting = dag_setting(fitting->request->setting, &pipe->plan->layout, excess.stage);
     if (fitting->rule.offload)
         open_offload(pipe->plan);
     bool offloaded = memory_fit_relieve(fitting, &excess);
@@ -111,8 +115,12 @@ static bool change_place(struct memory_fit_round *fitting, int32_t place)
     return offloaded || recomputed;
 }
 
-/* Change what the places above the limit ask for. @return whether something changed that may make the plan fit: not
- * where a place has nothing left, and what others changed before has left it as it was, and the makespan too */
+/*
+ * Change units of the ranks above the limit.
+ *
+ * @return whether a change may make the plan fit. It is false if a rank has nothing left, and earlier changes of others
+ *         affected neither its peak nor the makespan
+ */
 static bool change(struct memory_fit_round *fitting)
 {
     bool changed = false, stuck = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Offload and recomputation of single units, so that a plan just fits: what the memory timeline asks for. */
+/** This file offloads and recomputes single units, so that a plan just fits the memory timeline. */
 #ifndef SLIMSIM_PACKING_MEMORY_FIT_H
 #define SLIMSIM_PACKING_MEMORY_FIT_H
 
@@ -7,29 +7,30 @@
 #include "packing/memory_fit_place.h"
 
 /**
- * Resolve a plan (critical path and memory timeline), and while a rank needs more than request->memory_bytes change
- * units and resolve it again:
+ * Resolve a plan (critical path and memory timeline). While a rank needs more than request->memory_bytes, change units
+ * and resolve it again.
  *
- * - offload: each place above the limit decides for its stage alone (plan_pipeline.offload). Its memory is walked in
- *   time. At each moment above the limit units go that have run forward and need not come back yet, first the one whose
- *   backward comes last (it stays away longest, so the least goes that covers all moments; ties: lower unit), each up
- *   to its whole share, the last one by just what is missing. Units whose copy would be over by then go before those
- *   whose copy would not. The copies are in the graph: what they delay is counted in the next round. On one stage units
- *   stream: what goes is of all layers but two, and is away from the start of the forward to the end of the last
- *   backward that consumes of it. Where nothing more of other units can go, more of the unit goes whose forward runs.
- * - recompute, at the moment where a place is furthest above the limit with nothing left to offload: one step (none,
- *   selective, full) of the held unit (begun forward, its consumer not begun) that adds the least seconds of backward
- *   pass for each byte it frees (ties: lower unit), so short samples first. A unit recomputes on all stages, so what it
- *   frees counts on each of them at once.
+ * 1. Offload: each rank above the limit decides for its stage only (plan_pipeline.offload). Its memory is walked in
+ *    time. At each moment above the limit it sends units that have run forward and are not needed yet. The unit with
+ *    the last backward goes first, because it is away longest (ties: lower unit). Each goes up to its whole share, the
+ *    last one by just the missing bytes. Units whose copy would be over by then go before others.
+ * 2. The copies are in the graph, so the next round counts their delays.
+ * 3. On one stage units stream. Then all layers except two can go. They are away from the start of the forward to the
+ *    end of the last backward that consumes the unit. If other units have nothing left, more goes of the unit whose
+ *    forward runs.
+ * 4. Recompute: it acts at the moment at which a rank is furthest above the limit with nothing left to offload. It
+ *    takes one step (none, selective, full) of a held unit: begun forward, its consumer not begun. The step adds the
+ *    fewest seconds of backward pass for each byte that it frees (ties: lower unit). So short samples go first. A unit
+ *    recomputes on all stages, so each of them counts the freed bytes.
+ * 5. A backward unit recomputes all its tokens like the strongest of its forward units. It runs layer by layer as one
+ *    batch. Units that pipelines share get the strongest recomputation of any.
+ * 6. It ends if nothing is left to change, or after MEMORY_FIT_MAX_ROUNDS. The plan then does not fit. Every round
+ *    changes something.
+ * 7. It also ends once a node's host is full. A plan of some of the ranks has their share of the host.
+ * 8. With offload only, rounds add and lengthen copies in the same orders, so no round makes the plan end earlier. It
+ *    therefore ends once the plan ends after rule.limit_s.
  *
- * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
- * layer as one batch. Units that pipelines share get the strongest recomputation of any. Every round changes something,
- * so it ends; at MEMORY_FIT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit.
- * It ends, too, once a node's host is full; a plan of some of the ranks has their share of it. With offload alone
- * rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier: they end, too, once
- * it ends after rule.limit_s.
- *
- * @param evaluation  of the plan as it is left, without the gradients' traffic
+ * @param evaluation  of the final plan, without the gradients' traffic
  */
 bool memory_fit(const struct plan_request *request, struct memory_fit_rule rule, struct plan *plan,
                 struct evaluator *evaluator, struct evaluation *evaluation, struct error *err);

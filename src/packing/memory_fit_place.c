@@ -7,17 +7,17 @@
 #include "base/check.h"
 #include "base/compare.h"
 
-/* A forward unit on a place, as something to send to the host. */
+/* A forward unit on a rank, as a candidate for the host. */
 struct stay {
     int32_t consumer;
-    double *share;           /* of it that goes */
-    double begun_s, ended_s; /* its forward */
-    double out_s, back_s;    /* it can be away from then on; until then */
-    double all_bytes;        /* what of it can go */
-    double freed_bytes;      /* what goes beside what went before this round */
+    double *share;           /* share of it that goes */
+    double begun_s, ended_s; /* start and end of its forward */
+    double out_s, back_s;    /* time from which it can be away; time until which it can */
+    double all_bytes;        /* bytes of it that can go */
+    double freed_bytes;      /* bytes that go in this round, in addition to those before */
 };
 
-/* Forward units of one place at one moment. */
+/* Forward units of one rank at one moment. */
 struct held {
     int32_t n, *unit;
 };
@@ -27,7 +27,7 @@ static int64_t tokens_of(const struct memory_fit_pipe *pipe, int32_t unit)
     return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + memory_fit_forward_unit(pipe, unit)->padding_tokens;
 }
 
-/* A task of a place's compute stream, or the first after it that begins a pass; -1: none. */
+/* Return this task of a rank's compute stream, or the first one after it that begins a pass; -1: none. */
 static int32_t pass_from(const struct dag *dag, int32_t task)
 {
     while (task >= 0 && dag->tasks[task].kind != DAG_COMPUTE)
@@ -45,9 +45,14 @@ static int32_t next_pass(const struct dag *dag, int32_t task)
     return pass_from(dag, dag->stream_next[task]);
 }
 
-/* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
- * them their gradients, their own pass start (dag/pass.c); of what streams, when the next pass starts. All stages run
- * them in the same order, so it ascends. Caller frees. */
+/*
+ * Compute when the inputs of a rank's backward units come back. The caller frees the result.
+ *
+ * 1. They come back when the pass before theirs starts. On the stage that sends the gradients, their own pass must have
+ *    started too (dag/pass.c).
+ * 2. Units that stream come back when the next pass starts.
+ * 3. All stages run backward units in the same order, so the times ascend.
+ */
 static double *returns_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct dag *dag = fitting->dag;
@@ -76,21 +81,21 @@ static double *returns_of(const struct memory_fit_round *fitting, const struct m
     return back_s;
 }
 
-/* What of each unit can go on a stage; stages of as many layers have it in common. */
+/* Return the bytes of each unit that can go on a stage. Stages with the same number of layers share them. */
 static const double *all_bytes_of(const struct memory_fit_excess *excess)
 {
     struct memory_fit_pipe *pipe = excess->pipe;
     int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
     if (pipe->all_bytes == NULL)
         pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
-    for (int32_t unit = 0; pipe->all_layers != excess->own.layers && unit < n; unit++)
-        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->own, unit, tokens_of(pipe, unit),
+    for (int32_t unit = 0; pipe->all_layers != excess->stage_setting.layers && unit < n; unit++)
+        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->stage_setting, unit, tokens_of(pipe, unit),
                                                       pipe->relations->sliced_tokens[unit]);
-    pipe->all_layers = excess->own.layers;
+    pipe->all_layers = excess->stage_setting.layers;
     return pipe->all_bytes;
 }
 
-/* The units of a place in the order it runs them forward. Caller frees. */
+/* Return the units of a rank in the order in which it runs them forward. The caller frees the result. */
 static struct stay *stays_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
@@ -109,7 +114,8 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
         stay->begun_s = fitting->timeline->start_s[pass];
         stay->ended_s = fitting->timeline->finish_s[pass];
-        stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
+        stay->out_s =
+            stay->ended_s + cost_of_transfer(&excess->stage_setting, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
         stay++;
     }
@@ -117,17 +123,17 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
     return stays;
 }
 
-/* The units of a place while its memory is walked in time. */
+/* The units of a rank while its memory is walked in time. */
 struct window {
-    int32_t n, n_ended; /* units; of these, the first ones whose forward has ended */
+    int32_t n, n_ended; /* number of units; number of the first units whose forward has ended */
     struct stay *stays;
-    int32_t *by_return; /* [n] in the order of their consumers, in which they come back */
-    int32_t n_back;     /* of these: are back */
-    int32_t *open;      /* [2 n] those of which more can go, in the order of their consumers, ties backwards; */
-    int32_t first, end; /* their places there: what is in front is back */
-    bool streams;       /* of a unit more can go since its forward began */
-    double most;        /* share of a unit that can go */
-    double freed_bytes; /* by those away */
+    int32_t *by_return; /* [n] units in the order of their consumers, in which they come back */
+    int32_t n_back;     /* number of these that are back */
+    int32_t *open;      /* [2 n] units of which more can go, in the order of their consumers, ties backwards */
+    int32_t first, end; /* range of these in use; units before it are back */
+    bool streams;       /* units can go from the start of their forward on */
+    double most;        /* largest share of a unit that can go */
+    double freed_bytes; /* bytes freed by units that are away */
 };
 
 static void open_window(struct window *window, const struct memory_fit_round *fitting,
@@ -162,8 +168,8 @@ static void close_window(struct window *window)
     free(window->open);
 }
 
-/* A unit whose forward has ended or, if it streams, begun: more of it can go until it comes back. The units of a sample
- * are consumed from its end on, so each may stand in front of all. */
+/* Add a unit whose forward has ended or, if it streams, begun. More of it can go until it comes back. The units of a
+ * sample are consumed from its end on, so each may be first in the list. */
 static void open_stay(struct window *window, int32_t number)
 {
     const struct stay *stays = window->stays, *stay = &stays[number];
@@ -185,7 +191,7 @@ static void move_window(struct window *window, double time_s)
     int32_t begin = window->n_back;
     while (window->n_back < window->n && stays[window->by_return[window->n_back]].back_s <= time_s)
         window->n_back++;
-    if (window->n_back > begin + 1) /* what several free is summed up in one order */
+    if (window->n_back > begin + 1) /* sum up the bytes of several units in one order */
         qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_int32s);
     for (int32_t i = begin; i < window->n_back; i++)
         window->freed_bytes -= stays[window->by_return[i]].freed_bytes;
@@ -195,7 +201,7 @@ static void move_window(struct window *window, double time_s)
         window->first++;
 }
 
-/* Whether more can go of any unit; where else none is open, of the one whose forward runs, if it streams. */
+/* Return whether more of any unit can go. If no unit is open, the unit whose forward runs counts, if it streams. */
 static bool has_open(struct window *window, double time_s)
 {
     if (window->first == window->end && window->streams && window->n_ended < window->n &&
@@ -204,19 +210,29 @@ static bool has_open(struct window *window, double time_s)
     return window->first < window->end;
 }
 
-/* Send so much more of a unit, or all that can go. @return what that frees */
+/*
+ * Send this many more bytes of a unit, or all that can go.
+ *
+ * @return bytes freed
+ */
 static double send(struct stay *stay, double bytes, double most)
 {
     double before = *stay->share;
-    /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
+    /* The share grows in steps of a percent, rounded up. A share that approaches its goal would otherwise take
+     * rounds without end. */
     double share = ceil(100 * (before + bytes / stay->all_bytes)) / 100;
-    *stay->share = fmin(most, share > before ? share : before + 0.01); /* what rounds to nothing goes on, too */
+    *stay->share =
+        fmin(most, share > before ? share : before + 0.01); /* a step that rounds to nothing still grows the share */
     stay->freed_bytes += (*stay->share - before) * stay->all_bytes;
     return (*stay->share - before) * stay->all_bytes;
 }
 
-/* Send more of a unit: of one whose copy is over by then before one whose forward is, else of the one consumed last: it
- * stays away longest. There is one. @return what that frees */
+/*
+ * Send more of one unit. A unit whose copy is over by then comes before others. Otherwise it is the one consumed last,
+ * which is away longest. At least one unit must be open.
+ *
+ * @return bytes freed
+ */
 static double send_one(struct window *window, double bytes, double time_s)
 {
     int32_t at = window->end - 1;
@@ -256,7 +272,8 @@ bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fi
     return changed;
 }
 
-/* Forward units that have begun on a place, and whose first consumer has not. Caller frees. */
+/* Return the forward units that have begun on a rank and whose first consumer has not begun. The caller frees the
+ * result. */
 static struct held held_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct plan_cut *cut = excess->pipe->plan->cut;
@@ -279,30 +296,30 @@ static struct held held_of(const struct memory_fit_round *fitting, const struct 
     return held;
 }
 
-/* The next step: norms and activation beside what the list has, then all. */
+/* Return the next step: first norms and activation in addition to the list, then everything. */
 static enum recompute stronger(enum recompute recompute)
 {
     bool selective = (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
     return selective ? RECOMPUTE_FULL : (enum recompute)(recompute | RECOMPUTE_SELECTIVE);
 }
 
-/* What one more step of recomputation of a unit frees on a place, and the seconds it adds for each byte. */
+/* Bytes that one more step of recomputation of a unit frees on a rank, and the seconds that it adds for each byte. */
 struct step {
     double bytes, s_per_byte;
 };
 
-/* What a unit holds on a place until its backward, scores too: of a sliced sample full recomputation keeps keys and
- * values, of others it keeps none. */
+/* Return the bytes that a unit holds on a rank until its backward, including scores. Full recomputation keeps keys
+ * and values of a sliced sample, and none of others. */
 static double held_bytes(const struct memory_fit_excess *excess, int32_t unit, enum recompute recompute)
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
     work.recompute = recompute;
     double sliced = (double)pipe->relations->sliced_tokens[unit], whole = (double)tokens_of(pipe, unit) - sliced;
-    return (whole * cost_layers_activation_bytes(&excess->own, recompute, false) +
-            sliced * cost_layers_activation_bytes(&excess->own, recompute, true)) /
+    return (whole * cost_layers_activation_bytes(&excess->stage_setting, recompute, false) +
+            sliced * cost_layers_activation_bytes(&excess->stage_setting, recompute, true)) /
                work.context +
-           cost_scores_bytes(&excess->own, &work);
+           cost_scores_bytes(&excess->stage_setting, &work);
 }
 
 static double freed_bytes(const struct memory_fit_excess *excess, int32_t unit, enum recompute from, enum recompute to)
@@ -314,23 +331,23 @@ static double freed_bytes(const struct memory_fit_excess *excess, int32_t unit, 
 static struct step next_step(const struct memory_fit_excess *excess, int32_t unit)
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
-    const struct plan_unit *part = memory_fit_forward_unit(pipe, unit);
-    if (part->recompute == RECOMPUTE_FULL)
+    const struct plan_unit *forward = memory_fit_forward_unit(pipe, unit);
+    if (forward->recompute == RECOMPUTE_FULL)
         return (struct step){0, INFINITY};
-    enum recompute more = stronger(part->recompute);
+    enum recompute more = stronger(forward->recompute);
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
-    struct cost_pass before = cost_of_pass(&excess->own, PASS_BACKWARD, &work);
+    struct cost_pass before = cost_of_pass(&excess->stage_setting, PASS_BACKWARD, &work);
     work.recompute = more;
-    struct cost_pass after = cost_of_pass(&excess->own, PASS_BACKWARD, &work);
+    struct cost_pass after = cost_of_pass(&excess->stage_setting, PASS_BACKWARD, &work);
     double added_s = cost_pass_s(&after) - cost_pass_s(&before);
-    double bytes = freed_bytes(excess, unit, part->recompute, more);
+    double bytes = freed_bytes(excess, unit, forward->recompute, more);
     return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
 }
 
 bool memory_fit_recompute(const struct memory_fit_round *fitting, struct memory_fit_excess *excess)
 {
     struct held held = held_of(fitting, excess);
-    struct step *steps = check_malloc((size_t)held.n * sizeof *steps); /* the next of each */
+    struct step *steps = check_malloc((size_t)held.n * sizeof *steps); /* next step of each held unit */
     bool changed = false;
     for (int32_t i = 0; i < held.n; i++) {
         enum recompute begun = excess->pipe->begun[held.unit[i]];
@@ -349,9 +366,9 @@ bool memory_fit_recompute(const struct memory_fit_round *fitting, struct memory_
                 best = i;
         if (best < 0)
             break;
-        struct plan_unit *part = memory_fit_forward_unit(excess->pipe, held.unit[best]);
-        part->recompute = stronger(part->recompute);
-        excess->pipe->all_layers = -1; /* less of it can go */
+        struct plan_unit *forward = memory_fit_forward_unit(excess->pipe, held.unit[best]);
+        forward->recompute = stronger(forward->recompute);
+        excess->pipe->all_layers = -1; /* fewer bytes of it can go */
         excess->bytes -= steps[best].bytes;
         steps[best] = next_step(excess, held.unit[best]);
         changed = true;

@@ -10,16 +10,14 @@
 #include "packing/samples.h"
 #include "plan/schedule.h"
 
-/*
- * Open bins by the room they have left: a leftist heap of bins for each room (the lowest bin on top), and a tree over
- * rooms that tells which have any. Every step is O(log).
- */
+/* Open bins by the room that they have left. Each room has a leftist heap of bins, with the lowest bin on top. A
+ * tree over rooms stores which rooms have bins. Every step is O(log). */
 struct bins {
     int32_t n_bins;
     int32_t *left, *right, *rank; /* of each bin in its heap; -1: none */
-    int32_t *top;                 /* of each room: the lowest bin, -1: none */
+    int32_t *top;                 /* of each room: the lowest bin; -1: none */
     int32_t n_leaves;             /* power of two above the context */
-    bool *any;                    /* [2 n_leaves] whether the rooms below a node have bins; leaves from n_leaves on */
+    bool *any;                    /* [2 n_leaves] whether the rooms below a node have bins; leaves begin at n_leaves */
 };
 
 static void bins_open(struct bins *bins, int32_t n_samples, int32_t context)
@@ -45,7 +43,7 @@ static void bins_close(struct bins *bins)
     free(bins->any);
 }
 
-/* One heap of two; the deeper child stands left, so the depth is logarithmic. */
+/* Merge two heaps. The deeper child is on the left, so the depth is logarithmic. */
 static int32_t heap_merged(struct bins *bins, int32_t a, int32_t b)
 {
     if (a < 0 || b < 0)
@@ -69,23 +67,23 @@ static void set_top(struct bins *bins, int32_t room, int32_t bin)
         bins->any[node] = bins->any[2 * node] || bins->any[2 * node + 1];
 }
 
-/* The least room of at least `tokens` that some bin has, -1: none. */
+/* Return the least room of at least `tokens` among bins; -1: none. */
 static int32_t least_room(const struct bins *bins, int32_t tokens)
 {
     int32_t node = bins->n_leaves + tokens;
-    while (!bins->any[node]) { /* up to where a right neighbour has bins */
+    while (!bins->any[node]) { /* go up to a right neighbour with bins */
         while (node > 1 && node % 2 == 1)
             node /= 2;
         if (node <= 1)
             return -1;
         node++;
     }
-    while (node < bins->n_leaves) /* down to its leftmost */
+    while (node < bins->n_leaves) /* go down to its leftmost leaf */
         node = bins->any[2 * node] ? 2 * node : 2 * node + 1;
     return node - bins->n_leaves;
 }
 
-/* The bin that takes a sample, with its room updated. */
+/* Return the bin that takes a sample, with its room updated. */
 static int32_t bins_put(struct bins *bins, int32_t tokens, int32_t context)
 {
     int32_t room = least_room(bins, tokens), bin;
@@ -102,13 +100,13 @@ static int32_t bins_put(struct bins *bins, int32_t tokens, int32_t context)
     return bin;
 }
 
-/* The packing that the packs of the samples in order come to; -1: in none. */
+/* Make the packing from the pack of each sample in order; -1: in none. */
 static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n_packs, struct packing *packing)
 {
     packing->n_packs = n_packs;
     packing->first = check_malloc(((size_t)n_packs + 1) * sizeof(int32_t));
     packing->sample = check_malloc((size_t)n * sizeof(int32_t));
-    samples_by_place(n, order, pack, n_packs, packing->first, packing->sample);
+    samples_by_bin(n, order, pack, n_packs, packing->first, packing->sample);
 }
 
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity, struct packing *packing)
@@ -126,7 +124,7 @@ void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, in
     free(bin);
 }
 
-/* The pack of the least weight that has room, -1: none. */
+/* Return the pack with the least weight that has room; -1: none. */
 static int32_t least_loaded(const double *load, const int64_t *room, int32_t n_packs, int32_t tokens)
 {
     int32_t best = -1;
@@ -136,7 +134,7 @@ static int32_t least_loaded(const double *load, const int64_t *room, int32_t n_p
     return best;
 }
 
-/** n samples in the order they are dealt. */
+/** n samples in the order in which they are assigned. */
 struct items {
     int32_t n;
     const int32_t *order;
@@ -144,7 +142,7 @@ struct items {
     const double *weight;  /* by sample */
 };
 
-/** false, and no packing: a sample found no room. */
+/** Pack the samples. The result is false, without a packing, if a sample finds no room. */
 static bool pack_least_loaded(const struct items *items, int32_t n_packs, int64_t capacity, struct packing *packing)
 {
     double *load = check_calloc((size_t)n_packs, sizeof *load);
@@ -154,7 +152,7 @@ static bool pack_least_loaded(const struct items *items, int32_t n_packs, int64_
         room[i] = capacity;
     for (; fitted < n; fitted++) {
         int32_t sample = items->order[fitted], tokens = items->tokens[sample];
-        int64_t takes = tokens < capacity ? tokens : capacity; /* a longer one the whole of an empty pack */
+        int64_t takes = tokens < capacity ? tokens : capacity; /* a longer sample takes the whole of an empty pack */
         int32_t best = least_loaded(load, room, n_packs, takes);
         if (best < 0)
             break;
@@ -188,7 +186,7 @@ void packing_balance(const struct plan_request *request, const double *weight, i
     const struct items items = {batch->n_samples, order, batch->tokens, weight};
     capacity = capacity > 0 ? capacity : request->context;
     int64_t per_pack = capacity < request->context ? capacity : request->context;
-    int64_t filled = quotient_up(batch->n_tokens, per_pack); /* of which no more than the samples have any */
+    int64_t filled = quotient_up(batch->n_tokens, per_pack); /* packs that all tokens fill */
     int64_t n_packs = multiple * quotient_up(filled < batch->n_samples ? filled : batch->n_samples, multiple);
     while (!pack_least_loaded(&items, (int32_t)n_packs, capacity, packing))
         n_packs += multiple;
@@ -198,8 +196,8 @@ void packing_balance(const struct plan_request *request, const double *weight, i
 /* A partition of some weights into k sets, by descending sum. */
 struct partition {
     double *sum;  /* [k] */
-    int32_t *set; /* [k] names of sets, by which members know theirs */
-    bool joined;  /* with another, which has all now */
+    int32_t *set; /* [k] names of sets; a weight's name leads to its set */
+    bool joined;  /* joined with another partition, which has all its sets now */
 };
 
 static double spread(const struct partition *partition, int32_t k)
@@ -207,7 +205,7 @@ static double spread(const struct partition *partition, int32_t k)
     return partition->sum[0] - partition->sum[k - 1];
 }
 
-/* The open partition of the largest spread but `other`, -1: none. */
+/* Return the open partition with the largest spread except `other`; -1: none. */
 static int32_t widest(const struct partition *partitions, int32_t n, int32_t k, int32_t other)
 {
     int32_t best = -1;
@@ -218,14 +216,14 @@ static int32_t widest(const struct partition *partitions, int32_t n, int32_t k, 
     return best;
 }
 
-/* Add the sets of `from` to those of `to`, largest to smallest. name: of the set that a set became part of. */
+/* Add the sets of `from` to those of `to`, largest to smallest. name: of the set that absorbed a set. */
 static void join(struct partition *to, struct partition *from, int32_t k, int32_t *name)
 {
     for (int32_t i = 0; i < k; i++) {
         to->sum[i] += from->sum[k - 1 - i];
         name[from->set[k - 1 - i]] = to->set[i];
     }
-    for (int32_t i = 1; i < k; i++) /* insertion: stable, few */
+    for (int32_t i = 1; i < k; i++) /* insertion sort: stable, few sets */
         for (int32_t j = i; j > 0 && to->sum[j] > to->sum[j - 1]; j--) {
             double sum = to->sum[j];
             int32_t set = to->set[j];
@@ -242,7 +240,8 @@ void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *s
     struct partition *partitions = check_calloc((size_t)n, sizeof *partitions);
     double *sum = check_calloc((size_t)n * (size_t)k, sizeof *sum);
     int32_t *names = check_malloc((size_t)n * (size_t)k * sizeof *names), *name, last = 0;
-    name = check_malloc((size_t)n * (size_t)k * sizeof *name); /* of the set that each is part of, its own at first */
+    /* Each set's name leads to the set that absorbed it, at first to itself. */
+    name = check_malloc((size_t)n * (size_t)k * sizeof *name);
     for (int32_t i = 0; i < n * k; i++)
         names[i] = name[i] = i;
     for (int32_t i = 0; i < n; i++) {
@@ -254,12 +253,12 @@ void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *s
         join(&partitions[last], &partitions[widest(partitions, n, k, last)], k, name);
     }
     for (int32_t i = 0; i < n; i++) {
-        int32_t at = i * k, place = 0;
+        int32_t at = i * k, position = 0;
         while (name[at] != at)
             at = name[at];
-        while (partitions[last].set[place] != at)
-            place++;
-        set[i] = place;
+        while (partitions[last].set[position] != at)
+            position++;
+        set[i] = position;
     }
     free(partitions);
     free(sum);
@@ -274,7 +273,7 @@ void packing_free(struct packing *packing)
     *packing = (struct packing){0};
 }
 
-/* Chunks of a stage whose activations 1F1B holds at a time. */
+/* Return the number of chunks of a stage whose activations 1F1B holds at once. */
 static double in_flight(const struct plan_layout *layout, int32_t stage)
 {
     int32_t after = layout->stages - 1 - stage;
@@ -289,8 +288,12 @@ static struct stage_memory memory_of_stage(const struct plan_request *request, i
         &(struct stage_memory_unit){.recompute = (enum recompute)request->layout.recompute, .streamed = streamed});
 }
 
-/* The least over stages, of all `cp` ranks together. capacity > 0: units beside the one in work have as many tokens on
- * a rank; else all have as many. share: of the one in work that is never held. */
+/*
+ * Return the fewest tokens over stages, for all `cp` ranks together.
+ *
+ * capacity > 0: other units have so many tokens on a rank; otherwise all units have the same number. share: share of
+ * the unit in work that is never held.
+ */
 static double least_tokens(const struct plan_request *request, double capacity, double share)
 {
     struct plan_layout layout = request_pipeline_layout(request, 0);
@@ -302,9 +305,9 @@ static double least_tokens(const struct plan_request *request, double capacity, 
         double room = request->memory_bytes - stage_memory_standing_bytes(&memory),
                others = in_flight(&layout, stage) - 1;
         double beside = others * (memory.token.held * (1 - request->layout.offload) + memory.token.embedding);
-        double alone = memory.token.held * (1 - share) + memory.token.embedding;
-        tokens = fmin(tokens, capacity > 0 ? stage_memory_tokens(&memory, room - capacity * beside, alone)
-                                           : stage_memory_tokens(&memory, room, alone + beside));
+        double in_work = memory.token.held * (1 - share) + memory.token.embedding;
+        tokens = fmin(tokens, capacity > 0 ? stage_memory_tokens(&memory, room - capacity * beside, in_work)
+                                           : stage_memory_tokens(&memory, room, in_work + beside));
     }
     return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
 }
@@ -352,7 +355,7 @@ void packing_add_unit(const struct plan_request *request, const int32_t *tokens,
     }
 }
 
-/* The group of `width` pipelines, ascending, made if there is none. */
+/* Return the group of `width` pipelines, ascending. It is made if there is none. */
 static int32_t group_of(struct plan_phase *phase, const int32_t *pipelines, int32_t width)
 {
     size_t size = (size_t)width * sizeof *pipelines;

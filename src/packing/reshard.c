@@ -7,15 +7,15 @@
 
 #include "base/check.h"
 
-/* A layout of all ranks: rank of (stage, replica, tensor) = (stage dp + replica) tp + tensor. */
+/* A layout of all ranks. The rank of (stage, replica, tensor) is (stage dp + replica) tp + tensor. */
 struct side {
     int64_t tp, pp, dp;
     const struct scenario_stages *split;
 };
 
-/* One slice on its way. */
-struct part {
-    int32_t to, next; /* of the same sender, -1: none */
+/* One slice to be sent. */
+struct moved_slice {
+    int32_t to, next; /* receiver; next slice of the same sender, -1: none */
     double bytes;
 };
 
@@ -23,23 +23,23 @@ struct part {
 struct switching {
     const struct cost_setting *setting;
     struct side from, to;
-    int64_t n_ranks, n_slices; /* of a layer */
+    int64_t n_ranks, n_slices; /* n_slices: of a layer */
     size_t capacity;
-    int32_t n_parts;
-    struct part *parts;
-    int32_t *first, *last;   /* [n_ranks] part of each sender, -1: none */
-    double *inside, *across; /* [n_ranks] what each has sent (gradients: received) */
+    int32_t n_moved;
+    struct moved_slice *moved;
+    int32_t *first, *last;   /* [n_ranks] first and last slice of each sender; -1: none */
+    double *inside, *across; /* [n_ranks] bytes that each has sent (gradients: received) */
 };
 
-static void add_part(struct switching *work, int64_t from, int64_t to, double bytes)
+static void add_moved(struct switching *work, int64_t from, int64_t to, double bytes)
 {
-    work->parts = check_grow(work->parts, (size_t)work->n_parts, &work->capacity, sizeof *work->parts);
-    work->parts[work->n_parts] = (struct part){(int32_t)to, -1, bytes};
+    work->moved = check_grow(work->moved, (size_t)work->n_moved, &work->capacity, sizeof *work->moved);
+    work->moved[work->n_moved] = (struct moved_slice){(int32_t)to, -1, bytes};
     if (work->first[from] < 0)
-        work->first[from] = work->n_parts;
+        work->first[from] = work->n_moved;
     else
-        work->parts[work->last[from]].next = work->n_parts;
-    work->last[from] = work->n_parts++;
+        work->moved[work->last[from]].next = work->n_moved;
+    work->last[from] = work->n_moved++;
 }
 
 static int64_t stage_of(const struct switching *work, const struct side *side, int32_t layer)
@@ -60,8 +60,8 @@ static int64_t rank_of(const struct switching *work, const struct side *side, in
     return (stage * side->dp + replica) * side->tp + slice * side->tp / work->n_slices;
 }
 
-/* Of the replicas of a side that hold a slice of a stage the one for `rank`: itself, else of its node, else any; each
- * with the least of `inside` or `across`. -1: itself. */
+/* Choose a replica of a side that holds a slice of a stage, for `rank`. The order is: itself (-1), one on its node
+ * with the least of `inside`, any with the least of `across`. */
 static int64_t partner_of(const struct switching *work, const struct side *side, int64_t stage, int64_t slice,
                           int64_t rank)
 {
@@ -81,8 +81,8 @@ static int64_t partner_of(const struct switching *work, const struct side *side,
     return near >= 0 ? near : far;
 }
 
-/* One part of the model: of `bytes` in all on a stage of each side. forward: each rank of `to` gets every slice that it
- * needs; else each rank of `from` gets rid of every slice that it has. */
+/* Move one component of the model, of `bytes` in all, from a stage to a stage. forward: each rank of `to` gets every
+ * slice that it needs. Otherwise each rank of `from` sends away every slice that it has. */
 static void move(struct switching *work, int64_t from_stage, int64_t to_stage, double bytes, bool forward)
 {
     const struct side *mine = forward ? &work->to : &work->from, *theirs = forward ? &work->from : &work->to;
@@ -94,19 +94,19 @@ static void move(struct switching *work, int64_t from_stage, int64_t to_stage, d
             if (other < 0)
                 continue;
             bool near = platform_same_node(work->setting->platform, (int32_t)other, (int32_t)rank);
-            double part = bytes / (double)work->n_slices;
-            (near ? work->inside : work->across)[other] += part;
-            add_part(work, forward ? other : rank, forward ? rank : other, part);
+            double slice_bytes = bytes / (double)work->n_slices;
+            (near ? work->inside : work->across)[other] += slice_bytes;
+            add_moved(work, forward ? other : rank, forward ? rank : other, slice_bytes);
         }
 }
 
-/* What the last stage has besides its layers: on a stage of all layers tied embeddings are there already. */
+/* Return the parameters of the last stage besides its layers. A stage of all layers already has tied embeddings. */
 static double last_parameters(const struct switching *work, bool forward)
 {
     const struct model *model = work->setting->model;
-    bool alone = (forward ? work->to.pp : work->from.pp) == 1;
-    return cost_stage_parameters(model, 1, 0, alone, true) -
-           (alone ? cost_stage_parameters(model, 1, 0, true, false) : 0);
+    bool single_stage = (forward ? work->to.pp : work->from.pp) == 1;
+    return cost_stage_parameters(model, 1, 0, single_stage, true) -
+           (single_stage ? cost_stage_parameters(model, 1, 0, true, false) : 0);
 }
 
 static void move_all(struct switching *work, double bytes, bool forward)
@@ -131,14 +131,14 @@ static int64_t common_multiple(int64_t a, int64_t b)
     return n;
 }
 
-/* Messages of one kind of route while their order is found. */
+/* Messages of one kind of route while their order is computed. */
 struct ordering {
     int32_t n_ranks;
     double *sends, *receives;  /* [n_ranks] bytes until it is free */
-    struct plan_reshard *left; /* what is left, by sender, of each the next ranks first */
-    int32_t *begin, *n;        /* [n_ranks] of a sender in `left`, and how many */
-    int32_t *first;            /* [n_ranks] of these the one that can begin first */
-    double *at;                /* [n_ranks] when, DBL_MAX: none is left */
+    struct plan_reshard *left; /* remaining messages by sender, those to the next ranks first */
+    int32_t *begin, *n;        /* [n_ranks] range of a sender in `left`: begin and length */
+    int32_t *first;            /* [n_ranks] the one of these that can begin first */
+    double *at;                /* [n_ranks] begin of that message; DBL_MAX: none is left */
 };
 
 static double begin_of(const struct ordering *order, const struct plan_reshard *message)
@@ -147,7 +147,7 @@ static double begin_of(const struct ordering *order, const struct plan_reshard *
     return sends > receives ? sends : receives;
 }
 
-/* Ties: to the next rank. */
+/* Find the message of a sender that can begin first. Ties: to the next rank. */
 static void find_first(struct ordering *order, int32_t from)
 {
     order->at[from] = DBL_MAX;
@@ -179,7 +179,8 @@ static struct plan_reshard *first_of(const struct ordering *order, int32_t from)
     return &order->left[order->begin[from] + order->first[from]];
 }
 
-/* The sender of the message that can begin first; ties: to the next rank, then from the lowest. -1: none is left. */
+/* Return the sender of the message that can begin first. Ties: to the next rank, then from the lowest. -1: none is
+ * left. */
 static int32_t next_sender(const struct ordering *order)
 {
     int32_t sender = -1, nearest = 0, n = order->n_ranks;
@@ -204,13 +205,17 @@ static struct plan_reshard take_message(struct ordering *order, int32_t sender)
     order->n[sender]--;
     memmove(at, at + 1, (size_t)(order->n[sender] - order->first[sender]) * sizeof *at);
     find_first(order, sender);
-    for (int32_t from = 0; from < order->n_ranks; from++) /* of the others no first one can begin later now */
+    for (int32_t from = 0; from < order->n_ranks; from++) /* no other first message can begin later now */
         if (order->at[from] < DBL_MAX && first_of(order, from)->to_rank == taken.to_rank)
             find_first(order, from);
     return taken;
 }
 
-/* The messages inside nodes or those across, each in turn the one that can begin first. @return behind the last */
+/*
+ * Take the messages inside nodes, or those across, each time the one that can begin first.
+ *
+ * @return the end of the messages taken
+ */
 static struct plan_reshard *take_reshards(const struct switching *work, const struct reshard_messages *all, bool near,
                                           struct plan_reshard *taken)
 {
@@ -236,16 +241,16 @@ static struct plan_reshard *take_reshards(const struct switching *work, const st
     return taken;
 }
 
-/* All parts of a pair of ranks as one message: by sender, the next ranks first. */
-static struct reshard_messages join_parts(const struct switching *work)
+/* Join all slices of a pair of ranks into one message, by sender, those to the next ranks first. */
+static struct reshard_messages join_slices(const struct switching *work)
 {
     struct reshard_messages all = {0};
     size_t capacity = 0;
     int32_t n = (int32_t)work->n_ranks;
-    double *bytes = check_calloc((size_t)n, sizeof *bytes); /* to each */
+    double *bytes = check_calloc((size_t)n, sizeof *bytes); /* bytes to each rank */
     for (int32_t from = 0; from < n; from++) {
-        for (int32_t i = work->first[from]; i >= 0; i = work->parts[i].next)
-            bytes[work->parts[i].to] += work->parts[i].bytes;
+        for (int32_t i = work->first[from]; i >= 0; i = work->moved[i].next)
+            bytes[work->moved[i].to] += work->moved[i].bytes;
         for (int32_t away = 0; work->first[from] >= 0 && away < n; away++) {
             int32_t to = (from + away) % n;
             if (bytes[to] <= 0)
@@ -259,7 +264,7 @@ static struct reshard_messages join_parts(const struct switching *work)
     return all;
 }
 
-/* Messages of a switch that has not been planned yet. */
+/* Plan the messages of a switch. */
 static void plan_messages(struct switching *work, bool gradients, struct reshard_messages *messages)
 {
     size_t n = (size_t)work->n_ranks;
@@ -272,30 +277,30 @@ static void plan_messages(struct switching *work, bool gradients, struct reshard
     move_all(work, 2, true);
     if (gradients)
         move_all(work, cost_gradient_bytes(work->setting), false);
-    struct reshard_messages all = join_parts(work);
+    struct reshard_messages all = join_slices(work);
     messages->n = all.n;
     messages->message = check_calloc((size_t)all.n, sizeof *messages->message);
     take_reshards(work, &all, false, take_reshards(work, &all, true, messages->message));
     free(all.message);
-    free(work->parts);
+    free(work->moved);
     free(work->first);
     free(work->last);
     free(work->inside);
     free(work->across);
 }
 
-/* Those of a switch that a memory has, or a place for them. */
+/* Return the messages of a switch that the memory has. Otherwise return a new entry. */
 static struct reshard_messages *find_messages(struct reshard_memory *memory, const struct reshard_messages *wanted)
 {
     for (int32_t i = 0; i < memory->n; i++) {
-        struct reshard_messages *known = &memory->of[i];
+        struct reshard_messages *known = &memory->planned[i];
         if (known->from_tp == wanted->from_tp && known->from_pp == wanted->from_pp && known->to_tp == wanted->to_tp &&
             known->to_pp == wanted->to_pp && known->gradients == wanted->gradients)
             return known;
     }
-    memory->of = check_grow(memory->of, (size_t)memory->n, &memory->capacity, sizeof *memory->of);
-    memory->of[memory->n] = *wanted;
-    return &memory->of[memory->n++];
+    memory->planned = check_grow(memory->planned, (size_t)memory->n, &memory->capacity, sizeof *memory->planned);
+    memory->planned[memory->n] = *wanted;
+    return &memory->planned[memory->n++];
 }
 
 void reshard_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
@@ -321,7 +326,7 @@ void reshard_plan(const struct cost_setting *setting, const struct scenario_plan
 void reshard_forget(struct reshard_memory *memory)
 {
     for (int32_t i = 0; i < memory->n; i++)
-        free(memory->of[i].message);
-    free(memory->of);
+        free(memory->planned[i].message);
+    free(memory->planned);
     *memory = (struct reshard_memory){0};
 }

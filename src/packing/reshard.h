@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What moves between ranks when a model changes its layout (HotSPa's switch planner). */
+/** This file plans the messages between ranks when a model changes its layout (HotSPa's switch planner). */
 #ifndef SLIMSIM_PACKING_RESHARD_H
 #define SLIMSIM_PACKING_RESHARD_H
 
 #include "cost/cost.h"
 #include "plan/plan.h"
 
-/** What ranks send each other from one layout to another. */
+/** Messages between ranks from one layout to another. */
 struct reshard_messages {
     int64_t from_tp, from_pp, to_tp, to_pp;
     bool gradients;
@@ -14,32 +14,37 @@ struct reshard_messages {
     struct plan_reshard *message; /* in the order of reshard_plan */
 };
 
-/** Switches of one model on one cluster that have been planned: none is planned twice. {0} is empty. */
+/** Planned switches of one model on one cluster, so that none is planned twice. {0} is empty. */
 struct reshard_memory {
     int32_t n;
     size_t capacity;
-    struct reshard_messages *of;
+    struct reshard_messages *planned;
 };
 
-/** Free all. */
+/** Free all switches. */
 void reshard_forget(struct reshard_memory *memory);
 
 /**
- * Fill phase->reshards with what brings parameters, and gradients if wanted, from one layout of Megatron's order to
- * another on the same ranks. CP must be 1 in both. Tied embeddings are one table on a stage of all layers, else one on
- * the first and one on the last.
+ * Fill phase->reshards with the messages that bring parameters, and gradients if wanted, from one layout to another.
+ * Both are Megatron's orders on the same ranks, with CP 1.
  *
- * Every layer, the embedding and the head is cut into as many equal slices as both tensor degrees have in common.
- * bf16 parameters: for each slice and each rank that needs it: if that rank has it, nothing moves; else the rank of
- * the same node that has it and has sent least inside nodes so far sends it; else the one that has sent least across
- * nodes. Gradients (4 or 2 bytes) are sums of each replica's own micro-batches, which the update adds up: each rank's
- * slice goes to one rank that needs it: itself if it does; else the one on its node that has received least inside
- * nodes, else the one that has received least across. Ties: the lowest rank. What a pair of ranks exchanges is one
- * message. Those inside nodes, then those across are listed such that the next one is the one that can begin first,
- * when every rank sends and receives one at a time (ties: to the nearest higher rank, around the cluster): so that no
- * receiver has several senders while another has none.
+ * 1. Tied embeddings are one table on a stage of all layers. Otherwise there is one on the first and one on the last
+ *    stage.
+ * 2. Every layer, the embedding and the head is cut into equal slices. Their number is the least common multiple of
+ *    both tensor degrees.
+ * 3. bf16 parameters, for each slice and each rank that needs it: if that rank has it, nothing moves. Otherwise the
+ *    rank of the same node that has it and has sent least inside nodes sends it. If there is none, the one that has
+ *    sent least across nodes does.
+ * 4. Gradients (4 or 2 bytes) are sums of each replica's own micro-batches, which the update adds up. Each rank's slice
+ *    goes to one rank that needs it: to itself if it does. Otherwise it goes to the one on its node that has received
+ *    least inside nodes. If there is none, it goes to the one that has received least across.
+ * 5. Ties go to the lowest rank.
+ * 6. All slices from one rank to another are one message.
+ * 7. Messages inside nodes are listed first, then those across. Every rank sends and receives one at a time. The next
+ *    message is the one that can begin first (ties: to the nearest higher rank, around the cluster). So no receiver has
+ *    several senders while another has none.
  *
- * @param memory  of this model and cluster
+ * @param memory  switches of this model and cluster
  * Source: HotSPa (SOSP '24), its code's planner for parameters, from a summary; gradients are inferred.
  */
 void reshard_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,

@@ -23,19 +23,19 @@ int32_t *samples_by_length(const struct batch *batch)
     return order;
 }
 
-void samples_by_place(int32_t n, const int32_t *order, const int32_t *place, int32_t n_places, int32_t *first,
-                      int32_t *sample)
+void samples_by_bin(int32_t n, const int32_t *order, const int32_t *bin, int32_t n_bins, int32_t *first,
+                    int32_t *sample)
 {
-    memset(first, 0, ((size_t)n_places + 1) * sizeof *first);
+    memset(first, 0, ((size_t)n_bins + 1) * sizeof *first);
     for (int32_t i = 0; i < n; i++)
-        if (place[i] >= 0)
-            first[place[i] + 1]++;
-    for (int32_t p = 0; p < n_places; p++)
+        if (bin[i] >= 0)
+            first[bin[i] + 1]++;
+    for (int32_t p = 0; p < n_bins; p++)
         first[p + 1] += first[p];
-    for (int32_t i = 0; i < n; i++) /* first[p] runs to the end of place p, which is where p + 1 begins */
-        if (place[i] >= 0)
-            sample[first[place[i]]++] = order[i];
-    for (int32_t p = n_places; p > 0; p--)
+    for (int32_t i = 0; i < n; i++) /* first[p] moves to the end of bin p, which is the start of bin p + 1 */
+        if (bin[i] >= 0)
+            sample[first[bin[i]]++] = order[i];
+    for (int32_t p = n_bins; p > 0; p--)
         first[p] = first[p - 1];
     first[0] = 0;
 }

@@ -10,21 +10,21 @@
 #include "bounds/lower_bound.h"
 #include "cost/cache.h"
 
-/* One of the halves. */
+/* One candidate. */
 struct candidate {
     struct plan plan;
     int32_t number;
-    double least_s; /* its passes take no less */
+    double least_s; /* lower bound of its passes' seconds */
 };
 
-/* {0} at first. */
+/* The fastest candidate so far. {0} at first. */
 struct fastest {
-    struct plan plan; /* of no phases: none yet */
+    struct plan plan; /* without phases: none yet */
     int32_t number;
     struct evaluation evaluation;
     struct evaluation_limits limits;
     struct evaluator evaluator;
-    struct cost_cache costs; /* candidates have units in common; unused where the request brings one */
+    struct cost_cache costs; /* candidates have units in common; unused if the request has a cache */
 };
 
 static void add_counts(struct plan *plan, const struct plan *other)
@@ -33,7 +33,7 @@ static void add_counts(struct plan *plan, const struct plan *other)
     plan->n_resolved += other->n_resolved;
 }
 
-/* Keep the candidate just evaluated, or what was kept before; the other one is the candidate's. */
+/* Keep the candidate just evaluated or the one kept before. The other becomes the candidate's. */
 static void keep(struct candidate *candidate, const struct evaluation *evaluation, struct fastest *fastest)
 {
     int order = evaluation_compare(evaluation, &fastest->evaluation, &fastest->limits);
@@ -46,8 +46,12 @@ static void keep(struct candidate *candidate, const struct evaluation *evaluatio
     candidate->plan = other;
 }
 
-/* Evaluate a candidate unless it is known to be slower than one that fits, and keep it or what was kept before. Its
- * counts are added to those of the plan, and it is freed. false with err: it cannot run. */
+/*
+ * Evaluate a candidate, unless it is known to be slower than one that fits. Keep it or the one kept before. Its counts
+ * are added to the plan's, and it is freed.
+ *
+ * @return false with err if it cannot run
+ */
 static bool try_candidate(const struct plan_request *request, const struct cost_setting *setting,
                           struct candidate *candidate, struct fastest *fastest, struct error *err)
 {
@@ -72,26 +76,30 @@ static int by_least_s(const void *a, const void *b)
     return x->least_s != y->least_s ? COMPARE(x->least_s, y->least_s) : COMPARE(x->number, y->number);
 }
 
-/* All candidates, by their bounds. @return how many */
+/*
+ * Make all candidates, in the order of their bounds.
+ *
+ * @return their number
+ */
 static int32_t make_candidates(const struct plan_request *request, int32_t most, int32_t n_halvings,
-                               token_cap_planner *with, const struct cost_setting *setting,
+                               token_cap_planner *planner, const struct cost_setting *setting,
                                struct candidate *candidates)
 {
     int32_t n = 0;
     for (int32_t i = 0; i <= n_halvings && most >> i > 0; i++)
         for (int32_t variant = 0; variant < TOKEN_CAP_N_VARIANTS; variant++) {
-            if (!with(request, most >> i, variant, &candidates[n].plan))
+            if (!planner(request, most >> i, variant, &candidates[n].plan))
                 break;
             candidates[n].number = n;
             n++;
         }
-    for (int32_t i = 0; n > 1 && i < n; i++) /* sums in another order */
+    for (int32_t i = 0; n > 1 && i < n; i++) /* the bound sums in another order */
         candidates[i].least_s = lower_bound_s(&candidates[i].plan, setting) * (1 - 1e-12);
     qsort(candidates, (size_t)n, sizeof *candidates, by_least_s);
     return n;
 }
 
-/* Resolve them, each freed or kept in `fastest`. */
+/* Resolve candidates. Each is freed, or kept in `fastest`. */
 static bool resolve_all(const struct plan_request *request, const struct cost_setting *setting,
                         struct candidate *candidates, int32_t n, struct fastest *fastest, struct error *err)
 {
@@ -104,7 +112,7 @@ static bool resolve_all(const struct plan_request *request, const struct cost_se
     }
     evaluator_free(&fastest->evaluator);
     if (ok && request->limit_s > 0 &&
-        fastest->evaluation.makespan_s > request->limit_s) { /* a faster one may have been left */
+        fastest->evaluation.makespan_s > request->limit_s) { /* a faster one may have been left out */
         struct plan none = {0};
         add_counts(&none, &fastest->plan);
         plan_free(&fastest->plan);
@@ -113,7 +121,7 @@ static bool resolve_all(const struct plan_request *request, const struct cost_se
     return ok;
 }
 
-bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *with,
+bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *planner,
                       struct plan *plan, struct error *err)
 {
     struct candidate candidates[(TOKEN_CAP_N_HALVINGS + 1) * TOKEN_CAP_N_VARIANTS] = {0};
@@ -121,7 +129,7 @@ bool token_cap_search(const struct plan_request *request, int32_t most, int32_t 
     struct cost_setting setting = *request->setting;
     CHECK(n_halvings <= TOKEN_CAP_N_HALVINGS);
     setting.cache = setting.cache != NULL ? setting.cache : &fastest.costs;
-    int32_t n = make_candidates(request, most, n_halvings, with, &setting, candidates);
+    int32_t n = make_candidates(request, most, n_halvings, planner, &setting, candidates);
     bool ok = true;
     if (n == 1)
         fastest.plan = candidates[0].plan;

@@ -8,20 +8,20 @@
 
 #include "base/check.h"
 
-/* Where a sample runs: one pipeline, or the pipelines of one group. */
+/* Pipeline in which a sample runs, or the pipelines of one group. */
 struct home {
-    int32_t phase, group, pipeline; /* pipeline -1: the group's */
+    int32_t phase, group, pipeline; /* pipeline -1: the group's pipelines */
 };
 
-/* One plan under check, and the place that is. */
+/* One plan under check, and the current position in it. */
 struct checking {
     const struct plan *plan;
-    int32_t n_samples;              /* of the batch and carried */
-    int32_t *tokens;                /* of each sample */
-    struct home *home;              /* of each sample; phase -1: nowhere yet */
-    int32_t phase, pipeline, stage; /* under check; stage -1: all of the pipeline */
-    int32_t *forward_next;          /* of each sample: the first token that no forward step of this stage ran yet */
-    int32_t *backward_end;          /* of each sample: the first of the tokens at its end whose backward ran */
+    int32_t n_samples;              /* samples of the batch, and carried ones */
+    int32_t *tokens;                /* tokens of each sample */
+    struct home *home;              /* home of each sample; phase -1: not met yet */
+    int32_t phase, pipeline, stage; /* under check; stage -1: the whole pipeline */
+    int32_t *forward_next;          /* of each sample: first token that no forward step of this stage has run */
+    int32_t *backward_end;          /* of each sample: first of the tokens at its end whose backward has run */
     struct error *err;
 };
 
@@ -37,7 +37,7 @@ static const struct plan_pipeline *pipeline_of(const struct checking *checking)
 
 static bool breach(const struct checking *checking, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Say what is wrong at the place under check. */
+/* Report a violation at the current position. */
 static bool breach(const struct checking *checking, const char *format, ...)
 {
     char what[512], stage[32] = "";
@@ -56,7 +56,7 @@ static bool check_slice(const struct checking *checking, struct slice slice)
     if (slice.sample < 0 || slice.sample >= checking->n_samples)
         return breach(checking, "there is no sample %d", slice.sample);
     if (slice.begin < 0 || slice.begin >= slice.end || slice.end > checking->tokens[slice.sample])
-        return breach(checking, "tokens [%d, %d) are no slice of sample %d of %d tokens", slice.begin, slice.end,
+        return breach(checking, "tokens [%d, %d) are not a slice of sample %d of %d tokens", slice.begin, slice.end,
                       slice.sample, checking->tokens[slice.sample]);
     return true;
 }
@@ -66,7 +66,7 @@ static bool check_unit(const struct checking *checking, enum pass pass, int32_t 
     const struct plan_phase *phase = phase_of(checking);
     const struct plan_unit *unit = &pipeline_of(checking)->cut[pass].units[index];
     if (unit->group < -1 || unit->group >= phase->n_groups)
-        return breach(checking, "%s unit %d is of group %d, which there is not", pass_name[pass], index, unit->group);
+        return breach(checking, "%s unit %d is of group %d, which does not exist", pass_name[pass], index, unit->group);
     int32_t width = unit->group < 0 ? 1 : phase->groups[unit->group].n_pipelines;
     if (unit->context != width * pipeline_of(checking)->layout.context)
         return breach(checking, "%s unit %d has context degree %d, its group and layout give %d", pass_name[pass],
@@ -89,7 +89,7 @@ static bool check_offload(const struct checking *checking)
     return true;
 }
 
-/* A sample stays in one pipeline or group for both passes: its keys and values do. */
+/* Check that a sample is in one pipeline or group for both passes, like its keys and values. */
 static bool check_home(struct checking *checking, const struct plan_unit *unit, int32_t sample)
 {
     struct home home = {checking->phase, unit->group, unit->group < 0 ? checking->pipeline : -1};
@@ -109,7 +109,7 @@ static bool check_cut(struct checking *checking, enum pass pass)
     for (int32_t i = 0; i < cut->n_units; i++) {
         const struct plan_unit *unit = &cut->units[i];
         if (unit->first_slice != next || unit->n_slices < 0 || next + unit->n_slices > cut->n_slices)
-            return breach(checking, "%s unit %d does not begin where the one before it ends", pass_name[pass], i);
+            return breach(checking, "%s unit %d does not begin at the end of the one before it", pass_name[pass], i);
         if (!check_unit(checking, pass, i))
             return false;
         for (; next < unit->first_slice + unit->n_slices; next++)
@@ -121,7 +121,7 @@ static bool check_cut(struct checking *checking, enum pass pass)
     return true;
 }
 
-/* Each forward unit's padding is in the backward unit that names it. */
+/* Check that each forward unit's padding is in the backward unit that names it. */
 static bool check_padding(const struct checking *checking)
 {
     const struct plan_cut *forward = &pipeline_of(checking)->cut[PASS_FORWARD];
@@ -139,7 +139,7 @@ static bool check_padding(const struct checking *checking)
         if (ok)
             left[unit->padding_of] = 0;
         else
-            breach(checking, "backward unit %d has %d tokens of padding, which forward unit %d has not", i,
+            breach(checking, "backward unit %d has %d tokens of padding, which forward unit %d does not have", i,
                    unit->padding_tokens, unit->padding_of);
     }
     for (int32_t i = 0; ok && i < forward->n_units; i++)
@@ -149,7 +149,7 @@ static bool check_padding(const struct checking *checking)
     return ok;
 }
 
-/* The slices of one step follow those that this stage ran before. */
+/* Check that the slices of one step follow those that this stage ran before. */
 static bool run_step(struct checking *checking, const struct plan_step *step)
 {
     const struct plan_cut *cut = &pipeline_of(checking)->cut[step->pass];
@@ -172,7 +172,7 @@ static bool run_step(struct checking *checking, const struct plan_step *step)
     return true;
 }
 
-/* Nothing of the pipeline's samples has run yet. */
+/* Mark all tokens of the pipeline's samples as not run. */
 static void clear_samples(struct checking *checking)
 {
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -185,7 +185,8 @@ static void clear_samples(struct checking *checking)
     }
 }
 
-/* Every sample of the pipeline ran whole in both passes: forward_next and backward_end have met both ends. */
+/* Check that every sample of the pipeline ran whole in both passes: forward_next and backward_end have reached its
+ * ends. */
 static bool check_coverage(const struct checking *checking)
 {
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -201,20 +202,20 @@ static bool check_coverage(const struct checking *checking)
     return true;
 }
 
-/* A unit runs once, the gradients of its weights after those of its inputs. */
+/* Check that a unit runs once, and the gradients of its weights after those of its inputs. */
 static bool check_step(const struct checking *checking, const struct plan_step *step, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     if (step->pass >= plan_n_passes(pipeline))
         return breach(checking, "weight unit %d runs, but the pipeline does not split its backwards", step->unit);
     if (step->unit < 0 || step->unit >= plan_cut_of(pipeline, step->pass)->n_units || ran[step->pass][step->unit])
-        return breach(checking, "%s unit %d runs twice or is none", pass_name[step->pass], step->unit);
+        return breach(checking, "%s unit %d runs twice or does not exist", pass_name[step->pass], step->unit);
     if (step->pass == PASS_WEIGHT && !ran[PASS_BACKWARD][step->unit])
         return breach(checking, "weight unit %d runs before its backward", step->unit);
     return true;
 }
 
-/* Walk the steps of one chunk of the stage in their order. `ran`: [pass][unit], zero, left zero. */
+/* Check the steps of one chunk of the stage in their order. `ran`: [pass][unit], all false before and after. */
 static bool check_chunk(struct checking *checking, int32_t chunk, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
@@ -267,7 +268,7 @@ static bool check_need(const struct checking *checking)
     return ok;
 }
 
-/* The next unit of a group from `index` on; n_units: none. */
+/* Return the next unit of a group from `index` on; n_units: none. */
 static int32_t next_of_group(const struct plan_cut *cut, int32_t index, int32_t group)
 {
     while (index < cut->n_units && cut->units[index].group != group)
@@ -289,7 +290,7 @@ static bool same_unit(const struct plan_cut *cut, int32_t i, const struct plan_c
     return true;
 }
 
-/* The units of a group stand in the same order, with the same slices, in the cuts of all its pipelines. */
+/* Check that the units of a group have the same order and slices in the cuts of all its pipelines. */
 static bool check_group(struct checking *checking, int32_t group)
 {
     const struct plan_phase *phase = phase_of(checking);
@@ -319,7 +320,7 @@ static int32_t last_rank(const struct plan_layout *layout)
     return plan_rank(layout, layout->stages - 1, layout->context - 1, layout->tensor - 1);
 }
 
-/* Pipelines that run side by side share no GPU. */
+/* Check that pipelines that run side by side share no GPU. */
 static bool check_ranks(struct checking *checking)
 {
     const struct plan_phase *phase = phase_of(checking);
@@ -335,7 +336,7 @@ static bool check_ranks(struct checking *checking)
             int32_t rank = plan_rank(layout, k / layout->tensor / layout->context, k / layout->tensor % layout->context,
                                      k % layout->tensor);
             if (rank < 0 || taken[rank])
-                ok = breach(checking, "rank %d is none or taken", rank);
+                ok = breach(checking, "rank %d does not exist or is in another pipeline", rank);
             else
                 taken[rank] = true;
         }
@@ -344,26 +345,26 @@ static bool check_ranks(struct checking *checking)
     return ok;
 }
 
-/* What each unit of each stage is in: its set, and what of its attention is given away. */
+/* Exchanges of each unit of each stage: its exchange group, and the share of its attention that is given away. */
 struct exchanging {
-    int32_t *set;
+    int32_t *exchange_group;
     double *given;
 };
 
-/* A unit on a stage, as it takes part in an exchange. */
-static bool check_part(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
-                       int32_t unit, struct exchanging *of)
+/* Check one unit on a stage as a participant of an exchange. */
+static bool check_participant(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
+                              int32_t unit, struct exchanging *of)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 || unit >= pipeline->cut[exchange->pass].n_units ||
         pipeline->cut[exchange->pass].units[unit].group >= 0)
-        return breach(checking, "no %s unit %d of its own on stage %d to exchange", pass_name[exchange->pass], unit,
-                      stage);
-    int32_t *set = &of->set[unit * pipeline->layout.stages + stage];
-    if (*set >= 0 && *set != exchange->set)
-        return breach(checking, "%s unit %d on stage %d is in exchange sets %d and %d", pass_name[exchange->pass], unit,
-                      stage, *set, exchange->set);
-    *set = exchange->set;
+        return breach(checking, "there is no unshared %s unit %d on stage %d to exchange", pass_name[exchange->pass],
+                      unit, stage);
+    int32_t *group = &of->exchange_group[unit * pipeline->layout.stages + stage];
+    if (*group >= 0 && *group != exchange->exchange_group)
+        return breach(checking, "%s unit %d on stage %d is in exchange groups %d and %d", pass_name[exchange->pass],
+                      unit, stage, *group, exchange->exchange_group);
+    *group = exchange->exchange_group;
     return true;
 }
 
@@ -371,14 +372,15 @@ static bool check_exchange(const struct checking *checking, enum pass pass, int3
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     const struct plan_exchange *exchange = &pipeline->exchanges[number];
-    int32_t before = number > 0 ? exchange[-1].set : 0;
-    if (exchange->set < before || exchange->set > before + (number > 0) || pipeline->layout.chunks > 1 ||
-        exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES || exchange->share <= 0)
-        return breach(checking, "exchange %d is none", number);
+    int32_t before = number > 0 ? exchange[-1].exchange_group : 0;
+    if (exchange->exchange_group < before || exchange->exchange_group > before + (number > 0) ||
+        pipeline->layout.chunks > 1 || exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES ||
+        exchange->share <= 0)
+        return breach(checking, "exchange %d is not valid", number);
     if (exchange->pass != pass)
         return true;
-    if (!check_part(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
-        !check_part(checking, exchange, exchange->to_stage, exchange->to_unit, of))
+    if (!check_participant(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
+        !check_participant(checking, exchange, exchange->to_stage, exchange->to_unit, of))
         return false;
     double *given = &of->given[exchange->from_unit * pipeline->layout.stages + exchange->from_stage];
     *given += exchange->share;
@@ -392,12 +394,12 @@ static bool check_exchanges(const struct checking *checking)
     bool ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES && pipeline->n_exchanges > 0; pass++) {
         size_t n = (size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages;
-        struct exchanging of = {check_malloc(n * sizeof *of.set), check_calloc(n, sizeof *of.given)};
+        struct exchanging of = {check_malloc(n * sizeof *of.exchange_group), check_calloc(n, sizeof *of.given)};
         for (size_t i = 0; i < n; i++)
-            of.set[i] = -1;
+            of.exchange_group[i] = -1;
         for (int32_t i = 0; ok && i < pipeline->n_exchanges; i++)
             ok = check_exchange(checking, pass, i, &of);
-        free(of.set);
+        free(of.exchange_group);
         free(of.given);
     }
     return ok;
@@ -420,7 +422,7 @@ static bool check_phase(struct checking *checking)
     return true;
 }
 
-/* All samples run but the delayed. */
+/* Check that all samples run, except the delayed ones. */
 static bool check_homes(const struct checking *checking)
 {
     const struct plan *plan = checking->plan;

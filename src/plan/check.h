@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What every plan must obey, whatever system made it. */
+/** This file checks the rules that the plans of all systems must obey. */
 #ifndef SLIMSIM_PLAN_CHECK_H
 #define SLIMSIM_PLAN_CHECK_H
 
 #include "plan/plan.h"
 
 /**
- * - Each token of each sample of the batch (but delayed ones, and with carried ones) is in exactly one forward and one
- *   backward slice. A group's shared slices count once and stand alike in all its pipelines.
- * - Padding of each forward unit is in the backward unit that names it.
- * - On each stage every unit runs once a pass and chunk: a backward after the forwards it needs, the weights' gradients
- *   after those of the inputs, a sample's slices forward in order and backward in reverse.
- * - need[] is what plan_fill_need says.
- * - A unit's context degree is its group's size times the layout's; shares of offload are 0 to 1.
- * - No GPU is in two pipelines of a phase.
- * - A unit is in one set of exchanges and gives away no more than its attention.
+ * Check a plan.
  *
- * @param n_samples  of the batch
- * @param tokens     of each of them
- * @return           false with the first breach in err (ERROR_FAILED): a bug of the system that made the plan
+ * 1. Each token of each sample of the batch is in exactly one forward and one backward slice. Delayed samples are
+ *    excluded, carried ones included. A group's shared slices count once and are equal in all its pipelines.
+ * 2. Padding of each forward unit is in the backward unit that names it.
+ * 3. On each stage every unit runs once a pass and chunk. A backward follows the forwards that it needs, the weights'
+ *    gradients follow those of the inputs. A sample's slices run forward in order and backward in reverse.
+ * 4. need[] has the values of plan_fill_need.
+ * 5. A unit's context degree is its group's size times the layout's. Shares of offload are 0 to 1.
+ * 6. No GPU is in two pipelines of a phase.
+ * 7. A unit is in one group of exchanges, and gives away no more than its attention.
+ *
+ * @param n_samples  samples of the batch
+ * @param tokens     tokens of each of them
+ * @return           false with the first violation in err (ERROR_FAILED), which is a bug of the system that made the
+ *                   plan
  */
 bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, struct error *err);
 

@@ -22,7 +22,11 @@ int32_t *order_leads(const struct plan_pipeline *pipeline, enum order_injection 
     return lead;
 }
 
-/* Room for `n_each` steps on every stage, in place of the order so far. @return the first */
+/*
+ * Make room for `n_each` steps on every stage, and drop the order so far.
+ *
+ * @return the first step
+ */
 static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_each)
 {
     size_t stages = (size_t)pipeline->layout.stages;
@@ -33,8 +37,8 @@ static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_ea
     return pipeline->steps;
 }
 
-/* Replace the order by the one in which stage s runs lead[j] + further x (p-1-s) forwards before backward j. Frees
- * lead. */
+/* Replace the order. In the new one stage s runs lead[j] + further x (p-1-s) forwards before backward j. lead is
+ * freed. */
 static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead, int32_t further)
 {
     int32_t stages = pipeline->layout.stages;
@@ -89,15 +93,16 @@ void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead)
     order_by_leads(pipeline, lead, 2);
 }
 
-/* Of a stage, at the beginning of a cycle and after its part of it. */
+/* State of a stage, at the start of a cycle and after its steps. */
 struct adaptive {
-    int32_t forward, backward; /* units that ran */
+    int32_t forward, backward; /* units that have run */
     int32_t forward_before, backward_before;
     double held;
-    struct plan_step *step; /* the next */
+    struct plan_step *step; /* next step */
 };
 
-/* The part of one stage in a cycle. `ran_forward`, `ran_backward`: by its neighbours, before it. */
+/* Run the steps of one stage in a cycle. `ran_forward` and `ran_backward` are the units that its neighbours ran
+ * before the cycle. */
 static void adapt(struct adaptive *stage, int32_t ran_forward, int32_t ran_backward, const double *size, double limit)
 {
     if (stage->backward < ran_backward) {
@@ -147,7 +152,7 @@ void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)
     }
 }
 
-/* The k-th pass of an interleaved stage: groups of `stages` units go through one chunk after the other. */
+/* Return the k-th pass of an interleaved stage. Groups of `stages` units go through one chunk after the other. */
 static struct plan_step interleaved_step(const struct plan_layout *layout, enum pass pass, int32_t k)
 {
     int32_t in_group = k % (layout->stages * layout->chunks), chunk = in_group / layout->stages;

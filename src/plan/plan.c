@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-/* Room that an array of n elements has: 16, doubled as often as needed. So the structs carry no capacity. */
+/* Return the capacity of an array of n elements: 16, doubled as often as needed. So the structs store no capacity. */
 static size_t room(int32_t n)
 {
     size_t capacity = 16;
@@ -97,7 +97,7 @@ void plan_fill_need(struct plan_pipeline *pipeline)
     free(last);
 }
 
-/* n elements with the room that growth expects; NULL stays NULL. */
+/* Copy n elements with the capacity that growth expects. NULL stays NULL. */
 static void *copied(const void *array, int32_t n, size_t size)
 {
     if (array == NULL)

@@ -29,7 +29,6 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
     };
 }
 
-/* Six parameters: what a plan depends on. */
 struct plan_request plan_request_of(const struct scenario *scenario, const struct cost_setting *setting,
                                     const struct scenario_plan *layout, const struct batch *batch, const void *knobs,
                                     int64_t iteration)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** A request for a plan: a batch, costs and limits, and what follows from them for every system. */
+/** This file makes requests for plans: a batch, costs and limits, and what follows from them for every system. */
 #ifndef SLIMSIM_PLAN_REQUEST_H
 #define SLIMSIM_PLAN_REQUEST_H
 
@@ -7,45 +7,47 @@
 #include "lengths/lengths.h"
 #include "plan/plan.h"
 
-/** A question to a training system: all that its plan() may know. Everything is borrowed and constant. Random numbers
- * come from iteration and seed alone. */
+/** A request to a training system, with everything that its plan() may read. All of it is borrowed and constant.
+ * Random numbers depend on iteration and seed only. */
 struct plan_request {
     const struct batch *batch;
-    const struct cost_setting *setting; /* TP degree and layers of a virtual stage filled in */
-    struct scenario_plan layout;        /* dp filled in */
+    const struct cost_setting *setting; /* TP degree and layers of a virtual stage are filled in */
+    struct scenario_plan layout;        /* dp is filled in */
     int64_t context;                    /* longest sample [tokens] */
-    double memory_bytes;                /* a rank may use */
+    double memory_bytes;                /* memory that a rank may use */
     int64_t iteration, seed;
     const void *knobs; /* the system's own struct, filled from its table */
-    double limit_s;    /* 0: none. Else nobody wants a plan that exceeds memory_bytes, or whose passes end later than
-                          this (critical path): in its place the system may give a plan without phases */
+    double limit_s;    /* search cut-off; 0: none. plan() may return a plan without phases if the plan would exceed
+                          memory_bytes, or its passes would end later (critical path) */
 };
 
-/** What a rank may allocate: memory_limit of the device's memory less CUDA context and NCCL [bytes]. */
+/** Return the memory that a rank may allocate: memory_limit of the device's memory without CUDA context and NCCL
+ * [bytes]. */
 double request_memory_bytes(const struct scenario *scenario);
 
-/** Costs of a plan under the scenario; both are borrowed. */
+/** Return the costs of a plan under the scenario. Both are borrowed. */
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan);
 
-/** The request for one iteration's plan with the scenario's seed. Everything is borrowed. */
+/** Return the request for one iteration's plan, with the scenario's seed. All arguments are borrowed. */
 struct plan_request plan_request_of(const struct scenario *scenario, const struct cost_setting *setting,
                                     const struct scenario_plan *layout, const struct batch *batch, const void *knobs,
                                     int64_t iteration);
 
-/** Whether units that offload stream (plan_unit.streams): on one virtual stage what goes to the host is soon back. */
+/** Return whether units that offload stream (plan_unit.streams). On a single virtual stage activations soon come
+ * back from the host. */
 bool request_streams(const struct plan_request *request);
 
-/** The share of a unit's activations that goes to the host where the plan says `offload`: `offload` itself; where units
- * stream, `offload` of all layers but the first and the last (as ByteScale's eq. 3, bytescale.c). */
+/** Return the share of a unit's activations that goes to the host if the plan says `offload`. It is `offload`. If
+ * units stream, it is `offload` of all layers except the first and the last (ByteScale's eq. 3, bytescale.c). */
 double request_offload_share(const struct plan_request *request, double offload);
 
 /** Give a unit the plan's offload. */
 void request_offload(const struct plan_request *request, struct plan_unit *unit);
 
-/** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
+/** Lay out the pipelines of one phase as Megatron does: TP fastest, then CP, DP, PP. */
 void request_megatron_layout(const struct plan_request *request, struct plan_phase *phase);
 
-/** The layout of one of them. */
+/** Return the layout of one of these pipelines. */
 struct plan_layout request_pipeline_layout(const struct plan_request *request, int32_t pipeline);
 
 #endif

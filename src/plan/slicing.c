@@ -6,18 +6,18 @@
 #include "base/check.h"
 #include "base/compare.h"
 
-/* Ends of the slices of each micro-batch, ascending, the last one its tokens: end[first[u]..first[u + 1]). */
+/* Ends of the slices of each micro-batch, ascending: end[first[u]..first[u + 1]). The last one is its tokens. */
 struct boundaries {
     int32_t *first, *end;
 };
 
-/* Tokens of a micro-batch and its padding. */
+/* Return the tokens of a micro-batch and its padding. */
 static int32_t length_of(const struct plan_cut *cut, int32_t unit)
 {
     return (int32_t)plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
 }
 
-/* The last unit of `cut`, which has its slices, takes all else from another. */
+/* Add a unit of the new slices to `cut`. It takes all other fields from another unit. */
 static void take_kind(struct plan_cut *cut, const struct plan_unit *from, int32_t padding_tokens)
 {
     struct plan_unit *unit = plan_add_unit(cut);
@@ -29,7 +29,11 @@ static void take_kind(struct plan_cut *cut, const struct plan_unit *from, int32_
     unit->padding_of = own.padding_of;
 }
 
-/* Append the slices of positions [begin, end) of a micro-batch. @return how many of the positions are padding */
+/*
+ * Append the slices of positions [begin, end) of a micro-batch.
+ *
+ * @return how many of the positions are padding
+ */
 static int32_t add_slices(const struct plan_cut *from, int32_t unit, int32_t begin, int32_t end, struct plan_cut *to)
 {
     int32_t at = 0; /* position of the slice */
@@ -44,7 +48,7 @@ static int32_t add_slices(const struct plan_cut *from, int32_t unit, int32_t beg
     return end > at ? end - (begin > at ? begin : at) : 0;
 }
 
-/* Append units [first, end) of the forward cut in reverse to the backward cut. */
+/* Append units [first, end) of the forward cut to the backward cut in reverse. */
 static void add_reversed(const struct plan_cut *forward, int32_t first, int32_t end, struct plan_cut *backward)
 {
     for (int32_t unit = end - 1; unit >= first; unit--) {
@@ -70,7 +74,7 @@ void slicing_mirror(struct plan_pipeline *pipeline)
     replace(&pipeline->cut[PASS_BACKWARD], backward);
 }
 
-/* Cut at the boundaries, and free these. */
+/* Cut at the boundaries, and free them. */
 static void cut_at(struct plan_pipeline *pipeline, struct boundaries *boundaries)
 {
     const struct plan_cut *whole = &pipeline->cut[PASS_FORWARD];
@@ -94,7 +98,7 @@ static void cut_at(struct plan_pipeline *pipeline, struct boundaries *boundaries
     free(boundaries->end);
 }
 
-/* Room for n ends of each unit. */
+/* Make room for n ends of each unit. */
 static struct boundaries open_boundaries(const struct plan_cut *cut, int32_t n)
 {
     struct boundaries boundaries = {0};
@@ -105,7 +109,7 @@ static struct boundaries open_boundaries(const struct plan_cut *cut, int32_t n)
     return boundaries;
 }
 
-/* k/n of `whole`, rounded down, without overflow. */
+/* Return k/n of `whole`, rounded down, without overflow. */
 static int64_t share(int64_t whole, int32_t k, int32_t n)
 {
     return whole / n * k + whole % n * k / n;
@@ -121,7 +125,7 @@ void slicing_equal_length(struct plan_pipeline *pipeline, int32_t n)
     cut_at(pipeline, &boundaries);
 }
 
-/* A layer's FLOPs of the first `tokens` tokens of a micro-batch. */
+/* Return a layer's FLOPs of the first `tokens` tokens of a micro-batch. */
 static int64_t flop_up_to(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, int32_t tokens)
 {
     int64_t flop = 0;
@@ -134,7 +138,7 @@ static int64_t flop_up_to(const struct plan_cut *cut, int32_t unit, struct flop_
     return flop + curve.l * tokens; /* padding attends to nothing */
 }
 
-/* The first token at which a micro-batch's FLOPs reach `flop`. */
+/* Return the first token at which a micro-batch's FLOPs reach `flop`. */
 static int32_t token_at(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, int64_t flop)
 {
     int32_t low = 0, high = length_of(cut, unit);
@@ -163,12 +167,12 @@ void slicing_equal_flop(struct plan_pipeline *pipeline, const struct model *mode
     cut_at(pipeline, &boundaries);
 }
 
-/* Parts of all micro-batches, and what runs of them take. */
+/* Parts of all micro-batches, and the seconds of slices made of them. */
 struct terapipe {
     int32_t n_units, grid;
     double *seconds; /* [unit][begin][end] of parts [begin, end) */
-    double *best_s;  /* [unit][end] of the parts before `end`, none above the ceiling */
-    int32_t *from;   /* [unit][end] where its last slice begins */
+    double *best_s;  /* [unit][end] of the parts before `end`, if no slice exceeds the ceiling */
+    int32_t *from;   /* [unit][end] begin of its last slice */
 };
 
 static double *seconds_of(const struct terapipe *terapipe, int32_t unit, int32_t begin, int32_t end)
@@ -209,7 +213,11 @@ static void open_terapipe(struct terapipe *terapipe, const struct plan_cut *cut,
             }
 }
 
-/* The best slices under a ceiling. @return their seconds, summed over micro-batches; -1: there are none */
+/*
+ * Find the best slices under a ceiling.
+ *
+ * @return their seconds, summed over micro-batches; -1: there are none
+ */
 static double best_under(struct terapipe *terapipe, double ceiling_s)
 {
     double sum = 0;
@@ -233,7 +241,7 @@ static double best_under(struct terapipe *terapipe, double ceiling_s)
     return sum;
 }
 
-/* The ceiling whose slices end first. */
+/* Return the ceiling whose slices end first. */
 static double best_ceiling(struct terapipe *terapipe, int32_t stages)
 {
     const double step_s = 1e-4; /* Li et al., section 3.3 */
@@ -250,7 +258,7 @@ static double best_ceiling(struct terapipe *terapipe, int32_t stages)
             break;
         double sum_s = best_under(terapipe, ceiling_s);
         if (sum_s < 0)
-            continue; /* too low */
+            continue; /* the ceiling is too low */
         tried_s = ceiling_s;
         sum_s += (stages - 1) * ceiling_s;
         if (chosen_sum_s >= 0 && sum_s >= chosen_sum_s)

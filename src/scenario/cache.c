@@ -80,6 +80,18 @@ bool cache_platform(struct scenario_cache *cache, const struct platform_keys *ke
     return true;
 }
 
+bool cache_framework(struct scenario_cache *cache, const char *path, const struct schema_key *keys, int32_t n_keys,
+                     struct framework *framework, struct error *err)
+{
+    uint64_t none = 0;
+    if (kept(&cache->frameworks, path, framework, sizeof *framework, &none))
+        return true;
+    if (!framework_read(path, keys, n_keys, framework, err))
+        return false;
+    keep(&cache->frameworks, path, framework, sizeof *framework, none);
+    return true;
+}
+
 bool cache_pressure(struct scenario_cache *cache, const char *data_dir, struct memory_pressure *pressure,
                     struct error *err)
 {
@@ -100,5 +112,6 @@ void cache_free(struct scenario_cache *cache)
     list_free(&cache->models);
     list_free(&cache->devices);
     list_free(&cache->platforms);
+    list_free(&cache->frameworks);
     *cache = (struct scenario_cache){0};
 }

@@ -79,3 +79,17 @@ bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, stru
     ok &= cache_pressure(cache, data, &scenario->pressure, err);
     return resolve_lengths(scenario, err) && ok;
 }
+
+bool files_framework(const struct document *document, char name[SCHEMA_TEXT_BYTES], struct error *err)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s/model/framework", scenario_data_dir());
+    return resolve_name(document, "framework", folder, ".yaml", name, err);
+}
+
+bool files_framework_path(const char *name, char path[1024], struct error *err)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s/model/framework", scenario_data_dir());
+    return library_find(folder, name, ".yaml", "framework", path, err);
+}

@@ -9,4 +9,10 @@
  * that one pass shows all errors. */
 bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, struct error *err);
 
+/** Check that the scenario's framework has a file; a path in `name` becomes absolute. */
+bool files_framework(const struct document *document, char name[SCHEMA_TEXT_BYTES], struct error *err);
+
+/** The file of a framework. */
+bool files_framework_path(const char *name, char path[1024], struct error *err);
+
 #endif

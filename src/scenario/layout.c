@@ -9,14 +9,16 @@ __attribute__((format(printf, 5, 6))) static bool refuse(const struct scenario *
                                                          const struct scenario_system *system, const char *key,
                                                          struct error *err, const char *format, ...)
 {
-    char path[64], what[900];
+    char path[64], what[900], by[600] = "";
     va_list list;
     va_start(list, format);
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
     snprintf(path, sizeof path, "plan.%s", key);
-    return document_error(&scenario->document, document_find(&scenario->document, system->node, path), err, "%s: %s",
-                          path, what);
+    int32_t node = document_find(&scenario->document, system->node, path);
+    if (node < 0) /* the entry leaves the key to its default */
+        snprintf(by, sizeof by, " (of framework %s)", scenario->framework_name);
+    return document_error(&scenario->document, node >= 0 ? node : system->node, err, "%s%s: %s", path, by, what);
 }
 
 /** tp x pp x cp x dp are the platform's GPUs; fills dp in. */
@@ -185,12 +187,27 @@ static bool check_schedule(const struct scenario *scenario, const struct scenari
     return true;
 }
 
+void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_plan *plan)
+{
+    const struct document *document = &scenario->document;
+    bool in_passes = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3;
+    if (plan->recompute != RECOMPUTE_FULL && document_find(document, node, "plan.early_stop") < 0)
+        plan->early_stop = false;
+    if (!in_passes && document_find(document, node, "plan.fsdp") < 0)
+        plan->fsdp = 1;
+    if ((plan->fsdp != 2 || scenario->model.tied_embeddings) && document_find(document, node, "plan.fsdp_ends") < 0)
+        plan->fsdp_ends = SCENARIO_ENDS_ROOT;
+    if ((plan->fsdp == 2 || !in_passes) && document_find(document, node, "plan.fsdp_prefetch") < 0)
+        plan->fsdp_prefetch = SCENARIO_BACKWARD_PRE;
+}
+
 bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
     const struct document *document = &scenario->document;
     const struct model *model = &scenario->model;
     const struct scenario_plan *plan = &system->plan;
     int32_t tp = document_find(document, system->node, "plan.tp");
+    layout_fit(scenario, system->node, &system->plan);
     bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
     ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
                         "the GPUs of a node (tensor parallelism stays inside one)", err);

@@ -140,7 +140,7 @@ static inline int32_t scenario_plan_shard_groups(const struct scenario_plan *pla
 struct scenario_system {
     char name[64];
     char label[64];            /* names the row; the system's name by default */
-    struct scenario_plan plan; /* plan: auto: zero until a search has filled it in */
+    struct scenario_plan plan; /* plan: auto: the framework's keys alone until a search has filled it in */
     bool auto_plan;            /* `plan: auto`; the search that decides turns it off */
     struct plan_space space;   /* of plan: auto */
     int32_t knobs;             /* node of the mapping `knobs:` in the document, -1: none */
@@ -150,7 +150,7 @@ struct scenario_system {
 struct scenario {
     struct document document; /* as read and --set; holds the knobs */
     char name[64];
-    char model_name[512], device_name[512];
+    char model_name[512], device_name[512], framework_name[512];
     struct model model;
     struct device device;
     struct platform platform;

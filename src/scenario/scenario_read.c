@@ -10,6 +10,7 @@
 #include "scenario/document_read.h"
 #include "scenario/document_set.h"
 #include "scenario/files.h"
+#include "scenario/framework.h"
 #include "scenario/layout.h"
 #include "scenario/schema_text.h"
 
@@ -21,18 +22,21 @@ static const struct schema_key scenario_keys[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the results; default: the scenario file's name", FIELD(name)},
     {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/llm, or the path of a .yaml file", FIELD(model_name)},
     {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
-    {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", DEVICE_ATTENTION,
+    {"framework", SCHEMA_TEXT, "-", 0, 0, FRAMEWORK_DEFAULT, NULL,
+     "of model/framework, or the path of a .yaml file: defaults of the keys that describe a training framework",
+     FIELD(framework_name)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION,
      "attention kernel: flash-attention 2, 3 or 1, cuDNN, or unfused (all scores in memory)", FIELD(attention)},
-    {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager|compiled",
+    {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "element-wise operations: fused (Megatron-LM, which adds gradients up in its GEMMs, too), eager (PyTorch modules, "
      "one "
      "by one), or compiled (torch.compile, XLA)",
      FIELD(kernels)},
-    {"loss", SCHEMA_CHOICE, "-", 0, 0, "passes", "passes|fused|fused-metrics",
+    {"loss", SCHEMA_CHOICE, "-", 0, 0, framework_value, "passes|fused|fused-metrics",
      "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch), one kernel on bf16 logits (flash-attention), or "
      "that and two metrics that compute it again (Composer)",
      FIELD(loss)},
-    {"swiglu", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|separate",
+    {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate",
      "fused: one kernel (Megatron-LM's default); separate: silu, then the product, so silu(x) is kept, too "
      "(--no-bias-swiglu-fusion; kernels: eager always does so)",
      FIELD(swiglu)},
@@ -49,16 +53,16 @@ static const struct schema_key scenario_keys[] = {
      "what becomes of documents beyond the context", FIELD(data.long_documents)},
     {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL, "of an iteration, before cutting",
      FIELD(data.global_batch)},
-    {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, "bulk", "none|bulk|chunked",
+    {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|bulk|chunked",
      "tensor-parallel collectives beside GEMMs: none; bulk: four of six of the backward, beside GEMMs that do not need "
      "them (Megatron's default); chunked: the others too, piece by piece (--tp-comm-overlap)",
      FIELD(communication.tp_overlap)},
-    {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+    {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "the ring of context parallelism runs beside attention (plan.cp_type ring only)", FIELD(communication.cp_overlap)},
-    {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+    {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "a stage computes on while it sends to its neighbours (Megatron: with virtual stages only)",
      FIELD(communication.pp_overlap)},
-    {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, "none", "none|gradients|both",
+    {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|gradients|both",
      "none; gradients: they are reduced beside the last backward passes, in buckets (--overlap-grad-reduce); both: "
      "parameters are gathered beside the first forward passes too (--overlap-param-gather). zero2 reduces in every "
      "pass, beside it but with none; zero3 reduces and gathers in and beside every pass, whatever stands here",
@@ -91,7 +95,7 @@ static const struct schema_key system_keys[] = {
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
-    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", SCENARIO_CONTEXT,
+    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_CONTEXT,
      "context parallelism: keys and values go round (ring), are gathered before attention (all-gather), or heads are "
      "exchanged for tokens (ulysses); ring-contiguous: a ring whose ranks have one piece of a sample each, not two "
      "that "
@@ -120,7 +124,7 @@ static const struct schema_key system_keys[] = {
     {"plan.count_head", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
      "the head counts as a layer when layers are shared out to stages: the last stage has one less",
      SYSTEM(plan.stages.count_head)},
-    {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, "zero1", "zero1|zero2|zero3|none",
+    {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, framework_value, "zero1|zero2|zero3|none",
      "what DP x CP ranks share: zero1: optimizer states; zero2: and gradients; zero3: and parameters (FSDP); none: "
      "nothing (DDP); zero2 and zero3 need pp 1",
      SYSTEM(plan.sharding)},
@@ -128,29 +132,29 @@ static const struct schema_key system_keys[] = {
      "so many DP x CP ranks in a row share, and all such groups hold the same (HSDP: zero3 with the GPUs of a node / "
      "tp); 0: all of them share",
      SYSTEM(plan.shard_group)},
-    {"plan.fsdp", SCHEMA_INT, "-", 1, 2, "1", NULL,
+    {"plan.fsdp", SCHEMA_INT, "-", 1, 2, framework_value, NULL,
      "with sharding zero2 and zero3, whose copies of parameters and gradients: 1: FSDP1 "
      "(FullyShardedDataParallel); 2: FSDP2 (fully_shard, as torchtitan takes it)",
      SYSTEM(plan.fsdp)},
-    {"plan.fsdp_prefetch", SCHEMA_CHOICE, "-", 0, 0, "backward-pre", "backward-pre|backward-post",
+    {"plan.fsdp_prefetch", SCHEMA_CHOICE, "-", 0, 0, framework_value, "backward-pre|backward-post",
      "with fsdp 1, in memory, when the backward gathers the parameters of the layer behind the one in work: "
      "backward-pre: before it (PyTorch's default; two layers are there); backward-post: after it (Composer's default; "
      "one is); times are the same",
      SYSTEM(plan.fsdp_prefetch)},
-    {"plan.fsdp_ends", SCHEMA_CHOICE, "-", 0, 0, "root", "root|own",
+    {"plan.fsdp_ends", SCHEMA_CHOICE, "-", 0, 0, framework_value, "root|own",
      "with fsdp 2, in memory, embedding and head: root: gathered from the first forward to the last backward "
      "(torchtitan of 2024); own: units of their own, gathered while they work (of 2025); times are the root's",
      SYSTEM(plan.fsdp_ends)},
-    {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
-     SYSTEM(plan.gradients)},
-    {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, "kept", "kept|freed",
+    {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
+     "precision of gradients and of their reduction", SYSTEM(plan.gradients)},
+    {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, framework_value, "kept|freed",
      "kept: gradients stand in memory all the time (Megatron-LM's buffers); freed: from a step's first backward to the "
      "end of the optimizer (PyTorch's zero_grad, FSDP)",
      SYSTEM(plan.gradient_buffers)},
-    {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager|compiled",
+    {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",
      SYSTEM(plan.optimizer)},
-    {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+    {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "norms, dropouts and residuals are split over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
      "what the backward pass computes again: outputs of norms, of SwiGLU or GELU (activation), core attention; "
@@ -160,7 +164,7 @@ static const struct schema_key system_keys[] = {
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
      "with recompute full: so many layers of a stage recompute, the others keep all; 0: every layer",
      SYSTEM(plan.recompute_layers)},
-    {"plan.early_stop", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+    {"plan.early_stop", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "with recompute full: a layer's last GEMM is not computed again (PyTorch's checkpoint with use_reentrant=False, "
      "from 2.1 on); false: all of it is (Megatron, reentrant checkpoints)",
      SYSTEM(plan.early_stop)},
@@ -191,6 +195,59 @@ const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
                                                                  "activation+attention-core+alternate-gemms",
                                                                  "selective+attention-core+alternate-gemms",
                                                                  "full"};
+
+enum { N_KEYS = N_SCENARIO_KEYS + N_SYSTEM_KEYS };
+
+/** Keys whose defaults are a framework's values: those of a scenario, then those of an entry of its systems. */
+struct defaults {
+    struct schema_key keys[N_KEYS];
+    struct framework base, named; /* FRAMEWORK_BASE, and the scenario's: the keys borrow their texts */
+};
+
+static void copy_keys(struct schema_key keys[N_KEYS])
+{
+    memcpy(keys, scenario_keys, sizeof scenario_keys);
+    memcpy(keys + N_SCENARIO_KEYS, system_keys, sizeof system_keys);
+}
+
+/** Values of the named framework stand for those of FRAMEWORK_BASE. */
+static bool read_defaults(struct scenario_cache *cache, const char *name, struct defaults *defaults, struct error *err)
+{
+    struct schema_key keys[N_KEYS];
+    char base[1024], path[1024];
+    copy_keys(keys);
+    copy_keys(defaults->keys);
+    if (!files_framework_path(FRAMEWORK_BASE, base, err) || !files_framework_path(name, path, err) ||
+        !cache_framework(cache, base, keys, N_KEYS, &defaults->base, err) ||
+        !framework_check_complete(&defaults->base, base, err) ||
+        !cache_framework(cache, path, keys, N_KEYS, &defaults->named, err))
+        return false;
+    framework_apply(&defaults->base, defaults->keys, N_KEYS);
+    framework_apply(&defaults->named, defaults->keys, N_KEYS);
+    return true;
+}
+
+/** Find the scenario's framework, or the default if it names none. A path becomes absolute. */
+static bool find_framework(const struct document *document, char name[SCHEMA_TEXT_BYTES], struct error *err)
+{
+    int32_t node = document_find(document, 0, "framework");
+    const struct document_node *at = node >= 0 ? &document->node[node] : NULL;
+    bool named = at != NULL && at->kind == DOCUMENT_SCALAR && !document_is_null(at);
+    snprintf(name, SCHEMA_TEXT_BYTES, "%s", named ? at->value : FRAMEWORK_DEFAULT);
+    return files_framework(document, name, err);
+}
+
+/** Read the defaults of keys. If the framework is wrong, the default one serves, so that other mistakes show, too. */
+static bool read_framework(const struct document *document, struct scenario_cache *cache, struct defaults *defaults,
+                           char name[SCHEMA_TEXT_BYTES], struct error *err)
+{
+    struct error again = {0};
+    if (find_framework(document, name, err) && read_defaults(cache, name, defaults, err))
+        return true;
+    if (!read_defaults(cache, FRAMEWORK_DEFAULT, defaults, &again))
+        defaults->base.n_values = 0;
+    return false;
+}
 
 /** The name becomes part of file names. Without one it is the scenario file's, without folder and ending. */
 static bool resolve_run_name(struct scenario *scenario, const char *path, struct error *err)
@@ -223,14 +280,27 @@ static bool resolve_recompute(const struct document *document, struct scenario_s
                           "list of norm, activation, attention-core, alternate-gemms");
 }
 
+/** Take the framework's values of a plan; a search completes it. */
+static bool read_framework_plan(const struct document *document, const struct schema_key *keys,
+                                struct scenario_system *system, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < N_SYSTEM_KEYS; i++)
+        if (system_keys[i].fallback == framework_value)
+            ok = schema_read(document, -1, &keys[i], 1, NULL, system, err) && ok;
+    return ok;
+}
+
 /** `plan: auto`, or a layout. An entry's own `plan_space:` stands for that of the scenario. */
-static bool read_plan(const struct document *document, int32_t node, struct scenario_system *system, struct error *err)
+static bool read_plan(const struct document *document, int32_t node, const struct schema_key *keys,
+                      struct scenario_system *system, struct error *err)
 {
     int32_t plan = document_find(document, node, "plan"), space = document_find(document, node, "plan_space");
     system->auto_plan =
         plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0;
     if (system->auto_plan)
-        return schema_read(document, node, system_keys, N_AUTO_KEYS, auto_others, system, err) &&
+        return read_framework_plan(document, keys, system, err) &&
+               schema_read(document, node, keys, N_AUTO_KEYS, auto_others, system, err) &&
                plan_space_read(document, space >= 0 ? space : document_find(document, 0, "plan_space"),
                                scenario_data_dir(), &system->space, err);
     if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && !document_is_null(&document->node[plan]))
@@ -240,15 +310,15 @@ static bool read_plan(const struct document *document, int32_t node, struct scen
         return document_key_error(document, space, err,
                                   "plan_space: restricts a search, and this entry names its plan; leave it out, or "
                                   "write plan: auto");
-    return schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err);
+    return schema_read(document, node, keys, N_SYSTEM_KEYS, system_others, system, err);
 }
 
 /** One entry of `systems:`. */
-static bool read_system(const struct document *document, int32_t node, struct scenario_system *system,
-                        struct error *err)
+static bool read_system(const struct document *document, int32_t node, const struct schema_key *keys,
+                        struct scenario_system *system, struct error *err)
 {
     *system = (struct scenario_system){.node = node, .knobs = -1};
-    if (!read_plan(document, node, system, err))
+    if (!read_plan(document, node, keys, system, err))
         return false;
     if (!resolve_recompute(document, system, err))
         return false;
@@ -299,7 +369,7 @@ static bool check_space(const struct scenario *scenario, struct error *err)
                               "write plan: auto in an entry without a plan_space of its own");
 }
 
-static bool read_systems(struct scenario *scenario, struct error *err)
+static bool read_systems(struct scenario *scenario, const struct schema_key *keys, struct error *err)
 {
     const struct document *document = &scenario->document;
     int32_t list = document_find(document, 0, "systems"), n = 0;
@@ -314,7 +384,7 @@ static bool read_systems(struct scenario *scenario, struct error *err)
     scenario->systems = check_calloc((size_t)n, sizeof *scenario->systems);
     bool ok = true;
     for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
-        ok &= read_system(document, child, &scenario->systems[scenario->n_systems++], err);
+        ok &= read_system(document, child, keys, &scenario->systems[scenario->n_systems++], err);
     ok = check_labels(scenario, err) && ok;
     return ok && check_space(scenario, err);
 }
@@ -359,9 +429,11 @@ static bool check_positions(const struct scenario *scenario, struct error *err)
                           scenario->data.context, model->name, model->positions);
 }
 
-/** Models without SwiGLU have nothing to separate. */
-static bool check_swiglu(const struct scenario *scenario, struct error *err)
+/** Models without SwiGLU have nothing to separate. Then only the scenario's own word counts. */
+static bool check_swiglu(struct scenario *scenario, struct error *err)
 {
+    if (scenario->model.activation != MODEL_SWIGLU && document_find(&scenario->document, 0, "swiglu") < 0)
+        scenario->swiglu = SCENARIO_SWIGLU_FUSED;
     return scenario->swiglu == SCENARIO_SWIGLU_FUSED || scenario->model.activation == MODEL_SWIGLU ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "swiglu"), err,
                           "swiglu: separate, but model %s has no SwiGLU; leave the key out", scenario->model.name);
@@ -381,9 +453,17 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
 {
     *scenario = (struct scenario){.document = *document};
     *document = (struct document){0};
-    bool ok = schema_read(&scenario->document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
+    struct defaults defaults = {0};
+    char framework[SCHEMA_TEXT_BYTES];
+    bool ok = read_framework(&scenario->document, cache, &defaults, framework, err);
+    if (defaults.base.n_values == 0) { /* keys without defaults cannot be read */
+        scenario_free(scenario);
+        return false;
+    }
+    ok &= schema_read(&scenario->document, 0, defaults.keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
+    strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
-    bool systems_ok = read_systems(scenario, err);
+    bool systems_ok = read_systems(scenario, defaults.keys + N_SCENARIO_KEYS, err);
     bool names_ok = files_resolve(scenario, cache, err);
     for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
         ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
@@ -424,6 +504,20 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
     return ok;
 }
 
+/** Write as comments the values that a search takes from the framework: `plan: auto` has no keys beside it. */
+static void write_framework_plan(FILE *file, const struct scenario_system *system)
+{
+    for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
+        struct schema_key key = system_keys[i];
+        bool decided = key.offset == SYSTEM(plan.sharding) || key.offset == SYSTEM(plan.cp_type);
+        if (key.fallback != framework_value || decided)
+            continue;
+        key.name += strlen("plan.");
+        fputs("    #", file);
+        schema_write(file, &key, 1, system, 1);
+    }
+}
+
 char *scenario_text(const struct scenario *scenario)
 {
     char *text = NULL;
@@ -437,7 +531,9 @@ char *scenario_text(const struct scenario *scenario)
         fputs("  -\n", file);
         schema_write(file, system_keys, system->auto_plan ? N_AUTO_KEYS : N_SYSTEM_KEYS, system, 4);
         if (system->auto_plan) {
-            fputs("    plan: auto\n    plan_space:\n", file);
+            fputs("    plan: auto\n", file);
+            write_framework_plan(file, system);
+            fputs("    plan_space:\n", file);
             plan_space_write(file, &system->space, 6);
         }
         if (system->knobs >= 0) {
@@ -451,6 +547,14 @@ char *scenario_text(const struct scenario *scenario)
     return text;
 }
 
+bool scenario_framework(const char *name, struct framework *framework, struct error *err)
+{
+    struct schema_key keys[N_KEYS];
+    char path[1024];
+    copy_keys(keys);
+    return files_framework_path(name, path, err) && framework_read(path, keys, N_KEYS, framework, err);
+}
+
 /** Keys of a group as the user names them from the root: "platform.nic". */
 static void name_below(const char *group, int32_t n, const struct schema_key *from, struct schema_key *keys,
                        char (*names)[64])
@@ -462,14 +566,20 @@ static void name_below(const char *group, int32_t n, const struct schema_key *fr
     }
 }
 
-void scenario_list_keys(FILE *file)
+bool scenario_list_keys(FILE *file, struct error *err)
 {
     enum { FIRST_SYSTEM = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS, N_ALL = FIRST_SYSTEM + N_SYSTEM_KEYS };
+    struct defaults defaults;
+    struct scenario_cache cache = {0};
     struct schema_key keys[N_ALL];
     char names[N_ALL][64];
-    memcpy(keys, scenario_keys, sizeof scenario_keys);
+    bool ok = read_defaults(&cache, FRAMEWORK_DEFAULT, &defaults, err);
+    cache_free(&cache);
+    if (!ok)
+        return false;
+    memcpy(keys, defaults.keys, sizeof scenario_keys);
     name_below("platform", PLATFORM_N_SCENARIO_KEYS, platform_schema, keys + N_SCENARIO_KEYS, names + N_SCENARIO_KEYS);
-    name_below("systems.N", N_SYSTEM_KEYS, system_keys, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
+    name_below("systems.N", N_SYSTEM_KEYS, defaults.keys + N_SCENARIO_KEYS, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
     schema_list(file, keys, N_ALL, "");
     fputs(
         "\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`.\n"
@@ -484,4 +594,5 @@ void scenario_list_keys(FILE *file)
     faults_list_keys(file);
     fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
     model_list_keys(file);
+    return true;
 }

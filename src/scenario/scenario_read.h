@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "scenario/framework.h"
 #include "scenario/scenario.h"
 
 /**
@@ -29,7 +30,10 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
 /** The resolved scenario as YAML text that scenario_read takes to the same bits and text. Caller frees. */
 char *scenario_text(const struct scenario *scenario);
 
-/** `slimsim list keys`. */
-void scenario_list_keys(FILE *file);
+/** A framework of model/framework, or of a file whose name ends in .yaml. */
+bool scenario_framework(const char *name, struct framework *framework, struct error *err);
+
+/** `slimsim list keys`, with the defaults of the default framework. */
+bool scenario_list_keys(FILE *file, struct error *err);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "scenario/layout.h"
 #include "scenario/stages.h"
 
 struct listing {
@@ -62,9 +63,11 @@ static void add_memory(struct listing *listing, struct scenario_plan layout)
 {
     for (int32_t i = 0; i < listing->recompute.n; i++)
         for (int32_t j = 0; j < listing->offload.n; j++) {
-            layout.recompute = recompute_words[listing->recompute.at[i]];
-            layout.offload = listing->offload.at[j];
-            add_plan(listing, &layout);
+            struct scenario_plan plan = layout;
+            plan.recompute = recompute_words[listing->recompute.at[i]];
+            plan.offload = listing->offload.at[j];
+            layout_fit(listing->scenario, -1, &plan);
+            add_plan(listing, &plan);
         }
 }
 
@@ -162,15 +165,15 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                 continue;
             for (int64_t cp = 1; cp <= (system->degrees & SYSTEM_CP ? n_gpus / (tp * pp) : 1); cp++) {
                 int64_t dp = n_gpus / (tp * pp * cp);
+                struct scenario_plan layout = entry->plan;
+                layout.tp = tp;
+                layout.pp = pp;
+                layout.cp = cp;
+                layout.dp = dp;
+                layout.stages = split;
+                layout.cp_type = (int32_t)system->context_type;
                 if (dp * tp * pp * cp == n_gpus && allows(&space->cp, cp) && allows(&space->dp, dp))
-                    add_layout(&listing, (struct scenario_plan){.tp = tp,
-                                                                .pp = pp,
-                                                                .cp = cp,
-                                                                .dp = dp,
-                                                                .stages = split,
-                                                                .cp_type = (int32_t)system->context_type,
-                                                                .fsdp = 1,
-                                                                .sequence_parallel = true});
+                    add_layout(&listing, layout);
             }
         }
     }

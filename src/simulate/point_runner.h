@@ -39,7 +39,7 @@ struct point_iteration {
     double unit_imbalance; /* largest forward seconds of a unit over their mean, all pipelines */
     double dp_imbalance;   /* units_pipeline_imbalance */
     struct traffic traffic;
-    int32_t pipelines; /* and of these, those that use a part: enum plan_part */
+    int32_t pipelines; /* and of these, those that use a part: enum plan_feature */
     int32_t sliced_pipelines, asymmetric_pipelines;
     int32_t just_in_time_pipelines, persistent_pipelines, long_warm_up_pipelines;
     int32_t merged_samples; /* samples run by groups of pipelines */

@@ -142,11 +142,11 @@ double units_pipeline_imbalance(const struct dag *dag)
     return mean_s > 0 ? most_s / mean_s : 1;
 }
 
-int32_t units_using(const struct plan *plan, enum plan_part part)
+int32_t units_using(const struct plan *plan, enum plan_feature part)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
-            n += (plan->phases[i].pipelines[j].parts & (int32_t)part) != 0;
+            n += (plan->phases[i].pipelines[j].features & (int32_t)part) != 0;
     return n;
 }

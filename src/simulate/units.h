@@ -25,7 +25,7 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
  * all places of the phase. Of several phases the largest are summed, and the means. Tasks as long as in `dag`. */
 double units_pipeline_imbalance(const struct dag *dag);
 
-/** Pipelines that use a part (enum plan_part). */
-int32_t units_using(const struct plan *plan, enum plan_part part);
+/** Pipelines that use a part (enum plan_feature). */
+int32_t units_using(const struct plan *plan, enum plan_feature part);
 
 #endif

@@ -269,7 +269,7 @@ static int32_t value_node(const struct sweep *sweep, int64_t combination, int32_
     return at->node[combination % at->n_values * at->n_keys + key];
 }
 
-/** What stands at a path in a combination: of the last axis that says it, else in the scenario; -1: nothing. */
+/** Find the value at a path in a combination. The last axis that has it decides, otherwise the scenario; -1: none. */
 static int32_t find_value(const struct sweep *sweep, int32_t combination, const char *path)
 {
     for (int32_t a = sweep->n_axes - 1; a >= 0; a--)

@@ -9,9 +9,9 @@
 
 #include <signal.h>
 
-#include "sweep/ledger.h"
+#include "sweep/manifest.h"
 #include "sweep/shard.h"
-#include "sweep/workshop.h"
+#include "sweep/sweep_runner.h"
 
 struct driver_options {
     const char *directory;
@@ -30,15 +30,15 @@ struct driver_outcome {
 
 /** Resolve every point and take its id. @param manifest  of this sweep, without name and ids; its name is set here
  * @param stop  not 0: end; NULL: never. @return false with err, or with err untouched when *stop ended it */
-bool driver_resolve(struct workshop *workshop, struct manifest *manifest, const volatile sig_atomic_t *stop,
+bool driver_resolve(struct sweep_runner *runner, struct manifest *manifest, const volatile sig_atomic_t *stop,
                     struct error *err);
 
 /**
- * Compute what is missing and, unless this is one of several shards, write the files (sweep/book.h) below the
+ * Compute what is missing and, unless this is one of several shards, write the files (sweep/sweep_output.h) below the
  * directory, which exists and holds no results of a single run of this name. @return false with err, or with err
  * untouched when *stop ended it
  */
-bool driver_run(struct workshop *workshop, const struct manifest *manifest, const struct driver_options *options,
+bool driver_run(struct sweep_runner *runner, const struct manifest *manifest, const struct driver_options *options,
                 struct driver_outcome *outcome, struct error *err);
 
 #endif

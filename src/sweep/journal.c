@@ -21,17 +21,17 @@ static const char magic[16] = "slimsim journal"; /* and the terminating NUL */
 enum { FORMAT = 1 };
 static const double SYNC_S = 1, LOCK_S = 1; /* longest wait for the disk, for a driver that is just dying */
 
-/** In front of a payload. `hash` is that of the fields before it and the payload. */
-struct frame {
+/** It stands before a payload. `hash` is that of the fields before it and the payload. */
+struct head {
     uint32_t kind, format;
     uint64_t n_bytes;
     uint64_t hash;
 };
 
-static uint64_t frame_hash(const struct frame *frame, const void *payload)
+static uint64_t record_hash(const struct head *head, const void *payload)
 {
-    uint64_t hash = hash_bytes(HASH_START, frame, offsetof(struct frame, hash));
-    return hash_bytes(hash, payload, frame->n_bytes);
+    uint64_t hash = hash_bytes(HASH_START, head, offsetof(struct head, hash));
+    return hash_bytes(hash, payload, head->n_bytes);
 }
 
 /** Read all of a range; false at the end of the file or on failure. */
@@ -46,26 +46,37 @@ static bool read_at(int descriptor, void *bytes, size_t n_bytes, int64_t offset)
     return true;
 }
 
-/** Visit whole frames; journal->end is the end of the last. */
+static bool write_at(int descriptor, const void *bytes, size_t n_bytes, int64_t offset)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n = pwrite(descriptor, (const char *)bytes + done, n_bytes - done, offset + (int64_t)done);
+        if (n < 0 && errno != EINTR)
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/** Visit whole records; journal->end is the end of the last. */
 static bool scan(struct journal *journal, int64_t size, journal_visitor *visitor, void *context, struct error *err)
 {
-    struct frame frame;
-    char *payload = NULL;
-    size_t capacity = 0;
+    struct head head;
+    size_t capacity = 1 << 16;
+    char *payload = check_malloc(capacity);
     bool ok = true;
     journal->end = (int64_t)sizeof magic;
-    while (ok && read_at(journal->descriptor, &frame, sizeof frame, journal->end)) {
-        int64_t offset = journal->end + (int64_t)sizeof frame;
-        if (frame.kind >= JOURNAL_N_KINDS || frame.format != FORMAT || frame.n_bytes > (uint64_t)(size - offset))
+    while (ok && read_at(journal->descriptor, &head, sizeof head, journal->end)) {
+        int64_t offset = journal->end + (int64_t)sizeof head;
+        if (head.kind >= JOURNAL_N_KINDS || head.format != FORMAT || head.n_bytes > (uint64_t)(size - offset))
             break;
-        if (frame.n_bytes > capacity) {
-            capacity = 2 * frame.n_bytes;
+        if (head.n_bytes > capacity) {
+            capacity = 2 * head.n_bytes;
             payload = check_realloc(payload, capacity);
         }
-        if (!read_at(journal->descriptor, payload, frame.n_bytes, offset) || frame_hash(&frame, payload) != frame.hash)
+        if (!read_at(journal->descriptor, payload, head.n_bytes, offset) || record_hash(&head, payload) != head.hash)
             break;
-        ok = visitor(context, (enum journal_kind)frame.kind, offset, payload, frame.n_bytes, err);
-        journal->end = offset + (int64_t)frame.n_bytes;
+        ok = visitor(context, (enum journal_kind)head.kind, offset, payload, head.n_bytes, err);
+        journal->end = offset + (int64_t)head.n_bytes;
     }
     free(payload);
     return ok;
@@ -91,44 +102,47 @@ static bool write_failed(const struct journal *journal, struct error *err)
     return error_set_status(err, ERROR_IO, "cannot write %s: %s", journal->path, strerror(errno));
 }
 
-/** Write all at the end of the last whole frame; cut off again what a failure leaves. */
-static bool write_end(struct journal *journal, const void *head, size_t n_head, const void *bytes, size_t n_bytes)
+static bool create_failed(const struct journal *journal, const char *reason, struct error *err)
 {
-    const void *part[2] = {head, bytes};
-    const size_t n_part[2] = {n_head, n_bytes};
-    int64_t at = journal->end;
-    for (int i = 0; i < 2; i++)
-        for (size_t done = 0; done < n_part[i];) {
-            ssize_t n = pwrite(journal->descriptor, (const char *)part[i] + done, n_part[i] - done, at);
-            if (n < 0 && errno != EINTR) {
-                int reason = errno;
-                if (ftruncate(journal->descriptor, journal->end) != 0) /* then the next driver cuts it off */
-                    errno = reason;
-                errno = reason;
-                return false;
-            }
-            done += n > 0 ? (size_t)n : 0;
-            at += n > 0 ? n : 0;
-        }
-    journal->end = at;
-    return true;
+    return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", journal->path, reason);
 }
 
-/** The begin of the file: written where it is empty, or torn. */
-static bool open_begin(struct journal *journal, int64_t size, bool writable, struct error *err)
+/** Whether the file begins as a journal does. */
+static bool has_magic(const struct journal *journal)
 {
     char begin[sizeof magic];
-    size_t n = size < (int64_t)sizeof magic ? (size_t)size : sizeof magic;
-    if (!read_at(journal->descriptor, begin, n, 0) || memcmp(begin, magic, n) != 0)
-        return error_set(err, "%s: not a journal of slimsim%s", journal->path,
-                         writable ? "; another folder (--output DIR) or name (--set name=NAME) keeps it" : "");
-    if (n == sizeof magic)
+    return read_at(journal->descriptor, begin, sizeof begin, 0) && memcmp(begin, magic, sizeof begin) == 0;
+}
+
+/** Give a new file its name. @return false with errno, EEXIST where the name is taken */
+static bool put_in_place(const struct output *output)
+{
+    if (link(output->temporary, output->path) == 0)
         return true;
-    if (!writable)
-        return error_set(err, "%s: truncated at byte %lld, before any point", journal->path, (long long)size);
-    journal->end = 0; /* the folder must know the file before points are trusted to it */
-    return (write_end(journal, magic, sizeof magic, NULL, 0) && output_sync_folder(journal->path)) ||
-           write_failed(journal, err);
+    return (errno == EPERM || errno == EOPNOTSUPP) && /* a file system without links */
+           renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->path, RENAME_NOREPLACE) == 0;
+}
+
+/** Make a journal without records. It has the lock and is on disk before it has its name. @return false with err, or
+ * with err untouched where somebody else made one meanwhile */
+static bool make(struct journal *journal, struct error *err)
+{
+    struct output output;
+    if (!output_begin(&output, journal->path, err))
+        return false;
+    journal->descriptor = fcntl(output.descriptor, F_DUPFD_CLOEXEC, 0);
+    bool ok = journal->descriptor >= 0 && write_at(journal->descriptor, magic, sizeof magic, 0) &&
+              fdatasync(journal->descriptor) == 0;
+    ok = (ok || write_failed(journal, err)) && lock(journal, err);
+    bool placed = ok && put_in_place(&output);
+    if (ok && !placed && errno != EEXIST && errno != ENOENT) /* who has the name may have removed the other one */
+        create_failed(journal, strerror(errno), err);
+    if (placed && !output_sync_folder(journal->path)) {
+        placed = write_failed(journal, err);
+        unlink(journal->path);
+    }
+    output_abandon(&output);
+    return placed;
 }
 
 /** Whether the path still leads to the open file: who held the lock may have removed it. */
@@ -138,59 +152,63 @@ static bool is_at(const char *path, const struct stat *status)
     return lstat(path, &other) == 0 && other.st_dev == status->st_dev && other.st_ino == status->st_ino;
 }
 
-/** Open, made where it is missing. Somebody may have put a link there in a shared folder: it is not followed. */
-static int open_or_make(const char *path, bool *made)
+/** Open what stands there. Somebody may have put a link there in a shared folder: it is not followed. @return false
+ * with err, or with err untouched where nothing stands there any more */
+static bool open_existing(struct journal *journal, struct error *err)
 {
-    const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    int descriptor;
-    do { /* again if it was removed between the two calls */
-        descriptor = open(path, flags | O_CREAT | O_EXCL, 0666);
-        *made = descriptor >= 0;
-        if (*made || errno != EEXIST)
-            return descriptor;
-        descriptor = open(path, flags);
-    } while (descriptor < 0 && errno == ENOENT);
-    return descriptor;
+    struct stat status;
+    journal->descriptor = open(journal->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (journal->descriptor < 0 && errno == ENOENT)
+        return false;
+    if (journal->descriptor < 0)
+        return create_failed(journal, errno == ELOOP ? "not a regular file" : strerror(errno), err);
+    if (fstat(journal->descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+        return create_failed(journal, "not a regular file", err);
+    return lock(journal, err) && is_at(journal->path, &status);
 }
 
 /** Open, made where it is missing, and take the lock. */
-static bool open_locked(const char *path, struct journal *journal, struct stat *status, bool *made, struct error *err)
+static bool open_locked(const char *path, struct journal *journal, struct error *err)
 {
+    bool open = false;
+    struct error wrong = {0};
     *journal = (struct journal){.path = check_strdup(path), .descriptor = -1};
-    do {
-        if (journal->descriptor >= 0)
+    while (!open && wrong.status == ERROR_NONE) {
+        open = open_existing(journal, &wrong);
+        if (!open && journal->descriptor < 0 && wrong.status == ERROR_NONE)
+            open = make(journal, &wrong);
+        if (!open && journal->descriptor >= 0) {
             close(journal->descriptor);
-        journal->descriptor = open_or_make(path, made);
-        if (journal->descriptor < 0 && errno != ELOOP)
-            return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(errno));
-        if (journal->descriptor < 0 || fstat(journal->descriptor, status) != 0 || !S_ISREG(status->st_mode))
-            return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: not a regular file", path);
-        if (!lock(journal, err))
-            return false;
-        if (fstat(journal->descriptor, status) != 0) /* once more: who held the lock wrote it */
-            return write_failed(journal, err);
-    } while (!is_at(path, status));
-    return true;
+            journal->descriptor = -1;
+        }
+    }
+    if (open)
+        output_clean(path); /* what a process left that was killed while it made one */
+    else
+        *err = wrong;
+    return open;
+}
+
+static bool refuse(const struct journal *journal, const char *advice, struct error *err)
+{
+    return error_set(err, "%s: not a journal of slimsim%s", journal->path, advice);
 }
 
 bool journal_hold(const char *path, struct journal *journal, struct error *err)
 {
-    struct stat status = {0};
-    bool made;
-    char begin[sizeof magic];
-    if (!open_locked(path, journal, &status, &made, err))
+    struct stat status;
+    if (!open_locked(path, journal, err))
         return false;
-    journal->guarded =
-        made || (status.st_size == (int64_t)sizeof magic && read_at(journal->descriptor, begin, sizeof begin, 0) &&
-                 memcmp(begin, magic, sizeof magic) == 0);
-    if (journal->guarded)
+    journal->removed =
+        fstat(journal->descriptor, &status) == 0 && status.st_size == (int64_t)sizeof magic && has_magic(journal);
+    if (journal->removed)
         output_guard(journal->path);
-    return !made || write_end(journal, magic, sizeof magic, NULL, 0) || write_failed(journal, err);
+    return true;
 }
 
 void journal_release(struct journal *journal)
 {
-    if (journal->guarded) {
+    if (journal->removed) {
         output_unguard(journal->path);
         unlink(journal->path);
     }
@@ -199,16 +217,16 @@ void journal_release(struct journal *journal)
 
 bool journal_open(const char *path, journal_visitor *visitor, void *context, struct journal *journal, struct error *err)
 {
-    struct stat status = {0};
-    bool made;
-    if (!open_locked(path, journal, &status, &made, err))
+    struct stat status;
+    if (!open_locked(path, journal, err))
         return false;
-    if (!open_begin(journal, status.st_size, true, err) || !scan(journal, status.st_size, visitor, context, err))
-        return false;
-    journal->n_dropped = status.st_size > journal->end ? status.st_size - journal->end : 0;
-    if (journal->n_dropped > 0 && ftruncate(journal->descriptor, journal->end) != 0)
+    if (!has_magic(journal))
+        return refuse(journal, "; another folder (--output DIR) or name (--set name=NAME) keeps it", err);
+    if (fstat(journal->descriptor, &status) != 0)
         return write_failed(journal, err);
-    return true;
+    return scan(journal, status.st_size, visitor, context, err) &&
+           (journal->end == status.st_size || ftruncate(journal->descriptor, journal->end) == 0 ||
+            write_failed(journal, err));
 }
 
 bool journal_read(const char *path, journal_visitor *visitor, void *context, struct journal *journal, struct error *err)
@@ -220,7 +238,9 @@ bool journal_read(const char *path, journal_visitor *visitor, void *context, str
     journal->descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (journal->descriptor < 0 || fstat(journal->descriptor, &status) != 0)
         return error_set(err, "%s: cannot be read: %s", path, strerror(errno));
-    if (!open_begin(journal, status.st_size, false, err) || !scan(journal, status.st_size, visitor, context, err))
+    if (!has_magic(journal))
+        return refuse(journal, "", err);
+    if (!scan(journal, status.st_size, visitor, context, err))
         return false;
     return journal->end == status.st_size ||
            error_set(err,
@@ -232,10 +252,17 @@ bool journal_read(const char *path, journal_visitor *visitor, void *context, str
 bool journal_append(struct journal *journal, enum journal_kind kind, const void *payload, size_t n_bytes,
                     struct error *err)
 {
-    struct frame frame = {.kind = kind, .format = FORMAT, .n_bytes = n_bytes};
-    frame.hash = frame_hash(&frame, payload);
-    if (!write_end(journal, &frame, sizeof frame, payload, n_bytes))
-        return write_failed(journal, err);
+    struct head head = {.kind = kind, .format = FORMAT, .n_bytes = n_bytes};
+    int64_t offset = journal->end + (int64_t)sizeof head;
+    head.hash = record_hash(&head, payload);
+    if (!write_at(journal->descriptor, &head, sizeof head, journal->end) ||
+        !write_at(journal->descriptor, payload, n_bytes, offset)) {
+        write_failed(journal, err);
+        bool cut = ftruncate(journal->descriptor, journal->end) == 0;
+        (void)cut; /* otherwise the next driver does it */
+        return false;
+    }
+    journal->end = offset + (int64_t)n_bytes;
     return clock_wall_s() - journal->synced_s < SYNC_S || journal_sync(journal, err);
 }
 
@@ -248,10 +275,12 @@ bool journal_sync(struct journal *journal, struct error *err)
 void *journal_payload(const struct journal *journal, int64_t offset, size_t n_bytes, struct error *err)
 {
     void *payload = check_malloc(n_bytes);
+    errno = 0;
     if (read_at(journal->descriptor, payload, n_bytes, offset))
         return payload;
     free(payload);
-    error_set_status(err, ERROR_IO, "cannot read %s: %s", journal->path, strerror(errno));
+    error_set_status(err, ERROR_IO, "cannot read %s: %s", journal->path,
+                     errno != 0 ? strerror(errno) : "it has become shorter");
     return NULL;
 }
 
@@ -261,4 +290,63 @@ void journal_close(struct journal *journal)
         close(journal->descriptor);
     free(journal->path);
     *journal = (struct journal){.descriptor = -1};
+}
+
+void journal_put_integer(FILE *file, int64_t value)
+{
+    CHECK(fwrite(&value, sizeof value, 1, file) == 1);
+}
+
+void journal_put_block(FILE *file, const void *bytes, size_t n_bytes)
+{
+    journal_put_integer(file, (int64_t)n_bytes);
+    CHECK(n_bytes == 0 || fwrite(bytes, n_bytes, 1, file) == 1);
+}
+
+void journal_put_text(FILE *file, const char *text)
+{
+    journal_put_block(file, text, strlen(text));
+}
+
+int64_t journal_take_integer(struct journal_fields *fields, int64_t least, int64_t most)
+{
+    int64_t value = least;
+    fields->ok = fields->ok && fields->n_left >= sizeof value;
+    if (!fields->ok)
+        return least;
+    memcpy(&value, fields->at, sizeof value);
+    fields->at += sizeof value;
+    fields->n_left -= sizeof value;
+    fields->ok = least <= value && value <= most;
+    return fields->ok ? value : least;
+}
+
+void *journal_take_rows(struct journal_fields *fields, size_t size, size_t most, size_t *n)
+{
+    size_t n_bytes = (size_t)journal_take_integer(fields, 0, (int64_t)fields->n_left);
+    fields->ok = fields->ok && n_bytes <= fields->n_left && n_bytes % size == 0 && n_bytes / size <= most;
+    *n = fields->ok ? n_bytes / size : 0;
+    void *rows = check_malloc(*n * size);
+    if (*n > 0)
+        memcpy(rows, fields->at, *n * size);
+    fields->at += *n * size;
+    fields->n_left -= *n * size;
+    return rows;
+}
+
+char *journal_take_text(struct journal_fields *fields, size_t size)
+{
+    size_t n;
+    char *bytes = journal_take_rows(fields, 1, size - 1, &n), *text = check_strndup(bytes, n);
+    free(bytes);
+    if (strlen(text) == n)
+        return text;
+    fields->ok = false;
+    *text = '\0';
+    return text;
+}
+
+bool journal_took_all(const struct journal_fields *fields)
+{
+    return fields->ok && fields->n_left == 0;
 }

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "scenario/scenario.h"
-#include "sweep/pack.h"
+#include "sweep/journal.h"
 #include "trace/table.h"
 
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest)
@@ -33,32 +33,33 @@ void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest)
 static void pack_texts(FILE *file, char *const *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        pack_text(file, text[i]);
+        journal_put_text(file, text[i]);
 }
 
 void manifest_pack(FILE *file, const struct manifest *manifest)
 {
-    pack_text(file, manifest->name);
-    pack_text(file, manifest->command);
-    pack_text(file, manifest->scenario);
-    pack_integer(file, manifest->n_points);
-    pack_integer(file, manifest->n_columns);
-    pack_integer(file, manifest->n_notes);
+    journal_put_text(file, manifest->name);
+    journal_put_text(file, manifest->command);
+    journal_put_text(file, manifest->scenario);
+    journal_put_integer(file, manifest->n_points);
+    journal_put_integer(file, manifest->n_columns);
+    journal_put_integer(file, manifest->n_notes);
     pack_texts(file, manifest->column, (size_t)manifest->n_columns);
     pack_texts(file, manifest->note, (size_t)manifest->n_notes);
     pack_texts(file, manifest->value, (size_t)manifest->n_points * (size_t)manifest->n_columns);
-    pack_block(file, manifest->id, (size_t)manifest->n_points * sizeof *manifest->id);
+    journal_put_block(file, manifest->id, (size_t)manifest->n_points * sizeof *manifest->id);
 }
 
-static char **unpack_texts(struct unpack *unpack, size_t n)
+static char **unpack_texts(struct journal_fields *fields, size_t n, size_t size)
 {
     char **text = check_calloc(n, sizeof *text);
     for (size_t i = 0; i < n; i++)
-        text[i] = unpack_text(unpack);
+        text[i] = journal_take_text(fields, size);
     return text;
 }
 
 enum {
+    MAX_TEXT_BYTES = 1 << 24, /* of a command or a scenario */
     MAX_KEYS = 1000,
     MAX_KEY_BYTES = 100,       /* of a column of HDF5, in whose attributes' names it stands */
     MAX_VALUE_BYTES = 1 << 16, /* every point has as many bytes as the longest */
@@ -69,17 +70,14 @@ enum {
 static bool is_key(const char *text)
 {
     size_t n = strlen(text);
-    return 0 < n && n < MAX_KEY_BYTES &&
-           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n;
+    return n > 0 && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n;
 }
 
 /** Whether the names can be those of files and of columns: a table has no two of one name. */
 static bool names_fit(const struct manifest *manifest)
 {
     static const char *const taken[] = {"point", "id", "status", "message", "scenario", "command"};
-    size_t n_name = strlen(manifest->name);
-    bool fit = 0 < n_name && n_name < sizeof((struct scenario *)NULL)->name && *manifest->name != '.' &&
-               strchr(manifest->name, '/') == NULL;
+    bool fit = *manifest->name != '\0' && *manifest->name != '.' && strchr(manifest->name, '/') == NULL;
     for (int32_t c = 0; c < manifest->n_columns && fit; c++) {
         const char *key = manifest->column[c];
         fit = is_key(key) && !trace_table_has(TRACE_SUMMARY, key) && !trace_table_has(TRACE_ITERATIONS, key);
@@ -91,43 +89,42 @@ static bool names_fit(const struct manifest *manifest)
     return fit;
 }
 
-/** Whether the texts are of a length that their tables can have. */
-static bool texts_fit(const struct manifest *manifest)
+/** Whether the notes are of a length that their table can have. */
+static bool notes_fit(const struct manifest *manifest)
 {
-    size_t longest = 0, n_values = (size_t)manifest->n_points * (size_t)manifest->n_columns;
+    size_t longest = 0;
     for (int32_t i = 0; i < manifest->n_notes; i++)
         longest = strlen(manifest->note[i]) > longest ? strlen(manifest->note[i]) : longest;
-    bool fit = (size_t)manifest->n_notes * longest <= MAX_NOTES_BYTES;
-    for (size_t i = 0; i < n_values && fit; i++)
-        fit = strlen(manifest->value[i]) < MAX_VALUE_BYTES;
-    return fit;
+    return (size_t)manifest->n_notes * longest <= MAX_NOTES_BYTES;
+}
+
+/** How many texts can follow at most: each has its length before it. */
+static int64_t most_texts(const struct journal_fields *fields, int64_t limit)
+{
+    int64_t most = (int64_t)(fields->n_left / sizeof(int64_t));
+    return most < limit ? most : limit;
 }
 
 bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifest)
 {
-    struct unpack unpack = {.at = bytes, .n_left = n_bytes, .ok = true};
-    *manifest = (struct manifest){.name = unpack_text(&unpack)};
-    manifest->command = unpack_text(&unpack);
-    manifest->scenario = unpack_text(&unpack);
-    int64_t n_points = unpack_integer(&unpack), n_columns = unpack_integer(&unpack), n_notes = unpack_integer(&unpack);
-    bool small = 0 < n_points && n_points <= AXIS_MAX_POINTS && 0 <= n_columns && n_columns <= MAX_KEYS &&
-                 0 <= n_notes && n_notes <= INT32_MAX && (uint64_t)n_notes <= n_bytes &&
-                 (uint64_t)(n_points * n_columns) <= n_bytes;
-    if (!unpack.ok || !small)
+    struct journal_fields fields = {.at = bytes, .n_left = n_bytes, .ok = true};
+    size_t n_ids;
+    *manifest = (struct manifest){.name = journal_take_text(&fields, sizeof((struct scenario *)NULL)->name)};
+    manifest->command = journal_take_text(&fields, MAX_TEXT_BYTES);
+    manifest->scenario = journal_take_text(&fields, MAX_TEXT_BYTES);
+    int64_t n_points = journal_take_integer(&fields, 1, most_texts(&fields, AXIS_MAX_POINTS));
+    int64_t n_columns = journal_take_integer(&fields, 0, most_texts(&fields, MAX_KEYS));
+    int64_t n_notes = journal_take_integer(&fields, 0, most_texts(&fields, INT32_MAX));
+    if (!fields.ok || n_points * n_columns > most_texts(&fields, INT64_MAX))
         return false;
     manifest->n_points = (int32_t)n_points;
     manifest->n_columns = (int32_t)n_columns;
     manifest->n_notes = (int32_t)n_notes;
-    manifest->column = unpack_texts(&unpack, (size_t)n_columns);
-    manifest->note = unpack_texts(&unpack, (size_t)n_notes);
-    manifest->value = unpack_texts(&unpack, (size_t)(n_points * n_columns));
-    manifest->id = check_calloc((size_t)n_points, sizeof *manifest->id);
-    size_t id_bytes;
-    const void *ids = unpack_block(&unpack, &id_bytes);
-    if (!unpack.ok || unpack.n_left != 0 || id_bytes != (size_t)n_points * sizeof *manifest->id)
-        return false;
-    memcpy(manifest->id, ids, id_bytes);
-    return names_fit(manifest) && texts_fit(manifest);
+    manifest->column = unpack_texts(&fields, (size_t)n_columns, MAX_KEY_BYTES);
+    manifest->note = unpack_texts(&fields, (size_t)n_notes, MAX_NOTES_BYTES);
+    manifest->value = unpack_texts(&fields, (size_t)(n_points * n_columns), MAX_VALUE_BYTES);
+    manifest->id = journal_take_rows(&fields, sizeof *manifest->id, (size_t)n_points, &n_ids);
+    return journal_took_all(&fields) && n_ids == (size_t)n_points && names_fit(manifest) && notes_fit(manifest);
 }
 
 void manifest_print(const struct manifest *manifest)

@@ -16,7 +16,7 @@ struct manifest {
     uint64_t *id;  /* [n_points] */
 };
 
-/** What a point has for a swept key, as written. */
+/** The value of a point for a swept key, as written. */
 static inline const char *manifest_value(const struct manifest *manifest, int32_t point, int32_t column)
 {
     return manifest->value[(size_t)point * (size_t)manifest->n_columns + (size_t)column];

@@ -5,96 +5,61 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sweep/book.h"
-#include "sweep/kept.h"
-#include "sweep/ledger.h"
+#include "sweep/finished_points.h"
 #include "sweep/shard.h"
+#include "sweep/sweep_output.h"
 
-/** All shards while they are read: first for the manifest, then for the points. */
-struct merge {
-    int32_t n, at; /* journals, and the one in hand */
-    const char *const *paths;
-    struct journal *journals;
-    char *build, *other_build; /* ours; one that is not, or NULL */
-    bool own_build;
-    char *packed; /* manifest of the journal in hand, its last */
-    size_t packed_bytes;
-    struct manifest manifest;
-    struct ledger ledger;
-    int32_t n_other; /* points of another build */
+/** The last manifest of a journal, packed. */
+struct packed {
+    char *bytes;
+    size_t n_bytes; /* 0: there is none */
 };
 
-static bool visit_manifest(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,
-                           struct error *err)
+static bool visit(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,
+                  struct error *err)
 {
-    struct merge *merge = context;
+    struct packed *packed = context;
     (void)offset;
     (void)err;
     if (kind != JOURNAL_MANIFEST)
         return true;
-    merge->packed = check_realloc(merge->packed, n_bytes);
-    memcpy(merge->packed, payload, n_bytes);
-    merge->packed_bytes = n_bytes;
+    packed->bytes = check_realloc(packed->bytes, n_bytes);
+    memcpy(packed->bytes, payload, n_bytes);
+    packed->n_bytes = n_bytes;
     return true;
 }
 
-static bool visit_result(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,
-                         struct error *err)
+static bool read_packed(const char *path, struct packed *packed, struct error *err)
 {
-    struct merge *merge = context;
-    if (kind == JOURNAL_BUILD) {
-        merge->own_build = n_bytes == strlen(merge->build) && memcmp(payload, merge->build, n_bytes) == 0;
-        if (!merge->own_build && merge->other_build == NULL)
-            merge->other_build = check_strndup(payload, n_bytes);
-    }
-    int32_t point = kind == JOURNAL_RESULT ? ledger_find(&merge->ledger, payload, n_bytes) : -1;
-    if (point < 0)
-        return true;
-    int32_t before = merge->ledger.entries[point].journal;
-    if (before >= 0 && before != merge->at)
-        return error_set(err, "%s: point %d stands in %s too; each shard is given once", merge->paths[merge->at], point,
-                         merge->paths[before]);
-    merge->n_other += !merge->own_build;
-    return !merge->own_build || ledger_enter(&merge->ledger, point, merge->at, offset, payload, n_bytes) ||
-           ledger_damaged(merge->paths[merge->at], offset, err);
+    struct journal journal;
+    bool ok = journal_read(path, visit, packed, &journal, err);
+    journal_close(&journal);
+    return ok && (packed->n_bytes > 0 || error_set(err, "%s: holds no sweep yet", path));
 }
 
-/** The manifest of each journal; all must be the same. */
-static bool read_manifests(struct merge *merge, struct error *err)
+/** The manifest, which all journals must have alike. */
+static bool read_manifest(int32_t n, const char *const *paths, struct manifest *manifest, struct error *err)
 {
-    char *first = NULL;
-    size_t first_bytes = 0;
-    bool ok = true;
-    for (merge->at = 0; merge->at < merge->n && ok; merge->at++) {
-        struct journal journal;
-        merge->packed_bytes = 0;
-        ok = journal_read(merge->paths[merge->at], visit_manifest, merge, &journal, err);
-        journal_close(&journal);
-        if (ok && merge->packed_bytes == 0)
-            ok = error_set(err, "%s: holds no sweep yet", merge->paths[merge->at]);
-        else if (ok && merge->at == 0) {
-            first = merge->packed;
-            first_bytes = merge->packed_bytes;
-            merge->packed = NULL;
-        } else if (ok && (first_bytes != merge->packed_bytes || memcmp(first, merge->packed, first_bytes) != 0))
-            ok = error_set(err, "%s and %s are shards of different sweeps", merge->paths[0], merge->paths[merge->at]);
+    struct packed first = {0};
+    bool ok = read_packed(paths[0], &first, err);
+    for (int32_t i = 1; i < n && ok; i++) {
+        struct packed other = {0};
+        ok = read_packed(paths[i], &other, err);
+        if (ok && (other.n_bytes != first.n_bytes || memcmp(other.bytes, first.bytes, first.n_bytes) != 0))
+            ok = error_set(err, "%s and %s are shards of different sweeps", paths[0], paths[i]);
+        free(other.bytes);
     }
-    ok = ok && (manifest_unpack(first, first_bytes, &merge->manifest) ||
-                error_set(err, "%s: the list of points is damaged", merge->paths[0]));
-    free(first);
+    ok = ok && (manifest_unpack(first.bytes, first.n_bytes, manifest) ||
+                error_set(err, "%s: the list of points is damaged", paths[0]));
+    free(first.bytes);
     return ok;
 }
 
-static bool read_results(struct merge *merge, struct error *err)
+static bool read_points(int32_t n, const char *const *paths, struct finished_points *finished, struct error *err)
 {
-    merge->journals = check_calloc((size_t)merge->n, sizeof *merge->journals);
-    for (int32_t i = 0; i < merge->n; i++)
-        merge->journals[i].descriptor = -1;
-    bool ok = ledger_open(&merge->manifest, &merge->ledger, err);
-    for (merge->at = 0; merge->at < merge->n && ok; merge->at++) {
-        merge->own_build = false;
-        ok = journal_read(merge->paths[merge->at], visit_result, merge, &merge->journals[merge->at], err);
-    }
+    bool ok = true;
+    for (int32_t i = 0; i < n && ok; i++)
+        ok = finished_points_read(finished, paths[i], err);
     return ok;
 }
 
@@ -115,11 +80,11 @@ static int32_t n_of_path(const char *path)
 }
 
 /** Into how many parts the sweep was divided, as the names of all journals say; 0: they do not. */
-static int32_t n_shards(const struct merge *merge)
+static int32_t n_shards(int32_t n_paths, const char *const *paths)
 {
-    int32_t n = n_of_path(merge->paths[0]);
-    for (int32_t i = 1; i < merge->n; i++)
-        if (n_of_path(merge->paths[i]) != n)
+    int32_t n = n_of_path(paths[0]);
+    for (int32_t i = 1; i < n_paths; i++)
+        if (n_of_path(paths[i]) != n)
             return 0;
     return n;
 }
@@ -139,25 +104,27 @@ static void few_add(struct few *few, int32_t number)
         snprintf(few->text + used, sizeof few->text - used, ", ...");
 }
 
-static bool check_complete(const struct merge *merge, struct error *err)
+/** @param n  shards, 0: not known */
+static bool check_complete(const struct finished_points *finished, int32_t n, struct error *err)
 {
     struct few points = {0}, shards = {0};
-    int32_t n_points = merge->manifest.n_points, n = n_shards(merge);
-    bool *seen = check_calloc((size_t)n + 1, sizeof *seen);
+    int32_t n_points = finished->manifest->n_points;
+    bool *seen = check_calloc((size_t)n + 1, sizeof *seen), outdated = false;
     char of_shards[256] = "";
     for (int32_t i = 0; i < n_points; i++)
-        if (merge->ledger.entries[i].journal < 0) {
+        if (finished->entries[i].journal < 0) {
             few_add(&points, i);
             if (n > 0 && !seen[i % n])
                 few_add(&shards, i % n + 1);
             seen[n > 0 ? i % n : 0] = true;
+            outdated = outdated || finished->entries[i].outdated;
         }
     free(seen);
     if (points.n == 0)
         return true;
-    if (merge->n_other > 0)
+    if (outdated)
         return error_set(err, "%d of %d points are missing: they were computed by %s, and this is %s", points.n,
-                         n_points, merge->other_build, merge->build);
+                         n_points, finished->other_build, finished->build);
     if (n > 0)
         snprintf(of_shards, sizeof of_shards, ", of shard %s of %d", shards.text, n);
     return error_set(err,
@@ -166,26 +133,27 @@ static bool check_complete(const struct merge *merge, struct error *err)
                      points.n, n_points, points.text, of_shards);
 }
 
+static struct merge_outcome outcome_of(const struct finished_points *finished)
+{
+    struct merge_outcome outcome = {.n_points = finished->manifest->n_points};
+    snprintf(outcome.name, sizeof outcome.name, "%s", finished->manifest->name);
+    for (int32_t i = 0; i < outcome.n_points; i++)
+        outcome.n_failed += finished->entries[i].status != RESULT_DONE;
+    return outcome;
+}
+
 bool merge_journals(int32_t n, const char *const *paths, const char *directory, const volatile sig_atomic_t *stop,
                     struct merge_outcome *outcome, struct error *err)
 {
-    struct merge merge = {.n = n, .paths = paths, .build = ledger_build()};
-    bool ok = read_manifests(&merge, err) && read_results(&merge, err) && check_complete(&merge, err) &&
-              kept_may_replace(directory, merge.manifest.name, &merge.manifest, err);
-    if (ok) {
-        merge.ledger.journals = merge.journals;
-        merge.ledger.stop = stop;
-        outcome->n_points = merge.manifest.n_points;
-        snprintf(outcome->name, sizeof outcome->name, "%s", merge.manifest.name);
-        ok = book_write(directory, &merge.manifest, ledger_source, &merge.ledger, &outcome->n_failed, err);
-    }
-    for (int32_t i = 0; merge.journals != NULL && i < n; i++)
-        journal_close(&merge.journals[i]);
-    free(merge.journals);
-    ledger_close(&merge.ledger);
-    manifest_free(&merge.manifest);
-    free(merge.packed);
-    free(merge.build);
-    free(merge.other_build);
+    struct manifest manifest = {0};
+    struct finished_points finished = {0};
+    bool ok = read_manifest(n, paths, &manifest, err) && finished_points_open(&manifest, &finished, err) &&
+              read_points(n, paths, &finished, err) && check_complete(&finished, n_shards(n, paths), err) &&
+              sweep_output_may_be_replaced(directory, manifest.name, &manifest, err) &&
+              sweep_output_write(directory, &finished, stop, err);
+    if (ok)
+        *outcome = outcome_of(&finished);
+    finished_points_close(&finished);
+    manifest_free(&manifest);
     return ok;
 }

@@ -61,7 +61,7 @@ static bool write_all(int descriptor, const void *bytes, size_t n_bytes)
 }
 
 /** The life of a worker: tasks until the pipe ends. */
-static _Noreturn void serve(const struct pool *pool, int task_end, int answer_end)
+static _Noreturn void run_tasks(const struct pool *pool, int task_end, int answer_end)
 {
     int32_t task;
     while (read_all(task_end, &task, sizeof task)) {
@@ -106,7 +106,7 @@ static _Noreturn void become_worker(const struct run *run, pid_t parent, const i
     if (bytes > 0)
         CHECK(setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes}) == 0);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    serve(run->pool, ends[0], ends[3]);
+    run_tasks(run->pool, ends[0], ends[3]);
 }
 
 /* Pipes [read, write] of tasks, answers and what is said. */
@@ -199,7 +199,7 @@ static void read_said(struct worker *worker)
 }
 
 /** The worker is gone: with a task in hand that is an answer too. Death by SIGKILL or SIGTERM came from outside. */
-static bool bury(struct run *run, struct worker *worker)
+static bool reap_worker(struct run *run, struct worker *worker)
 {
     int status = 0;
     char said[SAID_BYTES + 128];
@@ -240,9 +240,9 @@ static bool read_answer(struct run *run, struct worker *worker)
         }
         ssize_t n = read(worker->answer_end, worker->answer + worker->n_bytes, worker->capacity - worker->n_bytes);
         if (n < 0)
-            return errno == EAGAIN || errno == EINTR || bury(run, worker);
+            return errno == EAGAIN || errno == EINTR || reap_worker(run, worker);
         if (n == 0)
-            return bury(run, worker);
+            return reap_worker(run, worker);
         worker->n_bytes += (size_t)n;
         if (worker->n_bytes >= sizeof length)
             memcpy(&length, worker->answer, sizeof length);

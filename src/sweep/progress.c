@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 
-static void tell(const struct progress *progress)
+static void print_line(const struct progress *progress)
 {
-    double rate = progress->n_here / (progress->told_s - progress->begin_s + 1e-9);
+    double rate = progress->n_here / (progress->printed_s - progress->begin_s + 1e-9);
     long left = rate > 0 ? (long)((progress->n_points - progress->n_done) / rate + 0.5) : 0;
     fprintf(stderr, "%s%d of %d points, %.*f a second, %ld:%02ld:%02ld left, %d failed%s",
             progress->terminal ? "\r\033[K" : "", progress->n_done, progress->n_points, rate < 10 ? 2 : 0, rate,
@@ -28,7 +28,7 @@ void progress_begin(struct progress *progress, bool shown, int32_t n_points, int
                                   .n_done = n_done,
                                   .n_failed = n_failed};
     progress->tenths = tenths(progress);
-    progress->begin_s = progress->told_s = clock_wall_s();
+    progress->begin_s = progress->printed_s = clock_wall_s();
 }
 
 void progress_count(struct progress *progress, bool failed)
@@ -39,17 +39,17 @@ void progress_count(struct progress *progress, bool failed)
     if (!progress->shown || progress->terminal || tenths(progress) == progress->tenths)
         return;
     progress->tenths = tenths(progress);
-    progress->told_s = clock_wall_s();
-    tell(progress);
+    progress->printed_s = clock_wall_s();
+    print_line(progress);
 }
 
-void progress_tell(struct progress *progress)
+void progress_report(struct progress *progress)
 {
     double time_s = clock_wall_s();
-    if (!progress->shown || !progress->terminal || time_s - progress->told_s < 1)
+    if (!progress->shown || !progress->terminal || time_s - progress->printed_s < 1)
         return;
-    progress->told_s = time_s;
-    tell(progress);
+    progress->printed_s = time_s;
+    print_line(progress);
 }
 
 void progress_end(struct progress *progress)

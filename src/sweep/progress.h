@@ -9,8 +9,8 @@
 struct progress {
     bool shown, terminal;
     int32_t n_points, n_done, n_failed, n_here; /* all, finished, of them failed, finished by this process */
-    int32_t tenths;                             /* told so far */
-    double begin_s, told_s;                     /* clock_wall_s */
+    int32_t tenths;                             /* printed so far */
+    double begin_s, printed_s;                  /* clock_wall_s */
 };
 
 void progress_begin(struct progress *progress, bool shown, int32_t n_points, int32_t n_done, int32_t n_failed);
@@ -18,8 +18,8 @@ void progress_begin(struct progress *progress, bool shown, int32_t n_points, int
 /** A point is finished. */
 void progress_count(struct progress *progress, bool failed);
 
-/** Say it again where a second has gone by. */
-void progress_tell(struct progress *progress);
+/** Print the line again if a second has gone by. */
+void progress_report(struct progress *progress);
 
 /** Leave the terminal's line empty. */
 void progress_end(struct progress *progress);

@@ -336,7 +336,7 @@ static struct plan built(const struct slimpack_part *part, const struct candidat
     slimpack_build(part, candidate->m, plan.phases);
     order_phase(plan.phases, candidate->policy);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
-        plan.phases->pipelines[i].parts =
+        plan.phases->pipelines[i].features =
             (knobs->slicing ? PLAN_SLICED : 0) | (knobs->asymmetric ? PLAN_ASYMMETRIC : 0) | order[candidate->policy];
     return plan;
 }

@@ -143,7 +143,7 @@ static void split_by(const struct plan_request *request, const struct rule *rule
         }
     }
     narrow(&blocks, 1);
-    samples_by_place(n, order, rank, n_ranks, split->local_first, split->local);
+    samples_by_bin(n, order, rank, n_ranks, split->local_first, split->local);
     free(order);
     free(rank);
     free(blocks.first_rank);

@@ -76,7 +76,7 @@ static void share_out(struct plan_pipeline *pipeline, const struct model *model,
         if (flop <= 0.01 * mean)
             break;
         plan_add_exchange(pipeline, (struct plan_exchange){.pass = tick->pass,
-                                                           .set = *n_sets,
+                                                           .exchange_group = *n_sets,
                                                            .from_stage = from,
                                                            .from_unit = tick->unit[from],
                                                            .to_stage = to,

@@ -64,7 +64,7 @@ struct wlb_iteration {
 /* Seconds of attention of all slices, forward and backward. */
 static double attention_s(const struct cost_setting *setting, const struct cost_unit *unit)
 {
-    struct cost_pass costs[N_PASSES][COST_N_PARTS];
+    struct cost_pass costs[N_PASSES][COST_N_COMPONENTS];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         cost_cached(setting, pass, unit, 1U << COST_LAYERS, costs[pass]);
     return costs[PASS_FORWARD][COST_LAYERS].attention_s + costs[PASS_BACKWARD][COST_LAYERS].attention_s;
@@ -230,7 +230,7 @@ static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struc
     struct packing packing = {.n_packs = work->rule.n_packs,
                               .first = check_malloc(((size_t)work->rule.n_packs + 1) * sizeof(int32_t)),
                               .sample = check_malloc((size_t)work->n * sizeof(int32_t))};
-    samples_by_place(work->n, sample, work->pack, packing.n_packs, packing.first, packing.sample);
+    samples_by_bin(work->n, sample, work->pack, packing.n_packs, packing.first, packing.sample);
     bool ok = packing_plan(work->request, tokens, &packing, plan, err);
     if (ok) {
         shard_units(work->request, plan->phases);

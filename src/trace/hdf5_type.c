@@ -87,3 +87,15 @@ hid_t hdf5_row_type(const struct trace_table *table, bool in_file)
     CHECK(!in_file || H5Tpack(type) >= 0);
     return type;
 }
+
+hid_t hdf5_open_image(void *image, size_t n_bytes)
+{
+    enum { GROWTH_BYTES = 1 << 16 };
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    CHECK(access >= 0 && H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
+    CHECK(H5Pset_fapl_core(access, GROWTH_BYTES, false) >= 0 && H5Pset_file_image(access, image, n_bytes) >= 0);
+    hid_t file = H5Fopen("trace", H5F_ACC_RDONLY, access);
+    hdf5_ok(file);
+    H5Pclose(access);
+    return file;
+}

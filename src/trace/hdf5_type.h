@@ -26,4 +26,7 @@ hid_t hdf5_text_type(size_t bytes);
 /** A row of the table as HDF5 sees it, in memory or (packed) in the file. To be closed. */
 hid_t hdf5_row_type(const struct trace_table *table, bool in_file);
 
+/** Open a file in memory, which is copied, for reading. @return a negative number where it is none */
+hid_t hdf5_open_image(void *image, size_t n_bytes);
+
 #endif

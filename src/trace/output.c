@@ -232,13 +232,17 @@ static bool is_left_over(const char *rest)
            process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH;
 }
 
-void output_clean(const char *folder, const char *name)
+void output_clean(const char *path)
 {
+    char *folder = check_strdup(path), *copy = check_strdup(path); /* dirname and basename write into them */
+    const char *name = basename(copy);
     size_t length = strlen(name);
-    DIR *directory = opendir(folder);
+    DIR *directory = opendir(dirname(folder));
     for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
         if (strncmp(entry->d_name, name, length) == 0 && is_left_over(entry->d_name + length))
             unlinkat(dirfd(directory), entry->d_name, 0);
     if (directory != NULL)
         closedir(directory);
+    free(folder);
+    free(copy);
 }

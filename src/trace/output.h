@@ -61,8 +61,8 @@ bool output_close(struct output *output, FILE *file, bool ok, struct error *err)
 /** Remove the temporary file and reset `output`. Takes {0}. */
 void output_abandon(struct output *output);
 
-/** Remove temporary files of FOLDER/NAME that processes left which are gone. */
-void output_clean(const char *folder, const char *name);
+/** Remove temporary files of an output that processes left which are gone. */
+void output_clean(const char *path);
 
 /** A file that is no output, but is removed with them: from now on, or no longer. The caller keeps the text. */
 void output_guard(char *path);

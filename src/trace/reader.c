@@ -229,6 +229,14 @@ static bool enter_point(struct trace_reader *reader, int64_t point, struct error
     return hdf5_ok(reader->root) || error_set(err, "%s: %s cannot be read: %s", reader->path, group, hdf5_reason());
 }
 
+static struct trace_reader *reader_of(hid_t file, const char *path)
+{
+    struct trace_reader *reader = check_calloc(1, sizeof *reader);
+    reader->path = check_strdup(path);
+    reader->file = reader->root = file;
+    return reader;
+}
+
 /** The file; its format is not looked at. */
 static struct trace_reader *open_file(const char *path, struct error *err)
 {
@@ -244,10 +252,7 @@ static struct trace_reader *open_file(const char *path, struct error *err)
         error_set(err, "%s: cannot be read as HDF5: %s", path, hdf5_reason());
         return NULL;
     }
-    struct trace_reader *reader = check_calloc(1, sizeof *reader);
-    reader->path = check_strdup(path);
-    reader->file = reader->root = file;
-    return reader;
+    return reader_of(file, path);
 }
 
 bool trace_is_at(const char *path)
@@ -262,6 +267,19 @@ bool trace_is_at(const char *path)
 struct trace_reader *trace_open(const char *path, struct error *err)
 {
     struct trace_reader *reader = open_file(path, err);
+    if (reader == NULL || open_complete(reader, err))
+        return reader;
+    trace_reader_close(reader);
+    return NULL;
+}
+
+struct trace_reader *trace_open_image(void *image, size_t n_bytes, struct error *err)
+{
+    static const char name[] = "a trace in memory";
+    hid_t file = hdf5_open_image(image, n_bytes);
+    struct trace_reader *reader = file >= 0 ? reader_of(file, name) : NULL;
+    if (reader == NULL)
+        error_set(err, "%s: cannot be read as HDF5: %s", name, hdf5_reason());
     if (reader == NULL || open_complete(reader, err))
         return reader;
     trace_reader_close(reader);
@@ -311,7 +329,7 @@ static bool read_failed(const struct trace_reader *reader, enum trace_table_id t
 }
 
 /** What a user must know where a table is not found in the file of a sweep; else "". */
-static void tell_points(const struct trace_reader *reader, char text[256])
+static void describe_points(const struct trace_reader *reader, char text[256])
 {
     char traced[160];
     int64_t n_points = 0;
@@ -337,7 +355,7 @@ bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, 
         writer = "`faults:` in the scenario write it";
     else if (table == TRACE_VALIDATION)
         writer = "`slimsim validate` writes it";
-    tell_points(reader, of_points);
+    describe_points(reader, of_points);
     return error_set(err, "%s: the trace holds no table %s: %s%s", reader->path, trace_tables[table].name, writer,
                      of_points);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "trace/table.h"
 
+#include "base/check.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
 #include "plan/plan.h"
 #include "search/search.h"
 
+#include <math.h>
 #include <string.h>
 
 /* In the order of the enumeration; one more or less does not compile. */
@@ -141,4 +143,27 @@ bool trace_table_has(enum trace_table_id table, const char *column)
         if (strcmp(trace_tables[table].columns[c].name, column) == 0)
             return true;
     return false;
+}
+
+static bool value_fits(const struct trace_column *column, const char *row, int32_t n_systems)
+{
+    double number;
+    int32_t index;
+    if (column->type == TRACE_DOUBLE) {
+        memcpy(&number, row + column->offset, sizeof number);
+        return isfinite(number) || (column->optional && isnan(number));
+    }
+    if (column->names == NULL)
+        return true;
+    CHECK(column->type == TRACE_INT32);
+    memcpy(&index, row + column->offset, sizeof index);
+    return 0 <= index && index < (column->names->n > 0 ? column->names->n : n_systems);
+}
+
+bool trace_row_fits(const struct trace_table *table, const void *row, int32_t n_systems)
+{
+    bool fits = true;
+    for (int32_t c = 0; c < table->n_columns && fits; c++)
+        fits = value_fits(&table->columns[c], row, n_systems);
+    return fits;
 }

@@ -115,6 +115,10 @@ extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pas
 /** Whether a table has a column of this name. */
 bool trace_table_has(enum trace_table_id table, const char *column);
 
+/** Whether the numbers of a row are in their ranges: finite, or NaN where a column is optional; an index has a name.
+ * @param n_systems  of the file */
+bool trace_row_fits(const struct trace_table *table, const void *row, int32_t n_systems);
+
 /** A table by its name, -1: there is none. */
 int32_t trace_table_find(const char *name);
 

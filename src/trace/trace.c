@@ -113,15 +113,11 @@ bool trace_add_group(struct trace *trace, const char *name, struct error *err)
 
 bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err)
 {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    CHECK(access >= 0 && H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
-    CHECK(H5Pset_file_image(access, image, n_bytes) >= 0); /* it copies */
-    hid_t file = H5Fopen("trace", H5F_ACC_RDONLY, access);
-    bool ok = hdf5_ok(file) && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT)) &&
+    hid_t file = hdf5_open_image(image, n_bytes);
+    bool ok = file >= 0 && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT)) &&
               trace->sink.reason == 0;
     if (file >= 0)
         H5Fclose(file);
-    H5Pclose(access);
     return ok || write_failed(trace, err);
 }
 

@@ -32,7 +32,16 @@ struct trace *trace_create_image(const char *name, struct error *err);
 /** A table beside those of trace/table.h, borrowed until the trace is closed. @return what trace_append takes */
 int32_t trace_add_table(struct trace *trace, const struct trace_table *table);
 
-/** Copy all of a file in memory into a new group. */
+/**
+ * Whether a file in memory is a trace of slimsim, as somebody else may have made it:
+ *
+ * 1. Its members are tables and lists of texts that slimsim writes, in this file; no groups, links, other files.
+ * 2. Types, filters and kinds of attributes are those that slimsim writes, and sizes fit in the file.
+ * 3. Each row can be read, and its numbers are in their ranges (trace_row_fits).
+ */
+bool trace_image_fits(void *image, size_t n_bytes);
+
+/** Copy all of a file in memory, which fits, into a new group. */
 bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err);
 
 /** A group without members, "points". */
@@ -77,6 +86,9 @@ struct trace_reader; /* a complete trace */
 
 /** @return NULL with err when it is no trace, not complete, or of another format version */
 struct trace_reader *trace_open(const char *path, struct error *err);
+
+/** The same of a file in memory. */
+struct trace_reader *trace_open_image(void *image, size_t n_bytes, struct error *err);
 
 /** The full trace of one point of a sweep, as the file of a run of that point. @return NULL with err, which says what
  * points have one */

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Damaged inputs of every kind: slimsim ends by itself, with a status of its list and a sentence, and prints no NaN.
-SLIMSIM_FUZZ_SECONDS: how long; SLIMSIM_FUZZ_SEED: another row of mutants. `fuzz.py SEED-NUMBER` runs one mutant again."""
+"""This test gives slimsim damaged inputs of every kind. It must end by itself, with a status of its list and a
+sentence, and print no NaN. SLIMSIM_FUZZ_SECONDS sets how long it runs. SLIMSIM_FUZZ_SEED gives another row of mutants.
+`fuzz.py SEED-NUMBER` runs one mutant again."""
 import json
 import os
 import pathlib
@@ -40,6 +41,8 @@ KINDS = {  # file that is damaged: how, and the commands that read it
                                 ("run", "base.yaml", *RUN[2:], "--json", "--set", "device=FILE"),
                                 ("calibrate", "kernels.csv", "collectives.csv", "--device", "FILE"))),
     "space.yaml": (mutate.text, (("run", "search.yaml", *RUN[2:], "--json"),)),
+    "composer.yaml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json", "--set", "framework=FILE"),
+                                    ("run", "search.yaml", *RUN[2:], "--json", "--set", "framework=FILE"))),
     "github.yaml": (mutate.text, (LENGTHS,)),
     "wikipedia-quantiles.yaml": (mutate.text, (LENGTHS,)),
     "platform.xml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json"), ("cost", "--model", "model.yaml", "--slice", "0:4096",
@@ -68,7 +71,8 @@ KINDS = {  # file that is damaged: how, and the commands that read it
 
 
 def read_keys():
-    """Keys of base.yaml and of others.yaml, which has knobs of each system: key, what it allows."""
+    """Find the keys of base.yaml and of others.yaml, which has knobs of each system, with the values that they
+    allow."""
     table = r"(?m)^ *([a-z_N.]+) +[a-z]+ +\S+ +(\S+(?: to \S+)?) "
     listed = run("list", "keys").stdout.split("N counts the entries")[0]
     keys = [(key.replace("N", "0"), allowed) for key, allowed in re.findall(table, listed) if key != "key"]
@@ -79,7 +83,7 @@ def read_keys():
 
 
 def settings(rng, keys):
-    """Some keys of the command line, with values that they allow or not."""
+    """Draw some keys of the command line, with values that they allow or not."""
     chosen = []
     for key, allowed in rng.sample(keys, rng.choice((1, 1, 2))):
         plausible = re.findall(r"[\w.-]+", allowed) + ["0", "1", "2", "4", "[1, 2]"]
@@ -89,7 +93,7 @@ def settings(rng, keys):
 
 
 def make(seeds, keys, case, folder):
-    """The folder of a mutant. Returns its command."""
+    """Make the folder of a mutant and return its command."""
     rng = random.Random(case)
     names, number = sorted(KINDS), int(case.split("-")[1])
     name = "--set" if number % 4 == 0 else names[(number - number // 4) % len(names)]  # most of the program lies behind keys
@@ -116,7 +120,7 @@ def no_constant(text):
 
 
 def printed(folder, command, output):
-    """What is wrong with the output of a command that went well; None: nothing."""
+    """Find the fault in the output of a command that went well, or None."""
     if output.startswith("{") or output.startswith("["):
         try:
             json.loads(output, parse_constant=no_constant)
@@ -132,7 +136,7 @@ def printed(folder, command, output):
 
 
 def verdict(folder, command, done):
-    """What is wrong with the end of a command; None: nothing."""
+    """Find the fault in the end of a command, or None."""
     errors, n = NO_MEMORY.subn("", done.stderr)
     if done.returncode not in STATUSES:
         return f"status {done.returncode}"

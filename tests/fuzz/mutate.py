@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small valid inputs of every kind that slimsim reads, and seeded mutations of them."""
+"""These functions write small valid inputs of every kind that slimsim reads, and mutate them by a seed."""
 import io
 import pathlib
 import re
@@ -72,14 +72,14 @@ JSON = """\
 
 
 def rows_of(name, n):
-    """The head and some rows of a shipped file of measurements."""
+    """Take the head and some rows of a shipped file of measurements."""
     lines = (ROOT / "model" / "validation" / name).read_text().splitlines(keepends=True)
     rows = lines[2:]
     return "".join(lines[:2] + rows[::max(1, len(rows) // n)])
 
 
 def make_seeds(folder):
-    """Write all inputs to a folder; traces, tables and journals are made by the program."""
+    """Write all inputs to a folder. The program makes traces, tables and journals."""
     texts = {"base.yaml": SCENARIO, "search.yaml": SEARCH, "faults.yaml": FAULTS, "others.yaml": OTHERS,
              "sweep.yaml": SWEEP, "base.json": JSON, "model.yaml": MODEL, "space.yaml": SPACE,
              "lengths.csv": 'id,tokens\n1,4096\n2,"300"\n3,17\n', "lengths.txt": "4096 300\n17\n", "platform.yaml": PLATFORM,
@@ -88,7 +88,7 @@ def make_seeds(folder):
     for name, text in texts.items():
         (folder / name).write_text(text)
     (folder / "platform.xml").write_text(run("platform", "hopper-2x2").stdout)
-    for kind, name in (("gpu", "h800"), ("lengths", "github"), ("lengths", "wikipedia-quantiles")):
+    for kind, name in (("gpu", "h800"), ("framework", "composer"), ("lengths", "github"), ("lengths", "wikipedia-quantiles")):
         shutil.copy(ROOT / "model" / kind / f"{name}.yaml", folder)
     numpy.save(folder / "lengths.npy", numpy.array([4096, 300, 17], dtype="<i8"))
     with h5py.File(folder / "lengths.h5", "w") as file:
@@ -117,7 +117,7 @@ def any_value(rng):
 
 
 def flip(rng, data):
-    """Bits, ranges and whole words of bytes, whatever they mean."""
+    """Change bits, ranges and whole words of bytes, whatever they mean."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5, 30))):
         at = rng.randrange(len(data) + 1)
@@ -144,7 +144,7 @@ WORD = re.compile(r"[A-Za-z0-9_.+-]+|\"[^\"]*\"")
 
 
 def numbers(rng, text):
-    """One or two numbers of a text are others: of the list, or some orders of magnitude away."""
+    """Change one or two numbers of a text to others of the list, or by some orders of magnitude."""
     for _ in range(rng.choice((1, 1, 2))):
         found = list(re.finditer(r"(?<![\w.])-?[0-9.]+(?:e[-+]?[0-9]+)?", text))
         if not found:
@@ -156,7 +156,7 @@ def numbers(rng, text):
 
 
 def lines(rng, text):
-    """Lines and words of a text: dropped, doubled, exchanged, replaced."""
+    """Drop, double, exchange or replace lines and words of a text."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         rows = text.splitlines(keepends=True) or [""]
         i, how = rng.randrange(len(rows)), rng.randrange(12)
@@ -199,7 +199,7 @@ def npy(rng, data):
 
 
 def hdf5(rng, path):
-    """Bytes, or objects: values out of range, other types and shapes, what is missing."""
+    """Change bytes, or objects: values out of range, other types and shapes, missing ones."""
     if rng.random() < 0.4:
         path.write_bytes(flip(rng, path.read_bytes()))
         return
@@ -253,7 +253,7 @@ def frame_hash(data):
 
 
 def journal(rng, data):
-    """Bytes, or whole frames with a right checksum over wrong bytes."""
+    """Change bytes, or write whole frames with a right checksum over wrong bytes."""
     if rng.random() < 0.3:
         return flip(rng, data)
     frames, at = [], 16

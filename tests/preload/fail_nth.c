@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A library for LD_PRELOAD. The FAIL_NTH-th call that writes, syncs, renames or creates below the folder FAIL_UNDER
- * fails as on a full disk (FAIL_ERRNO: another reason); with FAIL_ON each later one fails too. The file FAIL_MARK then
- * exists. Likewise the FAIL_NTH-th malloc or realloc fails that the library FAIL_LIBRARY calls, a part of its path.
+ * This library for LD_PRELOAD makes calls fail. It counts those that write, sync, rename or create below the folder
+ * FAIL_UNDER. The FAIL_NTH-th of them fails as on a full disk (FAIL_ERRNO: another reason). With FAIL_ON each later one
+ * fails, too. The file FAIL_MARK then exists. Likewise the FAIL_NTH-th malloc or realloc fails that the library
+ * FAIL_LIBRARY calls, a part of its path.
  */
 #include <errno.h>
 #include <fcntl.h>

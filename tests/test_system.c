@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The contract of training systems, on every row of the table. */
+/* These tests check the contract of training systems, on every row of the table. */
 #include "bounds/lower_bound.h"
 #include "bounds/memory.h"
 #include "cost/flop.h"
@@ -15,7 +15,7 @@
 
 static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
 
-/* A case is printed when it fails: CUnit shows the text of the check. */
+/* A case is printed when it fails, as CUnit shows the text of the check. */
 static void check_case(bool holds, const char *what, const char *of, const struct error *err)
 {
     char text[1024];
@@ -38,7 +38,7 @@ static void check_runs(const struct hand_request *hand, const struct plan *plan,
     dag_free(&dag);
 }
 
-/* The longest unit a context allows holds for systems with fixed bins; others say so by no padding at all. */
+/* Padding fills a unit up to whole contexts or to a multiple of eight tokens, and no unit is empty. */
 static void check_units(const struct hand_request *hand, const struct plan *plan, const char *of)
 {
     struct error err = {0};
@@ -55,7 +55,7 @@ static void check_units(const struct hand_request *hand, const struct plan *plan
         }
 }
 
-/* End of the last pass and largest memory of a plan. */
+/* Find the end of the last pass and the largest memory of a plan. */
 static void resolve_plan(const struct hand_request *hand, const struct plan *plan, const char *of, double *end_s,
                          double *peak_bytes)
 {
@@ -74,7 +74,7 @@ static void resolve_plan(const struct hand_request *hand, const struct plan *pla
     dag_free(&dag);
 }
 
-/* The plan of a request by a state of its own. */
+/* Make the plan of a request by a state of its own. */
 static bool plan_anew(const struct training_system *system, const struct hand_request *hand, struct plan *plan,
                       struct error *err)
 {
@@ -86,7 +86,7 @@ static bool plan_anew(const struct training_system *system, const struct hand_re
     return ok;
 }
 
-/* A limit that the plan keeps changes nothing; one that it cannot keep may leave it away. */
+/* A limit that the plan keeps changes nothing. If the plan cannot keep it, the system may return an empty plan. */
 static void check_limit(const struct training_system *system, struct hand_request *hand, struct plan *plan,
                         const char *of)
 {
@@ -110,7 +110,7 @@ static void check_limit(const struct training_system *system, struct hand_reques
     plan_free(&tight);
 }
 
-/* Model FLOPs that a plan runs over those of its batch. */
+/* Find the model FLOPs that a plan runs over those of its batch. */
 static double work_share(const struct hand_request *hand, const struct plan *plan)
 {
     const struct batch *batch = &hand->batch;
@@ -120,7 +120,7 @@ static double work_share(const struct hand_request *hand, const struct plan *pla
     return (flop + flop_model_of_samples(&hand->model, plan->carried_tokens, plan->n_carried)) / batch_flop;
 }
 
-/* Neither the bound of the request nor that of the plan is above the critical path. */
+/* Check that neither the bound of the request nor that of the plan is above the critical path. */
 static void check_lower_bounds(const struct training_system *system, const struct hand_request *hand,
                                const struct plan *plan, const char *of)
 {
@@ -133,7 +133,7 @@ static void check_lower_bounds(const struct training_system *system, const struc
                    "lower_bound_s of the request bounds its plan", of, &err);
 }
 
-/* A system whose samples are whole has no other slices, and each sample in one unit of each pass. */
+/* A system whose samples are whole has no other slices, and each sample is in one unit of each pass. */
 static void check_whole_samples(const struct hand_request *hand, const struct plan *plan, const char *of)
 {
     struct error err = {0};
@@ -180,7 +180,7 @@ static void check_plan(const struct training_system *system, struct hand_request
     plan_free(&again);
 }
 
-/* One random batch; `knobs` as a user gives them. */
+/* Check one random batch. `knobs` are as a user gives them. */
 static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, int32_t most_context,
                         const char *knobs)
 {
@@ -194,7 +194,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     hand_heads(&hand.model, seed);
     hand.request.layout.recompute = (int32_t)recompute[hand_below(&state, 3)];
     if (hand_below(&state, 4) == 0)
-        hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
+        hand.request.memory_bytes = 0; /* nothing fits, which is a result, not an error */
     if (system->degrees & SYSTEM_CP && hand_below(&state, 3) == 0)
         hand.request.layout.cp = 2;
     hand.request.layout.cp_type = (int32_t)system->context_type;
@@ -210,14 +210,14 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     hand_request_free(&hand);
 }
 
-TEST(every_system_keeps_the_contract)
+TEST(contract__holds_for_every_system)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 0; seed < 40; seed++)
             check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "");
 }
 
-/* The plan of a request with other values of what the system decides. */
+/* Make the plan of a request with other values of the features that the system decides. */
 static void check_decisions(const struct training_system *system, struct hand_request *hand, uint64_t seed,
                             const char *of)
 {
@@ -239,7 +239,7 @@ static void check_decisions(const struct training_system *system, struct hand_re
     plan_free(&other);
 }
 
-/* In half of the cases with just less memory than the plan takes, so that systems that fit plans to it do. */
+/* In half of the cases memory is just less than the plan takes, so systems that fit plans to memory do. */
 TEST(contract__what_a_system_decides_the_request_does_not_change)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
@@ -268,7 +268,8 @@ TEST(contract__what_a_system_decides_the_request_does_not_change)
         }
 }
 
-/* A value of a knob: each choice, a switch turned, numbers from their least on. @return whether there is a choice-th */
+/* Give a value of a knob: each choice, a switch turned, numbers from their least on. @return whether there is a
+ * choice-th */
 static bool knob_value(const struct schema_key *key, int32_t choice, char value[64])
 {
     int32_t n_choices = key->type == SCHEMA_BOOL ? 1 : 3;
@@ -286,8 +287,8 @@ static bool knob_value(const struct schema_key *key, int32_t choice, char value[
     return choice < n_choices;
 }
 
-/* Each switch turned and each choice taken, one at a time. What a knob is by default, the test above has. */
-TEST(every_knob_keeps_the_contract)
+/* Each switch is turned and each choice taken, one at a time. The test above has the defaults of knobs. */
+TEST(contract__holds_for_every_knob)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (int32_t k = 0; k < training_systems[i]->n_knobs; k++) {
@@ -306,8 +307,8 @@ TEST(every_knob_keeps_the_contract)
         }
 }
 
-/* Every schedule, on micro-batches of every system that takes it. */
-TEST(every_schedule_runs_with_every_system_that_takes_it)
+/* Every schedule runs on micro-batches of every system that takes it. */
+TEST(schedules__run_with_every_system_that_takes_them)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (int32_t round = 0; round < 5 * SCENARIO_N_SCHEDULES && training_systems[i]->decides == NULL; round++) {
@@ -339,7 +340,7 @@ TEST(every_schedule_runs_with_every_system_that_takes_it)
         }
 }
 
-TEST(systems_are_found_by_name)
+TEST(system_find__finds_systems_by_name)
 {
     struct error err = {0};
     for (int32_t i = 0; training_systems[i] != NULL; i++)
@@ -348,7 +349,7 @@ TEST(systems_are_found_by_name)
     CHECK_CONTAINS(err.text, "did you mean 'slimpack'?");
 }
 
-TEST(knobs_are_read_from_the_scenario)
+TEST(knobs__are_read_from_the_scenario)
 {
     static const char text[] = "systems:\n  - name: slimpack\n    knobs: {min_slice: 512, slicign: false}\n";
     struct scenario scenario = {0};

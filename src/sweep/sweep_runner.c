@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/workshop.h"
+#include "sweep/sweep_runner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,20 +17,21 @@ static bool same_data(const struct scenario_data *a, const struct scenario_data 
            a->long_documents == b->long_documents && a->global_batch == b->global_batch;
 }
 
-static const struct lengths *find_lengths(struct workshop *workshop, const struct scenario *scenario, struct error *err)
+static const struct lengths *find_lengths(struct sweep_runner *runner, const struct scenario *scenario,
+                                          struct error *err)
 {
     const struct scenario_data *data = &scenario->data;
-    for (int32_t i = 0; i < workshop->n_lengths; i++)
-        if (same_data(&workshop->lengths[i].data, data))
-            return &workshop->lengths[i].lengths;
-    struct workshop_lengths *entry = &workshop->lengths[workshop->next_lengths];
+    for (int32_t i = 0; i < runner->n_lengths; i++)
+        if (same_data(&runner->lengths[i].data, data))
+            return &runner->lengths[i].lengths;
+    struct cached_lengths *entry = &runner->lengths[runner->next_lengths];
     lengths_close(&entry->lengths);
     memset(&entry->data, 0, sizeof entry->data);
     if (!point_lengths(scenario, &entry->lengths, err))
         return NULL;
     entry->data = *data;
-    workshop->next_lengths = (workshop->next_lengths + 1) % WORKSHOP_LENGTHS;
-    workshop->n_lengths += workshop->n_lengths < WORKSHOP_LENGTHS;
+    runner->next_lengths = (runner->next_lengths + 1) % SWEEP_MAX_LENGTHS;
+    runner->n_lengths += runner->n_lengths < SWEEP_MAX_LENGTHS;
     return &entry->lengths;
 }
 
@@ -43,13 +44,13 @@ static uint64_t id_of(const struct scenario *scenario, const struct lengths *len
     return id;
 }
 
-bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *scenario, const struct lengths **lengths,
-                    uint64_t *id, struct error *err)
+bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scenario *scenario,
+                        const struct lengths **lengths, uint64_t *id, struct error *err)
 {
     struct document document = {0};
-    bool ok = sweep_point(workshop->sweep, point, &document, err);
-    ok = scenario_resolve(&document, &workshop->cache, scenario, err) && ok && point_check(scenario, err);
-    *lengths = ok ? find_lengths(workshop, scenario, err) : NULL;
+    bool ok = sweep_point(runner->sweep, point, &document, err);
+    ok = scenario_resolve(&document, &runner->cache, scenario, err) && ok && point_check(scenario, err);
+    *lengths = ok ? find_lengths(runner, scenario, err) : NULL;
     if (*lengths == NULL) {
         scenario_free(scenario);
         return false;
@@ -57,14 +58,14 @@ bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *s
     *id = id_of(scenario, *lengths);
     char line[ASSUMPTIONS_SIZE];
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
-        error_add(&workshop->notes, "%s", line);
+        error_add(&runner->notes, "%s", line);
     return true;
 }
 
 /** A point while it runs. */
 struct run {
     struct record record; /* of a full trace */
-    struct result *result;
+    struct point_result *result;
     size_t capacity;
     struct search_result *searched; /* [n_systems] */
 };
@@ -72,7 +73,7 @@ struct run {
 static bool observe(void *context, const struct point_view *view, struct error *err)
 {
     struct run *run = context;
-    struct result *result = run->result;
+    struct point_result *result = run->result;
     if (view->scenario->trace == SCENARIO_TRACE_NONE)
         return true;
     result->iterations =
@@ -81,7 +82,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
     return run->record.trace == NULL || record_observe(&run->record, view, err);
 }
 
-/** Of a full trace: what a search looked at is its first table. */
+/** Open the record of a full trace. Its first table has the plans that a search looked at. */
 static bool start_record(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
                          struct error *err)
 {
@@ -112,7 +113,7 @@ static void free_searches(struct search_result *searched, int32_t n_systems)
 
 static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
 {
-    struct result *result = run->result;
+    struct point_result *result = run->result;
     size_t n = (size_t)point->n_systems;
     struct point_summary *summaries = check_calloc(n, sizeof *summaries);
     result->summary = check_calloc(n, sizeof *result->summary);
@@ -129,24 +130,26 @@ static bool finish(const struct scenario *scenario, const struct point *point, s
     return ok;
 }
 
-void workshop_run(struct workshop *workshop, int32_t index, struct result *result)
+void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_result *result)
 {
     struct scenario scenario = {0};
     struct point point = {0};
     struct error err = {0};
     struct run run = {.result = result};
     const struct lengths *lengths;
-    *result = (struct result){0};
-    bool ok = workshop_point(workshop, index, &scenario, &lengths, &result->id, &err);
+    *result = (struct point_result){0};
+    bool ok = sweep_runner_point(runner, index, &scenario, &lengths, &result->id, &err);
     if (ok) {
         uint64_t id = result->id;
         ok = search_plans(&scenario, lengths, &run, &err) &&
              point_run(&scenario, lengths, run.searched, observe, &run, &point, &err) &&
-             finish(&scenario, &point, &run, &err);
+             finish(&scenario, &point, &run, &err) &&
+             (point_result_fits(result) ||
+              error_set_status(&err, ERROR_FAILED, "a number of its results is not finite"));
         if (!ok) {
-            result_free(result);
+            point_result_free(result);
             enum result_status status = err.status == ERROR_INTERRUPTED ? RESULT_KILLED : RESULT_FAILED;
-            *result = (struct result){.id = id, .status = status, .message = check_strdup(err.text)};
+            *result = (struct point_result){.id = id, .status = status, .message = check_strdup(err.text)};
         }
     }
     CHECK(ok || result->status != RESULT_DONE); /* the driver resolved it before */
@@ -156,9 +159,9 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
     scenario_free(&scenario);
 }
 
-void workshop_close(struct workshop *workshop)
+void sweep_runner_close(struct sweep_runner *runner)
 {
-    for (int32_t i = 0; i < workshop->n_lengths; i++)
-        lengths_close(&workshop->lengths[i].lengths);
-    cache_free(&workshop->cache);
+    for (int32_t i = 0; i < runner->n_lengths; i++)
+        lengths_close(&runner->lengths[i].lengths);
+    cache_free(&runner->cache);
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file computes the times of single kernels (cost/cost.h). */
 #include <math.h>
 
 #include "base/check.h"
 #include "cost/kernels.h"
 
-/** Waves of a grid of tiles; the last one as far as it is not filled otherwise. */
+/** Return the waves of a grid of tiles. The last wave counts as far as other work does not fill it. */
 static double waves(const struct device *device, double tiles)
 {
     double even = tiles / (double)device->multiprocessors;
     return even + device->gemm.wave * (kernels_whole_above(even) - even);
 }
 
-/** Output positions that the multiprocessors compute, idle ones counted as far as they are lost. */
+/** Return the output positions that the multiprocessors compute. Idle positions count as far as they are lost. */
 static double positions(const struct device *device, double batch, double m, double n)
 {
     const double large = 128.0 * 256, small = 128.0 * 128;
@@ -90,8 +91,8 @@ double cost_attention_kernel_s(const struct device *device, enum device_attentio
         return 0;
     if (longest_s > 0 && load->tiles > 0) {
         double even = load->tiles / (double)device->multiprocessors, idle = kernels_whole_above(even) - even;
-        double alike = fmin(1, fmax(0, 2 * load->work_s / (even * longest_s) - 1));
-        lost_s = longest_s * (alike * idle + (1 - alike) * flash.tail);
+        double equal_share = fmin(1, fmax(0, 2 * load->work_s / (even * longest_s) - 1));
+        lost_s = longest_s * (equal_share * idle + (1 - equal_share) * flash.tail);
         longest_s /= flash.alone > 0 ? flash.alone : 1;
     }
     return fmax(load->work_s + lost_s, longest_s) + flash.launch_s;

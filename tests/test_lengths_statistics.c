@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check statistics of lengths. */
 #include "harness.h"
 #include "lengths/statistics.h"
 
@@ -6,8 +7,8 @@
 
 enum { K = 1024 };
 
-/* F(x) = x^2 + 2 x of 10, 1024 | 1025 | 2048 K | 2048 K + 1 tokens: edges belong to the bucket below. */
-TEST(buckets_by_hand)
+/* F(x) = x^2 + 2 x is given 10, 1024 | 1025 | 2048 K | 2048 K + 1 tokens. Edges belong to the bucket below. */
+TEST(statistics_of__match_buckets_counted_by_hand)
 {
     const int32_t tokens[] = {2048 * K, 10, 1025, 2048 * K + 1, 1024};
     struct statistics s = statistics_of(tokens, 5, 1, 2);
@@ -30,12 +31,12 @@ TEST(buckets_by_hand)
     CHECK_TRUE(isinf(s.bucket[12].longest_tokens));
 }
 
-/* Ranks p (n - 1) of 1, 2, ..., 101 fall on samples: the p-quantile is 1 + 100 p. */
-TEST(quantiles_fall_on_ranks)
+/* Ranks p (n - 1) of 1, 2, ..., 101 fall on samples, so the p-quantile is 1 + 100 p. */
+TEST(statistics_of__give_quantiles_of_ranks)
 {
     int32_t tokens[101];
     for (int i = 0; i < 101; i++)
-        tokens[i] = 1 + (i * 37) % 101; /* 37 and 101 share no factor: each number once */
+        tokens[i] = 1 + (i * 37) % 101; /* 37 and 101 share no factor, so each number comes once */
     struct statistics s = statistics_of(tokens, 101, 0, 1);
     CHECK_CLOSE(s.p5_tokens, 6, 1e-14);
     CHECK_CLOSE(s.median_tokens, 51, 1e-14);
@@ -45,8 +46,8 @@ TEST(quantiles_fall_on_ranks)
     CHECK_CLOSE(s.mean_tokens, 51, 1e-15);
 }
 
-/* Without the quadratic term FLOPs are tokens; without the linear one, squares. */
-TEST(shares_sum_to_one_and_follow_the_cost)
+/* Without the quadratic term FLOPs are tokens. Without the linear one they are squares. */
+TEST(statistics_of__give_shares_that_sum_to_one)
 {
     int32_t tokens[1000];
     for (int i = 0; i < 1000; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What dag/ tells of passes' costs against sums of cost/'s parts. */
+/** These tests compare the costs that dag/ gives of passes with sums of cost/'s parts. */
 #include "dag/dag.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Three stages of two chunks (840 layers: 140 each) of TP 2, or four of one, the first and last of other layers; units
- * of one to three slices and recomputation of every kind, on two context ranks or one. */
+/* Make three stages of two chunks (840 layers: 140 each) of TP 2, or four of one, the first and last of other layers.
+ * Units have one to three slices and recomputation of every kind, on two context ranks or one. */
 static void varied_plan(struct plan *plan, bool chunks)
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
@@ -46,7 +46,7 @@ static struct cost_setting sharded_setting(bool chunks)
     return setting;
 }
 
-/* Layers of a virtual stage, by the sentence above. */
+/* Count the layers of a virtual stage, by the sentence above. */
 static int32_t layers_of(bool chunks, int32_t stage)
 {
     return chunks ? 140 : stage == 0 ? 100 : stage == 3 ? 180 : 280;
@@ -80,8 +80,8 @@ static void check_sum(const struct cost_pass *sum, const struct cost_pass *part,
     CHECK_TRUE(sum->context_s == part[0].context_s && sum->boundary_bytes == part[0].boundary_bytes);
 }
 
-/* The layers of a virtual stage, before the first one the embedding, behind the last one the head. All of it shows
- * somewhere: shards send, collectives of TP and CP take time. */
+/* A pass costs the layers of a virtual stage, before the first one the embedding, behind the last one the head. All of
+ * it shows somewhere: shards send, and collectives of TP and CP take time. */
 static void check_costs(const struct plan_pipeline *pipeline, const struct cost_setting *setting, bool chunks)
 {
     int32_t n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
@@ -89,7 +89,7 @@ static void check_costs(const struct plan_pipeline *pipeline, const struct cost_
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t stage = 0; stage < n_virtual; stage++)
             for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++) {
-                struct cost_pass part[COST_N_PARTS];
+                struct cost_pass part[COST_N_COMPONENTS];
                 struct cost_unit unit = dag_unit(pipeline, pass, i);
                 struct cost_setting own = *setting;
                 int32_t n = 1;
@@ -108,7 +108,7 @@ static void check_costs(const struct plan_pipeline *pipeline, const struct cost_
     CHECK_TRUE(sent > 0 && gathered_s > 0);
 }
 
-TEST(a_pass_costs_what_its_layers_embedding_and_head_do)
+TEST(dag_pass_cost__adds_layers_embedding_and_head)
 {
     for (int chunks = 0; chunks < 2; chunks++) {
         struct plan plan;
@@ -119,8 +119,8 @@ TEST(a_pass_costs_what_its_layers_embedding_and_head_do)
     }
 }
 
-/* Seconds of all units on the kinds of virtual stages, and their sums over a stage, are those of the passes, to the
- * last bit; a sum ends with the first unit that makes it more than enough. */
+/* Check the seconds of all units on the kinds of virtual stages, and their sums over a stage. They are those of the
+ * passes, to the last bit. A sum ends with the first unit that brings it above its limit. */
 static void check_seconds(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass)
 {
     struct dag_kinds kinds = dag_kinds_of(setting, &pipeline->layout);
@@ -143,7 +143,7 @@ static void check_seconds(const struct plan_pipeline *pipeline, const struct cos
     free(kinds.kind);
 }
 
-TEST(seconds_of_stages_are_those_of_their_passes)
+TEST(dag_stage_s__adds_the_seconds_of_passes)
 {
     for (int i = 0; i < 4; i++) {
         struct plan plan;
@@ -159,9 +159,9 @@ TEST(seconds_of_stages_are_those_of_their_passes)
     }
 }
 
-/* First, middle and last stage of uneven layers are three kinds; with as many layers everywhere too, as the first has
- * the embedding and the last the head; one stage alone is one kind. */
-TEST(virtual_stages_of_a_kind_compute_the_same)
+/* First, middle and last stage of uneven layers are three kinds. With equal layers they are, too, as the first has the
+ * embedding and the last the head. One stage alone is one kind. */
+TEST(dag_kinds_of__joins_stages_that_compute_the_same)
 {
     static const int32_t expected[3][6] = {{0, 1, 1, 2}, {0, 1, 1, 1, 1, 2}, {0}};
     static const int32_t n_kinds[] = {3, 3, 1};

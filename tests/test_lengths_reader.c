@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests read lengths from text, CSV, NumPy and HDF5 files. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "harness.h"
@@ -19,7 +20,7 @@ static bool open_file(const char *name, const char *column, struct lengths *leng
     return lengths_open(&data, SLIMSIM_SOURCE_DIR, lengths, err);
 }
 
-/** The file opens and holds just these lengths. */
+/** Check that the file opens and holds just these lengths. */
 static void expect(const char *name, const char *column, int64_t n, const int32_t *tokens)
 {
     struct lengths lengths = {0};
@@ -35,7 +36,7 @@ static void expect(const char *name, const char *column, int64_t n, const int32_
     lengths_close(&lengths);
 }
 
-/** The file is refused with a message that holds its name and `part`. */
+/** Check that the file is refused with a message that holds its name and `part`. */
 static void refuse(const char *name, const char *column, const char *part)
 {
     struct lengths lengths = {0};
@@ -58,7 +59,7 @@ static void write_text(const char *name, const char *text)
     write_bytes(name, text, strlen(text));
 }
 
-TEST(text_takes_blanks_commas_and_line_ends)
+TEST(reader_text__takes_blanks_commas_and_line_ends)
 {
     const int32_t tokens[] = {5, 17, 2147483647, 1, 12};
     write_text("a.txt", "5\t17,2147483647\r\n1, 12");
@@ -67,7 +68,7 @@ TEST(text_takes_blanks_commas_and_line_ends)
     expect("a", "", 5, tokens);
 }
 
-TEST(wrong_words_are_named_with_line_and_column)
+TEST(reader_text__names_wrong_words_with_line_and_column)
 {
     const struct {
         const char *text, *part;
@@ -97,7 +98,7 @@ TEST(wrong_words_are_named_with_line_and_column)
     refuse("missing.txt", "", "No such file");
 }
 
-TEST(csv_columns_are_found)
+TEST(reader_csv__finds_the_column)
 {
     const int32_t tokens[] = {7, 8}, other[] = {1, 2};
     write_text("a.csv", "id, length ,name\r\n1, 7 ,x\r\n2,8,y\r\n\r\n");
@@ -111,7 +112,7 @@ TEST(csv_columns_are_found)
     expect("a.csv", "", 2, tokens);
 }
 
-TEST(wrong_csv_is_refused)
+TEST(reader_csv__refuses_wrong_files)
 {
     const struct {
         const char *text, *column, *part;
@@ -124,7 +125,7 @@ TEST(wrong_csv_is_refused)
         {"a,length\n1,2\n3,\n", "", ":3: '' is not allowed"},
         {"a,length\n1,2\n3,4.0\n", "", ":3: '4.0' is not allowed: a length is a whole number"},
         {"length\n1\n\n2\n", "", ":3: '' is not allowed"},
-        {"a,length\n1,2\nx,y,4\n", "", ":3: 3 fields where the header has 2"},
+        {"a,length\n1,2\nx,y,4\n", "", ":3: the row has 3 fields, the header has 2"},
         {"a,length\n1,2\n\"x,y,4\n", "", ":3: a quote is not closed"},
         {"a,length\n\"x\ny\",2\n3,'4'\n", "", ":4: ''4'' is not allowed"},
         {"\nlength\n4\n", "", ":1: '' is not allowed"},
@@ -155,7 +156,7 @@ static void write_npy(int version, const char *header, const void *bytes, size_t
 
 #define NPY(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': " shape ", }"
 
-TEST(npy_of_every_supported_type_is_read)
+TEST(reader_npy__reads_every_supported_type)
 {
     const int32_t tokens[] = {3, 2147483647, 77};
     const int64_t wide[] = {3, 2147483647, 77};
@@ -169,7 +170,7 @@ TEST(npy_of_every_supported_type_is_read)
     expect("a.npy", "", 3, tokens);
 }
 
-TEST(wrong_npy_is_refused)
+TEST(reader_npy__refuses_wrong_files)
 {
     const int32_t tokens[] = {3, 0, -5};
     const uint64_t wide[] = {3, UINT64_MAX, 1};
@@ -220,7 +221,7 @@ static hid_t create_hdf5(void)
     return file;
 }
 
-TEST(hdf5_data_sets_are_found)
+TEST(reader_hdf5__finds_the_data_set)
 {
     const int64_t values[] = {3, 2147483647, 77};
     const int32_t tokens[] = {3, 2147483647, 77};
@@ -233,8 +234,8 @@ TEST(hdf5_data_sets_are_found)
     expect("a.h5", "corpus/length", 3, tokens);
     refuse("a.h5", "weight", "data set 'weight' is not supported, only integers in one dimension");
     refuse("a.h5", "table", "data set 'table' is not supported");
-    refuse("a.h5", "nothing", "a.h5: there is no data set 'nothing', those of integers are: corpus/length");
-    refuse("a.h5", "corpus", "there is no data set 'corpus', those of integers are: corpus/length");
+    refuse("a.h5", "nothing", "a.h5: there is no data set 'nothing'; its data sets of integers are: corpus/length");
+    refuse("a.h5", "corpus", "there is no data set 'corpus'; its data sets of integers are: corpus/length");
 }
 
 /* A small file must not cost much memory or time. */
@@ -268,7 +269,7 @@ TEST(reader_hdf5__refuses_more_than_the_file_can_hold)
     refuse("a.h5", "x", "there is no data set 'x'");
 }
 
-TEST(wrong_hdf5_is_refused)
+TEST(reader_hdf5__refuses_wrong_files)
 {
     const int64_t values[] = {3, 1, 0};
     hid_t file = create_hdf5();
@@ -285,8 +286,8 @@ TEST(wrong_hdf5_is_refused)
     refuse("a.hdf5", "", "cannot be opened as an HDF5 file");
 }
 
-/* More than one piece of the HDF5 reader and of every growing array: element i is 1 + i. */
-TEST(long_inputs_keep_their_order)
+/* This is more than one piece of the HDF5 reader and of every growing array. Element i is 1 + i. */
+TEST(reader__keeps_the_order_of_long_inputs)
 {
     enum { N = 200000 };
     int64_t *values = check_malloc(N * sizeof *values);

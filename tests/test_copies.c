@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check the copies of offloaded activations to the host and back. */
+#include "dag/dag.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "bounds/critical_path.h"
+#include "hand_dag.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+/* One stage has three units. Half of unit 1's activations go to the host. They come back while the pass before its
+ * backward runs, not sooner. */
+TEST(offload__returns_before_its_backward)
+{
+    struct plan plan;
+    hand_uniform(&plan, 1, 3, 16);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    pipeline->cut[PASS_FORWARD].units[1].offload = 0.5;
+    struct plan_step steps[] = {{PASS_FORWARD, 0, 0},  {PASS_FORWARD, 1, 0},  {PASS_FORWARD, 2, 0},
+                                {PASS_BACKWARD, 0, 0}, {PASS_BACKWARD, 1, 0}, {PASS_BACKWARD, 2, 0}};
+    memcpy(pipeline->steps, steps, sizeof steps);
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
+    int32_t out = hand_find(&dag, DAG_SEND, DAG_OFFLOAD, 0), in = hand_find(&dag, DAG_SEND, DAG_PREFETCH, 0);
+    double bytes = 0.5 * 16 * 840 * cost_activation_bytes(hand_setting(), RECOMPUTE_NONE, false);
+    CHECK_CLOSE(dag.duration_s[out], 4e-6 + bytes / 25e9, 1e-15);
+    CHECK_CLOSE(dag.duration_s[in], dag.duration_s[out], 1e-15);
+    CHECK_EQUAL(dag.tasks[out].to_rank, -1);
+    CHECK_EQUAL(dag.tasks[in].from_rank, -1);
+    hand_times(&dag, 1.0, 1.0);
+    struct timeline timeline = {0};
+    dag.duration_s[out] = 0.25;
+    dag.duration_s[in] = 0.5;
+    critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.start_s[out], 2.0, 1e-15);
+    CHECK_CLOSE(timeline.start_s[in], 3.0, 1e-15);
+    CHECK_CLOSE(timeline.makespan_s, 6.0, 1e-15);
+    dag.duration_s[in] = 4.0; /* slower than the pass before: backward 1 waits to 7 */
+    critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Replicas have one stage, forward 1 and backward 2 s, and half of their units away while the passes run. A copy that
+ * comes back in 0.5 s hides, as the gradients are due at 3 s. A copy of 5 s, from 1 on, on the last replica alone, is
+ * as long as its backward, though no pass follows it. So the gradients are due at 6 s. */
+TEST(offload__makes_gradients_wait_for_the_last_copy)
+{
+    for (int32_t n = 1; n <= 2; n++)
+        for (int slow = 0; slow < 2; slow++) {
+            struct plan plan;
+            struct timeline timeline = {0};
+            int32_t last = 0;
+            hand_plan(&plan, n, 1, 1);
+            for (int32_t i = 0; i < 2 * n; i++) {
+                struct plan_cut *cut = &plan.phases[0].pipelines[i / 2].cut[i % 2];
+                struct plan_unit *unit = hand_unit(cut, (struct slice){i / 2, 0, 16});
+                unit->offload = 0.5;
+                unit->streams = true;
+            }
+            hand_order(&plan);
+            struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
+            hand_times(&dag, 1.0, 2.0);
+            hand_send_times(&dag, 0.5);
+            for (int32_t i = 0; i < dag.n_tasks; i++)
+                last = dag.tasks[i].purpose == DAG_PREFETCH ? i : last;
+            dag.duration_s[last] = slow ? 5 : 0.5;
+            critical_path(&dag, &timeline);
+            int32_t due = hand_find(&dag, DAG_SYNC, DAG_REDUCE_SCATTER, 0);
+            CHECK_CLOSE(timeline.start_s[due], slow ? 6 : 3, 1e-15);
+            timeline_free(&timeline);
+            dag_free(&dag);
+            plan_free(&plan);
+        }
+}
+
+/* Two stages run two units, all offloaded, with forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4, F1 4-5,
+ * B1 5-7. Stage 0 runs F0 0-1, F1 1-2, B0 4-6, B1 7-9. A unit comes back to stage 0 when its backward starts on stage
+ * 1, at 2 and 5. It does not come while stage 0 waits for that. It comes to stage 1 when its copy out has ended, at 2
+ * and 5, too. */
+TEST(offload__stays_away_while_a_stage_idles)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 16);
+    for (int unit = 0; unit < 2; unit++)
+        plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[unit].offload = 0.5;
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
+    struct timeline timeline = {0};
+    hand_times(&dag, 1.0, 2.0);
+    critical_path(&dag, &timeline);
+    CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_PREFETCH), 4);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].purpose == DAG_PREFETCH)
+            CHECK_CLOSE(timeline.start_s[i], dag.tasks[i].unit == 0 ? 2.0 : 5.0, 1e-15);
+    CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}

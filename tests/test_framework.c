@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** These tests read framework presets, take defaults from them and refuse bad ones. */
+#include "scenario/framework.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "scenario/library.h"
+#include "scenario/scenario_read.h"
+#include "scenario_fixture.h"
+
+static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
+                              "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+                              "systems: [{name: slimpack, plan: {tp: 2, pp: 1}}]\n";
+static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\nframework: mine.yaml\n"
+                               "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+                               "systems: [{name: slimpack, plan: auto}]\n";
+static const char mine[] =
+    "name: mine\nsource: a test\nkernels: eager\nloss: fused\ncommunication: {pp_overlap: false}\n"
+    "plan: {sharding: zero3, fsdp: 2, fsdp_ends: own, gradients: bf16, early_stop: true}\n"
+    "sources: {loss: a page, plan: {fsdp: another page}}\n";
+
+/** A scenario beside the file mine.yaml, which holds `framework`. */
+static bool read_beside(const char *framework, const char *text, const char *set, struct scenario *scenario,
+                        struct error *err)
+{
+    *err = (struct error){0};
+    fixture_data("framework");
+    fixture_write("framework/mine.yaml", framework);
+    return scenario_read(fixture_write("framework/run.yaml", text), set != NULL, &set, scenario, err);
+}
+
+/** The resolved text of a scenario beside mine.yaml. The caller frees. */
+static char *resolved(const char *framework, const char *text)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_beside(framework, text, NULL, &s, &err));
+    CHECK_TEXT(err.text, "");
+    char *written = scenario_text(&s);
+    scenario_free(&s);
+    return written;
+}
+
+/* These values stood in the schema before there were frameworks. */
+TEST(framework__the_default_holds_the_defaults_of_before)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_beside(mine, minimal, NULL, &s, &err));
+    const struct scenario_plan *plan = &s.systems[0].plan;
+    CHECK_TEXT(s.framework_name, "slimpack-paper");
+    CHECK_TRUE(s.attention == DEVICE_FLASH2 && s.kernels == SCENARIO_FUSED && s.loss == SCENARIO_LOSS_PASSES);
+    CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_FUSED);
+    CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.dp_overlap == SCENARIO_OVERLAP_NONE);
+    CHECK_TRUE(s.communication.cp_overlap && s.communication.pp_overlap);
+    CHECK_TRUE(plan->cp_type == SCENARIO_RING && plan->sharding == SCENARIO_ZERO1 && plan->fsdp == 1);
+    CHECK_TRUE(plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE && plan->fsdp_ends == SCENARIO_ENDS_ROOT);
+    CHECK_TRUE(plan->gradients == SCENARIO_FP32 && plan->gradient_buffers == SCENARIO_GRADIENTS_KEPT);
+    CHECK_TRUE(plan->optimizer == SCENARIO_FUSED && plan->sequence_parallel && !plan->early_stop);
+    scenario_free(&s);
+}
+
+TEST(framework__stands_between_the_base_and_the_scenario)
+{
+    struct scenario s;
+    struct error err;
+    char *text = fixture_replace(minimal, "pp: 1", "pp: 1, gradients: fp32");
+    char *named = fixture_replace(text, "device:", "framework: mine.yaml\ndevice:");
+    CHECK_TRUE(read_beside(mine, named, "kernels=compiled", &s, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_FUSED); /* neither says it: the base */
+    CHECK_EQUAL(s.loss, SCENARIO_LOSS_FUSED);     /* the framework */
+    CHECK_TRUE(!s.communication.pp_overlap && s.communication.cp_overlap);
+    CHECK_EQUAL(s.systems[0].plan.sharding, SCENARIO_ZERO3);
+    CHECK_EQUAL(s.systems[0].plan.fsdp, 2);
+    CHECK_EQUAL(s.systems[0].plan.gradients, SCENARIO_FP32); /* the scenario */
+    CHECK_EQUAL(s.kernels, SCENARIO_COMPILED);               /* --set */
+    CHECK_TRUE(library_is_path(s.framework_name, "/framework/mine.yaml") && *s.framework_name == '/');
+    scenario_free(&s);
+    free(text);
+    free(named);
+}
+
+TEST(framework__a_value_counts_only_in_a_plan_that_can_have_it)
+{
+    struct scenario s;
+    struct error err;
+    char *named = fixture_replace(minimal, "device:", "framework: mine.yaml\ndevice:");
+    CHECK_TRUE(read_beside(mine, named, NULL, &s, &err));
+    CHECK_TRUE(!s.systems[0].plan.early_stop && s.systems[0].plan.fsdp_ends == SCENARIO_ENDS_OWN);
+    scenario_free(&s);
+    CHECK_TRUE(read_beside(mine, named, "systems.0.plan.recompute=full", &s, &err));
+    CHECK_TRUE(s.systems[0].plan.early_stop);
+    scenario_free(&s);
+    CHECK_TRUE(read_beside(mine, named, "systems.0.plan={tp: 2, pp: 2, sharding: zero1}", &s, &err));
+    CHECK_TRUE(s.systems[0].plan.fsdp == 1 && s.systems[0].plan.fsdp_ends == SCENARIO_ENDS_ROOT);
+    scenario_free(&s);
+    CHECK_TRUE(!read_beside(mine, named, "systems.0.plan={tp: 2, pp: 1, early_stop: true}", &s, &err));
+    CHECK_CONTAINS(err.text, "plan.early_stop: true needs recompute: full");
+    CHECK_TRUE(!read_beside(mine, named, "systems.0.plan={tp: 2, pp: 2}", &s, &err));
+    CHECK_CONTAINS(err.text, "/framework/mine.yaml): zero2 and zero3 need pp 1");
+    CHECK_CONTAINS(err.text, "plan.sharding (of framework /");
+    free(named);
+}
+
+TEST(framework__a_search_takes_what_it_does_not_decide)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_beside(mine, searched, NULL, &s, &err));
+    CHECK_TRUE(s.systems[0].auto_plan && s.systems[0].plan.gradients == SCENARIO_BF16);
+    CHECK_TRUE(s.systems[0].plan.sequence_parallel && s.systems[0].plan.tp == 0);
+    scenario_free(&s);
+}
+
+/* Finished points of a sweep are known by this text, so another source does not run them again. */
+TEST(framework__the_resolved_text_has_its_values_and_not_its_sources)
+{
+    char *other_source = fixture_replace(mine, "a test", "another test");
+    char *other_value = fixture_replace(mine, "gradients: bf16", "gradients: fp32");
+    char *named = fixture_replace(minimal, "device:", "framework: mine.yaml\ndevice:");
+    const char *const texts[] = {named, searched};
+    for (int i = 0; i < 2; i++) {
+        char *text = resolved(mine, texts[i]), *same = resolved(other_source, texts[i]);
+        char *other = resolved(other_value, texts[i]), *again = resolved(mine, text);
+        CHECK_CONTAINS(text, "/framework/mine.yaml\n");
+        CHECK_CONTAINS(text, "gradients: bf16\n");
+        CHECK_TEXT(same, text);
+        CHECK_TEXT(again, text);
+        CHECK_TRUE(strcmp(other, text) != 0);
+        free(text);
+        free(same);
+        free(other);
+        free(again);
+    }
+    free(other_source);
+    free(other_value);
+    free(named);
+}
+
+static const struct {
+    const char *old, *new, *message;
+} refused[] = {
+    {"kernels: eager", "kernels: slow",
+     "framework/mine.yaml:3:10: kernels: 'slow' is not known; allowed: fused, eager, compiled"},
+    {"gradients: bf16", "tp: 2",
+     "framework/mine.yaml:6:50: plan.tp: unknown key; allowed: cp_type, sharding, fsdp, fsdp_prefetch, fsdp_ends, "
+     "gradients, gradient_buffers, optimizer, sequence_parallel, early_stop"},
+    {"kernels: eager", "seed: 2", "framework/mine.yaml:3:1: seed: unknown key; "},
+    {"source: a test\n", "", "framework/mine.yaml:1:1: source: is required (where the values come from)"},
+    {"loss: a page", "swiglu: a page",
+     "framework/mine.yaml:7:19: sources.swiglu: is the source of a key that this file does not set"},
+    {"loss: a page", "seed: a page", "framework/mine.yaml:7:11: sources.seed: unknown key; "},
+    {"fsdp: 2", "fsdp: 1.000000000000000000000000000000000000000000000000000000000000000",
+     "plan.fsdp: is longer than 63 bytes"},
+};
+
+TEST(framework__mistakes_name_file_key_and_what_is_allowed)
+{
+    struct scenario s;
+    struct error err;
+    char *named = fixture_replace(minimal, "device:", "framework: mine.yaml\ndevice:");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char *wrong = fixture_replace(mine, refused[i].old, refused[i].new);
+        CHECK_TRUE(!read_beside(wrong, named, NULL, &s, &err));
+        CHECK_CONTAINS(err.text, refused[i].message);
+        free(wrong);
+    }
+    free(named);
+}
+
+TEST(framework__an_unknown_name_is_told_beside_the_other_mistakes)
+{
+    struct scenario s;
+    struct error err;
+    char *named = fixture_replace(minimal, "device:", "framework: slimpack\nseed: -1\ndevice:");
+    CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
+    CHECK_CONTAINS(err.text, "framework/run.yaml:2:12: framework: no framework 'slimpack'; ");
+    CHECK_CONTAINS(err.text, "available: slimpack-paper, or the path of a file that ends in .yaml");
+    CHECK_CONTAINS(err.text, "seed: '-1' is out of range");
+    CHECK_TRUE(!read_beside(mine, minimal, "framework=missing.yaml", &s, &err));
+    CHECK_CONTAINS(err.text, "missing.yaml: cannot be read");
+    CHECK_TRUE(!read_beside(mine, minimal, "framework=[a]", &s, &err));
+    CHECK_CONTAINS(err.text, "framework: is a list, not one value");
+    free(named);
+}
+
+TEST(framework__the_base_sets_every_key)
+{
+    struct scenario s;
+    struct error err = {0};
+    char name[] = "framework/model/framework/slimpack-paper.yaml";
+    fixture_data("framework");
+    fixture_write(name, "name: slimpack-paper\nsource: a test\nkernels: fused\n");
+    CHECK_TRUE(!scenario_read(fixture_write("framework/run.yaml", minimal), 0, NULL, &s, &err));
+    CHECK_CONTAINS(err.text, "slimpack-paper.yaml: plan.sharding: is required; other frameworks take from here");
+    fixture_data("framework");
+}
+
+TEST(framework__every_shipped_one_is_read_and_has_a_source_for_each_value)
+{
+    setenv("SLIMSIM_DATA", SLIMSIM_SOURCE_DIR, 1);
+    size_t n = 0;
+    char **names = library_list(SLIMSIM_SOURCE_DIR "/model/framework", ".yaml", &n);
+    CHECK_TRUE(n >= 7);
+    for (size_t i = 0; i < n; i++) {
+        struct framework framework;
+        struct error err = {0};
+        CHECK_TRUE(scenario_framework(names[i], &framework, &err));
+        CHECK_TEXT(err.text, "");
+        CHECK_TEXT(framework.name, names[i]);
+        CHECK_EQUAL(framework.n_values, 18);
+        for (int32_t value = 0; value < framework.n_values; value++)
+            CHECK_EQUAL(*framework.values[value].source != '\0', *framework.values[value].text != '\0');
+        free(names[i]);
+    }
+    free(names);
+}

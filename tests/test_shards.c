@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count the traffic of sharded parameters and gradients by hand. */
+#include "cost/shards.h"
+#include "hand_cost.h"
+#include "harness.h"
+
+/* Four TP groups of 2 fill a node of 8. Blocks of three of them, one after the other, leave some block with one on a
+ * node. Blocks of six leave one with two. A single node has all. */
+TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
+{
+    static const struct {
+        int32_t nodes, ranks, each;
+    } cases[] = {{3, 3, 1}, {3, 6, 2}, {3, 2, 2}, {3, 4, 4}, {3, 12, 4}, {1, 3, 3}};
+    struct device device = hand_device;
+    struct platform platform = hand_links;
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    const struct slice slice = {0, 0, 48};
+    device.fabric.efficiency = 0.5;
+    device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
+    platform.gpus_per_node = 8;
+    setting.device = &device;
+    setting.platform = &platform;
+    plan.cp_type = SCENARIO_ALL_GATHER;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t ranks = cases[i].ranks;
+        const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = ranks}, empty = {.context = ranks};
+        platform.n_nodes = cases[i].nodes;
+        plan.sharding = SCENARIO_ZERO1;
+        double bytes = 48 * cost_kv_bytes(setting.model, 2);
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
+                    3 * cost_rails_s(&setting, DEVICE_ALL_GATHER, bytes, ranks, cases[i].each), 1e-14);
+        plan.sharding = SCENARIO_ZERO3;
+        plan.dp = 2 * ranks; /* two groups */
+        plan.shard_group = ranks;
+        double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
+        device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
+        device.hbm_bytes_per_s = hand_device.hbm_bytes_per_s;
+    }
+}
+
+/* TP is 2 on nodes of 8, so 4 shards are on one node, and each sends 3/4. A layer has 80 parameters. In bf16 their
+ * gather takes g = 1 + 120/10 = 13 s. Gradients in fp32 take r = 1 + 24 s. Layers and the head take longer than both.
+ * So only the first gather of the forward and the last reduce-scatter show. 80 parameters move at 2 s a byte. Forward
+ * moves 4 + 2 bytes of the shard. Backward moves of the whole gradient 2 + 2 (joined), 2 + 4 (converted; bf16 none) and
+ * 2 x 4 (divided; bf16 2 x 2). It moves of the shard 4 + 2 again, but not with zero2, and 5 x 4 (divided, added; bf16 5
+ * x 2). Embedding and head have 68 parameters: 102 B or 204 B and 1 s, exposed. With a head in no time the backward's
+ * first gather shows, too, whatever the root's gradients then move. With zero2 everything that does not overlap is
+ * exposed. */
+TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
+{
+    struct platform nodes = hand_links;
+    struct device device = hand_device;
+    nodes.gpus_per_node = 8;
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE), empty = {.context = 2};
+    setting.device = &device;
+    setting.platform = &nodes;
+    plan.dp = 4;
+    plan.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * 6 / 4.0 * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 25.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_bytes, 3 * (120 + 240.0), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 25.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (18 + 26 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 1 + 10.2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 20.4, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4 + 13, 1e-14);
+    plan.gradients = SCENARIO_BF16;
+    plan.sharding = SCENARIO_ZERO2;
+    setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
+    CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (8 + 10 / 4.0) * 2, 1e-14);
+    setting.communication.dp_overlap = SCENARIO_OVERLAP_NONE;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 3 * 13.0, 1e-14);
+    device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
+    setting.communication.dp_overlap = SCENARIO_OVERLAP_BOTH;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);
+    plan.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 10.2 + 13, 1e-14);
+    plan.dp = 1;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
+}
+
+/* FSDP2 counts the same layers. Forward the whole tensor is copied out, 2 + 2. 4 + 2 of the shard are converted and
+ * 2 + 2 copied in. Backward runs both again. It joins gradients as fp32, 2 + 4, and adds 3 x 4 of the shard. bf16 joins
+ * 2 + 2 and converts the shard, 2 + 4, before it is added. zero2 gathers nothing. Collectives are FSDP1's. The root is
+ * gathered forward and reduced backward. With bf16 the optimizer has no gradient to convert: 40 bytes of a share of 10.
+ * */
+TEST(fsdp2__copies_in_and_out)
+{
+    struct platform nodes = hand_links;
+    nodes.gpus_per_node = 8;
+    struct scenario_plan plan = hand_toy_plan, first_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan), first = hand_toy_setting_of(&first_plan);
+    const struct cost_unit empty = {.context = 2};
+    setting.platform = first.platform = &nodes;
+    plan.dp = 4;
+    plan.sharding = SCENARIO_ZERO3;
+    first_plan = plan;
+    plan.fsdp = 2;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * (4 + 10 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (10 + 22 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &empty).other_s, 68 * (4 + 10 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).other_s, 68 * (6 + 12 / 4.0) * 2, 1e-14);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &empty).shard_bytes, cost_of_pass(&first, pass, &empty).shard_bytes,
+                    1e-15);
+    plan.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (8 + 28 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&setting, 40, 4), 2 * 10 * 40.0, 1e-14);
+    plan.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (4 + 18 / 4.0) * 2, 1e-14);
+}
+
+/* A gather of 13 s, or a gather and a reduction of 25 s, hold a quarter of four multiprocessors. Kernels take 4/3 as
+ * long beside it. Persistent GEMMs take twice as long: two rounds on three multiprocessors. This shows for two of three
+ * layers: behind the first gather, before the last reduction. */
+TEST(shards__slow_the_kernels_beside_their_collectives)
+{
+    struct platform nodes = hand_links;
+    struct device device = hand_device;
+    nodes.gpus_per_node = 8;
+    device.multiprocessors = 4;
+    device.training.node_multiprocessors = 1;
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    setting.device = &device;
+    setting.platform = &nodes;
+    plan.dp = 4;
+    plan.sharding = SCENARIO_ZERO3;
+    const double alone_s[] = {13, 25}, beside_s[] = {13, 13 + 25};
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        device.training.persistent_gemms = false;
+        struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
+        double all_s = cost.other_s + cost.attention_s + cost.tensor_s;
+        double slower_s = 2 * cost.product_s + 4.0 / 3 * (all_s - cost.product_s);
+        CHECK_TRUE(cost.product_s > 0 && cost.product_s < all_s && all_s > 100 * beside_s[pass]);
+        CHECK_CLOSE(cost.shard_s, alone_s[pass] + 2 * beside_s[pass] / 4, 1e-9);
+        device.training.persistent_gemms = true;
+        cost = cost_of_pass(&setting, pass, &unit);
+        CHECK_CLOSE(cost.shard_s, alone_s[pass] + 2 * beside_s[pass] * (1 - all_s / slower_s), 1e-9);
+    }
+}
+
+/* There are two groups of 4 shards on a node each, with TP 2. Gathers and reduce-scatters hold a quarter of the
+ * multiprocessors, the all-reduces over nodes half. Two of three layers run beside a gather. Backward two run beside a
+ * gather and a reduction: behind the first gather, before the last reduction. Some groups of 3 are over nodes. */
+TEST(shard_group__holds_the_channels_of_a_node_inside_it)
+{
+    struct platform nodes = hand_links;
+    struct device device = hand_device;
+    nodes.gpus_per_node = 8;
+    device.multiprocessors = 4;
+    device.training.node_multiprocessors = 1;
+    device.training.collective_multiprocessors = 2;
+    device.fabric = (struct device_fabric){.latency_s = 3, .efficiency = 0.5};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    setting.device = &device;
+    setting.platform = &nodes;
+    plan.dp = 8; /* two groups */
+    plan.shard_group = 4;
+    plan.sharding = SCENARIO_ZERO3;
+    double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
+    double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
+    double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s,
+                scatter_s + across_s + 2 * ((gather_s + scatter_s) / 4 + across_s / 2), 1e-9);
+    plan.dp = 6;
+    plan.shard_group = 3;
+    device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
+    nodes.n_nodes = 2;
+    gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 2, 1e-9);
+}
+
+/* In HSDP two groups of 4 shards are each on their node of 8 GPUs with TP 2. A layer's 80 parameters are gathered and
+ * their fp32 gradients scattered inside the group. Then a rank all-reduces its quarter of them, 80 bytes, with its
+ * counterpart on the other node. Half of them is sent for the reduction, half for the gather. */
+TEST(shard_group__reduces_gradients_between_groups)
+{
+    struct platform nodes = hand_links;
+    nodes.gpus_per_node = 8;
+    struct device device = hand_device;
+    device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
+    device.fabric =
+        (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    struct cost_unit empty = {.context = 2};
+    setting.device = &device;
+    setting.platform = &nodes;
+    plan.dp = 8; /* two groups */
+    plan.shard_group = 4;
+    plan.sharding = SCENARIO_ZERO3;
+    double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
+    double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
+    double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
+    CHECK_TRUE(across_s > 0);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (120 + 240 + 80.0), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
+    plan.shard_group = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (80 + 160 + 2 * 160 * 0.75), 1e-14);
+    across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 4, 2);
+    gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 2, 2);
+    scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 2, 2);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
+    nodes.gpus_per_node = 16; /* six groups, four on one node, two on the other: by the NICs of two */
+    plan.dp = 12;
+    across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2, 4);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
+    plan.shard_group = 3; /* three of groups 0-2, 3-5, 6-8, 9-11 begin on the first node, 8 is on the other with 11 */
+    gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
+    scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 3, 1);
+    across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 4, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
+    plan.dp = 24; /* eight groups: of each shard three, three and two on three nodes, in some order */
+    across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 8, 2, 3);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
+}
