@@ -76,8 +76,8 @@ static bool bench_steps(struct bench *bench, struct plan *plan, struct dag *dag,
         for (int j = 0; j < N_STEPS; j++)
             runs_s[j][i] = step_s[j];
     }
-    printf("%s: %d tasks, %d edges, %d places, %lld candidates, %lld resolved, %.4g s simulated\n",
-           bench->system.entry->label, dag->n_tasks, dag->n_edges, dag->n_places, (long long)plan->n_candidates,
+    printf("%s: %d tasks, %d edges, %d ranks, %lld candidates, %lld resolved, %.4g s simulated\n",
+           bench->system.entry->label, dag->n_tasks, dag->n_edges, dag->n_ranks, (long long)plan->n_candidates,
            (long long)plan->n_resolved, simulated_s);
     for (int j = 0; j < N_STEPS; j++) {
         double step = median(runs_s[j], RUNS);

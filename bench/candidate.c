@@ -59,8 +59,8 @@ void bench_timeline(const struct bench *bench, const struct plan *plan, const st
 }
 
 /** One candidate of all pipelines, with arrays as a search has them. */
-static bool try_candidate(const struct bench *bench, const struct slimpack_part *part, struct evaluator *evaluator,
-                          struct error *err)
+static bool try_candidate(const struct bench *bench, const struct slimpack_rank_group *part,
+                          struct evaluator *evaluator, struct error *err)
 {
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
     struct evaluation evaluation;
@@ -75,7 +75,8 @@ static bool try_candidate(const struct bench *bench, const struct slimpack_part 
 }
 
 /** Least seconds of a candidate. */
-static bool try_all(const struct bench *bench, const struct slimpack_part *part, double *each_s, struct error *err)
+static bool try_all(const struct bench *bench, const struct slimpack_rank_group *part, double *each_s,
+                    struct error *err)
 {
     enum { N = 10 * RUNS };
     struct evaluator evaluator = {0};
@@ -102,7 +103,7 @@ bool bench_candidates(struct bench *bench, struct error *err)
     struct cost_cache costs = {0};
     double anew_s, cached_s;
     slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
-    struct slimpack_part part = {&request, &split, 0, split.n_ranks, NULL};
+    struct slimpack_rank_group part = {&request, &split, 0, split.n_ranks, NULL};
     bool ok = try_all(bench, &part, &anew_s, err);
     bench->setting.cache = &costs;
     ok = ok && try_all(bench, &part, &cached_s, err);

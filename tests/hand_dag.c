@@ -13,31 +13,31 @@
 #include "scenario/platform_keys.h"
 #include "scenario/platform_xml.h"
 
-struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges)
+struct dag hand_dag(int32_t n_ranks, int32_t n_tasks, int32_t n_edges)
 {
-    int32_t n_streams = n_places * DAG_N_STREAMS;
+    int32_t n_streams = n_ranks * DAG_N_STREAMS;
     struct dag dag = {
-        .n_places = n_places,
+        .n_ranks = n_ranks,
         .tasks = check_calloc((size_t)n_tasks, sizeof(struct dag_task)),
         .duration_s = check_calloc((size_t)n_tasks, sizeof(double)),
         .in_first = check_calloc((size_t)n_tasks + 1, sizeof(int32_t)),
         .in_task = check_calloc((size_t)(n_edges + n_tasks), sizeof(int32_t)),
         .in_kind = check_calloc((size_t)(n_edges + n_tasks), sizeof(uint8_t)),
-        .places = check_calloc((size_t)n_places, sizeof(struct dag_place)),
+        .ranks = check_calloc((size_t)n_ranks, sizeof(struct dag_rank)),
         .stream_first = check_malloc((size_t)n_streams * sizeof(int32_t)),
         .stream_next = check_malloc((size_t)n_tasks * sizeof(int32_t)),
     };
     for (int32_t s = 0; s < n_streams; s++)
         dag.stream_first[s] = -1;
-    for (int32_t p = 0; p < n_places; p++)
-        dag.places[p] =
-            (struct dag_place){.stage = (int16_t)p, .rank = p, .n_gpus = 1, .representative = p, .n_represented = 1};
+    for (int32_t p = 0; p < n_ranks; p++)
+        dag.ranks[p] =
+            (struct dag_rank){.stage = (int16_t)p, .rank = p, .n_gpus = 1, .representative = p, .n_represented = 1};
     return dag;
 }
 
 static int32_t append(struct dag *dag, struct dag_task task, double duration_s)
 {
-    task.stage = dag->places[task.place].stage;
+    task.stage = dag->ranks[task.dag_rank].stage;
     dag->tasks[dag->n_tasks] = task;
     dag->duration_s[dag->n_tasks] = duration_s;
     dag->in_first[dag->n_tasks + 1] = dag->n_edges;
@@ -53,7 +53,8 @@ static int32_t append(struct dag *dag, struct dag_task task, double duration_s)
 
 int32_t hand_compute(struct dag *dag, int32_t place, double duration_s)
 {
-    struct dag_task task = {.kind = DAG_COMPUTE, .place = place, .stream = place * DAG_N_STREAMS + DAG_STREAM_COMPUTE};
+    struct dag_task task = {
+        .kind = DAG_COMPUTE, .dag_rank = place, .stream = place * DAG_N_STREAMS + DAG_STREAM_COMPUTE};
     return append(dag, task, duration_s);
 }
 
@@ -67,9 +68,9 @@ int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_
 {
     struct dag_task task = {.kind = DAG_SEND,
                             .purpose = DAG_BOUNDARY,
-                            .place = place,
+                            .dag_rank = place,
                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
-                            .from_rank = dag->places[place].rank,
+                            .from_rank = dag->ranks[place].rank,
                             .to_rank = to_rank,
                             .latency_s = transfer.latency_s,
                             .wire_bytes = transfer.wire_bytes};
@@ -80,7 +81,7 @@ int32_t hand_sync(struct dag *dag, int32_t place)
 {
     struct dag_task task = {.kind = DAG_SYNC,
                             .purpose = DAG_RING,
-                            .place = place,
+                            .dag_rank = place,
                             .unit = -1,
                             .stream = place * DAG_N_STREAMS + DAG_STREAM_COLLECTIVE};
     return append(dag, task, 0);

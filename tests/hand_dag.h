@@ -7,9 +7,9 @@
 #include "dag/dag.h"
 #include "scenario/platform.h"
 
-/** Make a DAG of n_places places, of which place i is on GPU i. It has room for so many tasks, and for so many edges by
+/** Make a DAG of n_ranks places, of which place i is on GPU i. It has room for so many tasks, and for so many edges by
  * hand_after. */
-struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges);
+struct dag hand_dag(int32_t n_ranks, int32_t n_tasks, int32_t n_edges);
 
 /** Append a COMPUTE of duration_s. Every task waits for the one before it on its stream. @return its number */
 int32_t hand_compute(struct dag *dag, int32_t place, double duration_s);

@@ -25,7 +25,7 @@ double hand_highest(const struct memory *memory, int32_t place, enum memory_clas
 {
     double bytes = 0;
     for (int64_t i = 0; i < memory->n_events; i++)
-        if (memory->events[i].place == place)
+        if (memory->events[i].dag_rank == place)
             bytes = fmax(bytes, memory->events[i].bytes[class]);
     return bytes;
 }

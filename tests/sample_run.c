@@ -59,8 +59,8 @@ static void add_send(struct building *b, struct dag_task task, int32_t to_stage,
     task.kind = DAG_SEND;
     task.purpose = DAG_BOUNDARY;
     task.stream += task.pass == PASS_FORWARD ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
-    task.from_rank = task.place;
-    task.to_rank = task.place - task.stage + to_stage;
+    task.from_rank = task.dag_rank;
+    task.to_rank = task.dag_rank - task.stage + to_stage;
     task.wire_bytes = b->shape->send_s * 50e9;
     int32_t send = add_task(b, task, b->shape->send_s);
     add_edge(b, pass_task, DAG_INTER_STAGE);
@@ -87,7 +87,7 @@ static bool try_step(struct building *b, int32_t stage)
                             .stage = (int16_t)stage,
                             .pipeline = b->pipeline,
                             .unit = step.unit,
-                            .place = place,
+                            .dag_rank = place,
                             .stream = place * DAG_N_STREAMS};
     int32_t t = add_task(b, task, shape->tokens[step.unit] * token_s[step.pass]);
     add_edge(b, before, DAG_INTER_STAGE);
@@ -120,20 +120,20 @@ static void build_pipeline(struct dag *dag, const struct sample_shape *shape, in
 static void build_dag(struct dag *dag, const struct sample_shape *shape)
 {
     size_t passes = (size_t)shape->pipelines * (size_t)shape->stages * (size_t)shape->units * N_PASSES;
-    *dag = (struct dag){.n_places = shape->pipelines * shape->stages};
+    *dag = (struct dag){.n_ranks = shape->pipelines * shape->stages};
     dag->tasks = check_calloc(2 * passes, sizeof *dag->tasks);
     dag->duration_s = check_calloc(2 * passes, sizeof *dag->duration_s);
     dag->in_first = check_calloc(2 * passes + 1, sizeof *dag->in_first);
     dag->in_task = check_calloc(4 * passes, sizeof *dag->in_task);
     dag->in_kind = check_calloc(4 * passes, sizeof *dag->in_kind);
-    dag->places = check_calloc((size_t)dag->n_places, sizeof *dag->places);
-    for (int32_t p = 0; p < dag->n_places; p++)
-        dag->places[p] = (struct dag_place){.stage = (int16_t)(p % shape->stages),
-                                            .pipeline = p / shape->stages,
-                                            .rank = p,
-                                            .n_gpus = 1,
-                                            .representative = p,
-                                            .n_represented = 1};
+    dag->ranks = check_calloc((size_t)dag->n_ranks, sizeof *dag->ranks);
+    for (int32_t p = 0; p < dag->n_ranks; p++)
+        dag->ranks[p] = (struct dag_rank){.stage = (int16_t)(p % shape->stages),
+                                          .pipeline = p / shape->stages,
+                                          .rank = p,
+                                          .n_gpus = 1,
+                                          .representative = p,
+                                          .n_represented = 1};
     for (int32_t p = 0; p < shape->pipelines; p++)
         build_pipeline(dag, shape, p);
 }
@@ -166,20 +166,20 @@ static void resolve(struct sample_run *run)
 static void build_memory(struct sample_run *run, const struct sample_shape *shape)
 {
     const struct dag *dag = &run->dag;
-    double *held = check_calloc((size_t)dag->n_places, sizeof *held);
-    run->memory.n_places = dag->n_places;
+    double *held = check_calloc((size_t)dag->n_ranks, sizeof *held);
+    run->memory.n_ranks = dag->n_ranks;
     run->memory.events = check_calloc((size_t)dag->n_tasks, sizeof *run->memory.events);
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         const struct dag_task *task = &dag->tasks[t];
         if (task->kind != DAG_COMPUTE)
             continue;
         bool forward = task->pass == PASS_FORWARD;
-        held[task->place] += (forward ? 1e5 : -1e5) * shape->tokens[task->unit];
+        held[task->dag_rank] += (forward ? 1e5 : -1e5) * shape->tokens[task->unit];
         struct memory_event *event = &run->memory.events[run->memory.n_events++];
         *event =
-            (struct memory_event){forward ? run->timeline.start_s[t] : run->timeline.finish_s[t], task->place, {0}};
+            (struct memory_event){forward ? run->timeline.start_s[t] : run->timeline.finish_s[t], task->dag_rank, {0}};
         event->bytes[MEMORY_STATES] = 1e10;
-        event->bytes[MEMORY_ACTIVATIONS] = held[task->place];
+        event->bytes[MEMORY_ACTIVATIONS] = held[task->dag_rank];
     }
     free(held);
 }
@@ -239,7 +239,7 @@ void sample_run_build(struct sample_run *run, const struct sample_shape *shape)
     run->entry.knobs = -1;
     run->entry.plan = (struct scenario_plan){.tp = 1, .pp = shape->stages, .cp = 1, .dp = shape->pipelines, .vpp = 1};
     run->iteration = (struct point_iteration){.iteration = 2, .measured = true, .forward_units = shape->units};
-    run->iteration.bubble.total_s = run->dag.n_places * run->timeline.makespan_s;
+    run->iteration.bubble.total_s = run->dag.n_ranks * run->timeline.makespan_s;
     run->iteration.time_s = run->iteration.critical_path_s = run->timeline.makespan_s;
 }
 
@@ -282,7 +282,7 @@ void sample_run_release(struct sample_run *run)
     free(run->dag.in_first);
     free(run->dag.in_task);
     free(run->dag.in_kind);
-    free(run->dag.places);
+    free(run->dag.ranks);
     free(run->timeline.start_s);
     free(run->timeline.finish_s);
     free(run->slack_s);

@@ -111,10 +111,10 @@ TEST(bubble__shows_a_ring_longer_than_attention)
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     for (int32_t i = 0; i < dag.n_tasks; i++)
-        dag.duration_s[i] = dag.tasks[i].kind == DAG_SYNC                                 ? 0
-                            : dag.tasks[i].kind == DAG_SEND                               ? 3
-                            : dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].place == 1 ? 2
-                                                                                          : 1;
+        dag.duration_s[i] = dag.tasks[i].kind == DAG_SYNC                                    ? 0
+                            : dag.tasks[i].kind == DAG_SEND                                  ? 3
+                            : dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].dag_rank == 1 ? 2
+                                                                                             : 1;
     critical_path(&dag, &timeline);
     struct bubble bubble = bubble_of(&dag, &timeline);
     CHECK_CLOSE(timeline.makespan_s, 10.0, 1e-15);
@@ -201,7 +201,7 @@ TEST(bubble__counts_phases_by_their_gpus)
     plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 1e6};
     for (int all = 0; all < 2; all++) {
         struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.all_tensor_ranks = all == 1});
-        CHECK_EQUAL(dag.n_places, all == 1 ? 8 : 6);
+        CHECK_EQUAL(dag.n_ranks, all == 1 ? 8 : 6);
         hand_times(&dag, 1.0, 2.0);
         for (int32_t i = 0; i < dag.n_tasks; i++)
             if (dag.tasks[i].purpose == DAG_RESHARD && dag.tasks[i].kind == DAG_SEND)
@@ -234,8 +234,8 @@ TEST(bubble__has_parts_that_add_up_on_random_plans)
             printf("seed %llu\n", (unsigned long long)seed);
         CHECK_CLOSE(sum(&bubble), bubble.total_s, 1e-12);
         int32_t n_gpus = 0;
-        for (int32_t i = 0; i < dag.n_places; i++)
-            n_gpus += dag.places[i].n_gpus;
+        for (int32_t i = 0; i < dag.n_ranks; i++)
+            n_gpus += dag.ranks[i].n_gpus;
         CHECK_CLOSE(bubble.total_s, n_gpus * timeline.makespan_s, 1e-12);
         CHECK_TRUE(bubble_fraction(&bubble) >= 0 && bubble_fraction(&bubble) < 1);
         dag_free(&dag);

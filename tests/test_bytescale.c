@@ -160,8 +160,8 @@ TEST(bytescale__plans_what_fits_the_memory)
         struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){0});
         critical_path(&dag, &timeline);
         memory_of(&plan, &dag, &timeline, &hand.setting, false, &memory);
-        CHECK_TRUE(memory.peak_bytes[memory.worst_place] <= 1e9);
-        CHECK_TRUE(memory.peak_bytes[memory.worst_place] >= 0.3e9);
+        CHECK_TRUE(memory.peak_bytes[memory.worst_rank] <= 1e9);
+        CHECK_TRUE(memory.peak_bytes[memory.worst_rank] >= 0.3e9);
         memory_free(&memory);
         timeline_free(&timeline);
         dag_free(&dag);
@@ -237,7 +237,7 @@ static struct outcome outcome_of(struct hand_request *hand, const char *knobs)
     critical_path(&dag, &timeline);
     memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
     double host_bytes = memory_host_of(&plan, &dag, &memory, hand->setting.platform->gpus_per_node, 0).bytes;
-    struct outcome outcome = {timeline.makespan_s, memory.peak_bytes[memory.worst_place], host_bytes};
+    struct outcome outcome = {timeline.makespan_s, memory.peak_bytes[memory.worst_rank], host_bytes};
     memory_free(&memory);
     timeline_free(&timeline);
     dag_free(&dag);

@@ -30,7 +30,7 @@ TEST(context_ring__runs_beside_attention)
     const double ring_s[] = {1.0, 9.0};
     for (int i = 0; i < 2; i++) {
         for (int32_t task = 0; task < dag.n_tasks; task++)
-            dag.duration_s[task] = dag.tasks[task].kind == DAG_COMPUTE     ? 2.0 + dag.tasks[task].place
+            dag.duration_s[task] = dag.tasks[task].kind == DAG_COMPUTE     ? 2.0 + dag.tasks[task].dag_rank
                                    : dag.tasks[task].kind == DAG_ATTENTION ? 4.0
                                    : dag.tasks[task].kind == DAG_SEND      ? ring_s[i]
                                                                            : 0.0;
@@ -246,7 +246,7 @@ TEST(all_tensor_ranks__take_as_long_as_folded_ones)
         struct dag folded = hand_built(&plan, hand_setting_of_heads(seed), (struct dag_options){.gradient_sync = true});
         struct dag all = hand_built(&plan, hand_setting_of_heads(seed),
                                     (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
-        CHECK_EQUAL(all.n_places, 4 * folded.n_places);
+        CHECK_EQUAL(all.n_ranks, 4 * folded.n_ranks);
         CHECK_TRUE(hand_count(&all, DAG_SEND, DAG_TENSOR) > 0);
         CHECK_CLOSE(hand_makespan_s(&all), hand_makespan_s(&folded), 1e-12);
         dag_free(&folded);

@@ -451,7 +451,7 @@ TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
             CHECK_TRUE(dag_rebuild(&plan, &setting, (struct dag_options){0}, &again, &err));
             critical_path(&again, &timeline);
             memory_of(&plan, &again, &timeline, &setting, false, &memory);
-            size_t n = (size_t)memory.n_places * sizeof(double);
+            size_t n = (size_t)memory.n_ranks * sizeof(double);
             CHECK_TRUE(same_times(&run.dag, &run.timeline, &again, &timeline));
             CHECK_TRUE(memcmp(memory.peak_bytes, run.memory.peak_bytes, n) == 0);
             CHECK_TRUE(memcmp(memory.host_peak_bytes, run.memory.host_peak_bytes, n) == 0);

@@ -72,8 +72,8 @@ static void check_same(const struct told *folded, const struct told *whole)
     CHECK_CLOSE(folded->bubble.sync_s, whole->bubble.sync_s, 1e-9);
     CHECK_CLOSE(folded->bubble.total_s, whole->bubble.total_s, 1e-9);
     CHECK_TRUE(folded->work.pass_s == whole->work.pass_s && folded->work.hardware_flop == whole->work.hardware_flop);
-    CHECK_EQUAL(folded->memory.n_places, whole->memory.n_places);
-    for (int32_t i = 0; i < whole->memory.n_places; i++)
+    CHECK_EQUAL(folded->memory.n_ranks, whole->memory.n_ranks);
+    for (int32_t i = 0; i < whole->memory.n_ranks; i++)
         wrong += folded->memory.peak_bytes[i] != whole->memory.peak_bytes[i] ||
                  folded->memory.host_peak_bytes[i] != whole->memory.host_peak_bytes[i];
     CHECK_EQUAL(wrong, 0);

@@ -67,10 +67,10 @@ TEST(evaluate__is_graph_path_and_memory)
     critical_path(&dag, &timeline);
     memory_of(&plan, &dag, &timeline, hand_setting(), false, &memory);
     CHECK_TRUE(evaluation.makespan_s == timeline.makespan_s);
-    CHECK_TRUE(evaluation.peak_bytes == memory.peak_bytes[memory.worst_place]);
-    CHECK_EQUAL(evaluation.stage, dag.places[memory.worst_place].stage);
+    CHECK_TRUE(evaluation.peak_bytes == memory.peak_bytes[memory.worst_rank]);
+    CHECK_EQUAL(evaluation.stage, dag.ranks[memory.worst_rank].stage);
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
-        CHECK_TRUE(memory.at_peak[memory.worst_place][i] <= memory.at_peak[memory.worst_place][evaluation.class]);
+        CHECK_TRUE(memory.at_peak[memory.worst_rank][i] <= memory.at_peak[memory.worst_rank][evaluation.class]);
     dag_free(&dag);
     timeline_free(&timeline);
     memory_free(&memory);

@@ -129,7 +129,7 @@ TEST(ring__takes_one_send_between_barriers)
     const int32_t n = 16;
     struct dag dag = hand_dag(n, 2 * n + 2, 3 * n);
     for (int32_t i = 0; i < n; i++) {
-        dag.places[i].rank = 8 * i;
+        dag.ranks[i].rank = 8 * i;
         hand_compute(&dag, i, i == 5 ? 0.3 : 0.1);
     }
     int32_t begin = hand_sync(&dag, 0);
@@ -159,10 +159,10 @@ static int32_t draw(uint64_t *state, int32_t n)
 /* GPU i sends only to GPU i + 8 of the other node, in one stream, so links are disjoint. */
 static struct dag random_dag(uint64_t *state)
 {
-    int32_t n_places = 1 + draw(state, 8), n_tasks = 1 + draw(state, 300);
-    struct dag dag = hand_dag(n_places, n_tasks, 4 * n_tasks);
+    int32_t n_ranks = 1 + draw(state, 8), n_tasks = 1 + draw(state, 300);
+    struct dag dag = hand_dag(n_ranks, n_tasks, 4 * n_tasks);
     for (int32_t t = 0; t < n_tasks; t++) {
-        int32_t place = draw(state, n_places), kind = draw(state, 4);
+        int32_t place = draw(state, n_ranks), kind = draw(state, 4);
         if (kind == 0)
             hand_sync(&dag, place);
         else if (kind == 1)
@@ -201,10 +201,10 @@ TEST(execute__equals_the_longest_path_on_disjoint_links)
  * fraction of one. With coarse numbers many transfers begin and end at the same moment. */
 static struct dag meeting_dag(uint64_t *state, bool coarse)
 {
-    int32_t n_tasks = 1 + draw(state, 200), n_places = 16;
-    struct dag dag = hand_dag(n_places, n_tasks, 2 * n_tasks);
+    int32_t n_tasks = 1 + draw(state, 200), n_ranks = 16;
+    struct dag dag = hand_dag(n_ranks, n_tasks, 2 * n_tasks);
     for (int32_t t = 0; t < n_tasks; t++) {
-        int32_t place = draw(state, n_places), to_rank = (place + 1 + draw(state, 15)) % 16;
+        int32_t place = draw(state, n_ranks), to_rank = (place + 1 + draw(state, 15)) % 16;
         bool inside = place / 8 == to_rank / 8;
         double bytes = coarse ? 5e7 * (1 + draw(state, 4)) : floor(1e5 + 1e6 * draw(state, 1000) / 7);
         double latency_s = coarse ? 0 : 1e-6 * draw(state, 30);
@@ -300,7 +300,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     struct timeline timeline = {0};
     struct error err = {0};
     hand_compute(&dag, 0, 1);
-    dag.places[0].rank = rank;
+    dag.ranks[0].rank = rank;
     CHECK_TRUE(!hand_execute(&dag, platform, &timeline, &err));
     dag_free(&dag);
     return err;

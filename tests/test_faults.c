@@ -175,7 +175,7 @@ TEST(folded_group__needs_wide_links_above_the_nics)
         struct error err = {0};
         struct dag dag = hand_dag(1, 1, 0);
         dag.faults = &faults;
-        dag.places[0].n_gpus = 8;
+        dag.ranks[0].n_gpus = 8;
         hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
         CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err) == (i == 0));
         CHECK_TRUE((strstr(err.text, "pt1_d above the NICs") != NULL) == (i == 1));

@@ -115,7 +115,7 @@ TEST(graph_create__names_broken_graphs)
         barrier--;
     before = dag.in_task[dag.in_first[barrier]];
     dag.in_task[dag.in_first[barrier]] = dag.in_task[dag.in_first[barrier] + 1];
-    check_refused(&dag, "an edge stands twice");
+    check_refused(&dag, "two edges join the same tasks");
     dag.in_task[dag.in_first[barrier]] = before;
 
     int32_t first = dag.stream_first[DAG_STREAM_COMPUTE]; /* the first forward of stage 0 is at the end of its queue */

@@ -282,10 +282,10 @@ TEST(memory_of__follows_the_steps_if_nothing_is_copied)
         const struct cost_setting *setting = hand_setting_of_heads(seed);
         hand_open_run(&run, &plan, setting, seed % 2);
         memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
-        size_t n = (size_t)quick.n_places;
+        size_t n = (size_t)quick.n_ranks;
         CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
         CHECK_TRUE(memcmp(quick.at_peak, run.memory.at_peak, n * sizeof *quick.at_peak) == 0);
-        CHECK_EQUAL(quick.worst_place, run.memory.worst_place);
+        CHECK_EQUAL(quick.worst_rank, run.memory.worst_rank);
         memory_free(&quick);
         hand_close_run(&run);
         plan_free(&plan);
@@ -307,11 +307,11 @@ TEST(memory_of__gives_all_back_on_random_plans)
         bool ordered = true, positive = true, empty = true;
         for (int64_t i = 0; i < run.memory.n_events; i++) {
             const struct memory_event *event = &run.memory.events[i];
-            bool last = i + 1 == run.memory.n_events || event[1].place != event->place;
+            bool last = i + 1 == run.memory.n_events || event[1].dag_rank != event->dag_rank;
             ordered = ordered && (last || event[1].time_s >= event->time_s);
             for (int k = MEMORY_ACTIVATIONS; k <= MEMORY_WORKSPACE; k++) {
-                positive = positive && event->bytes[k] >= -1e-9 * run.memory.peak_bytes[event->place];
-                empty = empty && (!last || fabs(event->bytes[k]) <= 1e-9 * run.memory.peak_bytes[event->place]);
+                positive = positive && event->bytes[k] >= -1e-9 * run.memory.peak_bytes[event->dag_rank];
+                empty = empty && (!last || fabs(event->bytes[k]) <= 1e-9 * run.memory.peak_bytes[event->dag_rank]);
             }
         }
         if (!ordered || !positive || !empty)
@@ -320,8 +320,8 @@ TEST(memory_of__gives_all_back_on_random_plans)
         CHECK_TRUE(positive);
         CHECK_TRUE(empty);
         CHECK_EQUAL(quick.n_events, 0);
-        CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, (size_t)quick.n_places * sizeof(double)) == 0);
-        CHECK_EQUAL(quick.worst_place, run.memory.worst_place);
+        CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, (size_t)quick.n_ranks * sizeof(double)) == 0);
+        CHECK_EQUAL(quick.worst_rank, run.memory.worst_rank);
         memory_free(&quick);
         hand_close_run(&run);
         plan_free(&plan);
@@ -332,18 +332,18 @@ TEST(memory_of__gives_all_back_on_random_plans)
 static bool sums_are_events(const struct memory_sums *sums, const struct memory *all, int32_t place)
 {
     int64_t event = 0;
-    while (event < all->n_events && all->events[event].place < place)
+    while (event < all->n_events && all->events[event].dag_rank < place)
         event++;
     for (int64_t i = sums->first[place]; i < sums->first[place + 1]; i++, event++) {
         double bytes = 0;
-        if (event == all->n_events || all->events[event].place != place)
+        if (event == all->n_events || all->events[event].dag_rank != place)
             return false;
         for (int k = 0; k < MEMORY_N_CLASSES; k++)
             bytes += all->events[event].bytes[k];
         if (sums->all[i].time_s != all->events[event].time_s || sums->all[i].bytes != bytes)
             return false;
     }
-    return event == all->n_events || all->events[event].place != place;
+    return event == all->n_events || all->events[event].dag_rank != place;
 }
 
 /* Places that need more than the limit tell their sums, and no others. If the limit is one place's peak, that place
@@ -361,13 +361,13 @@ TEST(memory_above__tells_the_sums_of_places_above_the_limit)
         hand_random(&plan, seed);
         hand_open_run(&run, &plan, &setting, false);
         const double *peak_bytes = run.memory.peak_bytes;
-        const double limits[] = {0, peak_bytes[seed % (uint64_t)run.memory.n_places], INFINITY};
+        const double limits[] = {0, peak_bytes[seed % (uint64_t)run.memory.n_ranks], INFINITY};
         for (int i = 0; i < 3; i++) {
             memory_above(&plan, &run.dag, &run.timeline, &setting, limits[i], &above);
-            wrong += memcmp(above.peak_bytes, peak_bytes, (size_t)above.n_places * sizeof *peak_bytes) != 0;
-            wrong += above.n_places != run.memory.n_places || above.worst_place != run.memory.worst_place;
-            wrong += above.sums.n != above.sums.first[above.n_places] || above.n_events != 0;
-            for (int32_t place = 0; place < above.n_places; place++) {
+            wrong += memcmp(above.peak_bytes, peak_bytes, (size_t)above.n_ranks * sizeof *peak_bytes) != 0;
+            wrong += above.n_ranks != run.memory.n_ranks || above.worst_rank != run.memory.worst_rank;
+            wrong += above.sums.n != above.sums.first[above.n_ranks] || above.n_events != 0;
+            for (int32_t place = 0; place < above.n_ranks; place++) {
                 bool told = above.sums.first[place + 1] > above.sums.first[place];
                 wrong += told != (peak_bytes[place] > limits[i]);
                 wrong += told && !sums_are_events(&above.sums, &run.memory, place);

@@ -39,7 +39,7 @@ TEST(memory_host_of__adds_what_all_its_gpus_offload)
     CHECK_EQUAL(one.node, 0);
     struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1, 0);
     CHECK_CLOSE(each.bytes, 8 * half, 1e-14);
-    run.dag.places[1].n_gpus = 4;
+    run.dag.ranks[1].n_gpus = 4;
     CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, 0).bytes, 5 * 8 * half, 1e-14);
     hand_close_run(&run);
     plan_free(&plan);

@@ -157,7 +157,7 @@ static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens
     struct dag dag = hand_built(&plan, &hand->setting, (struct dag_options){0});
     critical_path(&dag, &timeline);
     memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
-    double peak_bytes = memory.peak_bytes[memory.worst_place];
+    double peak_bytes = memory.peak_bytes[memory.worst_rank];
     memory_free(&memory);
     timeline_free(&timeline);
     dag_free(&dag);

@@ -179,8 +179,8 @@ static double all_to_all_s(const struct platform *platform)
                     hand_send(&dag, from * n + to, DAG_STREAM_SEND_FORWARD, to, hand_transfer(0, giga, 50e9));
                 dag.tasks[send].from_rank = from;
             }
-    for (int32_t place = 0; place < dag.n_places; place++)
-        dag.places[place].rank = place / n;
+    for (int32_t place = 0; place < dag.n_ranks; place++)
+        dag.ranks[place].rank = place / n;
     struct timeline timeline = {0};
     struct error err = {0};
     CHECK_TRUE(hand_execute(&dag, platform, &timeline, &err));
@@ -280,7 +280,7 @@ TEST(rail__a_folded_group_crosses_a_switch_for_each_gpu)
         struct dag dag = hand_dag(1, 1, 0);
         struct timeline timeline = {0};
         struct error err = {0};
-        dag.places[0].n_gpus = 4;
+        dag.ranks[0].n_gpus = 4;
         hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, giga, 50e9));
         CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err) == (o == 2));
         CHECK_TRUE((strstr(err.text, "link up0_u above the NICs has 25 GB/s for 1 GPUs") != NULL) == (o == 4));

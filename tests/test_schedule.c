@@ -127,7 +127,7 @@ static double most_held(const struct plan *plan, int32_t stage, const double sec
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, hand_setting(), true, &memory);
     for (int64_t i = 0; i < memory.n_events; i++)
-        if (dag.places[memory.events[i].place].stage == stage)
+        if (dag.ranks[memory.events[i].dag_rank].stage == stage)
             bytes = fmax(bytes, memory.events[i].bytes[MEMORY_ACTIVATIONS]);
     memory_free(&memory);
     timeline_free(&timeline);

@@ -26,7 +26,7 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     hand_knobs(hand, &system_slimpack, knobs);
     const struct slimpack_knobs *read = hand->request.knobs;
     slimpack_split(&hand->request, read->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
-    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL}, m, phase);
+    slimpack_build(&(struct slimpack_rank_group){&hand->request, &split, 0, split.n_ranks, NULL}, m, phase);
     slimpack_split_free(&split);
 }
 
@@ -486,9 +486,9 @@ static struct resolved resolve(const struct hand_request *hand, const struct pla
     struct dag dag = hand_built(plan, &hand->setting, (struct dag_options){.gradient_sync = false});
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
-    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place], 0, 0, 0};
+    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_rank], 0, 0, 0};
     resolved.node_bytes = memory_host_of(plan, &dag, &memory, hand->setting.platform->gpus_per_node, 0).bytes;
-    for (int32_t i = 0; i < memory.n_places; i++)
+    for (int32_t i = 0; i < memory.n_ranks; i++)
         resolved.host_bytes = fmax(resolved.host_bytes, memory.host_peak_bytes[i]);
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
         resolved.least_s = fmax(resolved.least_s, least_of_pipeline_s(&dag, &plan->phases[0].pipelines[i], i));

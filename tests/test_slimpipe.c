@@ -214,7 +214,7 @@ static void check_buffers(const struct memory *memory, int32_t stage, const doub
     for (int64_t i = 0; i < memory->n_events; i++) {
         double bytes = memory->events[i].bytes[MEMORY_COMMUNICATION];
         int32_t now = bytes <= 0 ? 0 : fabs(bytes - expected[1]) < fabs(bytes - expected[2]) ? 1 : 2;
-        if (memory->events[i].place != stage)
+        if (memory->events[i].dag_rank != stage)
             continue;
         CHECK_TRUE(now == 0 || memory->events[i].bytes[MEMORY_WORKSPACE] > 0);
         if (now > 0)

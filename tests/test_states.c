@@ -150,7 +150,7 @@ TEST(freed_gradients__come_with_the_weights_pass_of_a_split_backward)
         double first = s == 0 ? 17320960 : 17321024, grown = 0;
         for (int64_t i = 0; i < run.memory.n_events; i++) {
             const struct memory_event *event = &run.memory.events[i];
-            if (event->place != s || event->bytes[MEMORY_STATES] < 14 * first + 1)
+            if (event->dag_rank != s || event->bytes[MEMORY_STATES] < 14 * first + 1)
                 continue;
             grown = fmax(grown, event->bytes[MEMORY_STATES] - 14 * first);
             CHECK_TRUE(event->bytes[MEMORY_ACTIVATIONS] <=
@@ -169,7 +169,7 @@ TEST(freed_gradients__are_shards_under_zero2)
 {
     struct cost_setting setting = freeing();
     struct model tied = *setting.model;
-    struct dag_place place = {0};
+    struct dag_rank place = {0};
     struct plan plan;
     hand_uniform(&plan, 1, 1, 16);
     plan.shards = 4;
@@ -195,7 +195,7 @@ TEST(states_gradients_of__belong_to_the_chunk_that_computes_them)
     static const double tables[2][2] = {{256000, 0}, {0, 0}}, head[2][2] = {{0, 0}, {0, 256256}};
     struct cost_setting setting = freeing();
     struct model model = *setting.model;
-    struct dag_place place = {0};
+    struct dag_rank place = {0};
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
     plan.phases[0].pipelines[0].layout.chunks = 2;
@@ -234,12 +234,12 @@ TEST(freed_gradients__stay_between_none_and_kept)
         hand_open_run(&kept, &plan, keeping, seed % 2);
         hand_open_run(&freed, &plan, &setting, seed % 2);
         memory_of(&plan, &freed.dag, &freed.timeline, &setting, false, &quick);
-        size_t n = (size_t)quick.n_places;
+        size_t n = (size_t)quick.n_ranks;
         CHECK_TRUE(memcmp(quick.peak_bytes, freed.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
         for (size_t i = 0; i < n; i++) {
             double all = 0;
             for (int32_t chunk = 0; chunk < plan.phases[0].pipelines[0].layout.chunks; chunk++) {
-                struct states_gradients of = states_gradients_of(&plan, &setting, &freed.dag.places[i], chunk);
+                struct states_gradients of = states_gradients_of(&plan, &setting, &freed.dag.ranks[i], chunk);
                 all += of.head + of.layers * of.layer + of.tables;
             }
             /* Kept gradients have a buffer that is rounded. */
@@ -248,10 +248,10 @@ TEST(freed_gradients__stay_between_none_and_kept)
         }
         for (int64_t i = 0; i < freed.memory.n_events; i++) {
             const struct memory_event *event = &freed.memory.events[i];
-            bool last = i + 1 == freed.memory.n_events || event[1].place != event->place;
+            bool last = i + 1 == freed.memory.n_events || event[1].dag_rank != event->dag_rank;
             CHECK_TRUE(last || event[1].time_s >= event->time_s);
             for (int k = 0; k < MEMORY_N_CLASSES; k++)
-                CHECK_TRUE(event->bytes[k] >= -1e-9 * freed.memory.peak_bytes[event->place]);
+                CHECK_TRUE(event->bytes[k] >= -1e-9 * freed.memory.peak_bytes[event->dag_rank]);
         }
         memory_free(&quick);
         hand_close_run(&kept);

@@ -68,7 +68,7 @@ static void resolve_plan(const struct hand_request *hand, const struct plan *pla
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
     *end_s = timeline.makespan_s;
-    *peak_bytes = memory.peak_bytes[memory.worst_place];
+    *peak_bytes = memory.peak_bytes[memory.worst_rank];
     memory_free(&memory);
     timeline_free(&timeline);
     dag_free(&dag);

@@ -37,19 +37,19 @@ TEST(wlb_llm__runs_algorithm_1_as_by_hand)
     const int32_t first[] = {4, 9, 3, 5, 4}, second[] = {2, 4, 8, 3};
     for (int32_t i = 0; i < 5; i++)
         documents[i] = (struct wlb_document){first[i], 0, first[i] * first[i]};
-    wlb_deal(&rule, documents, 5, 0, pack);
+    wlb_assign(&rule, documents, 5, 0, pack);
     CHECK_TEXT(packs_text(pack, 5), "1 - 0 0 1");
     CHECK_CLOSE(wlb_imbalance(documents, pack, 5, 2), 34 / 33.0, 1e-14);
     n = wlb_keep_waiting(documents, pack, 5);
     CHECK_EQUAL(n, 1);
     for (int32_t i = 0; i < 4; i++)
         documents[n + i] = (struct wlb_document){second[i], 0, second[i] * second[i]};
-    wlb_deal(&rule, documents, 5, 1, pack);
+    wlb_assign(&rule, documents, 5, 1, pack);
     CHECK_TEXT(packs_text(pack, 5), "0 - 1 1 0");
     n = wlb_keep_waiting(documents, pack, 5);
     CHECK_EQUAL(n, 1);
     documents[1] = (struct wlb_document){7, 0, 49};
-    wlb_deal(&rule, documents, 2, 1, pack);
+    wlb_assign(&rule, documents, 2, 1, pack);
     CHECK_TEXT(packs_text(pack, 2), "0 1");
 }
 
@@ -60,7 +60,7 @@ TEST(wlb_llm__may_fill_a_micro_batch)
     const struct wlb_rule rule = {0, {0}, 2, 10};
     struct wlb_document documents[] = {{6, 0, 1}, {5, 0, 5}, {4, 0, 0.5}};
     int32_t pack[3];
-    wlb_deal(&rule, documents, 3, 0, pack);
+    wlb_assign(&rule, documents, 3, 0, pack);
     CHECK_TEXT(packs_text(pack, 3), "0 1 0");
 }
 
@@ -70,7 +70,7 @@ TEST(wlb_llm__runs_a_document_beyond_the_room_alone)
     const struct wlb_rule rule = {0, {0}, 2, 10};
     struct wlb_document documents[] = {{12, 0, 1}, {6, 0, 5}, {5, 0, 4}};
     int32_t pack[3];
-    wlb_deal(&rule, documents, 3, 0, pack);
+    wlb_assign(&rule, documents, 3, 0, pack);
     CHECK_TEXT(packs_text(pack, 3), "0 1 -");
 }
 
@@ -194,7 +194,7 @@ TEST(wlb_llm__assigns_lists_as_algorithm_1_does)
             for (int32_t i = 0; i < new.n; i++)
                 documents[n_waiting + i] =
                     (struct wlb_document){.tokens = new.at[i], .weight_s = (double)new.at[i] * new.at[i]};
-            wlb_deal(&rule, documents, n_waiting + new.n, n_waiting, pack);
+            wlb_assign(&rule, documents, n_waiting + new.n, n_waiting, pack);
             algorithm_1(&rule, &new, &remained, queue, packs);
             for (int32_t i = 0; i < n_waiting + new.n; i++)
                 CHECK_EQUAL(pack[i], pack_of(packs, documents[i].tokens));
@@ -213,14 +213,14 @@ TEST(wlb_queues__have_one_for_each_length)
     const struct wlb_rule rule = {2, {4, 8}, 2, 20};
     struct wlb_document documents[] = {{5, 0, 1}, {9, 0, 1}, {3, 0, 1}, {8, 0, 1}};
     int32_t pack[4];
-    wlb_deal(&rule, documents, 3, 0, pack);
+    wlb_assign(&rule, documents, 3, 0, pack);
     CHECK_TEXT(packs_text(pack, 3), "- - 0");
     CHECK_EQUAL(documents[0].queue, 0);
     CHECK_EQUAL(documents[1].queue, 1);
     documents[2] = documents[3];
-    wlb_deal(&rule, documents, 3, 2, pack);
+    wlb_assign(&rule, documents, 3, 2, pack);
     CHECK_TEXT(packs_text(pack, 3), "- 0 1");
-    wlb_deal(&rule, documents, 1, 1, pack);
+    wlb_assign(&rule, documents, 1, 1, pack);
     CHECK_TEXT(packs_text(pack, 1), "0");
 }
 
@@ -417,7 +417,7 @@ static double mean_degree(const struct lengths *lengths, const struct scenario_d
                 pack[i] = n_packs - 1;
             }
         else
-            wlb_deal(rule, documents, n, n_waiting, pack);
+            wlb_assign(rule, documents, n, n_waiting, pack);
         degree += wlb_imbalance(documents, pack, n, rule == NULL ? n_packs : rule->n_packs) / 60;
         n_waiting = wlb_keep_waiting(documents, pack, n);
         batch_free(&batch);

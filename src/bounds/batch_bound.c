@@ -8,7 +8,7 @@
 #include "cost/flop.h"
 #include "scenario/stages.h"
 
-/* Seconds of kernels at their best rates, whatever the cut. */
+/* Return the seconds of kernels at their best rates, however a batch is divided into units. */
 static double best_s(const struct device *device, const struct cost_kernels *kernels)
 {
     double sum = 0;
@@ -22,7 +22,7 @@ static double best_s(const struct device *device, const struct cost_kernels *ker
     return sum;
 }
 
-/* Attention of one layer and pass on one sample. */
+/* Return the seconds of attention of one layer and pass on one sample. */
 static double attention_s(const struct plan_request *request, int32_t tokens, enum pass pass)
 {
     const struct cost_setting *setting = request->setting;
@@ -39,13 +39,16 @@ static double attention_s(const struct plan_request *request, int32_t tokens, en
     return cost_attention_work_s(setting->device, setting->attention, pass, &work);
 }
 
-/* One unit of so many tokens, at most 2^31 - 1, without attention. */
+/* Return one unit of n_tokens tokens, at most 2^31 - 1, without attention. */
 static struct cost_unit all_tokens(double n_tokens)
 {
     return (struct cost_unit){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1};
 }
 
-/* Tensor-parallel collectives of a layer that no GEMM hides, on all tokens in one message each. */
+/*
+ * Return the seconds of a layer's tensor-parallel collectives that no GEMM hides, with all tokens in
+ * one message each.
+ */
 static double exposed_s(const struct cost_setting *setting, double tokens, enum pass pass)
 {
     double bytes = tokens * (double)setting->model->hidden * 2;
@@ -60,7 +63,7 @@ static double exposed_s(const struct cost_setting *setting, double tokens, enum 
     return forward ? 2 * (gather_s + scatter_s) : 2 * gather_s + (exposed ? 2 * (gather_s + scatter_s) : 0);
 }
 
-/* Layers of one stage in one pass on all tokens, without attention. */
+/* Return the seconds of one stage's layers in one pass on all tokens, without attention. */
 static double layers_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
 {
     struct cost_unit unit = all_tokens(n_tokens);
@@ -81,14 +84,14 @@ static double head_s(const struct cost_setting *setting, double n_tokens)
     return sum;
 }
 
-/* Passes of layers that each sample takes. Forward ones include those that are recomputed in full. */
+/* Return how many layers each sample passes through. Forward they include layers that are recomputed in full. */
 static double n_layer_passes(const struct cost_setting *setting, const struct scenario_plan *layout, enum pass pass)
 {
     double again = setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
     return setting->layers + (pass == PASS_FORWARD && layout->recompute == RECOMPUTE_FULL ? again : 0);
 }
 
-/* Seconds of the last stage on a sample: its attention, and token_s for each token. */
+/* Return the seconds of the last stage on a sample: its attention, and token_s for each token. */
 static double sample_s(const struct plan_request *request, int32_t tokens, double token_s)
 {
     double sum = token_s * tokens;
@@ -97,13 +100,13 @@ static double sample_s(const struct plan_request *request, int32_t tokens, doubl
     return sum;
 }
 
-/* Seconds a token of the last stage on one place, with so many tokens and without attention. */
+/* Return the seconds a token of the last stage on one rank, with n_tokens tokens and without attention. */
 static double token_s(const struct plan_request *request, double n_tokens)
 {
     double sum = head_s(request->setting, n_tokens);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         sum += layers_s(request->setting, n_tokens, pass);
-    if (request->layout.recompute == RECOMPUTE_FULL && !request->layout.early_stop) { /* else more than is done */
+    if (request->layout.recompute == RECOMPUTE_FULL && !request->layout.early_stop) { /* early_stop repeats less */
         struct cost_setting again = *request->setting;
         if (again.recompute_layers > 0)
             again.layers = again.recompute_layers;
@@ -135,8 +138,11 @@ int32_t batch_bound_layers(const struct cost_setting *setting, const struct scen
     return least;
 }
 
-/* The request for a stage that holds all chunks of a rank. If stages are unequal, it has the layers of the least.
- * @param setting  takes the stage's setting */
+/*
+ * Return the request for a stage that holds all chunks of a rank. If stages are unequal, it has the layers of the
+ * smallest stage.
+ * @param setting  takes the stage's setting
+ */
 static struct plan_request rank_request(const struct plan_request *request, struct cost_setting *setting)
 {
     struct plan_request rank = *request;
@@ -177,7 +183,10 @@ static int32_t longest(const struct batch *batch)
     return tokens;
 }
 
-/* Seconds of the longest sample through all stages and back. Attention that a list of outputs repeats is left out. */
+/*
+ * Return the seconds of the longest sample through all stages and back. Attention that a list of outputs repeats is
+ * left out.
+ */
 static double chain_s(const struct plan_request *request)
 {
     const struct cost_setting *setting = request->setting;
@@ -202,8 +211,10 @@ double batch_bound_whole_samples_s(const struct plan_request *request)
     return fmax(batch_bound_shared_s(request), chain_s(&rank));
 }
 
-/* Seconds in which keys and values of so many tokens are gathered before attention, and again in the backward, and
- * their gradients reduced. */
+/*
+ * Return the seconds of gathers of keys and values of n_tokens tokens, before attention and again in the backward. The
+ * reduction of their gradients is included.
+ */
 static double context_gathers_s(const struct plan_request *request, double n_tokens)
 {
     const struct cost_setting *setting = request->setting;
@@ -215,12 +226,15 @@ static double context_gathers_s(const struct plan_request *request, double n_tok
                               batch_bound_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context));
 }
 
-/* Least seconds of the last stage, on one place, for a model FLOP of any sample: the least at the ends of ranges of
- * lengths, each with the rate of attention at its upper end. */
+/*
+ * Return the least seconds of the last stage, on one rank, for a model FLOP of any sample. It is the minimum over the
+ * ends of ranges of lengths; each range has the rate of attention at its upper end.
+ */
 static double least_s_of_flop(const struct plan_request *request)
 {
     const struct cost_setting *setting = request->setting;
-    double one_s = token_s(request, INT32_MAX), least = INFINITY; /* of a token in the largest message of all */
+    /* seconds of a token in the largest possible message */
+    double one_s = token_s(request, INT32_MAX), least = INFINITY;
     one_s += (double)request->layout.cp * context_gathers_s(request, INT32_MAX) / INT32_MAX;
     for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
         double attention = sample_s(request, most, 0) / ((double)most * (most + 1.0));

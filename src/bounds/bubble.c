@@ -6,16 +6,17 @@
 
 #include "base/check.h"
 
-/* Of a place. */
+/* Marks of a rank in time. */
 struct marks {
-    double first_pass_s;     /* the phase's re-sharding is over, and the time before belongs to it */
+    double first_pass_s;     /* end of the phase's re-sharding, which the time before counts to */
     double first_backward_s; /* start */
     double last_forward_s;   /* end */
-    double pipeline_s;       /* end of its pipeline's last pass; while marking, of the pipeline's first place only */
-    double slowest_s;        /* end of the last pass of the phase */
-    double end_s;            /* of the phase */
-    double now_s;            /* accounted for up to here */
-    double n_gpus;           /* that the place stands for, those of places that it represents, too */
+    /* end of its pipeline's last pass; while marks are set, only of the pipeline's first rank */
+    double pipeline_s;
+    double slowest_s; /* end of the last pass of the phase */
+    double end_s;     /* of the phase */
+    double now_s;     /* the time up to here is accounted for */
+    double n_gpus;    /* GPUs of the rank and of ranks that it represents */
 };
 
 static double larger(double a, double b)
@@ -28,7 +29,7 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-/* Add the part of [from, to) that lies in [begin, end), on each of n GPUs. */
+/* Add the overlap of [from, to) and [begin, end), on each of n GPUs. */
 static void add_overlap(double *sum, double n, double from, double to, double begin, double end)
 {
     double length = smaller(to, end) - larger(from, begin);
@@ -36,7 +37,7 @@ static void add_overlap(double *sum, double n, double from, double to, double be
         *sum += n * length;
 }
 
-/* The compute stream idles from marks->now_s to `until`. */
+/* Account for an idle compute stream from marks->now_s to `until`. */
 static void idle(struct bubble *bubble, struct marks *marks, double until)
 {
     double from = marks->now_s, n = marks->n_gpus;
@@ -59,138 +60,140 @@ static void work(double *sum, struct marks *marks, double start_s, double finish
     marks->now_s = larger(marks->now_s, finish_s);
 }
 
-/* Of a phase. */
+/* Times of a phase. */
 struct window {
-    double begin_s, gate_s, slowest_s, end_s;
+    double begin_s, reshard_end_s, slowest_s, end_s;
 };
 
-struct account {
+struct bubble_walk {
     const struct dag *dag;
     const struct timeline *timeline;
-    struct marks *marks;     /* [places] */
-    struct window *windows;  /* [phases] */
-    int32_t *first_of_place; /* of each place: the first place of its pipeline */
+    struct marks *marks;    /* [ranks] */
+    struct window *windows; /* [phases] */
+    int32_t *first_of_rank; /* of each rank: the first rank of its pipeline */
     int32_t n_phases;
-    struct bubble bubble; /* added up so far */
-    int32_t sync_before;  /* of the tasks walked: the last SYNC but this one, -1: none */
+    struct bubble bubble; /* sums so far */
+    int32_t sync_before;  /* last SYNC before the current task, -1: none */
 };
 
-/* Whether `task` is a SEND of the ring that the SYNC closes: one after the SYNC that opened it. (A SYNC that opens a
- * ring may follow a SEND of an earlier ring on its stream.) The ring counts as work of the places that sent in it. */
-static bool is_ring_send(const struct account *account, int32_t sync, int32_t task)
+/*
+ * Return whether `task` is a SEND of the ring that the SYNC closes. It must come after the SYNC that opened the ring.
+ * The opening SYNC may follow a SEND of an earlier ring on its stream. The ring counts as work of the ranks that sent
+ * in it.
+ */
+static bool is_ring_send(const struct bubble_walk *walk, int32_t sync, int32_t task)
 {
-    const struct dag_task *close = &account->dag->tasks[sync], *send = &account->dag->tasks[task];
-    return close->kind == DAG_SYNC && task > account->sync_before &&
+    const struct dag_task *close = &walk->dag->tasks[sync], *send = &walk->dag->tasks[task];
+    return close->kind == DAG_SYNC && task > walk->sync_before &&
            (close->purpose == DAG_RING || close->purpose == DAG_TENSOR || close->purpose == DAG_EXCHANGE) &&
            send->kind == DAG_SEND && send->purpose == close->purpose;
 }
 
-static void mark_end(struct account *account, int32_t place, enum pass pass, double finish_s)
+static void mark_end(struct bubble_walk *walk, int32_t dag_rank, enum pass pass, double finish_s)
 {
-    struct marks *marks = &account->marks[place];
-    struct marks *pipeline = &account->marks[account->first_of_place[place]];
-    struct window *window = &account->windows[account->dag->places[place].phase];
+    struct marks *marks = &walk->marks[dag_rank];
+    struct marks *pipeline = &walk->marks[walk->first_of_rank[dag_rank]];
+    struct window *window = &walk->windows[walk->dag->ranks[dag_rank].phase];
     if (pass == PASS_FORWARD)
         marks->last_forward_s = larger(marks->last_forward_s, finish_s);
     pipeline->pipeline_s = larger(pipeline->pipeline_s, finish_s);
     window->slowest_s = larger(window->slowest_s, finish_s);
 }
 
-static void mark_task(struct account *account, int32_t number)
+static void mark_task(struct bubble_walk *walk, int32_t number)
 {
-    const struct dag *dag = account->dag;
+    const struct dag *dag = walk->dag;
     const struct dag_task *task = &dag->tasks[number];
-    double start_s = account->timeline->start_s[number], finish_s = account->timeline->finish_s[number];
-    struct window *window = &account->windows[task->phase];
-    struct marks *marks = &account->marks[task->place];
+    double start_s = walk->timeline->start_s[number], finish_s = walk->timeline->finish_s[number];
+    struct window *window = &walk->windows[task->phase];
+    struct marks *marks = &walk->marks[task->dag_rank];
     window->end_s = larger(window->end_s, finish_s);
     if (task->purpose == DAG_RESHARD)
-        window->gate_s = larger(window->gate_s, finish_s);
+        window->reshard_end_s = larger(window->reshard_end_s, finish_s);
     if (task->kind == DAG_COMPUTE && task->pass == PASS_BACKWARD)
         marks->first_backward_s = smaller(marks->first_backward_s, start_s);
     if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION)
-        mark_end(account, task->place, (enum pass)task->pass, finish_s);
+        mark_end(walk, task->dag_rank, (enum pass)task->pass, finish_s);
     for (int32_t i = dag->in_first[number]; task->kind == DAG_SYNC && i < dag->in_first[number + 1]; i++)
-        if (is_ring_send(account, number, dag->in_task[i]))
-            mark_end(account, dag->tasks[dag->in_task[i]].place, (enum pass)task->pass, finish_s);
+        if (is_ring_send(walk, number, dag->in_task[i]))
+            mark_end(walk, dag->tasks[dag->in_task[i]].dag_rank, (enum pass)task->pass, finish_s);
 }
 
-static void walk_tasks(struct account *account, void (*visit)(struct account *account, int32_t number))
+static void walk_tasks(struct bubble_walk *walk, void (*visit)(struct bubble_walk *walk, int32_t number))
 {
-    account->sync_before = -1;
-    for (int32_t task = 0; task < account->dag->n_tasks; task++) {
-        visit(account, task);
-        if (account->dag->tasks[task].kind == DAG_SYNC)
-            account->sync_before = task;
+    walk->sync_before = -1;
+    for (int32_t task = 0; task < walk->dag->n_tasks; task++) {
+        visit(walk, task);
+        if (walk->dag->tasks[task].kind == DAG_SYNC)
+            walk->sync_before = task;
     }
 }
 
-static void open_account(struct account *account)
+static void open_walk(struct bubble_walk *walk)
 {
-    const struct dag *dag = account->dag;
-    account->n_phases = dag->places[dag->n_places - 1].phase + 1;
-    account->marks = check_calloc((size_t)dag->n_places, sizeof *account->marks);
-    account->windows = check_calloc((size_t)account->n_phases, sizeof *account->windows);
-    account->first_of_place = check_calloc((size_t)dag->n_places, sizeof *account->first_of_place);
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        const struct dag_place *place = &dag->places[i], *before = i > 0 ? place - 1 : NULL;
-        bool same = before != NULL && before->phase == place->phase && before->pipeline == place->pipeline;
-        account->first_of_place[i] = same ? account->first_of_place[i - 1] : i;
-        account->marks[i].first_backward_s = DBL_MAX;
+    const struct dag *dag = walk->dag;
+    walk->n_phases = dag->ranks[dag->n_ranks - 1].phase + 1;
+    walk->marks = check_calloc((size_t)dag->n_ranks, sizeof *walk->marks);
+    walk->windows = check_calloc((size_t)walk->n_phases, sizeof *walk->windows);
+    walk->first_of_rank = check_calloc((size_t)dag->n_ranks, sizeof *walk->first_of_rank);
+    for (int32_t i = 0; i < dag->n_ranks; i++) {
+        const struct dag_rank *dag_rank = &dag->ranks[i], *before = i > 0 ? dag_rank - 1 : NULL;
+        bool same = before != NULL && before->phase == dag_rank->phase && before->pipeline == dag_rank->pipeline;
+        walk->first_of_rank[i] = same ? walk->first_of_rank[i - 1] : i;
+        walk->marks[i].first_backward_s = DBL_MAX;
     }
-    walk_tasks(account, mark_task);
-    for (int32_t phase = 1; phase < account->n_phases; phase++)
-        account->windows[phase].begin_s = account->windows[phase - 1].end_s;
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        const struct window *window = &account->windows[dag->places[i].phase];
-        struct marks *marks = &account->marks[i];
-        marks->first_pass_s = larger(window->begin_s, window->gate_s);
-        marks->pipeline_s = larger(marks->first_pass_s, account->marks[account->first_of_place[i]].pipeline_s);
+    walk_tasks(walk, mark_task);
+    for (int32_t phase = 1; phase < walk->n_phases; phase++)
+        walk->windows[phase].begin_s = walk->windows[phase - 1].end_s;
+    for (int32_t i = 0; i < dag->n_ranks; i++) {
+        const struct window *window = &walk->windows[dag->ranks[i].phase];
+        struct marks *marks = &walk->marks[i];
+        marks->first_pass_s = larger(window->begin_s, window->reshard_end_s);
+        marks->pipeline_s = larger(marks->first_pass_s, walk->marks[walk->first_of_rank[i]].pipeline_s);
         marks->slowest_s = larger(marks->first_pass_s, window->slowest_s);
         marks->end_s = window->end_s;
         marks->now_s = window->begin_s;
-        marks->n_gpus = dag->places[i].n_gpus * dag->places[i].n_represented;
+        marks->n_gpus = dag->ranks[i].n_gpus * dag->ranks[i].n_represented;
     }
 }
 
-static void add_ring(struct account *account, int32_t sync, int32_t send)
+static void add_ring(struct bubble_walk *walk, int32_t sync, int32_t send)
 {
-    struct bubble *bubble = &account->bubble;
-    struct marks *marks = &account->marks[account->dag->tasks[send].place];
-    double *sum = account->dag->tasks[sync].purpose == DAG_TENSOR ? &bubble->busy_s : &bubble->ring_s;
-    idle(bubble, marks, account->timeline->start_s[send]);
-    work(sum, marks, account->timeline->start_s[send], account->timeline->finish_s[sync]);
+    struct bubble *bubble = &walk->bubble;
+    struct marks *marks = &walk->marks[walk->dag->tasks[send].dag_rank];
+    double *sum = walk->dag->tasks[sync].purpose == DAG_TENSOR ? &bubble->busy_s : &bubble->ring_s;
+    idle(bubble, marks, walk->timeline->start_s[send]);
+    work(sum, marks, walk->timeline->start_s[send], walk->timeline->finish_s[sync]);
 }
 
-static void add_task(struct account *account, int32_t number)
+static void add_task(struct bubble_walk *walk, int32_t number)
 {
-    const struct dag *dag = account->dag;
-    struct bubble *bubble = &account->bubble;
+    const struct dag *dag = walk->dag;
+    struct bubble *bubble = &walk->bubble;
     const struct dag_task *task = &dag->tasks[number];
-    double start_s = account->timeline->start_s[number], finish_s = account->timeline->finish_s[number];
+    double start_s = walk->timeline->start_s[number], finish_s = walk->timeline->finish_s[number];
     if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION || task->kind == DAG_OPTIMIZER) {
-        idle(bubble, &account->marks[task->place], start_s);
-        work(&bubble->busy_s, &account->marks[task->place], start_s, finish_s);
+        idle(bubble, &walk->marks[task->dag_rank], start_s);
+        work(&bubble->busy_s, &walk->marks[task->dag_rank], start_s, finish_s);
     }
     for (int32_t i = dag->in_first[number]; task->kind == DAG_SYNC && i < dag->in_first[number + 1]; i++)
-        if (is_ring_send(account, number, dag->in_task[i]))
-            add_ring(account, number, dag->in_task[i]);
+        if (is_ring_send(walk, number, dag->in_task[i]))
+            add_ring(walk, number, dag->in_task[i]);
 }
 
 struct bubble bubble_of(const struct dag *dag, const struct timeline *timeline)
 {
-    struct account account = {.dag = dag, .timeline = timeline};
-    open_account(&account);
-    walk_tasks(&account, add_task);
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        idle(&account.bubble, &account.marks[i], account.marks[i].end_s);
-        account.bubble.total_s +=
-            account.marks[i].n_gpus * (account.marks[i].end_s - account.windows[dag->places[i].phase].begin_s);
+    struct bubble_walk walk = {.dag = dag, .timeline = timeline};
+    open_walk(&walk);
+    walk_tasks(&walk, add_task);
+    for (int32_t i = 0; i < dag->n_ranks; i++) {
+        idle(&walk.bubble, &walk.marks[i], walk.marks[i].end_s);
+        walk.bubble.total_s += walk.marks[i].n_gpus * (walk.marks[i].end_s - walk.windows[dag->ranks[i].phase].begin_s);
     }
-    free(account.marks);
-    free(account.windows);
-    free(account.first_of_place);
-    return account.bubble;
+    free(walk.marks);
+    free(walk.windows);
+    free(walk.first_of_rank);
+    return walk.bubble;
 }
 
 double bubble_fraction(const struct bubble *bubble)

@@ -37,7 +37,7 @@ void critical_path(const struct dag *dag, struct timeline *timeline)
 void critical_path_slack(const struct dag *dag, const struct graph *graph, const struct timeline *timeline,
                          double *slack_s)
 {
-    double *latest_s = slack_s; /* finish that does not move the makespan */
+    double *latest_s = slack_s; /* latest finish that does not move the makespan */
     for (int32_t i = dag->n_tasks - 1; i >= 0; i--) {
         int32_t task = (int32_t)graph_order(graph)[i];
         struct graph_successors after = graph_successors_of(graph, task);

@@ -48,12 +48,12 @@ struct evaluation evaluation_of(const struct evaluator *evaluator, const struct 
                                 const struct platform *platform, const struct timeline *timeline)
 {
     const struct memory *memory = &evaluator->memory;
-    int32_t worst = memory->worst_place;
+    int32_t worst = memory->worst_rank;
     struct evaluation evaluation = {
         .makespan_s = timeline->makespan_s,
         .peak_bytes = memory->peak_bytes[worst],
         .host_bytes = memory_host_of(plan, &evaluator->dag, memory, platform->gpus_per_node, evaluator->n_gpus).bytes,
-        .stage = evaluator->dag.places[worst].stage,
+        .stage = evaluator->dag.ranks[worst].stage,
     };
     for (int i = 1; i < MEMORY_N_CLASSES; i++)
         if (memory->at_peak[worst][i] > memory->at_peak[worst][evaluation.class])

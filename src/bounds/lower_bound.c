@@ -7,28 +7,28 @@
 #include "base/check.h"
 #include "dag/dag.h"
 
-/* What a stage has run. */
+/* State of a stage in the walk. */
 struct stage {
-    int32_t next;   /* step */
-    double begin_s; /* of the pass before */
-    double end_s;   /* of it */
-    double out_s;   /* of the last copy to the host, of the last one back */
+    int32_t next;   /* next step */
+    double begin_s; /* start of the last pass */
+    double end_s;   /* end of the last pass */
+    double out_s;   /* end of the last copy to the host; of the last copy back */
     double in_s;
 };
 
 struct walk {
     const struct plan_pipeline *pipeline;
     struct dag_kinds kinds;
-    int32_t n_virtual;        /* stages: chunk x stages + stage */
+    int32_t n_virtual;        /* virtual stages: chunk x stages + stage */
     double *pass_s[N_PASSES]; /* [unit x kinds + kind] */
-    double *copy_s;           /* likewise, each way; NULL: nothing is offloaded */
-    double *end_s[N_PASSES];  /* [unit x virtual stages + virtual stage], -1: to come */
-    double *begin_s;          /* likewise, of backwards */
-    double *out_s;            /* likewise, of copies to the host */
+    double *copy_s;           /* [unit x kinds + kind] in each direction; NULL: nothing is offloaded */
+    double *end_s[N_PASSES];  /* [unit x virtual stages + virtual stage], -1: not yet run */
+    double *begin_s;          /* [unit x virtual stages + virtual stage] of backwards */
+    double *out_s;            /* [unit x virtual stages + virtual stage] ends of copies to the host */
     struct stage *stages;
 };
 
-/* Whether a pipeline before this one runs all its units with it. */
+/* Return whether an earlier pipeline runs all of this pipeline's units with it. */
 static bool repeats(const struct plan_phase *phase, int32_t i)
 {
     const struct plan_cut *cut = &phase->pipelines[i].cut[PASS_FORWARD];
@@ -38,7 +38,7 @@ static bool repeats(const struct plan_phase *phase, int32_t i)
     return group >= 0 && phase->groups[group].pipelines[0] < i;
 }
 
-/* When a backward's activations are back, on stages of one chunk. */
+/* Return when a backward's activations are back, on stages of one chunk. */
 static double copied_s(struct walk *walk, int32_t stage, int32_t unit)
 {
     int32_t n_stages = walk->n_virtual, at = unit * n_stages + stage;
@@ -69,7 +69,10 @@ static void run_step(struct walk *walk, int32_t stage, const struct plan_step *s
         walk->out_s[at] = of->out_s = fmax(of->out_s, of->end_s) + walk->copy_s[cost];
 }
 
-/* Run the steps of a stage whose passes on the stage before (backward: behind) are done. @return how many */
+/*
+ * Run the steps of a stage whose passes on the neighbouring stage are done: the stage before, backward the one behind.
+ * @return number of steps
+ */
 static int32_t advance(struct walk *walk, int32_t stage)
 {
     const struct plan_pipeline *pipeline = walk->pipeline;
@@ -86,17 +89,17 @@ static int32_t advance(struct walk *walk, int32_t stage)
     return *next - before;
 }
 
-/* Whether each backward unit has the slices of the forward unit of its number. */
-static bool are_alike(const struct plan_cut *forward, const struct plan_cut *backward)
+/* Return whether each backward unit has the slices of the forward unit of the same number. */
+static bool have_same_slices(const struct plan_cut *forward, const struct plan_cut *backward)
 {
-    bool alike = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;
-    for (int32_t i = 0; alike && i < forward->n_units; i++)
-        alike = forward->units[i].n_slices == backward->units[i].n_slices;
-    for (int32_t i = 0; alike && i < forward->n_slices; i++) {
+    bool same = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;
+    for (int32_t i = 0; same && i < forward->n_units; i++)
+        same = forward->units[i].n_slices == backward->units[i].n_slices;
+    for (int32_t i = 0; same && i < forward->n_slices; i++) {
         struct slice a = forward->slices[i], b = backward->slices[i];
-        alike = a.sample == b.sample && a.begin == b.begin && a.end == b.end;
+        same = a.sample == b.sample && a.begin == b.begin && a.end == b.end;
     }
-    return alike;
+    return same;
 }
 
 static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
@@ -104,15 +107,15 @@ static void open_copies(const struct plan_pipeline *pipeline, const struct cost_
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
     int32_t n_kinds = walk->kinds.n;
     if (pipeline->layout.chunks > 1 || pipeline->offload != NULL || !plan_offloads(pipeline) ||
-        !are_alike(cut, &pipeline->cut[PASS_BACKWARD]))
+        !have_same_slices(cut, &pipeline->cut[PASS_BACKWARD]))
         return;
     walk->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
     for (int32_t i = 0; i < cut->n_units * n_kinds; i++) {
         int32_t unit = i / n_kinds, stage = walk->kinds.stage[i % n_kinds];
-        struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
+        struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
         int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
         double share = cut->units[unit].streams ? 0 : cut->units[unit].offload;
-        double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &own, unit, tokens, 0) : 0;
+        double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &stage_setting, unit, tokens, 0) : 0;
         walk->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
     }
 }
@@ -171,7 +174,7 @@ static double pipeline_s(const struct plan_pipeline *pipeline, const struct cost
     return end_s;
 }
 
-/* Whether a walk of the steps bounds it: passes are whole, and each stage computes its own. */
+/* Return whether a walk of the steps bounds a pipeline: passes are whole, and each stage computes its own attention. */
 static bool can_walk(const struct plan_pipeline *pipeline)
 {
     return pipeline->cut[PASS_FORWARD].n_units > 0 && !pipeline->splits_backward && pipeline->n_exchanges == 0;

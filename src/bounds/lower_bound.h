@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The least time of a plan's passes, known without its graph. */
+/** This module bounds the time of a plan's passes from below without its graph. */
 #ifndef SLIMSIM_BOUNDS_LOWER_BOUND_H
 #define SLIMSIM_BOUNDS_LOWER_BOUND_H
 
@@ -7,18 +7,18 @@
 #include "plan/plan.h"
 
 /**
- * A lower bound of when the passes of a plan end on the critical path [s].
+ * Return a lower bound of the time at which the passes of a plan end on the critical path [s].
  *
- * 1. Phases follow each other. Each takes as long as its slowest pipeline, which runs alone.
- * 2. A stage runs its steps in order. A forward begins once that of the virtual stage before has ended, a backward once
- *    that of the virtual stage behind has ended. Nothing is sent.
+ * 1. Phases follow each other. Each takes as long as its slowest pipeline does without the others.
+ * 2. A stage runs its steps in order. A forward begins once that of the previous virtual stage has ended. A backward
+ *    begins once that of the next virtual stage has ended. Nothing is sent.
  * 3. Offloaded activations, except those that stream, go out one after the other, each once its forward has ended.
- * 4. They come back one after the other before their backward: each once it is out, the pass before that backward on
- *    the stage has begun, and the backward of the stage behind has begun.
+ * 4. They come back one after the other before their backward. Each copy back waits until the copy out has ended. It
+ *    also waits until the pass before that backward on the stage has begun, and that backward on the next stage.
  *
- * All of these are tasks and edges of the plan's graph (dag/dag.h), which has more, so its longest path is never
- * shorter. Nothing is known of pipelines that split backwards or exchange attention. Copies are left out with several
- * chunks a stage, with a table of offload, and where the backward units are not the forward ones.
+ * All of these are tasks and edges of the plan's graph (dag/dag.h). The graph has more, so its longest path is never
+ * shorter. Pipelines that split backwards or exchange attention have no bound. Copies are left out with several chunks
+ * a stage, and with a table of offload. They are also left out if backward units differ from forward ones.
  */
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting);
 

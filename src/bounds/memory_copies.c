@@ -20,10 +20,10 @@ static struct memory_copy copy_of(const struct dag *dag, const struct timeline *
 }
 
 void memory_copies_of(const struct dag *dag, const struct timeline *timeline, const struct memory_pipe *pipe,
-                      int32_t place, enum dag_stream stream, struct memory_copies *copies)
+                      int32_t dag_rank, enum dag_stream stream, struct memory_copies *copies)
 {
     size_t n = 0;
-    int32_t task = memory_first_of(dag, place, stream);
+    int32_t task = memory_first_of(dag, dag_rank, stream);
     for (bool more = true; more; n++) {
         more = task >= 0;
         copies->all = check_grow(copies->all, n, &copies->capacity, sizeof *copies->all);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** A place's copies to the host and back in their order: what bounds/memory.h frees and allocates by them. */
+/** This module lists a rank's copies to the host and back in order, for the memory that they free and allocate. */
 #ifndef SLIMSIM_BOUNDS_MEMORY_COPIES_H
 #define SLIMSIM_BOUNDS_MEMORY_COPIES_H
 
@@ -10,27 +10,30 @@
 
 struct memory_copy {
     double start_s, finish_s;
-    double host_bytes; /* what the host has of it */
-    double bytes;      /* that it frees or takes on the GPU: none if it streams */
+    double host_bytes; /* bytes on the host */
+    double bytes;      /* bytes that it frees or takes on the GPU; 0 if it streams */
 };
 
-/** Those of a place one way, in their order. */
+/** Copies of a rank in one direction, in order. */
 struct memory_copies {
-    struct memory_copy *all; /* the last one never comes: at infinity. Owned, used again */
+    struct memory_copy *all; /* the last one never comes: it is at infinity. Owned, reused */
     size_t capacity;
 };
 
-/** First task of a stream of a place, -1: there is none. */
-static inline int32_t memory_first_of(const struct dag *dag, int32_t place, enum dag_stream stream)
+/** Return the first task of a stream of a rank, -1: there is none. */
+static inline int32_t memory_first_of(const struct dag *dag, int32_t dag_rank, enum dag_stream stream)
 {
-    return dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream];
+    return dag->stream_first[dag_rank * DAG_N_STREAMS + (int32_t)stream];
 }
 
-/** All copies of a place of a pipeline on one of the host's streams, and one that never comes. */
+/** List all copies of a rank of a pipeline on one of the host's streams, and one that never comes. */
 void memory_copies_of(const struct dag *dag, const struct timeline *timeline, const struct memory_pipe *pipe,
-                      int32_t place, enum dag_stream stream, struct memory_copies *copies);
+                      int32_t dag_rank, enum dag_stream stream, struct memory_copies *copies);
 
-/** The most that a place has on the host: from the start of each copy out to the end of each copy in [bytes]. */
+/**
+ * Return the largest size of a rank's bytes on the host [bytes]. They are there from the start of a copy out to the end
+ * of its copy in.
+ */
 double memory_copies_host_peak(const struct memory_copies *out, const struct memory_copies *in);
 
 #endif

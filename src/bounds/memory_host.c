@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file finds the node whose host holds most offloaded activations. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -9,16 +10,16 @@ struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag
 {
     int32_t n_nodes = 1;
     struct memory_host worst = {0};
-    for (int32_t i = 0; i < dag->n_places; i++)
-        if (dag->places[i].rank / gpus_per_node >= n_nodes)
-            n_nodes = dag->places[i].rank / gpus_per_node + 1;
+    for (int32_t i = 0; i < dag->n_ranks; i++)
+        if (dag->ranks[i].rank / gpus_per_node >= n_nodes)
+            n_nodes = dag->ranks[i].rank / gpus_per_node + 1;
     size_t n = (size_t)plan->n_phases * (size_t)n_nodes;
     double *bytes = check_calloc(2 * n, sizeof *bytes), *gpus = bytes + n;
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        const struct dag_place *place = &dag->places[i];
-        int32_t node = place->rank / gpus_per_node, at = place->phase * n_nodes + node;
-        bytes[at] += memory->host_peak_bytes[i] * place->n_gpus;
-        gpus[at] += place->n_gpus;
+    for (int32_t i = 0; i < dag->n_ranks; i++) {
+        const struct dag_rank *dag_rank = &dag->ranks[i];
+        int32_t node = dag_rank->rank / gpus_per_node, at = dag_rank->phase * n_nodes + node;
+        bytes[at] += memory->host_peak_bytes[i] * dag_rank->n_gpus;
+        gpus[at] += dag_rank->n_gpus;
     }
     for (int32_t at = 0; at < plan->n_phases * n_nodes; at++) {
         int32_t node = at % n_nodes, begin = node * gpus_per_node;
@@ -29,13 +30,13 @@ struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag
     }
     free(bytes);
     double most = 0;
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        const struct dag_place *place = &dag->places[i];
-        if (place->phase != worst.phase || place->rank / gpus_per_node != worst.node ||
+    for (int32_t i = 0; i < dag->n_ranks; i++) {
+        const struct dag_rank *dag_rank = &dag->ranks[i];
+        if (dag_rank->phase != worst.phase || dag_rank->rank / gpus_per_node != worst.node ||
             memory->host_peak_bytes[i] <= most)
             continue;
         most = memory->host_peak_bytes[i];
-        worst.stage = place->stage;
+        worst.stage = dag_rank->stage;
     }
     return worst;
 }

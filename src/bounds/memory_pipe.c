@@ -8,68 +8,74 @@
 #include "base/check.h"
 #include "bounds/stage_memory.h"
 
-/* And of that the ends of the pipeline. */
+/* Bytes of a unit at the ends of the pipeline, in addition to memory_unit. */
 struct end_bytes {
-    double tokens;               /* of the unit, on a rank */
-    double embedding;            /* on the first virtual stage: kept from forward to backward */
-    double head, head_workspace; /* on the last one: kept likewise; in work */
-    double head_weight;          /* as weight */
+    double tokens;               /* tokens of the unit on a rank */
+    double embedding;            /* on the first virtual stage, kept from forward to backward */
+    double head, head_workspace; /* on the last virtual stage: kept from forward to backward; used while it runs */
+    double head_weight;          /* as memory_unit.weight */
 };
 
-/* Bytes of a token of a forward unit; kv_bytes: keys and values that are kept beside, if its sample is sliced. */
+/* Bytes of a token of a forward unit. kv_bytes: keys and values kept in addition if its sample is sliced. */
 struct token {
     struct dag_token of;
     double kv_bytes;
 };
 
-/* A pipe while it is opened, and the account in work: its kind, its setting, a token of each of its forward units. */
+/* A pipe while it is opened, and its current layer kind with setting and tokens of each forward unit. */
 struct opening {
     struct memory_pipe *pipe;
     const struct relations *relations;
     struct end_bytes *ends[N_PASSES]; /* [unit] */
-    int32_t account;
-    const struct cost_setting *own;
+    int32_t layer_kind;
+    const struct cost_setting *stage_setting;
     struct token *tokens;
 };
 
-/* What a split backward of the layers keeps for its weights' gradients, and what these work on: inputs gathered again.
+/*
+ * Add the bytes that a split backward of the layers keeps for its weights' gradients. Their workspace is inputs that
+ * are gathered again.
  */
-static void add_weight(const struct cost_setting *own, double tokens, struct memory_unit *bytes)
+static void add_weight(const struct cost_setting *stage_setting, double tokens, struct memory_unit *bytes)
 {
-    bytes->weight = own->layers * tokens * cost_weight_bytes(own);
-    bytes->weight_workspace =
-        own->tensor > 1 && own->plan->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
+    bytes->weight = stage_setting->layers * tokens * cost_weight_bytes(stage_setting);
+    bytes->weight_workspace = stage_setting->tensor > 1 && stage_setting->plan->sequence_parallel
+                                  ? 2 * tokens * (double)stage_setting->model->hidden
+                                  : 0;
 }
 
-/* What the layers hold of the tokens of a forward unit that one backward unit consumes. */
+/* Return the bytes that the layers hold for the tokens of a forward unit that one backward unit consumes. */
 static struct memory_unit bytes_of_share(const struct opening *opening, const struct relations_share *share)
 {
     const struct memory_pipe *pipe = opening->pipe;
-    const struct plan_unit *part = &pipe->plan->cut[PASS_FORWARD].units[share->forward];
+    const struct plan_unit *planned = &pipe->plan->cut[PASS_FORWARD].units[share->forward];
     const struct token *token = &opening->tokens[share->forward];
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
     struct memory_unit bytes = {.activations = (double)tokens * token->of.held,
-                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
-    if (part->streams)
-        bytes.streamed = plan_offload(pipe->plan, share->forward, pipe->kinds->stage[opening->account]) *
+                                .kv = token->kv_bytes * ((double)share->sliced_tokens / planned->context)};
+    if (planned->streams)
+        bytes.streamed = plan_offload(pipe->plan, share->forward, pipe->kinds->stage[opening->layer_kind]) *
                          dag_offloadable_of_tokens(&token->of, tokens, share->sliced_tokens);
     return bytes;
 }
 
-/* A token of each forward unit: alike in units of a kind, but for scores that are kept. Caller frees. */
-static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *own)
+/*
+ * Return a token of each forward unit. Tokens are equal in units of a kind, except for scores that are kept. Caller
+ * frees.
+ */
+static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting)
 {
     int32_t n = pipeline->cut[PASS_FORWARD].n_units;
     struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
     for (int32_t unit = 0; unit < n; unit++) {
-        const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-        if (unit > 0 && own->attention != DEVICE_UNFUSED && part[-1].recompute == part->recompute &&
-            part[-1].context == part->context) {
+        const struct plan_unit *planned = &pipeline->cut[PASS_FORWARD].units[unit];
+        if (unit > 0 && stage_setting->attention != DEVICE_UNFUSED && planned[-1].recompute == planned->recompute &&
+            planned[-1].context == planned->context) {
             tokens[unit] = tokens[unit - 1];
             continue;
         }
-        tokens[unit].of = dag_token_of(pipeline, own, unit);
-        tokens[unit].kv_bytes = stage_token_of(own, false, false, part->context, part->recompute).kv;
+        tokens[unit].of = dag_token_of(pipeline, stage_setting, unit);
+        tokens[unit].kv_bytes = stage_token_of(stage_setting, false, false, planned->context, planned->recompute).kv;
     }
     return tokens;
 }
@@ -84,32 +90,35 @@ static void add_share(struct memory_unit *sum, const struct memory_unit *share)
 static void open_workspace(const struct opening *opening, enum pass pass, struct memory_unit *units)
 {
     const struct plan_pipeline *pipeline = opening->pipe->plan;
-    const struct cost_setting *own = opening->own;
+    const struct cost_setting *stage_setting = opening->stage_setting;
     struct cost_workspace each = {0};
     for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
-        const struct plan_unit *part = &pipeline->cut[pass].units[unit];
+        const struct plan_unit *planned = &pipeline->cut[pass].units[unit];
         double scores = 0, gathered_bytes = 0;
-        if (unit == 0 || part[-1].recompute != part->recompute)
-            each = cost_workspace_of(own, part->recompute);
-        if (own->attention == DEVICE_UNFUSED || own->plan->cp_type == SCENARIO_ALL_GATHER) {
+        if (unit == 0 || planned[-1].recompute != planned->recompute)
+            each = cost_workspace_of(stage_setting, planned->recompute);
+        if (stage_setting->attention == DEVICE_UNFUSED || stage_setting->plan->cp_type == SCENARIO_ALL_GATHER) {
             struct cost_unit work = dag_unit(pipeline, pass, unit);
-            scores = cost_scores(own, &work);
-            gathered_bytes = cost_gathered_kv_bytes(own, pass, &work);
+            scores = cost_scores(stage_setting, &work);
+            gathered_bytes = cost_gathered_kv_bytes(stage_setting, pass, &work);
         }
         units[unit].workspace =
             cost_workspace_of_tokens(&each, opening->ends[pass][unit].tokens, scores, gathered_bytes);
     }
 }
 
-/* The account's layers: add what a backward unit consumes of a forward unit to both of them. */
+/*
+ * Add the tokens that a backward unit consumes of a forward unit to both of them. This covers the layers of a layer
+ * kind.
+ */
 static void open_layers(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;
     const struct plan_cut *cut = opening->pipe->plan->cut;
-    const struct cost_setting *own = opening->own;
-    struct memory_unit *forwards = memory_pipe_units(opening->pipe, PASS_FORWARD, opening->account),
-                       *backwards = memory_pipe_units(opening->pipe, PASS_BACKWARD, opening->account);
-    double kv = stage_token_of(own, false, false, 1, RECOMPUTE_NONE).kv_gradient;
+    const struct cost_setting *stage_setting = opening->stage_setting;
+    struct memory_unit *forwards = memory_pipe_units(opening->pipe, PASS_FORWARD, opening->layer_kind),
+                       *backwards = memory_pipe_units(opening->pipe, PASS_BACKWARD, opening->layer_kind);
+    double kv = stage_token_of(stage_setting, false, false, 1, RECOMPUTE_NONE).kv_gradient;
     open_workspace(opening, PASS_FORWARD, forwards);
     open_workspace(opening, PASS_BACKWARD, backwards);
     for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++) {
@@ -122,19 +131,19 @@ static void open_layers(const struct opening *opening)
             add_share(bytes, &share);
         }
         if (opening->pipe->plan->splits_backward)
-            add_weight(own, opening->ends[PASS_BACKWARD][unit].tokens, bytes);
+            add_weight(stage_setting, opening->ends[PASS_BACKWARD][unit].tokens, bytes);
         bytes->opened = kv * (double)relations->opened_tokens[unit] / context;
         bytes->closed = kv * (double)relations->closed_tokens[unit] / context;
     }
 }
 
-/* The embedding and the head, however many layers stand beside them. */
-static void open_ends(const struct opening *opening, const struct cost_setting *own)
+/* Add up the bytes of embedding and head, which do not depend on the number of layers. */
+static void open_ends(const struct opening *opening, const struct cost_setting *stage_setting)
 {
     const struct relations *relations = opening->relations;
     const struct plan_pipeline *pipeline = opening->pipe->plan;
     struct end_bytes *forwards = opening->ends[PASS_FORWARD], *backwards = opening->ends[PASS_BACKWARD];
-    const struct stage_token token = stage_token_of(own, true, true, 1, RECOMPUTE_NONE);
+    const struct stage_token token = stage_token_of(stage_setting, true, true, 1, RECOMPUTE_NONE);
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
             struct end_bytes *end = &opening->ends[pass][unit];
@@ -142,7 +151,7 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
             end->tokens = cost_unit_tokens(&work);
             end->head_workspace = end->tokens * token.head_workspace;
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
-                end->head_weight = cost_head_weight_bytes(own, end->tokens);
+                end->head_weight = cost_head_weight_bytes(stage_setting, end->tokens);
         }
     for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++)
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
@@ -157,7 +166,7 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
         }
 }
 
-/* What goes to the host on the virtual stages of the account, what streams there too. */
+/* Add the bytes that go to the host on virtual stages of the layer kind, with those that stream. */
 static void add_offloaded(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;
@@ -166,24 +175,24 @@ static void add_offloaded(const struct opening *opening)
     for (int32_t stage = 0; stage < pipe->plan->layout.stages * pipe->plan->layout.chunks; stage++) {
         double *forwards = pipe->offloaded[PASS_FORWARD] + stage * cut[PASS_FORWARD].n_units,
                *backwards = pipe->offloaded[PASS_BACKWARD] + stage * cut[PASS_BACKWARD].n_units;
-        if (pipe->account[pipe->kinds->kind[stage]] != opening->account)
+        if (pipe->layer_kind[pipe->kinds->kind[stage]] != opening->layer_kind)
             continue;
         for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
             for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
                 const struct relations_share *share = &relations->shares[i];
-                double part = plan_offload(pipe->plan, share->forward, stage);
-                if (part <= 0)
+                double offload = plan_offload(pipe->plan, share->forward, stage);
+                if (offload <= 0)
                     continue;
-                double bytes = part * dag_offloadable_of_tokens(&opening->tokens[share->forward].of,
-                                                                (int64_t)share->whole_tokens + share->sliced_tokens,
-                                                                share->sliced_tokens);
+                double bytes = offload * dag_offloadable_of_tokens(&opening->tokens[share->forward].of,
+                                                                   (int64_t)share->whole_tokens + share->sliced_tokens,
+                                                                   share->sliced_tokens);
                 forwards[share->forward] += bytes;
                 backwards[unit] += bytes;
             }
     }
 }
 
-/* Buffers of exchanges: of one layer's messages on both stages. */
+/* Add up the buffers of exchanges, one layer's messages on both stages. */
 static void open_exchanges(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                            struct memory_pipe *pipe)
 {
@@ -194,35 +203,35 @@ static void open_exchanges(const struct plan_pipeline *pipeline, const struct co
         const struct plan_exchange *exchange = &pipeline->exchanges[i];
         double *exchanged = pipe->exchanged[exchange->pass];
         int32_t n_units = pipeline->cut[exchange->pass].n_units;
-        struct cost_setting own = dag_setting(setting, &pipeline->layout, exchange->from_stage);
+        struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, exchange->from_stage);
         struct cost_unit unit = dag_unit(pipeline, exchange->pass, exchange->from_unit);
-        struct cost_exchange cost = cost_of_exchange(&own, exchange->pass, &unit, exchange->share);
+        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &unit, exchange->share);
         exchanged[exchange->from_stage * n_units + exchange->from_unit] += cost.giver_bytes;
         exchanged[exchange->to_stage * n_units + exchange->to_unit] += cost.taker_bytes;
     }
 }
 
-/* Which kinds have as many layers. */
-static void open_accounts(const struct cost_setting *setting, struct memory_pipe *pipe)
+/* Find the kinds with equally many layers. */
+static void open_layer_kinds(const struct cost_setting *setting, struct memory_pipe *pipe)
 {
     int32_t layers[DAG_MAX_KINDS] = {0};
     for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
-        int32_t account = 0;
+        int32_t layer_kind = 0;
         layers[kind] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]).layers;
-        while (layers[account] != layers[kind])
-            account++;
-        pipe->account[kind] = account;
+        while (layers[layer_kind] != layers[kind])
+            layer_kind++;
+        pipe->layer_kind[kind] = layer_kind;
     }
 }
 
-/* What a unit of an account works on in passes that gather and reduce (zero2, zero3: there is one stage). */
+/* Return the work of a unit in passes that gather and reduce (zero2, zero3: there is one stage). */
 static struct cost_work work_of(const struct opening *opening, const struct memory_unit *unit,
                                 const struct end_bytes *end)
 {
     double layers = unit->activations - unit->streamed;
     return (struct cost_work){.tokens = end->tokens,
                               .workspace = unit->workspace,
-                              .layer = layers / opening->own->layers,
+                              .layer = layers / opening->stage_setting->layers,
                               .layers = layers,
                               .head = end->head,
                               .head_workspace = end->head_workspace};
@@ -236,25 +245,25 @@ static double most_of(const double *moments, enum cost_moment first, enum cost_m
     return most;
 }
 
-/* The workspaces of a pass in which gradients come, beside the activations that stand at the moment. */
+/* Set the workspaces of a pass in which gradients come, beside the activations at each moment. */
 static void add_moments(const struct opening *opening, const struct memory_unit *unit, const struct end_bytes *end,
                         struct memory_growth *growth)
 {
     const struct cost_work work = work_of(opening, unit, end);
-    double moments[COST_N_MOMENTS], layer = growth->layers / opening->own->layers;
-    cost_moments_of(opening->own, &work, moments);
+    double moments[COST_N_MOMENTS], layer = growth->layers / opening->stage_setting->layers;
+    cost_moments_of(opening->stage_setting, &work, moments);
     growth->workspace = most_of(moments, COST_IN_LAYER, COST_BEHIND_LAYER) + growth->head;
     growth->next_workspace = most_of(moments, COST_IN_NEXT, COST_BEHIND_NEXT) + growth->head + layer;
     growth->end_workspace = moments[COST_AT_ENDS] + growth->head + growth->layers;
 }
 
-/* Before the ends are added to the layers' units. */
+/* Set the growth of a kind's units; this comes before the ends are added to the layers' units. */
 static void add_growth(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
     bool last = kind == pipe->kinds->n - 1, splits = pipe->plan->splits_backward;
     int32_t n = pipe->plan->cut[PASS_BACKWARD].n_units;
-    const struct memory_unit *units = memory_pipe_units(pipe, PASS_BACKWARD, pipe->account[kind]);
+    const struct memory_unit *units = memory_pipe_units(pipe, PASS_BACKWARD, pipe->layer_kind[kind]);
     for (int32_t i = 0; i < n; i++) {
         const struct end_bytes *end = &opening->ends[PASS_BACKWARD][i];
         double workspace = splits ? units[i].weight_workspace : units[i].workspace;
@@ -263,27 +272,27 @@ static void add_growth(const struct opening *opening, int32_t kind)
                     : splits ? end->head_weight
                              : end->head,
             .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
-            /* Without what zero2 and zero3 gather: their head has no growth (states_gradients.head is 0). */
-            .head_workspace = splits ? workspace : cost_head_backward_bytes(opening->own, end->tokens),
+            /* Without tensors that zero2 and zero3 gather: their head has no growth (states_gradients.head is 0). */
+            .head_workspace = splits ? workspace : cost_head_backward_bytes(opening->stage_setting, end->tokens),
             .workspace = workspace,
             .next_workspace = workspace,
         };
-        if (cost_shards_in_passes(opening->own))
+        if (cost_shards_in_passes(opening->stage_setting))
             add_moments(opening, &units[i], end, &growth);
         *memory_pipe_growth(pipe, kind, i) = growth;
     }
 }
 
-/* A kind's units: the layers of its account, and what of the ends stands beside them. Streamed bytes are never held. */
+/* Add the ends to the layers of a kind's units. Streamed bytes are never held. */
 static void add_ends(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
-    bool first = kind == 0, last = kind == pipe->kinds->n - 1, shards = cost_shards_in_passes(opening->own);
+    bool first = kind == 0, last = kind == pipe->kinds->n - 1, shards = cost_shards_in_passes(opening->stage_setting);
     for (int pass = 0; pass < N_PASSES; pass++) {
         int32_t n = pipe->plan->cut[pass].n_units;
         struct memory_unit *units = memory_pipe_units(pipe, pass, kind);
-        if (pipe->account[kind] != kind)
-            memcpy(units, memory_pipe_units(pipe, pass, pipe->account[kind]), (size_t)n * sizeof *units);
+        if (pipe->layer_kind[kind] != kind)
+            memcpy(units, memory_pipe_units(pipe, pass, pipe->layer_kind[kind]), (size_t)n * sizeof *units);
         for (int32_t i = 0; i < n; i++) {
             const struct end_bytes *end = &opening->ends[pass][i];
             const struct cost_work work = work_of(opening, &units[i], end);
@@ -293,13 +302,13 @@ static void add_ends(const struct opening *opening, int32_t kind)
             units[i].activations += end->head;
             units[i].workspace = fmax(end->head_workspace, units[i].workspace - end->head);
             if (shards)
-                units[i].workspace = cost_moments_most(opening->own, (enum pass)pass, &work);
+                units[i].workspace = cost_moments_most(opening->stage_setting, (enum pass)pass, &work);
             units[i].weight += end->head_weight;
         }
     }
 }
 
-/* Only context parallelism and exchanges part attention from the rest of a pass. */
+/* Return whether attention is a task of its stage_setting, which only context parallelism and exchanges cause. */
 static bool attends(const struct plan_pipeline *pipeline)
 {
     bool any = pipeline->n_exchanges > 0;
@@ -309,17 +318,17 @@ static bool attends(const struct plan_pipeline *pipeline)
     return any;
 }
 
-/* The layers of all accounts, and what goes to the host. */
+/* Add the layers of all layer kinds, and the bytes that go to the host. */
 static void open_all_layers(struct opening opening, const struct cost_setting *setting)
 {
     const struct memory_pipe *pipe = opening.pipe;
     for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
-        struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
-        if (pipe->account[kind] != kind)
+        struct cost_setting stage_setting = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
+        if (pipe->layer_kind[kind] != kind)
             continue;
-        opening.account = kind;
-        opening.own = &own;
-        opening.tokens = tokens_of(pipe->plan, &own);
+        opening.layer_kind = kind;
+        opening.stage_setting = &stage_setting;
+        opening.tokens = tokens_of(pipe->plan, &stage_setting);
         open_layers(&opening);
         if (pipe->offloaded[PASS_FORWARD] != NULL)
             add_offloaded(&opening);
@@ -340,17 +349,17 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
         if (plan_offloads(pipeline))
             pipe.offloaded[pass] = check_calloc(n * n_virtual, sizeof *pipe.offloaded[pass]);
     }
-    open_accounts(setting, &pipe);
+    open_layer_kinds(setting, &pipe);
     struct cost_setting first = dag_setting(setting, &pipeline->layout, of->kinds.stage[0]);
     open_ends(&opening, &first);
     open_all_layers(opening, setting);
-    opening.own = &first;
+    opening.stage_setting = &first;
     if (cost_frees_gradients(setting)) {
         pipe.growth = check_calloc((size_t)(of->kinds.n * pipeline->cut[PASS_BACKWARD].n_units), sizeof *pipe.growth);
         for (int32_t kind = 0; kind < of->kinds.n; kind++)
             add_growth(&opening, kind);
     }
-    for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* an account is the first kind of its own */
+    for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* a layer kind is its own first kind, so it comes last */
         add_ends(&opening, kind);
     free(opening.ends[PASS_FORWARD]);
     free(opening.ends[PASS_BACKWARD]);

@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What the passes of a pipeline's units allocate and free: the bytes that bounds/memory.h counts over time. */
+/**
+ * This module computes the bytes that passes of a pipeline's units allocate and free, which bounds/memory.h counts over
+ * time.
+ */
 #ifndef SLIMSIM_BOUNDS_MEMORY_PIPE_H
 #define SLIMSIM_BOUNDS_MEMORY_PIPE_H
 
 #include "dag/dag.h"
 
-/** What a virtual stage allocates (forward) or frees (backward) of one unit. */
+/** Bytes that a virtual stage allocates (forward) or frees (backward) for one unit. */
 struct memory_unit {
     double activations, kv;
-    double streamed; /* to the host and back layer by layer in the passes, never held whole; not among activations */
+    /* copied to the host and back layer by layer in the passes, never held whole; not in activations */
+    double streamed;
     double workspace;
     double opened, closed;   /* key and value gradients */
-    double weight;           /* from the gradients of the inputs to those of the weights */
-    double weight_workspace; /* of the latter: an input gathered again */
+    double weight;           /* held from the gradients of the inputs to those of the weights */
+    double weight_workspace; /* of the gradients of the weights: an input gathered again */
 };
 
-/** The pass that first computes the gradients of a virtual stage's weights, in the order in which it runs: head, then
- * layer by layer [bytes]. */
+/**
+ * The pass that first computes the gradients of a virtual stage's weights [bytes]. It runs the head first, then layer
+ * by layer.
+ */
 struct memory_growth {
-    double head, layers;              /* what it frees of the head, of all layers */
-    double head_workspace;            /* in work while the head computes its gradients */
-    double workspace, next_workspace; /* once the head is over: in the first layer, in those behind it */
-    double end_workspace;             /* when all layers are over */
+    double head, layers;              /* bytes that it frees of the head; of all layers */
+    double head_workspace;            /* while the head computes its gradients */
+    double workspace, next_workspace; /* after the head: in the first layer; in the later ones */
+    double end_workspace;             /* after all layers */
 };
 
 /** A pipeline of a phase. */
@@ -29,22 +35,25 @@ struct memory_pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
     bool attends;                        /* some pass has ATTENTION after its COMPUTE */
-    int32_t account[DAG_MAX_KINDS];      /* of each kind: the first of as many layers */
+    int32_t layer_kind[DAG_MAX_KINDS];   /* of each kind: the first kind with equally many layers */
     struct memory_unit *units[N_PASSES]; /* [kind x units + unit] */
-    struct memory_growth *growth;        /* of backward units, likewise; NULL: gradients are kept */
-    /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
-     * nothing is offloaded. */
+    struct memory_growth *growth;        /* [kind x backward units + unit]; NULL: gradients are kept */
+    /*
+     * activations that are freed after the copy out (forward) and allocated before the copy in, except those that
+     * stream; NULL: nothing is offloaded
+     */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
-    double *exchanged[N_PASSES]; /* buffers of exchanged attention, likewise; NULL: none is */
+    /* [virtual stage x units + unit] buffers of exchanged attention; NULL: none is exchanged */
+    double *exchanged[N_PASSES];
 };
 
-/** The units of a pass's cut on virtual stages of a kind. */
+/** Return the units of a pass on virtual stages of a kind. */
 static inline struct memory_unit *memory_pipe_units(const struct memory_pipe *pipe, int pass, int32_t kind)
 {
     return pipe->units[pass] + kind * pipe->plan->cut[pass].n_units;
 }
 
-/** Of a backward unit on virtual stages of a kind; gradients are not kept. */
+/** Return the growth of a backward unit on virtual stages of a kind, for gradients that come and go. */
 static inline struct memory_growth *memory_pipe_growth(const struct memory_pipe *pipe, int32_t kind, int32_t unit)
 {
     return &pipe->growth[kind * pipe->plan->cut[PASS_BACKWARD].n_units + unit];

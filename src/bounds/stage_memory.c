@@ -3,41 +3,42 @@
 
 #include <math.h>
 
-struct stage_token stage_token_of(const struct cost_setting *own, bool first, bool last, int32_t context,
+struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool first, bool last, int32_t context,
                                   enum recompute recompute)
 {
-    int32_t gathers = own->plan->cp_type == SCENARIO_ALL_GATHER ? context : 1; /* tokens for each of a rank's */
+    /* tokens gathered for each token of a rank */
+    int32_t gathers = stage_setting->plan->cp_type == SCENARIO_ALL_GATHER ? context : 1;
     struct slice token = {0, 0, gathers};
     struct cost_unit work = {.slices = &token, .n_slices = 1, .context = gathers, .recompute = recompute};
-    struct cost_workspace each = cost_workspace_of(own, recompute);
-    double held = cost_layers_activation_bytes(own, recompute, false);
+    struct cost_workspace each = cost_workspace_of(stage_setting, recompute);
+    double held = cost_layers_activation_bytes(stage_setting, recompute, false);
     return (struct stage_token){
         .held = held,
-        .kept = cost_layers_kept_kv_bytes(own, recompute),
-        .kv = cost_layers_activation_bytes(own, recompute, true) - held,
-        .kv_gradient = own->layers * cost_kv_bytes(own->model, own->tensor),
-        .workspace = cost_workspace_of_tokens(&each, 1, 0, cost_gathered_kv_bytes(own, PASS_BACKWARD, &work)),
-        .embedding = first ? cost_embedding_bytes(own, 1) : 0,
-        .head = last ? cost_head_bytes(own, 1) : 0,
-        .head_workspace = last ? cost_head_workspace_bytes(own, 1) : 0,
+        .kept = cost_layers_kept_kv_bytes(stage_setting, recompute),
+        .kv = cost_layers_activation_bytes(stage_setting, recompute, true) - held,
+        .kv_gradient = stage_setting->layers * cost_kv_bytes(stage_setting->model, stage_setting->tensor),
+        .workspace = cost_workspace_of_tokens(&each, 1, 0, cost_gathered_kv_bytes(stage_setting, PASS_BACKWARD, &work)),
+        .embedding = first ? cost_embedding_bytes(stage_setting, 1) : 0,
+        .head = last ? cost_head_bytes(stage_setting, 1) : 0,
+        .head_workspace = last ? cost_head_workspace_bytes(stage_setting, 1) : 0,
     };
 }
 
-/* zero2 and zero3: what is whole at each moment of a backward and of a forward. */
-static void add_sharded_moments(const struct cost_setting *own, double streamed, struct stage_memory *memory)
+/* Add the moments of zero2 and zero3: whole tensors during a backward and a forward. */
+static void add_sharded_moments(const struct cost_setting *stage_setting, double streamed, struct stage_memory *memory)
 {
     const struct stage_token *token = &memory->token;
     double layers = token->held * (1 - streamed), fixed[STAGE_MEMORY_MAX_MOMENTS], each[STAGE_MEMORY_MAX_MOMENTS];
     struct cost_work none = {0}, one = {.tokens = 1,
                                         .workspace = token->workspace,
-                                        .layer = layers / own->layers,
+                                        .layer = layers / stage_setting->layers,
                                         .layers = layers,
                                         .head = token->head,
                                         .head_workspace = token->head_workspace};
-    cost_moments_of(own, &none, fixed);
-    cost_moments_of(own, &one, each);
-    cost_forward_moments_of(own, &none, fixed + COST_N_MOMENTS);
-    cost_forward_moments_of(own, &one, each + COST_N_MOMENTS);
+    cost_moments_of(stage_setting, &none, fixed);
+    cost_moments_of(stage_setting, &one, each);
+    cost_forward_moments_of(stage_setting, &none, fixed + COST_N_MOMENTS);
+    cost_forward_moments_of(stage_setting, &one, each + COST_N_MOMENTS);
     memory->n_moments = STAGE_MEMORY_MAX_MOMENTS;
     for (int i = 0; i < memory->n_moments; i++)
         memory->moments[i] = (struct stage_memory_moment){fixed[i], each[i] + token->head - fixed[i]};
@@ -46,21 +47,22 @@ static void add_sharded_moments(const struct cost_setting *own, double streamed,
 struct stage_memory stage_memory_of(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage,
                                     int32_t shards, const struct stage_memory_unit *unit)
 {
-    struct cost_setting own = dag_setting(setting, layout, stage);
+    struct cost_setting stage_setting = dag_setting(setting, layout, stage);
     int32_t rank_stage = stage % layout->stages, layers = dag_stage_layers(setting, layout, rank_stage);
     bool first = rank_stage == 0, last = rank_stage == layout->stages - 1;
     double parameters = dag_stage_parameters(setting, layout, rank_stage);
     struct stage_memory memory = {
-        .states_bytes =
-            cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards),
-        .gradients_bytes = cost_frees_gradients(&own) ? cost_gradient_state_bytes(&own, parameters, shards) : 0,
-        .gathered_bytes = cost_gathered_bytes(&own),
-        .libraries_bytes = own.device->workspace_bytes,
-        .token = stage_token_of(&own, first, last, layout->context, unit->recompute),
+        .states_bytes = cost_state_bytes(&stage_setting, parameters, shards) +
+                        cost_state_block_bytes(&stage_setting, layers, first, last, shards),
+        .gradients_bytes =
+            cost_frees_gradients(&stage_setting) ? cost_gradient_state_bytes(&stage_setting, parameters, shards) : 0,
+        .gathered_bytes = cost_gathered_bytes(&stage_setting),
+        .libraries_bytes = stage_setting.device->workspace_bytes,
+        .token = stage_token_of(&stage_setting, first, last, layout->context, unit->recompute),
         .n_moments = 1,
     };
-    if (cost_shards_in_passes(&own))
-        add_sharded_moments(&own, unit->streamed, &memory);
+    if (cost_shards_in_passes(&stage_setting))
+        add_sharded_moments(&stage_setting, unit->streamed, &memory);
     else
         memory.moments[0].token_bytes = fmax(memory.token.workspace, memory.token.head + memory.token.head_workspace);
     return memory;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The bytes that a rank of a stage holds, and that each token of a unit adds: the model of memory that others combine.
+/**
+ * This module models the bytes that a rank of a stage holds, and those that each token of a unit adds. Other modules
+ * only combine them.
  */
 #ifndef SLIMSIM_BOUNDS_STAGE_MEMORY_H
 #define SLIMSIM_BOUNDS_STAGE_MEMORY_H
@@ -9,45 +11,46 @@
 
 enum { STAGE_MEMORY_MAX_MOMENTS = COST_N_MOMENTS + COST_N_FORWARD_MOMENTS };
 
-/** Work on a unit with n tokens takes fixed + n token bytes beside what the unit holds. */
+/** Work on a unit with n tokens takes fixed + n token bytes beside its activations. */
 struct stage_memory_moment {
     double fixed_bytes, token_bytes;
 };
 
 /** Bytes that a token of a unit takes on one virtual stage. Scores of unfused attention are left out. */
 struct stage_token {
-    double held;           /* activations of the layers, from forward to backward */
-    double kept;           /* part of them that a sliced sample never sends to the host: keys and values */
+    double held;           /* share of held that a sliced sample never sends to the host: keys and values */
+    double kept;           /* of a sliced sample in addition: keys and values that recomputation would drop */
     double kv;             /* of a sliced sample beside them: keys and values that recomputation would drop */
     double kv_gradient;    /* of a sliced sample, while its backward is open */
-    double workspace;      /* of the layer in work */
+    double workspace;      /* of the layer that runs */
     double embedding;      /* on the first stage, from forward to backward */
-    double head;           /* on the last stage, likewise */
-    double head_workspace; /* on the last stage, while the head works */
+    double head;           /* on the last stage, from forward to backward */
+    double head_workspace; /* on the last stage, while the head runs */
 };
 
 struct stage_memory {
-    double states_bytes;    /* weights, gradients and optimizer of all chunks, each block as the allocator rounds it */
-    double gradients_bytes; /* part of them that comes and goes with `gradient_buffers: freed`; 0: gradients stay */
+    double states_bytes; /* weights, gradients and optimizer of all chunks, each block as the allocator rounds it */
+    /* share of states_bytes that comes and goes with `gradient_buffers: freed`; 0: gradients stay */
+    double gradients_bytes;
     double gathered_bytes;  /* cost_gathered_bytes */
     double libraries_bytes; /* device.workspace_bytes */
     struct stage_token token;
     int32_t n_moments;
-    struct stage_memory_moment moments[STAGE_MEMORY_MAX_MOMENTS]; /* of the unit in work, token.head included: any may
-                                                                     be the largest */
+    /* of the unit that runs, with token.head; any may be the largest */
+    struct stage_memory_moment moments[STAGE_MEMORY_MAX_MOMENTS];
 };
 
-/** How units hold their activations. */
+/** The form in which units hold their activations. */
 struct stage_memory_unit {
     enum recompute recompute;
     double streamed; /* share of the activations that streams to the host (plan_unit.streams) and is never held */
 };
 
-/** @param own      dag_setting of the virtual stage
+/** @param stage_setting dag_setting of the virtual stage
  * @param first    the stage has the embedding
  * @param last     the stage has the head
  * @param context  CP degree of the unit */
-struct stage_token stage_token_of(const struct cost_setting *own, bool first, bool last, int32_t context,
+struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool first, bool last, int32_t context,
                                   enum recompute recompute);
 
 /**
@@ -58,13 +61,15 @@ struct stage_token stage_token_of(const struct cost_setting *own, bool first, bo
 struct stage_memory stage_memory_of(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage,
                                     int32_t shards, const struct stage_memory_unit *unit);
 
-/** States with what is gathered and what libraries keep [bytes]. */
+/** Return the bytes of states, of tensors gathered from them, and of libraries [bytes]. */
 double stage_memory_standing_bytes(const struct stage_memory *memory);
 
-/** The largest moment of a unit of so many tokens on a rank [bytes]. */
+/** Return the largest moment of a unit of `tokens` tokens on a rank [bytes]. */
 double stage_memory_work_bytes(const struct stage_memory *memory, double tokens);
 
-/** Tokens n of a unit for which n `token_bytes` and its largest moment fill `room_bytes`; negative: there is no room.
+/**
+ * Return the tokens n of a unit for which n `token_bytes` and its largest moment fill `room_bytes`; negative: there is
+ * no room.
  */
 double stage_memory_tokens(const struct stage_memory *memory, double room_bytes, double token_bytes);
 

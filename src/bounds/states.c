@@ -10,16 +10,17 @@ static int32_t shards_of(const struct plan *plan, const struct plan_phase *phase
     return phase->shards > 0 ? phase->shards : plan->shards;
 }
 
-double states_standing_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place)
+double states_standing_bytes(const struct plan *plan, const struct cost_setting *setting,
+                             const struct dag_rank *dag_rank)
 {
-    const struct plan_phase *phase = &plan->phases[place->phase];
-    const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
+    const struct plan_phase *phase = &plan->phases[dag_rank->phase];
+    const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
     const struct stage_memory memory =
-        stage_memory_of(setting, layout, place->stage, shards_of(plan, phase), &(struct stage_memory_unit){0});
+        stage_memory_of(setting, layout, dag_rank->stage, shards_of(plan, phase), &(struct stage_memory_unit){0});
     return memory.states_bytes + memory.gathered_bytes;
 }
 
-/* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */
+/* Return the most parameters that a layout of a phase has on one of n GPUs, beginning with `rank`. */
 static double parameters_of_ranks(const struct plan_phase *phase, const struct cost_setting *setting, int32_t rank,
                                   int32_t n)
 {
@@ -35,36 +36,37 @@ static double parameters_of_ranks(const struct plan_phase *phase, const struct c
     return most;
 }
 
-double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place)
+double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank)
 {
-    const struct plan_phase *phase = &plan->phases[place->phase];
+    const struct plan_phase *phase = &plan->phases[dag_rank->phase];
     if (phase->n_reshards == 0)
         return 0;
-    const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
-    const struct plan_phase *before = &plan->phases[(place->phase > 0 ? place->phase : plan->n_phases) - 1];
-    double gradient_bytes = place->phase > 0 ? cost_gradient_bytes(setting) : 0;
-    return (2 + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, place->stage, 0, 0),
+    const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
+    const struct plan_phase *before = &plan->phases[(dag_rank->phase > 0 ? dag_rank->phase : plan->n_phases) - 1];
+    double gradient_bytes = dag_rank->phase > 0 ? cost_gradient_bytes(setting) : 0;
+    return (2 + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, dag_rank->stage, 0, 0),
                                                       layout->context * layout->tensor);
 }
 
 struct states_gradients states_gradients_of(const struct plan *plan, const struct cost_setting *setting,
-                                            const struct dag_place *place, int32_t chunk)
+                                            const struct dag_rank *dag_rank, int32_t chunk)
 {
-    const struct plan_phase *phase = &plan->phases[place->phase];
-    const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
+    const struct plan_phase *phase = &plan->phases[dag_rank->phase];
+    const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
     const struct model *model = setting->model;
-    int32_t stage = chunk * layout->stages + place->stage, shards = shards_of(plan, phase);
-    struct cost_setting own = dag_setting(setting, layout, stage);
+    int32_t stage = chunk * layout->stages + dag_rank->stage, shards = shards_of(plan, phase);
+    struct cost_setting stage_setting = dag_setting(setting, layout, stage);
     bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
-    double ends = cost_stage_parameters(model, own.tensor, 0, first, last), tables = ends;
-    if (!cost_shards_in_passes(setting)) /* one stage's tied table has its gradient with the head */
+    double ends = cost_stage_parameters(model, stage_setting.tensor, 0, first, last), tables = ends;
+    if (!cost_shards_in_passes(setting)) /* a tied table on one stage has its gradient with the head */
         tables = !first                           ? 0
                  : last && model->tied_embeddings ? (double)(model->positions * model->hidden)
-                                                  : cost_stage_parameters(model, own.tensor, 0, true, false);
+                                                  : cost_stage_parameters(model, stage_setting.tensor, 0, true, false);
     return (struct states_gradients){
-        .layers = own.layers,
-        .head = cost_gradient_state_bytes(&own, ends - tables, shards),
-        .layer = cost_gradient_state_bytes(&own, cost_stage_parameters(model, own.tensor, 1, false, false), shards),
-        .tables = cost_gradient_state_bytes(&own, tables, shards),
+        .layers = stage_setting.layers,
+        .head = cost_gradient_state_bytes(&stage_setting, ends - tables, shards),
+        .layer = cost_gradient_state_bytes(&stage_setting,
+                                           cost_stage_parameters(model, stage_setting.tensor, 1, false, false), shards),
+        .tables = cost_gradient_state_bytes(&stage_setting, tables, shards),
     };
 }

@@ -22,18 +22,18 @@ static void add_pass(const struct source *source, enum pass pass, int32_t unit, 
     traffic->bytes[TRAFFIC_BOUNDARY] += sends ? source->ranks * cost->boundary_bytes : 0;
 }
 
-/* To the host, and back for the backward pass. */
+/* Add offloaded activations: to the host, and back for the backward pass. */
 static void add_host(const struct source *source, int32_t unit, int32_t stage, struct traffic *traffic)
 {
     const struct plan_cut *cut = &source->plan->cut[PASS_FORWARD];
     double share = plan_offload(source->plan, unit, stage);
     if (share <= 0)
         return;
-    struct cost_setting own = dag_setting(source->setting, &source->plan->layout, stage);
+    struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, stage);
     int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
     traffic->bytes[TRAFFIC_HOST] +=
         2 * source->ranks * share *
-        dag_offloadable_bytes(source->plan, &own, unit, tokens, source->pipe->relations.sliced_tokens[unit]);
+        dag_offloadable_bytes(source->plan, &stage_setting, unit, tokens, source->pipe->relations.sliced_tokens[unit]);
 }
 
 static void add_passes(const struct source *source, struct traffic *traffic)
@@ -52,21 +52,21 @@ static void add_exchanges(const struct source *source, struct traffic *traffic)
 {
     for (int32_t i = 0; i < source->plan->n_exchanges; i++) {
         const struct plan_exchange *exchange = &source->plan->exchanges[i];
-        struct cost_setting own = dag_setting(source->setting, &source->plan->layout, exchange->from_stage);
+        struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, exchange->from_stage);
         struct cost_unit unit = dag_unit(source->plan, exchange->pass, exchange->from_unit);
-        struct cost_exchange cost = cost_of_exchange(&own, exchange->pass, &unit, exchange->share);
+        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &unit, exchange->share);
         traffic->bytes[TRAFFIC_EXCHANGE] += source->ranks * (cost.out_bytes + cost.back_bytes);
     }
 }
 
-/* Gradients and parameters of a pipeline whose stages have n_places replicas. */
-static void add_sync(const struct source *source, int32_t n_places, struct traffic *traffic)
+/* Add gradients and parameters of a pipeline whose stages have n_ranks replicas. */
+static void add_sync(const struct source *source, int32_t n_ranks, struct traffic *traffic)
 {
     const struct cost_setting *setting = source->setting;
     const struct plan_layout *layout = &source->plan->layout;
     double gradient_bytes = cost_gradient_bytes(setting), parameters = 0;
-    int32_t group = scenario_plan_shard_groups(setting->plan) > 1 ? scenario_plan_shards(setting->plan) : n_places;
-    double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_places;
+    int32_t group = scenario_plan_shard_groups(setting->plan) > 1 ? scenario_plan_shards(setting->plan) : n_ranks;
+    double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks;
     for (int32_t stage = 0; stage < layout->stages; stage++)
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
     if (!cost_shards_in_passes(setting))

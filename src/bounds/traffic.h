@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What GPUs send each other in an iteration, hidden or not. */
+/** This module adds up the bytes that GPUs send each other in an iteration, hidden or not. */
 #ifndef SLIMSIM_BOUNDS_TRAFFIC_H
 #define SLIMSIM_BOUNDS_TRAFFIC_H
 
 #include "dag/dag.h"
 
-/** What it is sent for; trace/traffic.def has a column for each, in this order. */
+/** The reason for which bytes are sent; trace/traffic.def has a column for each, in this order. */
 enum traffic_purpose {
     TRAFFIC_TENSOR,   /* collectives of tensor parallelism */
     TRAFFIC_SHARDS,   /* parameters and gradients of zero2 and zero3 inside passes */
@@ -18,23 +18,25 @@ enum traffic_purpose {
     TRAFFIC_N_PURPOSES
 };
 
-/** Payload that all GPUs send [bytes], without ramps and efficiencies of links. What is received is not counted again.
+/**
+ * Payload that all GPUs send [bytes], without ramps and efficiencies of links. Received bytes are not
+ * counted again.
  */
 struct traffic {
     double bytes[TRAFFIC_N_PURPOSES];
 };
 
 /**
- * The costs' bytes (cost/cost.h) over all passes, and at the end of the iteration, with P parameters of a stage on one
- * TP rank, n DP x CP ranks in m groups of g that share states, b bytes a gradient: each rank sends
+ * Return the costs' bytes (cost/cost.h) over all passes, and those of the end of the iteration. With P parameters of a
+ * stage on one TP rank, n DP x CP ranks in m groups of g that share states, b bytes a gradient, each rank then sends
  *
  *     P b (g - 1)/g + P b/g 2 (m - 1)/m   gradients; none with zero2 and zero3
  *     2 P (g - 1)/g                       parameters; none with zero3
  *
- * and with tied embeddings on two stages both ends send the whole table's gradients.
+ * With tied embeddings on two stages both ends send the whole table's gradients.
  *
- * @param dag      of the plan: its costs
- * @param setting  what it was built with
+ * @param dag      of the plan: its costs are read
+ * @param setting  setting that the graph was built with
  */
 struct traffic traffic_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting);
 

@@ -11,7 +11,7 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
         work->outside_s[i] += cost->outside_s[i] * n_gpus;
 }
 
-/* What all ranks of a pipeline execute in one pass of one unit. */
+/* Add the work of all ranks of a pipeline in one pass of one unit. */
 static void add_unit(const struct plan_layout *layout, const struct dag_kinds *kinds, const struct cost_pass *costs,
                      struct work *work)
 {
@@ -19,9 +19,12 @@ static void add_unit(const struct plan_layout *layout, const struct dag_kinds *k
         add_pass(&costs[kinds->kind[stage]], layout->tensor * layout->context, work);
 }
 
-/* The same with faults. A context rank's TP group is as its first GPU, which a fold has made as slow as the slowest. */
-static void add_slow_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                          int32_t unit, struct work *work)
+/*
+ * Add the work of a unit with faults. A context rank's TP group has the factors of its first GPU. Before, faults_fold
+ * gave that GPU the slowest factors of the group.
+ */
+static void add_faulty_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                            int32_t unit, struct work *work)
 {
     const struct plan_layout *layout = &pipeline->layout;
     for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++)
@@ -42,7 +45,7 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
             for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
                 for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
                     if (setting->faults != NULL)
-                        add_slow_unit(pipeline, setting, pass, unit, &work);
+                        add_faulty_unit(pipeline, setting, pass, unit, &work);
                     else
                         add_unit(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + unit * pipe->kinds.n, &work);
         }

@@ -43,8 +43,8 @@ enum cost_route builder_route(const struct builder *builder, int32_t from_rank, 
     return platform_same_node(builder->setting->platform, from_rank, to_rank) ? COST_NVLINK : COST_NIC;
 }
 
-int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose)
+int32_t builder_sync(struct builder *builder, int32_t dag_rank, enum dag_purpose purpose)
 {
-    struct dag_task task = builder_task_of(builder, place, DAG_STREAM_COLLECTIVE, DAG_SYNC, purpose);
+    struct dag_task task = builder_task_of(builder, dag_rank, DAG_STREAM_COLLECTIVE, DAG_SYNC, purpose);
     return builder_task(builder, task, 0.0);
 }

@@ -1,68 +1,72 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file appends collectives: rings inside nodes, and rails between them. */
 #include "dag/builder.h"
 
 #include <math.h>
 
-/* One participant's messages to another one. */
+/* Messages of one participant to another one. */
 struct hop {
     enum dag_stream stream;
-    int32_t from, to; /* participants */
-    int32_t each;     /* rails, 0: there are none */
-    bool alone;       /* there are, but none of this participant */
+    int32_t from, to;  /* participants */
+    int32_t each;      /* number of rails, 0: there are none */
+    bool without_rail; /* there are rails, but none of this participant */
 };
 
-/* Participants on each node when these are equal; else 0. */
-static int32_t on_each_node(const struct builder *builder, const struct builder_collective *collective)
+/* Return the participants on each node if all nodes have equally many; otherwise 0. */
+static int32_t participants_on_each_node(const struct builder *builder, const struct builder_collective *collective)
 {
     int32_t k = 1;
-    while (k < collective->n && builder->at[collective->places[k]].node == builder->at[collective->places[0]].node)
+    while (k < collective->n && builder->at[collective->ranks[k]].node == builder->at[collective->ranks[0]].node)
         k++;
     for (int32_t i = 1; i < collective->n; i++) {
-        bool same = builder->at[collective->places[i]].node == builder->at[collective->places[i - 1]].node;
+        bool same = builder->at[collective->ranks[i]].node == builder->at[collective->ranks[i - 1]].node;
         if (same == (i % k == 0))
             return 0;
     }
     return collective->n % k == 0 ? k : 0;
 }
 
-/* One past the last participant of a node's run of neighbours, of which `first` is the first. */
+/* Return one past the last of the neighbours on a node, of which `first` is the first. */
 static int32_t end_of_run(const struct builder *builder, const struct builder_collective *collective, int32_t first)
 {
     int32_t end = first + 1;
     while (end < collective->n &&
-           builder->at[collective->places[end]].node == builder->at[collective->places[first]].node)
+           builder->at[collective->ranks[end]].node == builder->at[collective->ranks[first]].node)
         end++;
     return end;
 }
 
-/* Participants on the node that has fewest of them, and on that which has most. */
-struct crowd {
+/* Participants on the node with fewest of them, and on the node with most. */
+struct node_counts {
     int32_t fewest, most;
 };
 
-static struct crowd crowd_of(const struct builder *builder, const struct builder_collective *collective)
+static struct node_counts node_counts_of(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct crowd crowd = {collective->n, 0};
+    struct node_counts counts = {collective->n, 0};
     for (int32_t first = 0, end; first < collective->n; first = end) {
         end = end_of_run(builder, collective, first);
-        crowd.fewest = end - first < crowd.fewest ? end - first : crowd.fewest;
-        crowd.most = end - first > crowd.most ? end - first : crowd.most;
+        counts.fewest = end - first < counts.fewest ? end - first : counts.fewest;
+        counts.most = end - first > counts.most ? end - first : counts.most;
     }
-    return crowd;
+    return counts;
 }
 
-/* The fewest participants on a node: so many rings enter and leave each node by NICs of their own. 1: neighbours send
- * to each other. Context parallelism always does, because its ring is point-to-point and no collective of NCCL. */
+/*
+ * Return the fewest participants on a node, because this many rings enter and leave each node by NICs of their own.
+ * With 1, neighbours send to each other. Context parallelism always does, because its ring is point-to-point and no
+ * collective of NCCL.
+ */
 static int32_t rails(const struct builder *builder, const struct builder_collective *collective)
 {
-    int32_t k = crowd_of(builder, collective).fewest;
+    int32_t k = node_counts_of(builder, collective).fewest;
     return collective->purpose == DAG_RING || k == collective->n ? 1 : k;
 }
 
 static struct dag_task task_of(const struct builder *builder, const struct builder_collective *collective,
                                int32_t participant, enum dag_stream stream, enum dag_kind kind)
 {
-    struct dag_task task = builder_task_of(builder, collective->places[participant], stream, kind, collective->purpose);
+    struct dag_task task = builder_task_of(builder, collective->ranks[participant], stream, kind, collective->purpose);
     task.pass = (uint8_t)collective->pass;
     task.chunk = (uint8_t)collective->chunk;
     task.unit = collective->units != NULL ? collective->units[participant] : -1;
@@ -76,23 +80,23 @@ static enum device_collective_kind collective_of(const struct builder_collective
     return collective->purpose == DAG_REDUCE_SCATTER ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
 }
 
-/* The most that faults slow any hop of the collective down by on this route. */
+/* Return the largest factor by which faults slow any hop of the collective down on this route. */
 static double worst_factor(const struct builder *builder, const struct builder_collective *collective,
                            enum cost_route route)
 {
     double worst = 1;
     for (int32_t i = 0; builder->setting->faults != NULL && i < collective->n; i++) {
-        int32_t from = builder->dag->places[collective->places[i]].rank;
-        int32_t to = builder->dag->places[collective->places[(i + 1) % collective->n]].rank;
+        int32_t from = builder->dag->ranks[collective->ranks[i]].rank;
+        int32_t to = builder->dag->ranks[collective->ranks[(i + 1) % collective->n]].rank;
         if (builder_route(builder, from, to) == route)
             worst = fmax(worst, builder_link_factor(builder, from, to));
     }
     return worst;
 }
 
-/* The bytes that a participant sends by one route, with `each` rails; `alone`: no rail is of this participant. */
+/* Return the transfer of a participant by one route, with `each` rails. `without_rail`: it has no rail. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_collective *collective,
-                                     enum cost_route route, int32_t each, bool alone)
+                                     enum cost_route route, int32_t each, bool without_rail)
 {
     const struct platform *platform = builder->setting->platform;
     if (collective->exact_s > 0) {
@@ -104,8 +108,8 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
         return cost_of_transfer(builder->setting, route, collective->bytes, collective->steps);
     enum device_collective_kind kind = collective_of(collective);
     struct cost_transfer hop =
-        alone ? cost_without_rail(builder->setting, kind, collective->bytes, collective->n, each)
-              : cost_of_rails(builder->setting, kind, route, collective->bytes, collective->n, each);
+        without_rail ? cost_without_rail(builder->setting, kind, collective->bytes, collective->n, each)
+                     : cost_of_rails(builder->setting, kind, route, collective->bytes, collective->n, each);
     hop.latency_s *= collective->share;
     hop.wire_bytes *= collective->share;
     hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
@@ -115,30 +119,30 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
 static void add_hop(struct builder *builder, const struct builder_collective *collective, int32_t open, struct hop hop)
 {
     struct dag_task task = task_of(builder, collective, hop.from, hop.stream, DAG_SEND);
-    task.to_rank = builder->dag->places[collective->places[hop.to]].rank;
+    task.to_rank = builder->dag->ranks[collective->ranks[hop.to]].rank;
     enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
     struct cost_transfer cost = hop_cost(builder, collective, route,
                                          hop.each > 0        ? hop.each
                                          : route == COST_NIC ? 1
                                                              : collective->n,
-                                         hop.alone);
+                                         hop.without_rail);
     if (hop.to == hop.from || cost.duration_s <= 0)
         return;
     builder_send(builder, task, cost);
     builder_edge(builder, open, DAG_COLLECTIVE);
 }
 
-/* The most that faults slow any participant's NIC down by. */
+/* Return the largest factor by which faults slow any participant's NIC down. */
 static double worst_nic(const struct builder *builder, const struct builder_collective *collective)
 {
     double worst = 1;
     for (int32_t i = 0; builder->setting->faults != NULL && i < collective->n; i++)
-        worst = fmax(worst, faults_factor(builder->setting->faults, FAULT_NIC,
-                                          builder->dag->places[collective->places[i]].rank));
+        worst = fmax(
+            worst, faults_factor(builder->setting->faults, FAULT_NIC, builder->dag->ranks[collective->ranks[i]].rank));
     return worst;
 }
 
-/* SENDs from each participant to its counterparts on other nodes; k participants on each node. */
+/* Append SENDs from each participant to its counterparts on other nodes; each node has k participants. */
 static void add_flows(struct builder *builder, const struct builder_collective *collective, int32_t open, int32_t k)
 {
     double bytes_per_s = builder->setting->platform->nic_bytes_per_s;
@@ -151,7 +155,7 @@ static void add_flows(struct builder *builder, const struct builder_collective *
         for (int32_t away = 1; away <= n_flows; away++) {
             struct dag_task task = task_of(builder, collective, i, DAG_STREAM_RAIL, DAG_SEND);
             task.to_rank =
-                builder->dag->places[collective->places[collective->fold != NULL ? 0 : (i + away * k) % collective->n]]
+                builder->dag->ranks[collective->ranks[collective->fold != NULL ? 0 : (i + away * k) % collective->n]]
                     .rank;
             builder_send(builder, task, flow);
             if (away == 1)
@@ -159,7 +163,7 @@ static void add_flows(struct builder *builder, const struct builder_collective *
         }
 }
 
-/* One SEND for all participants, of the first one: the longest of their messages. */
+/* Append one SEND of the first participant for all, as long as their longest message. */
 static void add_longest_hop(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
     struct cost_transfer longest = {0};
@@ -176,7 +180,7 @@ static void add_longest_hop(struct builder *builder, const struct builder_collec
     builder_edge(builder, open, DAG_COLLECTIVE);
 }
 
-/* The same for context ranks of which only the first is built. */
+/* Append the SENDs of context ranks of which only the first is built. */
 static void add_folded_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
     if (collective->wire_bytes > 0 && collective->fold->each > 0 && collective->fold->each < collective->n)
@@ -187,10 +191,10 @@ static void add_folded_hops(struct builder *builder, const struct builder_collec
 
 struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct builder_fold fold = {.each = on_each_node(builder, collective)};
+    struct builder_fold fold = {.each = participants_on_each_node(builder, collective)};
     for (int32_t i = 0; i < collective->n; i++) {
         int32_t next = (i + 1) % collective->n;
-        bool inside = builder->at[collective->places[i]].node == builder->at[collective->places[next]].node;
+        bool inside = builder->at[collective->ranks[i]].node == builder->at[collective->ranks[next]].node;
         fold.nvlink = fold.nvlink || inside;
         fold.nic = fold.nic || !inside;
     }
@@ -199,7 +203,7 @@ struct builder_fold builder_fold_of(const struct builder *builder, const struct 
 
 static void add_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
-    int32_t each = collective->wire_bytes > 0 ? on_each_node(builder, collective) : 0;
+    int32_t each = collective->wire_bytes > 0 ? participants_on_each_node(builder, collective) : 0;
     if (each > 0 && each < collective->n) {
         add_flows(builder, collective, open, each);
         return;
@@ -212,10 +216,10 @@ static void add_hops(struct builder *builder, const struct builder_collective *c
                 add_hop(builder, collective, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0, false});
                 continue;
             }
-            bool alone = i - first >= k;
+            bool without_rail = i - first >= k;
             add_hop(builder, collective, open,
-                    (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, alone});
-            if (!alone)
+                    (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, without_rail});
+            if (!without_rail)
                 add_hop(builder, collective, open, (struct hop){DAG_STREAM_RAIL, i, (end + i - first) % n, k, false});
         }
     }
@@ -238,15 +242,15 @@ int32_t builder_collective(struct builder *builder, const struct builder_collect
 
 double builder_collective_s(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct crowd crowd = crowd_of(builder, collective);
+    struct node_counts counts = node_counts_of(builder, collective);
     double nvlink = 1, nic = 1;
     for (int32_t i = 0; i < collective->n; i++) {
-        int32_t gpu = builder->dag->places[collective->places[i]].rank;
+        int32_t gpu = builder->dag->ranks[collective->ranks[i]].rank;
         nvlink = fmax(nvlink, faults_factor(builder->setting->faults, FAULT_NVLINK, gpu));
         nic = fmax(nic, faults_factor(builder->setting->faults, FAULT_NIC, gpu));
     }
     struct platform room;
-    struct cost_setting slow = builder_faulty_setting(builder->setting, nvlink, nic, &room);
-    return cost_uneven_rails_s(&slow, collective_of(collective), collective->bytes, collective->n, crowd.fewest,
-                               crowd.most);
+    struct cost_setting faulty = builder_faulty_setting(builder->setting, nvlink, nic, &room);
+    return cost_uneven_rails_s(&faulty, collective_of(collective), collective->bytes, collective->n, counts.fewest,
+                               counts.most);
 }

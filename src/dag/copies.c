@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Copies to and from the host. */
+/* This file adds copies to and from the host. */
 #include "dag/pass.h"
 
-/* The newest task, a copy, may start when `task` does, -1: at once. */
+/* Let the newest task, a copy, start when `task` does; -1: at once. */
 static void after_start(struct builder *builder, int32_t task)
 {
     const struct dag *dag = builder->dag;
@@ -39,7 +39,7 @@ int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *
     struct dag_task task = pass_task_of(work, participant, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = add_copy(builder, task, bytes);
-    after_start(builder, own_pass >= 0 ? own_pass : builder->at[participant->place].begin);
+    after_start(builder, own_pass >= 0 ? own_pass : builder->at[participant->dag_rank].begin);
     if (own_pass < 0 && participant->stage < pipe->n_virtual - 1)
         after_start(builder, pass_end_of(participant, PASS_BACKWARD, participant->unit, participant->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
@@ -81,5 +81,5 @@ void pass_open_tokens(struct builder_pipe *pipe)
     for (int32_t unit = 0; unit < cut->n_units; unit++)
         pipe->tokens[unit] = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
     for (int32_t i = 0; i < n; i++)
-        pipe->token[i] = dag_token_of(pipe->plan, &pipe->own[i % pipe->kinds.n], i / pipe->kinds.n);
+        pipe->token[i] = dag_token_of(pipe->plan, &pipe->stage_setting[i % pipe->kinds.n], i / pipe->kinds.n);
 }

@@ -18,14 +18,14 @@ _Static_assert(sizeof dag_edge_name / sizeof *dag_edge_name == DAG_N_EDGES, "a n
 
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
 {
-    struct cost_setting own = *setting;
-    own.tensor = layout->tensor;
-    own.layers =
+    struct cost_setting stage_setting = *setting;
+    stage_setting.tensor = layout->tensor;
+    stage_setting.layers =
         scenario_stage_layers(&setting->plan->stages, setting->model->layers, layout->stages, layout->chunks, stage);
-    CHECK(own.layers >= 0);
-    if (own.recompute_layers > own.layers)
-        own.recompute_layers = own.layers;
-    return own;
+    CHECK(stage_setting.layers >= 0);
+    if (stage_setting.recompute_layers > stage_setting.layers)
+        stage_setting.recompute_layers = stage_setting.layers;
+    return stage_setting;
 }
 
 struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout)
@@ -33,13 +33,13 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
     int32_t n_virtual = layout->stages * layout->chunks, layers[DAG_MAX_KINDS];
     struct dag_kinds kinds = {.kind = check_malloc((size_t)n_virtual * sizeof *kinds.kind)};
     for (int32_t stage = 0; stage < n_virtual; stage++) {
-        int32_t kind = 0, own = dag_setting(setting, layout, stage).layers;
-        while (kind < kinds.n && (kind == 0 || layers[kind] != own || stage == n_virtual - 1))
+        int32_t kind = 0, n_layers = dag_setting(setting, layout, stage).layers;
+        while (kind < kinds.n && (kind == 0 || layers[kind] != n_layers || stage == n_virtual - 1))
             kind++;
         CHECK(kind < DAG_MAX_KINDS);
         if (kind == kinds.n) {
             kinds.stage[kinds.n] = stage;
-            layers[kinds.n++] = own;
+            layers[kinds.n++] = n_layers;
         }
         kinds.kind[stage] = (uint8_t)kind;
     }
@@ -72,20 +72,20 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .sharding = part->sharding};
 }
 
-/* What cost/ calls the pass of a pipeline's step. */
+/* Return cost/'s name of the pass of a pipeline's step. */
 static enum pass cost_pass_of(const struct plan_pipeline *pipeline, enum pass pass)
 {
     return pass == PASS_BACKWARD && pipeline->splits_backward ? PASS_INPUT : pass;
 }
 
-/* What a virtual stage computes: a bit of each enum cost_component. */
+/* Return the parts that a virtual stage computes, a bit for each enum cost_component. */
 static unsigned parts_of(const struct plan_layout *layout, int32_t stage)
 {
     bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
     return 1U << COST_LAYERS | (unsigned)first << COST_EMBEDDING | (unsigned)last << COST_HEAD;
 }
 
-/* Those of the costs that a virtual stage has, together. */
+/* Add up the costs of a virtual stage's parts. */
 static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pass *sum)
 {
     *sum = costs[COST_LAYERS];
@@ -95,7 +95,7 @@ static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pa
         cost_add_pass(sum, &costs[COST_HEAD]);
 }
 
-/* cost_pass_s of their sum, bit for bit. */
+/* Return cost_pass_s of the sum of the parts' costs, equal to the last bit. */
 static double sum_s(const struct cost_pass *costs, unsigned parts)
 {
     const struct cost_pass *layers = &costs[COST_LAYERS];
@@ -114,14 +114,14 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
     return cost_pass_s(&sum);
 }
 
-/* Kinds of virtual stages. Those of as many layers have the same setting, and one look-up serves them. */
+/* Kinds of virtual stages. Kinds with equally many layers have the same setting, and one look-up serves them. */
 struct priced {
     const struct plan_pipeline *pipeline;
     int32_t n;
-    struct cost_setting own[DAG_MAX_KINDS];
+    struct cost_setting stage_setting[DAG_MAX_KINDS];
     unsigned parts[DAG_MAX_KINDS];
-    int32_t first[DAG_MAX_KINDS]; /* the first of as many layers */
-    unsigned all[DAG_MAX_KINDS];  /* of that one: the parts of them all */
+    int32_t first[DAG_MAX_KINDS]; /* first kind with as many layers */
+    unsigned all[DAG_MAX_KINDS];  /* of that first kind: the parts of all kinds with as many layers */
 };
 
 static struct priced priced_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
@@ -130,8 +130,8 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
     struct priced priced = {.pipeline = pipeline, .n = kinds->n};
     for (int32_t kind = 0; kind < kinds->n; kind++) {
         int32_t first = 0;
-        priced.own[kind] = dag_setting(setting, &pipeline->layout, kinds->stage[kind]);
-        while (priced.own[first].layers != priced.own[kind].layers)
+        priced.stage_setting[kind] = dag_setting(setting, &pipeline->layout, kinds->stage[kind]);
+        while (priced.stage_setting[first].layers != priced.stage_setting[kind].layers)
             first++;
         priced.first[kind] = first;
         priced.parts[kind] = parts_of(&pipeline->layout, kinds->stage[kind]);
@@ -143,10 +143,10 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
 static void look_up(const struct priced *priced, enum pass pass, int32_t unit, int32_t first, struct cost_pass *costs)
 {
     struct cost_unit work = dag_unit(priced->pipeline, pass, unit);
-    cost_cached(&priced->own[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
+    cost_cached(&priced->stage_setting[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
 }
 
-/* Costs or seconds of a unit on all kinds; the other is NULL. */
+/* Fill in the costs or the seconds of a unit on all kinds; the other pointer is NULL. */
 static void price_unit(const struct priced *priced, enum pass pass, int32_t unit, struct cost_pass *cost,
                        double *seconds)
 {
@@ -184,12 +184,12 @@ void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_settin
 }
 
 double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                   int32_t stage, double enough_s)
+                   int32_t stage, double limit_s)
 {
     struct dag_kinds kinds = {.n = 1, .stage = {stage}};
     struct priced priced = priced_of(pipeline, setting, &kinds);
     double all_s = 0, unit_s;
-    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units && all_s <= enough_s; unit++) {
+    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units && all_s <= limit_s; unit++) {
         price_unit(&priced, pass, unit, NULL, &unit_s);
         all_s += unit_s;
     }
@@ -199,30 +199,31 @@ double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setti
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage)
 {
-    struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
+    struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
     struct cost_pass costs[COST_N_COMPONENTS], sum;
     unsigned parts = parts_of(&pipeline->layout, stage);
-    cost_cached(&own, cost_pass_of(pipeline, pass), &work, parts, costs);
+    cost_cached(&stage_setting, cost_pass_of(pipeline, pass), &work, parts, costs);
     sum_up(costs, parts, &sum);
     return sum;
 }
 
-struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)
+struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                              int32_t unit)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
-    double scores = cost_scores_bytes(own, &work);
-    double bytes = cost_layers_activation_bytes(own, part->recompute, false);
+    double scores = cost_scores_bytes(stage_setting, &work);
+    double bytes = cost_layers_activation_bytes(stage_setting, part->recompute, false);
     return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
-                              .kept = cost_layers_kept_kv_bytes(own, part->recompute),
+                              .kept = cost_layers_kept_kv_bytes(stage_setting, part->recompute),
                               .context = part->context};
 }
 
-double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                             int64_t tokens, int64_t sliced)
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                             int32_t unit, int64_t tokens, int64_t sliced)
 {
-    struct dag_token token = dag_token_of(pipeline, own, unit);
+    struct dag_token token = dag_token_of(pipeline, stage_setting, unit);
     return dag_offloadable_of_tokens(&token, tokens, sliced);
 }
 
@@ -231,7 +232,7 @@ static int32_t n_tensor(const struct plan_layout *layout, struct dag_options opt
     return options.all_tensor_ranks ? layout->tensor : 1;
 }
 
-static void add_places(struct builder *builder, int32_t phase)
+static void add_ranks(struct builder *builder, int32_t phase)
 {
     struct dag *dag = builder->dag;
     const struct plan *plan = builder->plan;
@@ -246,21 +247,21 @@ static void add_places(struct builder *builder, int32_t phase)
             for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
                 int32_t n = layout->stages * layout->context * n_tensor(layout, options);
                 int32_t context = rank / n_tensor(layout, options), tensor = rank % n_tensor(layout, options);
-                int32_t representative = dag->n_places - n_folded * n - (folded ? context : 0);
-                dag->places[dag->n_places++] = (struct dag_place){.phase = (int16_t)phase,
-                                                                  .stage = (int16_t)stage,
-                                                                  .pipeline = pipeline,
-                                                                  .context = context,
-                                                                  .tensor = tensor,
-                                                                  .rank = plan_rank(layout, stage, context, tensor),
-                                                                  .n_gpus = layout->tensor / n_tensor(layout, options),
-                                                                  .representative = representative};
-                dag->places[representative].n_represented++;
+                int32_t representative = dag->n_ranks - n_folded * n - (folded ? context : 0);
+                dag->ranks[dag->n_ranks++] = (struct dag_rank){.phase = (int16_t)phase,
+                                                               .stage = (int16_t)stage,
+                                                               .pipeline = pipeline,
+                                                               .context = context,
+                                                               .tensor = tensor,
+                                                               .rank = plan_rank(layout, stage, context, tensor),
+                                                               .n_gpus = layout->tensor / n_tensor(layout, options),
+                                                               .representative = representative};
+                dag->ranks[representative].n_represented++;
             }
     }
 }
 
-/* GPUs up to the last one that re-shards. */
+/* Return the number of GPUs up to the last one that re-shards. */
 static int32_t n_senders(const struct plan *plan)
 {
     int32_t n = 0;
@@ -271,7 +272,7 @@ static int32_t n_senders(const struct plan *plan)
     return n;
 }
 
-static void make_places(struct builder *builder)
+static void make_ranks(struct builder *builder)
 {
     struct dag *dag = builder->dag;
     const struct plan *plan = builder->plan;
@@ -286,12 +287,12 @@ static void make_places(struct builder *builder)
     size_t n_streams = (n + (size_t)dag->n_senders) * DAG_N_STREAMS;
     CHECK(n > 0 && n_streams < INT32_MAX);
     if (n_streams > (size_t)dag->room.streams) {
-        dag->places = check_realloc(dag->places, n_streams / DAG_N_STREAMS * sizeof *dag->places);
+        dag->ranks = check_realloc(dag->ranks, n_streams / DAG_N_STREAMS * sizeof *dag->ranks);
         dag->stream_first = check_realloc(dag->stream_first, n_streams * sizeof *dag->stream_first);
         dag->room.streams = (int32_t)n_streams;
     }
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
-        add_places(builder, phase);
+        add_ranks(builder, phase);
 }
 
 static void free_pipes(struct dag *dag)
@@ -319,13 +320,13 @@ static void make_pipes(struct dag *dag, const struct plan *plan)
 
 static void open_builder(struct builder *builder)
 {
-    size_t n_places = (size_t)builder->dag->n_places, n_streams = (size_t)dag_n_streams(builder->dag);
+    size_t n_ranks = (size_t)builder->dag->n_ranks, n_streams = (size_t)dag_n_streams(builder->dag);
     builder->phase_barrier = -1;
     builder->stream_last = check_malloc(n_streams * sizeof *builder->stream_last);
-    builder->at = check_malloc(n_places * sizeof *builder->at);
-    for (size_t i = 0; i < n_places; i++) {
-        int32_t node = builder->dag->places[i].rank / builder->setting->platform->gpus_per_node;
-        builder->at[i] = (struct builder_place){.ring = -1, .send = -1, .copy = -1, .begin = -1, .node = node};
+    builder->at = check_malloc(n_ranks * sizeof *builder->at);
+    for (size_t i = 0; i < n_ranks; i++) {
+        int32_t node = builder->dag->ranks[i].rank / builder->setting->platform->gpus_per_node;
+        builder->at[i] = (struct builder_rank){.ring = -1, .send = -1, .copy = -1, .begin = -1, .node = node};
     }
     for (size_t i = 0; i < n_streams; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
@@ -343,11 +344,11 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 {
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    dag->n_tasks = dag->n_edges = dag->n_places = 0;
+    dag->n_tasks = dag->n_edges = dag->n_ranks = 0;
     dag->faults = setting->faults;
     if (equal_pipelines_fold(plan, setting, options))
         builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform->gpus_per_node);
-    make_places(&builder);
+    make_ranks(&builder);
     free_pipes(dag);
     make_pipes(dag, plan);
     open_builder(&builder);
@@ -375,7 +376,7 @@ void dag_free(struct dag *dag)
     free(dag->in_first);
     free(dag->in_task);
     free(dag->in_kind);
-    free(dag->places);
+    free(dag->ranks);
     free(dag->stream_first);
     free(dag->stream_next);
     free(dag->room.mark);

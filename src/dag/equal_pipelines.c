@@ -8,19 +8,19 @@
 #include "base/compare.h"
 #include "base/hash.h"
 
-/* A pipeline's slices, of samples numbered in the order they first come in it: forward cut, then backward. */
+/* A pipeline's slices, forward then backward, with samples numbered in order of first appearance. */
 struct form {
     const struct plan_pipeline *pipeline;
     int32_t number; /* of the pipeline */
-    uint64_t hash;  /* of layout and slices: equal if all else is */
+    uint64_t hash;  /* of layout and slices; equal if the pipelines are equal */
     int32_t n_slices;
     struct slice *slices;
 };
 
-/* Numbers of the samples in the pipeline in work. */
+/* Numbers of the samples in the current pipeline. */
 struct numbers {
     int32_t *of;       /* [samples] */
-    int32_t *pipeline; /* [samples] that `of` is about, -1: none */
+    int32_t *pipeline; /* [samples] pipeline that `of` is about, -1: none */
 };
 
 static int32_t n_samples(const struct plan_phase *phase)
@@ -158,7 +158,7 @@ int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_nod
     for (int32_t i = 0; i < n; i++)
         forms[i] = form_of(phase, i, &numbers);
     qsort(forms, (size_t)n, sizeof *forms, by_hash);
-    for (int32_t i = 0, first = 0; i < n; i++) { /* first: of those of its hash */
+    for (int32_t i = 0, first = 0; i < n; i++) { /* first: the first pipeline with this hash */
         first = forms[first].hash == forms[i].hash ? first : i;
         int32_t other = first;
         while (other < i && (equal[forms[other].number] != forms[other].number ||

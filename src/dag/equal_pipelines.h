@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Inside dag/: equal pipelines, and equal context ranks, of which only the first is built.
+ * Inside dag/: this module finds equal pipelines and equal context ranks. Only the first of equals is built.
  *
- * A plan search on 4,096 GPUs with fixed lengths (70B, best-fit, 4,096 samples of 4,096 tokens) takes 20 s of CPU
- * with both, and 142 s without equal context ranks. Without equal pipelines it took 7 GB.
+ * The reason is a plan search on 4,096 GPUs with fixed lengths (70B, best-fit, 4,096 samples of 4,096 tokens). It takes
+ * 20 s of CPU with both, and 142 s without equal context ranks. Without equal pipelines it took 7 GB.
  */
 #ifndef SLIMSIM_DAG_EQUAL_PIPELINES_H
 #define SLIMSIM_DAG_EQUAL_PIPELINES_H
 
 #include "dag/dag.h"
 
-/** Whether dag_build folds: the options ask for it, all pipelines take the same times on the same work, and the graph
- * has more than DAG_FOLD_PASSES passes. */
+/**
+ * Return whether dag_build folds. It does if the options ask for it, and if all pipelines take the same times on the
+ * same work. The graph must have more than DAG_FOLD_PASSES passes, too.
+ */
 bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *setting, struct dag_options options);
 
 /**
- * Pipelines are equal if these are the same: the layout but for the first rank; the node of each rank, counted from the
- * first rank's node; the slices, where samples may be others of the same lengths; units, orders and offload. Then, on
- * sound GPUs and links, each task of one takes as long as the same task of the other.
+ * Find equal pipelines. Two pipelines are equal if these are the same:
+ *
+ *  - the layout, except for the first rank;
+ *  - the node of each rank, counted from the first rank's node;
+ *  - the slices, although samples may be others of the same lengths;
+ *  - units, orders and offload.
+ *
+ * On sound GPUs and links each task of one then takes as long as the same task of the other.
  *
  * @param phase  without groups and exchanges
  * @return       [n_pipelines] for each the lowest pipeline that equals it, often itself. Caller frees.
@@ -25,9 +32,9 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
 int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_node);
 
 /**
- * Whether the context ranks of a pipeline are equal: all share every unit, and whether a stage sends to the next inside
- * a node is the same for all. Then each task of one takes as long as the same task of the other; a ring takes as long
- * as its longest message.
+ * Return whether the context ranks of a pipeline are equal. All of them must share every unit. All of them, or none,
+ * must send to the next stage inside a node. Each task of one then takes as long as the same task of the other. A ring
+ * takes as long as its longest message.
  */
 bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file appends attention that another stage computes. */
 #include "dag/pass.h"
 
 #include <math.h>
 
-/* The participant that runs a stage of an exchange group; `first` is the first participant of its tensor index. */
+/* Return the participant that runs a stage of an exchange group; `first` is the first one of its tensor index. */
 static struct builder_participant *participant_on(const struct pass_work *work, int32_t first, int32_t stage)
 {
     struct builder_participant *participant = &work->builder->participants[first];
@@ -12,32 +13,36 @@ static struct builder_participant *participant_on(const struct pass_work *work, 
     return participant;
 }
 
-/* Seconds of a participant's own attention, less what it gives away, and of what it takes on. */
+/*
+ * Return the seconds of a participant's attention without the share it gives away, and with the
+ * attention it takes on.
+ */
 static double exchanged_s(const struct pass_work *work, const struct builder_participant *participant)
 {
     const struct builder_pipe *pipe = participant->pipe;
-    double own = 1, taken_s = 0;
+    double rest = 1, taken_s = 0;
     for (int32_t i = pipe->exchange_first[work->exchange_group]; i < pipe->exchange_first[work->exchange_group + 1];
          i++) {
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
         if (exchange->from_stage == participant->stage)
-            own -= exchange->share;
+            rest -= exchange->share;
         if (exchange->to_stage == participant->stage)
             taken_s += exchange->share *
                        builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
     }
-    int32_t gpu = work->builder->dag->places[participant->place].rank;
-    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
-    return fmax(0, own) * participant->cost->attention_s + factor * taken_s;
+    int32_t gpu = work->builder->dag->ranks[participant->dag_rank].rank;
+    /* the participant's own cost includes this factor already */
+    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu);
+    return fmax(0, rest) * participant->cost->attention_s + factor * taken_s;
 }
 
-/* A SEND of an exchange, of so many messages: behind `after`, from a participant to another. */
+/* Append a SEND of n_messages messages from one participant to another, after the task `after`. */
 static void add_message(struct pass_work *work, const struct builder_participant *from,
                         const struct builder_participant *to, double bytes, int32_t n_messages, int32_t after)
 {
     struct builder *builder = work->builder;
     struct dag_task task = pass_task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
-    task.to_rank = builder->dag->places[to->place].rank;
+    task.to_rank = builder->dag->ranks[to->dag_rank].rank;
     enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
     builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, n_messages));
     builder_edge(builder, after, DAG_COLLECTIVE);
@@ -56,7 +61,7 @@ static int32_t add_exchange_sync(struct pass_work *work, int32_t first, int32_t 
     return sync;
 }
 
-/* Messages of an exchange group one way, all behind `open`; back: with the results. */
+/* Append the messages of an exchange group in one direction, all after `open`. back: messages carry the results. */
 static void add_messages(struct pass_work *work, int32_t first, int32_t open, bool back)
 {
     const struct builder_pipe *pipe = work->builder->participants[first].pipe;
@@ -65,9 +70,9 @@ static void add_messages(struct pass_work *work, int32_t first, int32_t open, bo
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
         const struct builder_participant *from = participant_on(work, first, exchange->from_stage);
         const struct builder_participant *to = participant_on(work, first, exchange->to_stage);
-        const struct cost_setting *own = builder_own(pipe, from->stage);
+        const struct cost_setting *stage_setting = builder_stage_setting(pipe, from->stage);
         struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
-        struct cost_exchange cost = cost_of_exchange(own, work->pass, &unit, exchange->share);
+        struct cost_exchange cost = cost_of_exchange(stage_setting, work->pass, &unit, exchange->share);
         if (back)
             add_message(work, to, from, cost.back_bytes, cost.n_messages, open);
         else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What faults do to costs: dag/dag.h. */
+/* This file computes the costs of passes and links with faults (docs/model.md, "The task graph"). */
 #include "dag/builder.h"
 
 #include <math.h>
@@ -7,70 +7,70 @@
 struct cost_setting builder_faulty_setting(const struct cost_setting *setting, double nvlink, double nic,
                                            struct platform *room)
 {
-    struct cost_setting slow = *setting;
+    struct cost_setting faulty = *setting;
     *room = *setting->platform;
     room->nvlink_bytes_per_s /= nvlink;
     room->nic_bytes_per_s /= nic;
-    slow.platform = room;
-    slow.cache = NULL; /* it knows a platform by its pointer */
-    return slow;
+    faulty.platform = room;
+    faulty.cache = NULL; /* the cache identifies a platform by its pointer */
+    return faulty;
 }
 
-/* What the kernels and links of some GPUs take so many times as long. */
-struct slowness {
+/* Factors by which kernels and links of some GPUs are slower than sound ones. */
+struct fault_factors {
     double gpu, nvlink, nic;
 };
 
-/* The largest factors of `n` GPUs from this one on. */
-static struct slowness slowness_of(const struct faults *faults, int32_t gpu, int32_t n)
+/* Return the largest factors of `n` GPUs, beginning with `gpu`. */
+static struct fault_factors fault_factors_of(const struct faults *faults, int32_t gpu, int32_t n)
 {
-    struct slowness slow = {1, 1, 1};
+    struct fault_factors factors = {1, 1, 1};
     for (int32_t i = gpu; i < gpu + n; i++) {
-        slow.gpu = fmax(slow.gpu, faults_factor(faults, FAULT_GPU, i));
-        slow.nvlink = fmax(slow.nvlink, faults_factor(faults, FAULT_NVLINK, i));
-        slow.nic = fmax(slow.nic, faults_factor(faults, FAULT_NIC, i));
+        factors.gpu = fmax(factors.gpu, faults_factor(faults, FAULT_GPU, i));
+        factors.nvlink = fmax(factors.nvlink, faults_factor(faults, FAULT_NVLINK, i));
+        factors.nic = fmax(factors.nic, faults_factor(faults, FAULT_NIC, i));
     }
-    return slow;
+    return factors;
 }
 
-/* A device whose kernels take `factor` times as long, to rounding: each is work over a rate, and a launch. */
-static struct device slow_device(const struct device *device, double factor)
+/* Return a device whose kernels take `factor` times as long, to rounding: each is work over a rate, and a launch. */
+static struct device faulty_device(const struct device *device, double factor)
 {
-    struct device slow = *device;
-    slow.peak_flop_per_s /= factor;
-    slow.hbm_bytes_per_s /= factor;
-    slow.launch_s *= factor;
-    slow.gemm.launch_s *= factor;
+    struct device faulty = *device;
+    faulty.peak_flop_per_s /= factor;
+    faulty.hbm_bytes_per_s /= factor;
+    faulty.launch_s *= factor;
+    faulty.gemm.launch_s *= factor;
     for (int i = 0; i < DEVICE_N_CURVES; i++) {
-        slow.forward[i].launch_s *= factor;
-        slow.backward[i].launch_s *= factor;
+        faulty.forward[i].launch_s *= factor;
+        faulty.backward[i].launch_s *= factor;
     }
-    return slow;
+    return faulty;
 }
 
-static struct cost_pass slow_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                                       enum pass pass, int32_t unit, int32_t stage, struct slowness slow)
+static struct cost_pass faulty_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                         enum pass pass, int32_t unit, int32_t stage, struct fault_factors factors)
 {
     struct platform room, shards_room;
     const struct faults *faults = setting->faults;
-    struct device device = slow_device(setting->device, slow.gpu);
-    struct cost_setting own = builder_faulty_setting(setting, slow.nvlink, slow.nic, &room);
+    struct device device = faulty_device(setting->device, factors.gpu);
+    struct cost_setting faulty = builder_faulty_setting(setting, factors.nvlink, factors.nic, &room);
     (void)builder_faulty_setting(setting, faults_worst(faults, FAULT_NVLINK), faults_worst(faults, FAULT_NIC),
                                  &shards_room);
-    own.device = &device;
-    own.shards_platform = &shards_room;
-    return dag_pass_cost(pipeline, &own, pass, unit, stage);
+    faulty.device = &device;
+    faulty.shards_platform = &shards_room;
+    return dag_pass_cost(pipeline, &faulty, pass, unit, stage);
 }
 
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t unit, int32_t stage, int32_t gpu)
 {
     int32_t tensor = pipeline->layout.tensor;
-    struct slowness own = slowness_of(setting->faults, gpu, 1),
-                    group = slowness_of(setting->faults, gpu / tensor * tensor, tensor);
-    struct cost_pass cost = slow_pass_cost(pipeline, setting, pass, unit, stage, own);
-    if (own.gpu < group.gpu || own.nvlink < group.nvlink || own.nic < group.nic)
-        cost.tensor_s = slow_pass_cost(pipeline, setting, pass, unit, stage, group).tensor_s;
+    struct fault_factors gpu_factors = fault_factors_of(setting->faults, gpu, 1),
+                         group = fault_factors_of(setting->faults, gpu / tensor * tensor, tensor);
+    struct cost_pass cost = faulty_pass_cost(pipeline, setting, pass, unit, stage, gpu_factors);
+    if (gpu_factors.gpu < group.gpu || gpu_factors.nvlink < group.nvlink || gpu_factors.nic < group.nic)
+        cost.tensor_s = faulty_pass_cost(pipeline, setting, pass, unit, stage, group).tensor_s;
     return cost;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file appends the end of an iteration: gradients, optimizer and parameters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,16 +8,18 @@
 #include "cost/overlap.h"
 #include "dag/builder.h"
 
-/* Tasks that end a place's passes: the last on the compute stream, its ring, its copy in. */
+/* Tasks that end a rank's passes: the last one on the compute stream, its ring, its copy in. */
 enum { N_READY = 3 };
 
-/* The places that hold the same parameters: all pipelines and context ranks of one stage and tensor index, in groups of
- * neighbours that share states. */
+/*
+ * Ranks that hold the same parameters: all pipelines and context ranks of one stage and tensor index. Neighbours that
+ * share states form a group.
+ */
 struct replicas {
-    int32_t n, group;        /* group: places of one */
-    int32_t *places, *ready; /* [n], [N_READY n] ready: tasks that end a place's work so far, -1: none */
-    double *shown_s;         /* [n] of a collective behind (before) a place's passes; -1: it has none to wait for */
-    double parameters;       /* of one of them */
+    int32_t n, group;       /* group: number of ranks in one group */
+    int32_t *ranks, *ready; /* [n], [N_READY n] ready: tasks that end a rank's work so far, -1: none */
+    double *exposed_s;      /* [n] seconds of a collective that a rank's passes do not hide; -1: it has no passes */
+    double parameters;      /* of one rank */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)
@@ -30,24 +33,26 @@ static bool equal_layouts(const struct plan_phase *phase)
     return true;
 }
 
-/* Seconds of one step of a place. */
-static double step_s(const struct builder *builder, const struct builder_pipe *pipe, int32_t place,
+/* Return the seconds of one step of a rank. */
+static double step_s(const struct builder *builder, const struct builder_pipe *pipe, int32_t dag_rank,
                      const struct plan_step *step)
 {
-    const struct dag_place *at = &builder->dag->places[place];
+    const struct dag_rank *at = &builder->dag->ranks[dag_rank];
     int32_t stage = step->chunk * pipe->plan->layout.stages + at->stage;
     if (!builder_has_faults(builder, at->rank))
         return cost_pass_s(builder_cost_of(pipe, step->pass, step->unit, stage));
-    struct cost_pass slow = dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->unit, stage, at->rank);
-    return cost_pass_s(&slow);
+    struct cost_pass faulty = dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->unit, stage, at->rank);
+    return cost_pass_s(&faulty);
 }
 
-/* What of the collectives of a place's chunks, chunk_s each, shows behind its passes, which lose `loss` of the time of
- * those before: dag/dag.h. -1: it has no passes. */
-static double unhidden_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s, double loss)
+/*
+ * Return how much of the collectives of a rank's chunks, chunk_s each, its passes do not hide. Passes lose the share
+ * `loss` of the time of collectives beside them (docs/model.md, "The task graph"). -1: the rank has no passes.
+ */
+static double unhidden_s(const struct builder *builder, int32_t dag_rank, enum pass pass, double chunk_s, double loss)
 {
-    int32_t stage = builder->dag->places[place].stage;
-    const struct builder_pipe *pipe = &builder->pipes[builder->dag->places[place].pipeline];
+    int32_t stage = builder->dag->ranks[dag_rank].stage;
+    const struct builder_pipe *pipe = &builder->pipes[builder->dag->ranks[dag_rank].pipeline];
     const struct plan_pipeline *plan = pipe->plan;
     bool seen[UINT8_MAX + 1] = {false};
     int32_t first = plan->step_first[stage], n = plan->step_first[stage + 1] - first, n_seen = 0;
@@ -56,7 +61,7 @@ static double unhidden_s(const struct builder *builder, int32_t place, enum pass
         pass = PASS_WEIGHT;
     for (int32_t i = 0; i < n && n_seen < plan->layout.chunks; i++) {
         const struct plan_step *step = &plan->steps[pass == PASS_FORWARD ? first + i : first + n - 1 - i];
-        work_s += step_s(builder, pipe, place, step);
+        work_s += step_s(builder, pipe, dag_rank, step);
         if (step->pass != pass || seen[step->chunk])
             continue;
         seen[step->chunk] = true;
@@ -73,14 +78,14 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct builder_pipe *pipe = &builder->pipes[i];
         for (int32_t rank = tensor; rank < pipe->n_ranks; rank += pipe->n_tensor)
-            replicas->places[replicas->n++] = pipe->first_place + stage * pipe->n_ranks + rank;
+            replicas->ranks[replicas->n++] = pipe->first_rank + stage * pipe->n_ranks + rank;
     }
     for (int32_t i = 0; i < replicas->n; i++) {
-        int32_t compute = replicas->places[i] * DAG_N_STREAMS + DAG_STREAM_COMPUTE;
+        int32_t compute = replicas->ranks[i] * DAG_N_STREAMS + DAG_STREAM_COMPUTE;
         int32_t *ready = &replicas->ready[N_READY * i];
         ready[0] = builder->stream_last[compute];
-        ready[1] = builder->at[replicas->places[i]].ring;
-        ready[2] = builder->at[replicas->places[i]].copy;
+        ready[1] = builder->at[replicas->ranks[i]].ring;
+        ready[2] = builder->at[replicas->ranks[i]].copy;
     }
     const struct scenario_plan *plan = builder->setting->plan;
     replicas->group = scenario_plan_shard_groups(plan) > 1 ? scenario_plan_shards(plan) : replicas->n;
@@ -88,12 +93,12 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
 
-/* Among the places of the g-th group, of `parameters` of theirs with `bytes` each. */
+/* Return the collective of the g-th group over `parameters` with `bytes` each. */
 static struct builder_collective group_collective(const struct replicas *replicas, enum dag_purpose purpose,
                                                   double parameters, double bytes, int32_t g)
 {
     int32_t n = replicas->group;
-    return (struct builder_collective){.places = replicas->places + g * n,
+    return (struct builder_collective){.ranks = replicas->ranks + g * n,
                                        .ready = replicas->ready + N_READY * g * n,
                                        .n = n,
                                        .n_ready = N_READY * n,
@@ -102,12 +107,12 @@ static struct builder_collective group_collective(const struct replicas *replica
                                        .share = 1};
 }
 
-/* All-reduce of a shard among the i-th places of all groups. Places and ready are the caller's to fill. */
+/* Return the all-reduce of a shard among the i-th ranks of all groups. The caller fills in ranks and ready. */
 static struct builder_collective shard_collective(const struct replicas *replicas, double parameters, double bytes,
-                                                  int32_t *places, int32_t *ready)
+                                                  int32_t *ranks, int32_t *ready)
 {
     int32_t m = replicas->n / replicas->group;
-    return (struct builder_collective){.places = places,
+    return (struct builder_collective){.ranks = ranks,
                                        .ready = ready,
                                        .n = m,
                                        .n_ready = N_READY * m,
@@ -116,26 +121,28 @@ static struct builder_collective shard_collective(const struct replicas *replica
                                        .share = 1};
 }
 
-/* Seconds of the all-reduce of a shard among the groups, of the shard for which that takes longest. */
+/* Return the seconds of the all-reduce of a shard among the groups, for the shard that takes longest. */
 static double across_s(const struct builder *builder, const struct replicas *replicas, double parameters, double bytes)
 {
-    int32_t m = replicas->n / replicas->group, *places = check_malloc((size_t)m * sizeof *places);
-    struct builder_collective collective = shard_collective(replicas, parameters, bytes, places, NULL);
+    int32_t m = replicas->n / replicas->group, *ranks = check_malloc((size_t)m * sizeof *ranks);
+    struct builder_collective collective = shard_collective(replicas, parameters, bytes, ranks, NULL);
     double most_s = 0;
     for (int32_t i = 0; i < replicas->group; i++) {
         for (int32_t g = 0; g < m; g++)
-            places[g] = replicas->places[g * replicas->group + i];
+            ranks[g] = replicas->ranks[g * replicas->group + i];
         most_s = fmax(most_s, builder_collective_s(builder, &collective));
     }
-    free(places);
+    free(ranks);
     return most_s;
 }
 
-/* Seconds of the collective of `parameters` alone, of the slowest group and shard: gathers in each group, or reductions
- * in and among the groups.
- * @param across  what of it runs among groups, as a share */
-static double alone_s(const struct builder *builder, const struct replicas *replicas, enum pass pass, double parameters,
-                      double bytes, double *across)
+/*
+ * Return the seconds of the collective of `parameters` without other traffic, for the slowest group and shard. Forward
+ * it is gathers in each group; backward it is reductions in the groups and among them.
+ * @param across  share of the time that runs among groups
+ */
+static double uncontended_s(const struct builder *builder, const struct replicas *replicas, enum pass pass,
+                            double parameters, double bytes, double *across)
 {
     enum dag_purpose purpose = pass == PASS_BACKWARD ? DAG_REDUCE_SCATTER : DAG_ALL_GATHER;
     int32_t m = replicas->n / replicas->group;
@@ -152,26 +159,26 @@ static double alone_s(const struct builder *builder, const struct replicas *repl
     return group_s + among_s;
 }
 
-/* Parameters of one collective of Megatron-LM's among n ranks (core/distributed: max(40e6, 1e6 n)). */
+/* Return the parameters of one of Megatron-LM's collectives among n ranks (core/distributed: max(40e6, 1e6 n)). */
 static double bucket_parameters(const struct replicas *replicas, double parameters)
 {
     double most = fmax(40e6, 1e6 * replicas->n);
     return parameters / ceil(parameters / most);
 }
 
-/* Whether the replicas' GPUs are on one node, those of each n that follow each other; other stages may be on others. */
-static enum overlap_extent place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
+/* Return whether each n successive GPUs of the replicas are on one node. Other stages may be on other nodes. */
+static enum overlap_extent overlap_place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
 {
     for (int32_t i = 0; i < replicas->n; i++)
-        if (builder->at[replicas->places[i]].node != builder->at[replicas->places[i - i % n]].node)
+        if (builder->at[replicas->ranks[i]].node != builder->at[replicas->ranks[i - i % n]].node)
             return OVERLAP_OVER_NODES;
     return OVERLAP_IN_NODE;
 }
 
-/* What runs beside their collectives: the kernels of the first unit's pass on all chunks of a place. */
+/* Return the kernels beside the replicas' collectives: those of the first unit's pass on all chunks of a rank. */
 static struct overlap_kernels kernels_of(const struct builder *builder, const struct replicas *replicas, enum pass pass)
 {
-    const struct dag_place *at = &builder->dag->places[replicas->places[0]];
+    const struct dag_rank *at = &builder->dag->ranks[replicas->ranks[0]];
     const struct builder_pipe *pipe = &builder->pipes[at->pipeline];
     const struct plan_layout *layout = &pipe->plan->layout;
     struct overlap_kernels kernels = {0};
@@ -185,64 +192,71 @@ static struct overlap_kernels kernels_of(const struct builder *builder, const st
     return kernels;
 }
 
-/* What passes lose of the time of a collective beside them, of which the share `across` runs among all groups. */
+/*
+ * Return the share of a collective's time that passes beside it lose; the share `across` of it runs
+ * among all groups.
+ */
 static double loss_of(const struct builder *builder, const struct replicas *replicas, enum pass pass, double across)
 {
     const struct device *device = builder->setting->device;
     struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
-    double group = overlap_loss(device, place_of(builder, replicas, replicas->group), kernels);
-    double all = overlap_loss(device, place_of(builder, replicas, replicas->n), kernels);
+    double group = overlap_loss(device, overlap_place_of(builder, replicas, replicas->group), kernels);
+    double all = overlap_loss(device, overlap_place_of(builder, replicas, replicas->n), kernels);
     return (1 - across) * group + across * all;
 }
 
-/* A place that other places' passes stand for, or without passes, has none of its own. */
-static double place_shown_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s, double loss)
+/* Return unhidden_s; -1 if the rank has no passes or a representative. */
+static double rank_exposed_s(const struct builder *builder, int32_t dag_rank, enum pass pass, double chunk_s,
+                             double loss)
 {
-    return builder->dag->places[place].representative == place ? unhidden_s(builder, place, pass, chunk_s, loss) : -1;
+    return builder->dag->ranks[dag_rank].representative == dag_rank ? unhidden_s(builder, dag_rank, pass, chunk_s, loss)
+                                                                    : -1;
 }
 
-/* What of a collective of all parameters, `bytes` each, the passes of `pass` of each place do not hide: dag/dag.h.
- * @return seconds of all of it alone */
-static double find_shown(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
+/*
+ * Find the exposed part of a collective of all parameters, `bytes` each: the part that the passes `pass` of each rank
+ * do not hide. @return seconds of the whole collective without other traffic
+ */
+static double find_exposed(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
-    double across, all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
+    double across, all_s = uncontended_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
     if (builder->setting->communication.dp_overlap >= hides && all_s > 0) {
         double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
-        double bucket_s = alone_s(builder, replicas, pass, bucket, bytes, &across);
+        double bucket_s = uncontended_s(builder, replicas, pass, bucket, bytes, &across);
         double chunk_s = bucket_s * chunk / bucket, loss = loss_of(builder, replicas, pass, across);
         double least_s = bucket_s + (chunks * chunk_s - bucket_s) * loss;
         for (int32_t i = 0; i < replicas->n; i++) {
-            double behind_s = place_shown_s(builder, replicas->places[i], pass, chunk_s, loss);
-            replicas->shown_s[i] = behind_s < 0 ? -1 : fmax(behind_s, least_s);
+            double behind_s = rank_exposed_s(builder, replicas->ranks[i], pass, chunk_s, loss);
+            replicas->exposed_s[i] = behind_s < 0 ? -1 : fmax(behind_s, least_s);
             n_passes += behind_s >= 0;
         }
         open_s = chunks * chunk_s;
     }
-    for (int32_t i = 0; i < replicas->n && n_passes == 0; i++) /* nothing hides it */
-        replicas->shown_s[i] = open_s;
+    for (int32_t i = 0; i < replicas->n && n_passes == 0; i++) /* no passes hide it */
+        replicas->exposed_s[i] = open_s;
     return all_s;
 }
 
-static double least_shown_s(const struct replicas *replicas)
+static double least_exposed_s(const struct replicas *replicas)
 {
     double least = INFINITY;
     for (int32_t i = 0; i < replicas->n; i++)
-        if (replicas->shown_s[i] >= 0)
-            least = fmin(least, replicas->shown_s[i]);
+        if (replicas->exposed_s[i] >= 0)
+            least = fmin(least, replicas->exposed_s[i]);
     return least;
 }
 
-static double most_shown_s(const struct replicas *replicas)
+static double most_exposed_s(const struct replicas *replicas)
 {
     double most = 0;
     for (int32_t i = 0; i < replicas->n; i++)
-        most = fmax(most, replicas->shown_s[i]);
+        most = fmax(most, replicas->exposed_s[i]);
     return most;
 }
 
-/* One task ends a place's work. */
+/* Note that one task ends a rank's work. */
 static void set_ready(int32_t *ready, int32_t task)
 {
     ready[0] = task;
@@ -250,15 +264,15 @@ static void set_ready(int32_t *ready, int32_t task)
         ready[k] = -1;
 }
 
-/* The reduction begins that much later than a place ends by which its passes hide less than those that hide most. */
+/* Append waits: a rank that hides less than those that hide most delays its reduction by the difference. */
 static void add_waits(struct builder *builder, struct replicas *replicas, double least_s)
 {
     for (int32_t i = 0; i < replicas->n; i++) {
-        if (replicas->shown_s[i] <= least_s)
+        if (replicas->exposed_s[i] <= least_s)
             continue;
         struct dag_task task =
-            builder_task_of(builder, replicas->places[i], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_REDUCE_SCATTER);
-        int32_t wait = builder_task(builder, task, replicas->shown_s[i] - least_s);
+            builder_task_of(builder, replicas->ranks[i], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_REDUCE_SCATTER);
+        int32_t wait = builder_task(builder, task, replicas->exposed_s[i] - least_s);
         int32_t *ready = &replicas->ready[N_READY * i];
         for (int32_t k = 0; k < N_READY; k++)
             builder_edge(builder, ready[k], DAG_COLLECTIVE);
@@ -266,28 +280,34 @@ static void add_waits(struct builder *builder, struct replicas *replicas, double
     }
 }
 
-/* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */
-static void fill_shard_collective(const struct replicas *replicas, const int32_t *scattered, int32_t i, int32_t *places,
+/*
+ * Fill in the tasks that the ranks of an all-reduce wait for. They are the reduce-scatters of their groups, or without
+ * these their own work.
+ */
+static void fill_shard_collective(const struct replicas *replicas, const int32_t *scattered, int32_t i, int32_t *ranks,
                                   int32_t *ready)
 {
     for (int32_t g = 0; g < replicas->n / replicas->group; g++) {
-        int32_t place = g * replicas->group + i;
-        places[g] = replicas->places[place];
+        int32_t dag_rank = g * replicas->group + i;
+        ranks[g] = replicas->ranks[dag_rank];
         for (int32_t k = 0; k < N_READY; k++)
-            ready[N_READY * g + k] = replicas->ready[N_READY * place + k];
+            ready[N_READY * g + k] = replicas->ready[N_READY * dag_rank + k];
         if (scattered[g] >= 0)
             set_ready(&ready[N_READY * g], scattered[g]);
     }
 }
 
-/* Reduce-scatter in each group, then all-reduce of each shard. @return a task after both, -1: there is neither */
+/*
+ * Append a reduce-scatter in each group, then an all-reduce of each shard. @return a task after both,
+ * -1: there is none
+ */
 static int32_t add_reduction(struct builder *builder, struct replicas *replicas, double bytes)
 {
-    double all_s = find_shown(builder, replicas, PASS_BACKWARD, bytes), least_s = least_shown_s(replicas);
+    double all_s = find_exposed(builder, replicas, PASS_BACKWARD, bytes), least_s = least_exposed_s(replicas);
     double share = all_s > 0 ? least_s / all_s : 1;
     add_waits(builder, replicas, least_s);
     int32_t m = replicas->n / replicas->group, n_rings = m > 1 ? replicas->group : 0;
-    int32_t *places = check_malloc((size_t)m * sizeof *places);
+    int32_t *ranks = check_malloc((size_t)m * sizeof *ranks);
     int32_t *ready = check_malloc(N_READY * (size_t)m * sizeof *ready);
     int32_t *done = check_malloc((size_t)(m + n_rings) * sizeof *done);
     for (int32_t g = 0; g < m; g++)
@@ -298,19 +318,19 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
         scatter.share = share;
         done[g] = builder_collective(builder, &scatter);
     }
-    struct builder_collective reduce = shard_collective(replicas, replicas->parameters, bytes, places, ready);
+    struct builder_collective reduce = shard_collective(replicas, replicas->parameters, bytes, ranks, ready);
     reduce.share = share;
     for (int32_t i = 0; i < n_rings; i++) {
-        fill_shard_collective(replicas, done, i, places, ready);
+        fill_shard_collective(replicas, done, i, ranks, ready);
         done[m + i] = builder_collective(builder, &reduce);
     }
     int32_t last = done[m + n_rings - 1];
-    if (n_rings > 1) { /* all rings, in one task */
-        last = builder_sync(builder, replicas->places[0], DAG_ALL_REDUCE);
+    if (n_rings > 1) { /* one task joins all rings */
+        last = builder_sync(builder, replicas->ranks[0], DAG_ALL_REDUCE);
         for (int32_t i = 0; i < n_rings; i++)
             builder_edge(builder, done[m + i], DAG_COLLECTIVE);
     }
-    free(places);
+    free(ranks);
     free(ready);
     free(done);
     return last;
@@ -321,9 +341,9 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
     const struct cost_setting *setting = builder->setting;
     double seconds = cost_optimizer_s(setting, replicas->parameters, replicas->group);
     for (int32_t i = 0; i < replicas->n; i++) {
-        int32_t place = replicas->places[i];
-        double factor = faults_factor(setting->faults, FAULT_GPU, builder->dag->places[place].rank);
-        struct dag_task task = builder_task_of(builder, place, DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
+        int32_t dag_rank = replicas->ranks[i];
+        double factor = faults_factor(setting->faults, FAULT_GPU, builder->dag->ranks[dag_rank].rank);
+        struct dag_task task = builder_task_of(builder, dag_rank, DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
         set_ready(&replicas->ready[N_READY * i], builder_task(builder, task, factor * seconds));
         builder_edge(builder, norm, DAG_COLLECTIVE);
     }
@@ -332,8 +352,8 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
 static void add_gathers(struct builder *builder, struct replicas *replicas)
 {
     static const double parameter_bytes = 2; /* bf16 */
-    double all_s = find_shown(builder, replicas, PASS_FORWARD, parameter_bytes);
-    double share = all_s > 0 ? most_shown_s(replicas) / all_s : 1;
+    double all_s = find_exposed(builder, replicas, PASS_FORWARD, parameter_bytes);
+    double share = all_s > 0 ? most_exposed_s(replicas) / all_s : 1;
     for (int32_t g = 0; g < replicas->n / replicas->group && replicas->group > 1; g++) {
         struct builder_collective collective =
             group_collective(replicas, DAG_ALL_GATHER, replicas->parameters, parameter_bytes, g);
@@ -342,23 +362,25 @@ static void add_gathers(struct builder *builder, struct replicas *replicas)
     }
 }
 
-/* Tied embeddings on two stages: after both stages' reductions their places all-reduce the table's gradients, two by
- * two, for which `norm` waits. */
+/*
+ * Append the all-reduces of tied embeddings on two stages, after both stages' reductions. The ranks all-reduce the
+ * table's gradients in pairs, and `norm` waits for them.
+ */
 static void add_tied_embeddings(struct builder *builder, struct replicas *first, int32_t tensor,
                                 const int32_t reduced[2], int32_t *done)
 {
     const struct plan_layout *layout = &builder->plan->phases[builder->phase].pipelines[0].layout;
     const struct model *model = builder->setting->model;
-    struct replicas last = {.places = check_malloc((size_t)first->n * sizeof(int32_t)),
+    struct replicas last = {.ranks = check_malloc((size_t)first->n * sizeof(int32_t)),
                             .ready = check_malloc(N_READY * (size_t)first->n * sizeof(int32_t))};
     collect(builder, 0, tensor, first);
     collect(builder, layout->stages - 1, tensor, &last);
     for (int32_t i = 0; i < first->n; i++) {
-        int32_t places[] = {first->places[i], last.places[i]};
+        int32_t ranks[] = {first->ranks[i], last.ranks[i]};
         int32_t ready[2 + 2 * N_READY] = {reduced[0], reduced[1]};
         memcpy(ready + 2, &first->ready[N_READY * i], N_READY * sizeof *ready);
         memcpy(ready + 2 + N_READY, &last.ready[N_READY * i], N_READY * sizeof *ready);
-        struct builder_collective collective = {.places = places,
+        struct builder_collective collective = {.ranks = ranks,
                                                 .ready = ready,
                                                 .n = 2,
                                                 .n_ready = reduced[0] >= 0 ? 2 : 2 + 2 * N_READY,
@@ -369,11 +391,11 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
                                                 .share = 1};
         done[i] = builder_collective(builder, &collective);
     }
-    free(last.places);
+    free(last.ranks);
     free(last.ready);
 }
 
-/* Gradients of all stages, then their norm, for which all wait. @return its SYNC */
+/* Append the reductions of all stages, then the gradient norm, for which all wait. @return the SYNC of the norm */
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
     int32_t n = n_stages * n_tensor, n_tied = 0;
@@ -390,7 +412,7 @@ static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_ten
             add_tied_embeddings(builder, replicas, tensor, ends, tied + n_tied);
         }
     }
-    int32_t norm = builder_sync(builder, builder->pipes[0].first_place, DAG_REDUCE_SCATTER);
+    int32_t norm = builder_sync(builder, builder->pipes[0].first_rank, DAG_REDUCE_SCATTER);
     for (int32_t i = 0; i < n_tied; i++)
         builder_edge(builder, tied[i], DAG_COLLECTIVE);
     for (int32_t i = 0; i < n; i++) {
@@ -415,9 +437,9 @@ bool builder_gradients(struct builder *builder, struct error *err)
     size_t n = 0;
     for (int32_t i = 0; i < phase->n_pipelines; i++)
         n += (size_t)builder->pipes[i].n_ranks;
-    struct replicas replicas = {.places = check_malloc(n * sizeof(int32_t)),
+    struct replicas replicas = {.ranks = check_malloc(n * sizeof(int32_t)),
                                 .ready = check_malloc(N_READY * n * sizeof(int32_t)),
-                                .shown_s = check_malloc(n * sizeof(double))};
+                                .exposed_s = check_malloc(n * sizeof(double))};
     int32_t n_stages = phase->pipelines[0].layout.stages, n_tensor = builder->pipes[0].n_tensor;
     int32_t norm = add_norm(builder, n_stages, n_tensor, &replicas);
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {
@@ -426,8 +448,8 @@ bool builder_gradients(struct builder *builder, struct error *err)
         if (builder->setting->plan->sharding != SCENARIO_ZERO3)
             add_gathers(builder, &replicas);
     }
-    free(replicas.places);
+    free(replicas.ranks);
     free(replicas.ready);
-    free(replicas.shown_s);
+    free(replicas.exposed_s);
     return true;
 }

@@ -14,7 +14,7 @@ struct graph {
 
 _Static_assert(sizeof(igraph_integer_t) == sizeof(int64_t), "graph.h hands out igraph's integers");
 
-/* Edge i is in-edge i of the arrays. */
+/* Give igraph the edges; its edge i is in-edge i of the arrays. */
 static void create(const struct dag *dag, igraph_t *igraph)
 {
     igraph_vector_int_t edges;
@@ -28,7 +28,7 @@ static void create(const struct dag *dag, igraph_t *igraph)
     igraph_vector_int_destroy(&edges);
 }
 
-/* Each task waits for the one before it on its stream, so a stream's own order keeps that edge. */
+/* Check that each task waits for the one before it on its stream. Engines rely on that edge. */
 static bool check_streams(const struct dag *dag, const struct graph *graph, struct error *err)
 {
     for (int32_t task = 0; task < dag->n_tasks; task++) {
@@ -42,7 +42,7 @@ static bool check_streams(const struct dag *dag, const struct graph *graph, stru
     return true;
 }
 
-/* igraph calls it for lack of memory alone: all else was checked. */
+/* igraph calls this function only if memory is short, because the input was checked. */
 static void igraph_failed(const char *reason, const char *file, int line, igraph_error_t error)
 {
     (void)file;
@@ -56,14 +56,15 @@ struct graph *graph_create(const struct dag *dag, struct error *err)
     igraph_t igraph;
     igraph_bool_t acyclic, simple;
     igraph_set_error_handler(igraph_failed);
-    igraph_set_attribute_table(&igraph_cattribute_table); /* graph_write_graphml names what vertices and edges are */
+    /* graph_write_graphml sets attributes of vertices and edges */
+    igraph_set_attribute_table(&igraph_cattribute_table);
     create(dag, &igraph);
     igraph_is_simple(&igraph, &simple);
     igraph_is_dag(&igraph, &acyclic);
     if (!simple || !acyclic) {
         igraph_destroy(&igraph);
         error_set_status(err, ERROR_FAILED, "the task graph is not valid: %s",
-                         acyclic ? "an edge stands twice" : "tasks wait for each other in a circle");
+                         acyclic ? "two edges join the same tasks" : "tasks wait for each other in a circle");
         return NULL;
     }
     struct graph *graph = check_malloc(sizeof *graph);
@@ -98,7 +99,7 @@ void graph_free(struct graph *graph)
     free(graph);
 }
 
-/* The COMPUTE that a task of a pass belongs to, -1 for other tasks. */
+/* Return the COMPUTE of the pass that a task belongs to, -1 for other tasks. */
 static int32_t pass_of(const struct dag *dag, int32_t task)
 {
     if (dag->tasks[task].kind == DAG_COMPUTE)
@@ -111,7 +112,7 @@ static int32_t pass_of(const struct dag *dag, int32_t task)
     return -1;
 }
 
-/* Passes of the paper's figure: blue for the schedule, red for stages, green for slices. */
+/* Styles follow the paper's figure: blue for the schedule, red for stages, green for slices. */
 static const char *const edge_style[DAG_N_EDGES] = {
     "color=\"#d0021b\", style=dashed", "color=\"#7ed321\", style=dotted", "color=\"#9013fe\", style=solid",
     "color=\"#4a90e2\", style=solid",  "color=\"#9b9b9b\", style=solid",
@@ -125,8 +126,11 @@ static void write_edge(int32_t from, int32_t to, int kind, double delay_s, FILE 
     fprintf(file, "];\n");
 }
 
-/* Edges into one pass. A send on the way is an edge's delay; rings and barriers are left out. Of two relations between
- * the same tasks the graph keeps one; if one task also follows the other on its stream, that is drawn beside it. */
+/*
+ * Write the edges into one pass. A send between passes becomes an edge's delay; rings and barriers are left out. The
+ * graph keeps one of two relations between the same tasks. If one task also follows the other on its stream, that edge
+ * is drawn, too.
+ */
 static void write_in_edges(const struct dag *dag, int32_t task, FILE *file)
 {
     for (int32_t i = dag->in_first[task]; i < dag->in_first[task + 1]; i++) {
@@ -153,10 +157,10 @@ bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *fil
         const struct dag_task *at = &dag->tasks[task];
         if (at->kind != DAG_COMPUTE)
             continue;
-        const struct dag_place *place = &dag->places[at->place];
+        const struct dag_rank *dag_rank = &dag->ranks[at->dag_rank];
         fprintf(file, "  t%d [label=\"%d, %c, %d\", phase=%d, pipeline=%d, context=%d, tensor=%d, seconds=%.9g];\n",
-                task, at->stage, letter[at->pass], at->unit, at->phase, at->pipeline, place->context, place->tensor,
-                dag->duration_s[task]);
+                task, at->stage, letter[at->pass], at->unit, at->phase, at->pipeline, dag_rank->context,
+                dag_rank->tensor, dag->duration_s[task]);
     }
     for (int32_t i = 0; i < dag->n_tasks; i++)
         if (dag->tasks[graph_order(graph)[i]].kind == DAG_COMPUTE)
@@ -173,7 +177,7 @@ static void set_numbers(igraph_t *graph, const struct dag *dag, igraph_integer_t
     SETVAN(graph, "stage", task, at->stage);
     SETVAN(graph, "chunk", task, at->chunk);
     SETVAN(graph, "unit", task, at->unit);
-    SETVAN(graph, "place", task, at->place);
+    SETVAN(graph, "dag_rank", task, at->dag_rank);
     SETVAN(graph, "stream", task, at->stream % DAG_N_STREAMS);
     SETVAN(graph, "from_rank", task, at->from_rank);
     SETVAN(graph, "to_rank", task, at->to_rank);
@@ -194,7 +198,8 @@ bool graph_write_graphml(const struct dag *dag, struct graph *graph, FILE *file)
     }
     for (int32_t edge = 0; edge < dag->n_edges; edge++)
         SETEAS(igraph, "kind", edge, dag_edge_name[dag->in_kind[edge]]);
-    igraph_error_handler_t *handler = igraph_set_error_handler(igraph_error_handler_ignore); /* a full disk */
+    /* a full disk is reported by the return value */
+    igraph_error_handler_t *handler = igraph_set_error_handler(igraph_error_handler_ignore);
     bool ok = igraph_write_graph_graphml(igraph, file, true) == IGRAPH_SUCCESS;
     igraph_set_error_handler(handler);
     return fflush(file) == 0 && ok && !ferror(file);

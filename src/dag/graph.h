@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The graph that is executed, analysed and exported: igraph constructs it from the edges that the builder emits. */
+/** The graph is executed, analysed and exported; igraph constructs it from the edges that the builder emits. */
 #ifndef SLIMSIM_DAG_GRAPH_H
 #define SLIMSIM_DAG_GRAPH_H
 
@@ -7,18 +7,21 @@
 
 #include "dag/dag.h"
 
-/** The dependencies of a DAG in igraph: what SimGrid's actors wait and signal by, and what exports write. */
+/** The dependencies of a DAG in igraph. SimGrid's actors wait and signal by them, and exports write them. */
 struct graph;
 
 /**
- * Give the DAG's edges to igraph_create; edge i of the graph is in-edge i of the DAG. igraph finds whether an edge
- * stands twice and whether tasks wait for each other in a circle, and sorts the tasks. Each task must wait for the one
- * before it on its stream, because engines run a stream as a queue.
- * @return freed by graph_free; NULL with an error when the graph is not valid
+ * Give the DAG's edges to igraph_create; edge i of the graph is in-edge i of the DAG.
+ *
+ *  1. igraph finds whether an edge is doubled and whether tasks wait for each other in a circle.
+ *  2. igraph sorts the tasks.
+ *  3. Each task must wait for the one before it on its stream, because engines run a stream as a queue.
+ *
+ * @return freed by graph_free; NULL with an error if the graph is not valid
  */
 struct graph *graph_create(const struct dag *dag, struct error *err);
 
-/** All tasks in igraph's topological order. */
+/** Return all tasks in igraph's topological order. */
 const int64_t *graph_order(const struct graph *graph);
 
 /** Tasks that wait for one task, in ascending order. */
@@ -31,17 +34,19 @@ struct graph_successors graph_successors_of(const struct graph *graph, int32_t t
 void graph_free(struct graph *graph);
 
 /**
- * Graphviz text with passes as vertices, "stage, F or B or W, unit", and edges coloured as in SlimPack's DAG figure:
- * stages red dashed, slices green dotted, schedule blue solid; passes (violet) as well. A transfer is its edge's delay;
- * rings, barriers and copies are left out. @return false when it cannot be written
+ * Write Graphviz text. Passes are vertices, "stage, F or B or W, unit". Edges are coloured as in SlimPack's DAG figure:
+ * stages red dashed, slices green dotted, schedule blue solid, passes violet solid. A transfer is its edge's delay.
+ * Rings, barriers and copies are left out. @return false if it cannot be written
  */
 bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *file);
 
-/** GraphML of all tasks and edges with their attributes, set in the graph and written by igraph; `order` is the place
- * in its topological order. @return false when it cannot be written */
+/**
+ * Write GraphML of all tasks and edges with their attributes. They are set in the graph, and igraph writes them;
+ * `order` is the position in its topological order. @return false if it cannot be written
+ */
 bool graph_write_graphml(const struct dag *dag, struct graph *graph, FILE *file);
 
-/** Version of the igraph library that runs, "0.10.2". Static storage. */
+/** Return the version of the igraph library that runs, for example "0.10.2", in static storage. */
 const char *graph_igraph_version(void);
 
 #endif

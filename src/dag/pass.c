@@ -3,18 +3,18 @@
 
 #include <math.h>
 
-/* What the pass costs on its place. */
+/* Set the cost of the pass on the participant's rank. */
 static void price(const struct pass_work *work, struct builder_participant *participant)
 {
     const struct builder *builder = work->builder;
     const struct builder_pipe *pipe = participant->pipe;
-    int32_t gpu = builder->dag->places[participant->place].rank;
+    int32_t gpu = builder->dag->ranks[participant->dag_rank].rank;
     participant->cost = builder_cost_of(pipe, work->pass, participant->unit, participant->stage);
     if (builder->setting->faults == NULL || !builder_has_faults(builder, gpu))
         return;
-    struct cost_pass *slow = &builder->faulty_cost[participant - builder->participants];
-    *slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, participant->unit, participant->stage, gpu);
-    participant->cost = slow;
+    struct cost_pass *faulty = &builder->faulty_cost[participant - builder->participants];
+    *faulty = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, participant->unit, participant->stage, gpu);
+    participant->cost = faulty;
 }
 
 static void after_end(struct pass_work *work, const struct builder_end *end, enum dag_edge kind)
@@ -27,13 +27,14 @@ static void set_participant(const struct pass_work *work, const struct builder_s
                             struct builder_participant *participant)
 {
     const struct builder_pipe *pipe = cursor->pipe;
-    enum pass own = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
+    enum pass end_pass_of = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
     participant->pipe = pipe;
     participant->unit = cursor->steps[cursor->next].unit;
     participant->stage = work->chunk * pipe->stages + cursor->stage;
     participant->rank = rank;
-    participant->place = pipe->first_place + cursor->stage * pipe->n_ranks + rank;
-    participant->end = builder_end_of(pipe, builder_instance(pipe, own, participant->unit, participant->stage), rank);
+    participant->dag_rank = pipe->first_rank + cursor->stage * pipe->n_ranks + rank;
+    participant->end =
+        builder_end_of(pipe, builder_instance(pipe, end_pass_of, participant->unit, participant->stage), rank);
     participant->ready = participant->ring = -1;
     price(work, participant);
 }
@@ -49,7 +50,7 @@ static void collect_participants(struct pass_work *work)
         }
 }
 
-/* Whether the participants' context parallelism sends something. */
+/* Return whether the participants' context parallelism sends something. */
 static bool is_ring(const struct pass_work *work)
 {
     const struct builder_participant *first = &work->builder->participants[0];
@@ -58,7 +59,7 @@ static bool is_ring(const struct pass_work *work)
     return cut->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
 }
 
-/* The neighbouring stage's result: sent, or at hand when it needs no sending. */
+/* Wait for the neighbouring stage's result: its SEND, or its pass if nothing is sent. */
 static void after_neighbour(struct pass_work *work, const struct builder_participant *participant)
 {
     int32_t away = participant->pipe->n_units * participant->pipe->n_built;
@@ -69,8 +70,10 @@ static void after_neighbour(struct pass_work *work, const struct builder_partici
         after_end(work, end, DAG_INTER_STAGE);
 }
 
-/* On the last stage a backward unit follows the forward units whose tokens it consumes. If these are just the tokens of
- * one forward unit, the edge is that unit's way back (DAG_INTER_STAGE). */
+/*
+ * Let a backward unit on the last stage wait for the forward units whose tokens it consumes. If it consumes exactly the
+ * tokens of one forward unit, the edge is that unit's return (DAG_INTER_STAGE).
+ */
 static void after_forwards(struct pass_work *work, const struct builder_participant *participant)
 {
     const struct builder_pipe *pipe = participant->pipe;
@@ -80,9 +83,9 @@ static void after_forwards(struct pass_work *work, const struct builder_particip
         const struct relations_share *share = &relations->shares[i];
         int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
                          pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
-        bool alike = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
+        bool same_tokens = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
         after_end(work, pass_end_of(participant, PASS_FORWARD, share->forward, participant->stage),
-                  alike ? DAG_INTER_STAGE : DAG_INTER_PASS);
+                  same_tokens ? DAG_INTER_STAGE : DAG_INTER_PASS);
     }
 }
 
@@ -105,7 +108,7 @@ static void after_data(struct pass_work *work, const struct builder_participant 
         after_end(work, participant->end + (after[i] - participant->unit) * pipe->n_built, DAG_INTER_SLICE);
 }
 
-/* Seconds of a pass on the compute stream; without its attention if that runs beside a ring. */
+/* Return the seconds of a pass on the compute stream, without attention that runs beside a ring. */
 static double compute_s(const struct pass_work *work, const struct cost_pass *cost)
 {
     double seconds = cost->other_s + cost->shard_s;
@@ -120,7 +123,7 @@ static void add_compute(struct pass_work *work, struct builder_participant *part
     bool offloads = work->pass == PASS_BACKWARD && participant->pipe->token != NULL;
     int32_t prefetch = offloads && !pass_streams(work, participant) ? pass_prefetch(work, participant, -1) : -1;
     struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
-    struct builder_place *at = &builder->at[participant->place];
+    struct builder_rank *at = &builder->at[participant->dag_rank];
     participant->ready = at->begin = builder_task(builder, task, compute_s(work, participant->cost));
     builder_edge(builder, at->ring, DAG_COLLECTIVE);
     builder_edge(builder, at->send, DAG_SCHEDULE);
@@ -130,20 +133,20 @@ static void add_compute(struct pass_work *work, struct builder_participant *part
     at->copy = offloads && pass_streams(work, participant) ? pass_prefetch(work, participant, participant->ready) : -1;
 }
 
-/* A ring among the participants first, first + stride, ...; none waits for less than all. */
+/* Append a ring among the participants first, first + stride, ...; each of them waits for all. */
 static void add_ring(struct pass_work *work, int32_t first, int32_t stride, struct builder_collective collective)
 {
     struct builder *builder = work->builder;
     int32_t n = collective.fold != NULL ? 1 : collective.n;
     for (int32_t i = 0; i < n; i++) {
         const struct builder_participant *participant = &builder->participants[first + i * stride];
-        builder->places[i] = participant->place;
+        builder->ranks[i] = participant->dag_rank;
         builder->units[i] = participant->unit;
         builder->ready[i] = participant->ready;
         collective.exact_s = fmax(collective.exact_s, collective.purpose == DAG_TENSOR ? participant->cost->tensor_s
                                                                                        : participant->cost->context_s);
     }
-    collective.places = builder->places;
+    collective.ranks = builder->ranks;
     collective.units = builder->units;
     collective.ready = builder->ready;
     collective.n_ready = n;
@@ -202,14 +205,14 @@ static void add_context(struct pass_work *work)
 {
     bool ring = scenario_is_ring(work->builder->setting->plan->cp_type);
     if (ring && work->builder->setting->communication.cp_overlap) {
-        add_attention(work); /* its own keys are at hand: it waits for no ring, the next pass does */
+        add_attention(work); /* A rank has its own keys, so attention waits for no ring; the next pass does. */
         add_context_rings(work);
         return;
     }
     add_context_rings(work);
     add_attention(work);
     for (int32_t i = 0; i < work->n_participants; i++)
-        work->builder->participants[i].ring = -1; /* over before the attention */
+        work->builder->participants[i].ring = -1; /* The ring is over before the attention. */
 }
 
 static void add_boundary(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end)
@@ -220,15 +223,16 @@ static void add_boundary(struct pass_work *work, const struct builder_participan
     int32_t to = participant->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
         return;
-    int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + participant->rank;
+    int32_t dag_rank = pipe->first_rank + builder_stage_of(pipe, to) * pipe->n_ranks + participant->rank;
     double bytes = participant->cost->boundary_bytes;
-    int32_t rank = builder->dag->places[place].rank;
-    if (bytes <= 0 || rank == builder->dag->places[participant->place].rank)
+    int32_t rank = builder->dag->ranks[dag_rank].rank;
+    if (bytes <= 0 || rank == builder->dag->ranks[participant->dag_rank].rank)
         return;
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
     struct dag_task task = pass_task_of(work, participant, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
-    enum cost_route route = builder->at[participant->place].node == builder->at[place].node ? COST_NVLINK : COST_NIC;
+    enum cost_route route =
+        builder->at[participant->dag_rank].node == builder->at[dag_rank].node ? COST_NVLINK : COST_NIC;
     end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
     after_end(work, end, DAG_INTER_STAGE);
 }
@@ -236,13 +240,13 @@ static void add_boundary(struct pass_work *work, const struct builder_participan
 static void end_pass(struct pass_work *work, const struct builder_participant *participant)
 {
     struct builder *builder = work->builder;
-    struct builder_place *at = &builder->at[participant->place];
+    struct builder_rank *at = &builder->at[participant->dag_rank];
     struct builder_end *end = participant->end;
     at->ring = participant->ring;
     at->send = -1;
     if (work->pass == PASS_WEIGHT)
         return;
-    int32_t last = builder->stream_last[participant->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
+    int32_t last = builder->stream_last[participant->dag_rank * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
     *end = (struct builder_end){.first = at->begin, .last = last, .ring = participant->ring, .send = -1, .offload = -1};
     add_boundary(work, participant, end);
     if (!builder->setting->communication.pp_overlap)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Steps are built as soon as what they need has been built. A cursor (of a stage of a pipeline) that cannot go on
- * remembers the one instance it waits for, and is woken when that is built: each step is looked at a few times at most.
+/*
+ * This file builds the steps of a phase, each as soon as the steps that it needs are built.
+ *
+ * A cursor (a stage of a pipeline) that cannot go on remembers the one instance it waits for. It is woken when that is
+ * built, so each step is looked at a few times at most.
  */
 #include <stdlib.h>
 
@@ -22,18 +25,18 @@ static int32_t group_of(const struct builder_stage_cursor *cursor)
 {
     const struct plan_step *step = step_of(cursor);
     if (step->pass == PASS_WEIGHT)
-        return -1; /* nothing is shared */
+        return -1; /* groups do not share this pass */
     return cursor->pipe->plan->cut[step->pass].units[step->unit].group;
 }
 
-/* The instance unless it has been built, then -1. */
+/* Return the instance if it has not been built, otherwise -1. */
 static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     int32_t instance = builder_instance(pipe, pass, unit, stage);
     return builder_end_of(pipe, instance, 0)->last < 0 ? instance : -1;
 }
 
-/* An instance that the cursor's next step needs and that has not been built, -1: none. */
+/* Return an instance that the cursor's next step needs and that has not been built, -1: none. */
 static int32_t missing(const struct builder_stage_cursor *cursor)
 {
     const struct builder_pipe *pipe = cursor->pipe;
@@ -64,7 +67,7 @@ static void enqueue(struct builder *builder, int32_t cursor)
     builder->queue[(builder->queue_first + builder->queue_n++) % builder->n_cursors] = cursor;
 }
 
-/* A cursor has built its next step: go on, and wake the neighbour that waits for it. */
+/* Move a cursor that has built its next step on, and wake the neighbour that waits for the step. */
 static void step_done(struct builder *builder, int32_t number)
 {
     struct builder_stage_cursor *cursor = &builder->cursors[number];
@@ -93,7 +96,7 @@ static int32_t *rendezvous(struct builder *builder, const struct builder_stage_c
     return &builder->arrived[at];
 }
 
-/* The last cursor of a group to arrive builds the step for all. @return whether the cursor may go on */
+/* Let the last cursor of a group to arrive build the step for all. @return whether the cursor may go on */
 static bool run_group(struct builder *builder, struct builder_stage_cursor *cursor)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -112,7 +115,7 @@ static bool run_group(struct builder *builder, struct builder_stage_cursor *curs
     return true;
 }
 
-/* The last cursor of an exchange group to arrive builds the steps of all. @return whether the cursor may go on */
+/* Let the last cursor of an exchange group to arrive build the steps of all. @return whether the cursor may go on */
 static bool run_exchange_group(struct builder *builder, struct builder_stage_cursor *cursor, int32_t exchange_group)
 {
     const struct builder_pipe *pipe = cursor->pipe;
@@ -172,7 +175,7 @@ static int32_t group_participant_absent(const struct builder *builder, const str
     return -1;
 }
 
-/* A cursor of the exchange group that has not come to its step. */
+/* Return a cursor of the exchange group that has not come to its step. */
 static int32_t exchange_participant_absent(const struct builder *builder, const struct builder_stage_cursor *cursor,
                                            int32_t exchange_group)
 {
@@ -190,7 +193,7 @@ static int32_t exchange_participant_absent(const struct builder *builder, const 
     return -1;
 }
 
-/* The cursor that a stuck cursor waits for. */
+/* Return the cursor that a stuck cursor waits for. */
 static int32_t waits_for(const struct builder *builder, const struct builder_stage_cursor *cursor)
 {
     const struct builder_pipe *pipe = cursor->pipe;
@@ -223,7 +226,7 @@ static bool report(const struct builder *builder, const struct builder_stage_cur
                      pass_name[backward], unit - backward * n_forward, other->stage, why);
 }
 
-/* Follow who waits for whom: after as many steps as there are cursors we stand in the circle, or at its broken end. */
+/* Follow who waits for whom. After n_cursors steps the walk is in the circle, or at a cursor that has ended. */
 static bool check_done(const struct builder *builder, struct error *err)
 {
     int32_t stuck = 0;
@@ -250,7 +253,7 @@ static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
     return ordinal;
 }
 
-/* Exchange groups by step. */
+/* Enter the exchange group of each step. */
 static void open_exchange_groups(struct builder_pipe *pipe)
 {
     const struct plan_pipeline *plan = pipe->plan;
@@ -276,7 +279,7 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     }
 }
 
-/* One context rank for all, if they are equal. */
+/* Build one context rank for all of them, if they are equal. */
 static void open_fold(struct builder *builder, struct builder_pipe *pipe)
 {
     if (builder->equal_pipelines == NULL ||
@@ -285,9 +288,9 @@ static void open_fold(struct builder *builder, struct builder_pipe *pipe)
     pipe->n_built = 1;
     pipe->fold = check_malloc((size_t)pipe->stages * sizeof *pipe->fold);
     for (int32_t stage = 0; stage < pipe->stages; stage++) {
-        struct builder_collective collective = {.places = builder->places, .n = pipe->n_ranks};
+        struct builder_collective collective = {.ranks = builder->ranks, .n = pipe->n_ranks};
         for (int32_t i = 0; i < pipe->n_ranks; i++)
-            builder->places[i] = pipe->first_place + stage * pipe->n_ranks + i;
+            builder->ranks[i] = pipe->first_rank + stage * pipe->n_ranks + i;
         pipe->fold[stage] = builder_fold_of(builder, &collective);
     }
 }
@@ -305,7 +308,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
-        pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
+        pipe->stage_setting[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     open_fold(builder, pipe);
     open_exchange_groups(pipe);
     if (plan_offloads(pipe->plan))
@@ -332,7 +335,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
                                           .blocked_on = -1};
 }
 
-/* Units of a group in one cut of a pipeline. */
+/* Return how many units of one pass of a pipeline are in a group. */
 static int32_t n_shared(const struct plan_cut *cut, int32_t group)
 {
     int32_t n = 0;
@@ -341,7 +344,7 @@ static int32_t n_shared(const struct plan_cut *cut, int32_t group)
     return n;
 }
 
-/* Rendezvous are numbered by group, pass, unit of the group, virtual stage. */
+/* Number the rendezvous by group, pass, unit of the group and virtual stage. */
 static void open_groups(struct builder *builder)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -382,22 +385,22 @@ static void open_phase(struct builder *builder)
     builder->queue_first = builder->queue_n = 0;
     builder->participants = check_malloc(n_participants * sizeof *builder->participants);
     builder->faulty_cost = check_malloc(n_participants * sizeof *builder->faulty_cost);
-    builder->places = check_malloc(n_participants * sizeof *builder->places);
+    builder->ranks = check_malloc(n_participants * sizeof *builder->ranks);
     builder->units = check_malloc(n_participants * sizeof *builder->units);
     builder->ready = check_malloc(n_participants * sizeof *builder->ready);
-    int32_t place = 0;
-    while (builder->dag->places[place].phase < builder->phase)
-        place++;
+    int32_t dag_rank = 0;
+    while (builder->dag->ranks[dag_rank].phase < builder->phase)
+        dag_rank++;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
         int32_t representative = builder_equal_pipeline(builder, i);
         if (representative != i)
             *pipe = builder->pipes[representative];
         pipe->representative = representative;
-        pipe->first_place = place;
+        pipe->first_rank = dag_rank;
         if (representative == i)
             open_pipe(builder, i, pipe);
-        place += pipe->n_ranks * pipe->plan->layout.stages;
+        dag_rank += pipe->n_ranks * pipe->plan->layout.stages;
     }
     open_groups(builder);
 }
@@ -408,14 +411,14 @@ void builder_close_phase(struct builder *builder)
     dag->first_pipe[builder->phase] = dag->n_pipes;
     for (int32_t i = 0; i < builder->plan->phases[builder->phase].n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
-        struct dag_pipe *kept = &dag->pipes[dag->n_pipes++];
-        *kept = (struct dag_pipe){.representative = dag->first_pipe[builder->phase] + pipe->representative};
+        struct dag_pipe *dag_pipe = &dag->pipes[dag->n_pipes++];
+        *dag_pipe = (struct dag_pipe){.representative = dag->first_pipe[builder->phase] + pipe->representative};
         if (pipe->representative != i)
             continue;
-        kept->kinds = pipe->kinds;
-        kept->relations = pipe->relations;
+        dag_pipe->kinds = pipe->kinds;
+        dag_pipe->relations = pipe->relations;
         for (int pass = 0; pass < N_STEP_PASSES; pass++)
-            kept->cost[pass] = pipe->cost[pass];
+            dag_pipe->cost[pass] = pipe->cost[pass];
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(pipe->done[pass]);
             free(pipe->ordinal[pass]);
@@ -434,7 +437,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->step_cursors);
     free(builder->participants);
     free(builder->faulty_cost);
-    free(builder->places);
+    free(builder->ranks);
     free(builder->units);
     free(builder->ready);
     free(builder->group_first);

@@ -5,16 +5,16 @@
 
 #include "base/check.h"
 
-/* Where the walk over slices stands. */
+/* State of the walk over slices. */
 struct walk {
     const struct plan_cut *forward, *backward;
     struct relations *relations;
     int32_t *unit_of; /* of each forward slice */
-    int32_t *before;  /* of each forward slice: the slice of its sample that stands before it, -1: none */
+    int32_t *before;  /* of each forward slice: the slice before it in its sample, -1: none */
     int32_t *last;    /* of each sample: its last forward slice not yet consumed, -1: none */
     int32_t *run;     /* of each sample: the backward unit that ran last, -1: none */
-    bool *sliced;     /* of each sample: stands in several units of a cut */
-    int32_t *mark;    /* of each unit: the last unit that has it in its list, or the share it has */
+    bool *sliced;     /* of each sample: it is in several units of a pass */
+    int32_t *mark;    /* of each unit: the last unit that lists it, or the share it has */
 };
 
 static int32_t n_samples(const struct plan_cut *cut)
@@ -34,7 +34,7 @@ static int32_t *all_none(int32_t n)
     return array;
 }
 
-/* Append `earlier` to the list of `unit` unless it is there; lists are filled in order of units. */
+/* Append `earlier` to the list of `unit` unless it is there. Lists are filled in order of units. */
 static int32_t add_after(struct walk *walk, enum pass pass, int32_t n, int32_t unit, int32_t earlier)
 {
     if (earlier == unit || walk->mark[earlier] == unit)
@@ -88,7 +88,10 @@ static void walk_backward(struct walk *walk)
     relations->after_first[PASS_BACKWARD][cut->n_units] = n;
 }
 
-/* Tokens of forward unit `forward` for backward unit `unit`, whose shares begin at `first`. @return shares so far */
+/*
+ * Add tokens of a forward unit to the shares of a backward unit, which begin at `first`. @return number of shares so
+ * far
+ */
 static int32_t add_share(struct walk *walk, int32_t first, int32_t n, struct relations_share share)
 {
     struct relations_share *shares = walk->relations->shares;
@@ -104,7 +107,7 @@ static int32_t add_share(struct walk *walk, int32_t first, int32_t n, struct rel
     return n;
 }
 
-/* Take the tokens of one backward slice from the end of what is left of its sample. */
+/* Take the tokens of one backward slice from the end of the sample's remaining tokens. */
 static int32_t consume(struct walk *walk, struct slice slice, int32_t first, int32_t n)
 {
     int32_t i = walk->last[slice.sample], end = slice.end;
@@ -150,7 +153,7 @@ static void allocate(struct relations *relations, const struct plan_cut *cut)
     }
     relations->last_share = all_none(cut[PASS_BACKWARD].n_units);
     relations->share_first = check_malloc((n_units[PASS_BACKWARD] + 1) * sizeof(int32_t));
-    /* Each backward slice ends one share, each end of a forward slice another, each padding one. */
+    /* Each backward slice ends one share; each end of a forward slice ends another; each padding is one. */
     relations->shares = check_malloc((n_slices + n_units[PASS_BACKWARD]) * sizeof *relations->shares);
     relations->sliced_tokens = check_calloc(n_units[PASS_FORWARD], sizeof(int64_t));
     relations->opened_tokens = check_calloc(n_units[PASS_BACKWARD], sizeof(int64_t));
@@ -194,7 +197,7 @@ void relations_of(const struct plan_pipeline *pipeline, struct relations *relati
     restart_marks(&walk, cut[PASS_BACKWARD].n_units);
     walk_backward(&walk);
     restart_marks(&walk, cut[PASS_FORWARD].n_units);
-    walk_shares(&walk); /* by now it is known which samples are sliced */
+    walk_shares(&walk); /* it is known by now which samples are sliced */
     find_last(relations, cut);
 
     free(walk.unit_of);

@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "scenario/platform_xml.h"
 
-/* The handler of a signal reads it, and can be given nothing else. */
+/* The signal handler reads this global variable, since it takes no other argument. */
 static const char *refusal = "";
 
 void cluster_refusal(const char *reason)
@@ -41,7 +41,7 @@ void cluster_refuse(const char *format, ...)
     _exit(CLUSTER_REFUSED);
 }
 
-/* SimGrid has said on stderr what is wrong, unless it crashed on a file that it does not check. */
+/* Refuse the input. SimGrid has given the reason on stderr, unless it crashed on a file that it does not check. */
 static void refuse_on_signal(int signal_number)
 {
     static const char mark[] = "\n[slimsim/REFUSED] ", crashed[] = "it crashed while reading it";
@@ -52,14 +52,14 @@ static void refuse_on_signal(int signal_number)
     _exit(n_said < 0 ? EXIT_FAILURE : CLUSTER_REFUSED);
 }
 
-/* A lone transfer takes bytes over bandwidth. Actors pay the latency, so links are shared equally. */
+/* With these options one transfer takes bytes over bandwidth. Actors pay the latency, so links are shared equally. */
 static char *const engine_arguments[] = {
     "slimsim",
     "--cfg=network/model:CM02",
     "--cfg=network/crosstraffic:no",
     "--cfg=network/TCP-gamma:1e30",
     "--cfg=surf/precision:1e-12",
-    "--cfg=contexts/stack-size:256", /* KiB; the default maps 8 MiB an actor */
+    "--cfg=contexts/stack-size:256", /* KiB; the default maps 8 MiB for each actor */
 };
 enum { N_ENGINE_ARGUMENTS = sizeof engine_arguments / sizeof *engine_arguments };
 
@@ -99,7 +99,7 @@ static void engine_start(const struct execute_options *options)
     argv[argc] = NULL;
     simgrid_init(&argc, argv);
     free(cfg);
-    signal(SIGINT, SIG_IGN); /* SimGrid has taken it; the parent decides, and the child dies with it */
+    signal(SIGINT, SIG_IGN); /* SimGrid has set a handler; the parent decides, and the child dies with it */
     if (sg_cfg_get_int("contexts/nthreads") != 1)
         cluster_refuse("contexts/nthreads must be 1: actors share counters without locks");
     if (options->trace == NULL)
@@ -111,7 +111,7 @@ static void engine_start(const struct execute_options *options)
     sg_cfg_set_string("tracing/filename", options->trace);
 }
 
-/* Place of the host g<node>_<gpu> or cpu<node> among the GPUs and the memories behind them; -1: it is none of them. */
+/* Return the index of the host g<node>_<gpu> among GPUs, or of cpu<node> among memories behind them; otherwise -1. */
 static int32_t host_index(const struct platform *platform, const char *name)
 {
     bool is_gpu = name[0] == 'g';
@@ -129,7 +129,7 @@ static int32_t host_index(const struct platform *platform, const char *name)
     return (int32_t)(is_gpu ? node * platform->gpus_per_node + gpu : platform_n_gpus(platform) + node);
 }
 
-/* Handles once: SimGrid finds a host by name by walking all zones. */
+/* Store the handle of each host. SimGrid would walk all zones to find a host by name. */
 static void hosts_find(struct cluster *cluster)
 {
     const struct platform *platform = cluster->platform;
@@ -150,7 +150,7 @@ static void hosts_find(struct cluster *cluster)
             cluster_refuse("host cpu%d (memory of node %d) is missing", node, node);
 }
 
-/* A link in both directions: nv<node>_<gpu>_u, ..., pt<node>_u, up<leaf>_u, ... */
+/* Divide the bandwidth of a link in both directions: nv<node>_<gpu>_u, ..., pt<node>_u, up<leaf>_u, ... */
 static void link_slow_down(const struct platform *platform, enum fault_kind kind, int32_t device, double factor)
 {
     static const char *const prefix[FAULT_N_KINDS] = {"", "nv", "ib", "pc", "pt", "up"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** SimGrid with a platform loaded: once a process. */
+/** This module is SimGrid with a platform loaded, once in a process. */
 #ifndef SLIMSIM_EXECUTE_CLUSTER_H
 #define SLIMSIM_EXECUTE_CLUSTER_H
 
@@ -11,16 +11,16 @@
 struct cluster {
     const struct platform *platform;
     sg_host_t *gpu; /* [n_nodes x gpus_per_node] */
-    sg_host_t *cpu; /* [n_nodes] behind them, the memory of each node */
+    sg_host_t *cpu; /* memory of each node: the [n_nodes] hosts after the GPUs */
     bool traces;    /* SimGrid writes a trace */
 };
 
-/** Exit status of a process whose input is wrong. The reason is the last line on its stderr. */
+/** Exit status of a process whose input is wrong. Its last line on stderr is the reason. */
 enum { CLUSTER_REFUSED = 2 };
 
 /**
- * Start SimGrid with the options, load the platform and slow its links down as the faults say (NULL: none).
- * A file or option that SimGrid refuses, or a host that is missing, ends the process with CLUSTER_REFUSED.
+ * Start SimGrid with the options, load the platform and slow its links down by the factors of the faults (NULL:
+ * none). The process ends with CLUSTER_REFUSED if SimGrid refuses a file or an option, or if a host is missing.
  */
 void cluster_open(const struct platform *platform, const struct faults *faults, const struct execute_options *options,
                   struct cluster *cluster);
@@ -28,14 +28,16 @@ void cluster_open(const struct platform *platform, const struct faults *faults, 
 /** End the process with CLUSTER_REFUSED and a reason. */
 _Noreturn void cluster_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** From cluster_open on an abort of SimGrid refuses the platform, with this reason beside SimGrid's; "": none. The text
- * must stay where it is. */
+/**
+ * Set the reason that an abort of SimGrid gives beside SimGrid's own; "": none. After cluster_open such an abort
+ * refuses the platform. The text must stay in memory.
+ */
 void cluster_refusal(const char *reason);
 
-/** From now on an abort of SimGrid kills the process, as a bug does. */
+/** Let an abort of SimGrid kill the process from now on, as a bug does. */
 void cluster_accept(void);
 
-/** The host of a GPU. A rank of -1 is the memory of the node of the other end's GPU. */
+/** Return the host of a GPU. Rank -1 is the memory of the node of the other end's GPU. */
 static inline sg_host_t cluster_host(const struct cluster *cluster, int32_t rank, int32_t other_rank)
 {
     return rank >= 0 ? cluster->gpu[rank] : cluster->cpu[other_rank / cluster->platform->gpus_per_node];

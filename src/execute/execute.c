@@ -25,18 +25,18 @@ struct execution {
     double *start_s, *finish_s; /* [n_tasks] shared with the child */
 };
 
-/* How the child ended. */
+/* The end of the child. */
 struct ending {
-    int status; /* of waitpid */
-    char *said; /* on stdout and stderr */
+    int status; /* as waitpid returns it */
+    char *said; /* output on stdout and stderr */
 };
 
 static bool gpus_check(const struct dag *dag, const struct platform *platform, struct error *err)
 {
     int32_t largest = -1;
-    for (int32_t p = 0; p < dag->n_places; p++) {
-        CHECK(dag->places[p].rank >= 0);
-        largest = dag->places[p].rank > largest ? dag->places[p].rank : largest;
+    for (int32_t p = 0; p < dag->n_ranks; p++) {
+        CHECK(dag->ranks[p].rank >= 0);
+        largest = dag->ranks[p].rank > largest ? dag->ranks[p].rank : largest;
     }
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         const struct dag_task *task = &dag->tasks[t];
@@ -57,7 +57,7 @@ static bool gpus_check(const struct dag *dag, const struct platform *platform, s
                      platform->name, platform_n_gpus(platform) - 1, platform->n_nodes, platform->gpus_per_node);
 }
 
-/* Read what the child says until it closes the pipe. */
+/* Read the child's output until it closes the pipe. */
 static void pipe_read(int file, struct ending *ending)
 {
     size_t n_bytes;
@@ -76,7 +76,7 @@ static void pipe_read(int file, struct ending *ending)
 
 static _Noreturn void child(const struct execution *execution, const int *ends, pid_t parent)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child dies with its parent */
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
     dup2(ends[1], STDOUT_FILENO);
@@ -96,7 +96,7 @@ static bool child_run(const struct execution *execution, struct ending *ending, 
     int ends[2];
     if (pipe(ends) != 0)
         return error_set_status(err, ERROR_INTERRUPTED, "interrupted: SimGrid cannot be started: %s", strerror(errno));
-    fflush(NULL); /* or the child writes it again */
+    fflush(NULL); /* otherwise the child writes the buffer again */
     pid_t parent = getpid(), process = fork();
     if (process == 0)
         child(execution, ends, parent);
@@ -112,7 +112,7 @@ static bool child_run(const struct execution *execution, struct ending *ending, 
     return process > 0;
 }
 
-/* The line that says why, after "[clock] file: [category/ERROR] "; a backtrace may follow. */
+/* Return the line with the reason, which follows "[clock] file: [category/ERROR] ". A backtrace may follow it. */
 static const char *reason(struct ending *ending)
 {
     static const char *const marks[] = {"/REFUSED] ", "/ERROR] ", "/CRITICAL] "};
@@ -124,7 +124,7 @@ static const char *reason(struct ending *ending)
     return *text != '\0' ? text : "it said nothing";
 }
 
-/* simgrid_run returns normally when actors wait for each other: then some tasks have no finish. */
+/* Check that all tasks have finished. If actors wait for each other, simgrid_run returns normally, without finishes. */
 static bool all_finished(const struct execution *execution, struct error *err)
 {
     const struct dag *dag = execution->dag;
@@ -134,11 +134,11 @@ static bool all_finished(const struct execution *execution, struct error *err)
                 err, ERROR_FAILED,
                 "SimGrid ended before task %d (%s of stage %d, GPU %d) had run: a bug of slimsim, or a "
                 "host that the platform switches off",
-                t, dag_kind_name[dag->tasks[t].kind], dag->tasks[t].stage, dag->places[dag->tasks[t].place].rank);
+                t, dag_kind_name[dag->tasks[t].kind], dag->tasks[t].stage, dag->ranks[dag->tasks[t].dag_rank].rank);
     return true;
 }
 
-/* SimGrid aborts when it gets no memory. */
+/* Return whether the child was killed. SimGrid aborts if it gets no memory. */
 static bool was_killed(const struct ending *ending)
 {
     bool killed = WIFSIGNALED(ending->status) && WTERMSIG(ending->status) == SIGKILL;
@@ -183,7 +183,10 @@ static void timeline_take(const struct execution *execution, struct timeline *ti
     }
 }
 
-/* @return false when the child cannot be started; ending_check says whether it was killed both times */
+/*
+ * Run the child, and once more if it was killed.
+ * @return false if the child cannot be started; ending_check says whether it was killed both times
+ */
 static bool run_twice(const struct execution *execution, struct ending *ending, struct error *err)
 {
     struct error failure = {0};
@@ -215,7 +218,7 @@ bool execute(const struct dag *dag, const struct graph *graph, const struct plat
     if (ok)
         timeline_take(&execution, timeline);
     if (ok && *options->cfg != '\0')
-        fputs(ending.said, stderr); /* the reports of plug-ins */
+        fputs(ending.said, stderr); /* reports of plug-ins */
     free(ending.said);
     munmap(shared_s, bytes);
     return ok;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The task graph on SimGrid, where transfers share links. Each run forks a child, so a death of SimGrid is a message.
+/**
+ * This module runs the task graph on SimGrid, in which transfers share links. Each run forks a child, so a death of
+ * SimGrid becomes a message.
  */
 #ifndef SLIMSIM_EXECUTE_EXECUTE_H
 #define SLIMSIM_EXECUTE_EXECUTE_H
@@ -8,18 +10,23 @@
 #include "execute/options.h"
 
 /**
- * Run every task in SimGrid, one actor a stream (execute/streams.h), and take start and finish from its clock.
+ * Run every task in SimGrid, one actor for each stream (execute/streams.h). Start and finish are times of SimGrid's
+ * clock.
  *
  * With options->cfg SimGrid's log, such as the report of a plug-in, goes to stderr.
  *
- * Errors: a GPU, a host or a route that the platform lacks; an option that SimGrid refuses; tasks that never ran; a
- * child that died. A child that was killed, has no memory or cannot be forked is tried once more. Then the status is
- * ERROR_INTERRUPTED.
+ * Errors:
+ *
+ *  - a GPU, a host or a route that the platform lacks;
+ *  - an option that SimGrid refuses;
+ *  - tasks that never ran;
+ *  - a child that died. A child that was killed, has no memory or cannot be forked is tried once more. Then the status
+ *    is ERROR_INTERRUPTED.
  */
 bool execute(const struct dag *dag, const struct graph *graph, const struct platform *platform,
              const struct execute_options *options, struct timeline *timeline, struct error *err);
 
-/** Version of SimGrid that runs, "3.32". */
+/** Return the version of SimGrid that runs, for example "3.32". */
 const char *execute_simgrid_version(void);
 
 #endif

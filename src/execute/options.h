@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Options of a run on SimGrid. */
+/** This file has the options of a run on SimGrid. */
 #ifndef SLIMSIM_EXECUTE_OPTIONS_H
 #define SLIMSIM_EXECUTE_OPTIONS_H
 

@@ -25,8 +25,8 @@ struct checker {
     const struct dag *dag;
     const struct cluster *cluster;
     xbt_dynar_t route;
-    double bytes_per_s; /* of its narrowest link */
-    bool folded;        /* a rank stands for its tensor-parallel group */
+    double bytes_per_s; /* bandwidth of its narrowest link */
+    bool folded;        /* a rank represents its tensor-parallel group */
     bool rails;         /* links above the NICs are of one GPU of each node */
     struct crossing *crossings;
     size_t n_crossings, capacity;
@@ -48,18 +48,18 @@ static bool link_is_above(sg_link_t link)
     return !of_gpu && sg_link_is_shared(link);
 }
 
-/* The route of a transfer, and who crosses which links by it. */
+/* Find the route of a transfer, and note which GPUs cross which links by it. */
 static void route_find(struct checker *checker, const struct dag_task *send)
 {
     static char refusal[128];
     sg_host_t from = cluster_host(checker->cluster, send->from_rank, send->to_rank);
     sg_host_t to = cluster_host(checker->cluster, send->to_rank, send->from_rank);
-    bool of_place = send->stream < checker->dag->n_places * DAG_N_STREAMS;
-    int32_t n_gpus = of_place && !checker->rails ? checker->dag->places[send->place].n_gpus : 1;
+    bool of_rank = send->stream < checker->dag->n_ranks * DAG_N_STREAMS;
+    int32_t n_gpus = of_rank && !checker->rails ? checker->dag->ranks[send->dag_rank].n_gpus : 1;
     unsigned i;
     sg_link_t link;
     snprintf(refusal, sizeof refusal, "there is no route from %s to %s", sg_host_get_name(from), sg_host_get_name(to));
-    cluster_refusal(refusal); /* some kinds of zones abort, others give no links */
+    cluster_refusal(refusal); /* some kinds of zones abort, others return no links */
     xbt_dynar_reset(checker->route);
     sg_host_get_route(from, to, checker->route);
     if (xbt_dynar_is_empty(checker->route))
@@ -88,7 +88,7 @@ static void send_check(const struct checker *checker, int32_t task)
                    checker->bytes_per_s / 1e9, send->wire_bytes / flow_s / 1e9);
 }
 
-/* By link, end and GPU. */
+/* Compare by link, end and GPU. */
 static int compare(const void *a, const void *b)
 {
     const struct crossing *x = a, *y = b;
@@ -128,8 +128,8 @@ void routes_check(const struct dag *dag, const struct cluster *cluster)
                               .cluster = cluster,
                               .route = xbt_dynar_new(sizeof(sg_link_t), NULL),
                               .rails = cluster->platform->keys.topology == PLATFORM_RAIL};
-    for (int32_t place = 0; place < dag->n_places; place++)
-        checker.folded = checker.folded || dag->places[place].n_gpus > 1;
+    for (int32_t dag_rank = 0; dag_rank < dag->n_ranks; dag_rank++)
+        checker.folded = checker.folded || dag->ranks[dag_rank].n_gpus > 1;
     for (int32_t stream = 0; stream < dag_n_streams(dag); stream++) {
         const struct dag_task *last = NULL;
         for (int32_t t = dag->stream_first[stream]; t >= 0; t = dag->stream_next[t]) {

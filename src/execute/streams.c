@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "execute/routes.h"
 
-/* They name actors, and states in Paje files, where names have no blanks. */
+/* Names of actors, and of states in Paje files, in which names have no blanks. */
 static const char *const stream_name[DAG_N_STREAMS] = {"compute", "send-forward", "send-backward", "collective",
                                                        "rail",    "to-host",      "from-host"};
 
@@ -28,11 +28,14 @@ struct run {
 struct stream {
     struct run *run;
     int32_t first_task;
-    int32_t waits_for; /* the task that its actor waits to run, -1: none */
+    int32_t waits_for; /* task that its actor waits to run, -1: none */
     sg_sem_t wake;
 };
 
-/* All actors run in one thread, one at a time between calls of SimGrid, so counters need no lock. */
+/*
+ * Wait for predecessors. All actors run in one thread, one at a time between calls of SimGrid, so counters need no
+ * lock.
+ */
 static void predecessors_wait(struct stream *stream, int32_t task)
 {
     if (stream->run->n_waits[task] == 0)
@@ -84,11 +87,12 @@ static void task_run(const struct run *run, int32_t task)
         break;
     default:
         if (duration_s > 0)
-            sg_actor_execute(duration_s * sg_host_get_pstate_speed(sg_host_self(), 0)); /* the file's speed */
+            /* speed in the platform's file */
+            sg_actor_execute(duration_s * sg_host_get_pstate_speed(sg_host_self(), 0));
     }
 }
 
-/* Hosts have a state for each stream, and its values are the passes of work and the kinds of other tasks. */
+/* Return the value of a host's state for a task. A host has a state for each stream, whose values name work. */
 static const char *state_value(const struct dag_task *task)
 {
     return task->kind == DAG_COMPUTE ? pass_name[task->pass] : dag_kind_name[task->kind];
@@ -176,7 +180,8 @@ void streams_run(const struct dag *dag, const struct graph *graph, const struct 
     waits_count(&run);
     if (cluster->traces)
         states_declare();
-    actor_start("routes", cluster->gpu[0], &run, routes_actor); /* first: it ends before the others begin */
+    /* it starts first, so it ends before the others begin */
+    actor_start("routes", cluster->gpu[0], &run, routes_actor);
     for (int32_t s = 0; s < n_streams; s++)
         if (dag->stream_first[s] >= 0) {
             run.streams[s] = (struct stream){&run, dag->stream_first[s], -1, sg_sem_init(0)};

@@ -98,15 +98,12 @@ static void open_offload(struct plan_pipeline *plan)
         plan->offload[i] = cut->units[i % cut->n_units].offload;
 }
 
-/*
- * Change the units of one rank.
- *
- * @return whether something changed
- */
-static bool change_place(struct memory_fit_round *fitting, int32_t place)
+/* @return whether something changed */
+static bool change_rank(struct memory_fit_round *fitting, int32_t dag_rank)
 {
-    struct memory_fit_pipe *pipe = &fitting->pipes[fitting->dag->places[place].pipeline];
-    struct memory_fit_excess excess = {.pipe = pipe, .place = place, .stage = fitting->dag->places[place].stage};
+    struct memory_fit_pipe *pipe = &fitting->pipes[fitting->dag->ranks[dag_rank].pipeline];
+    struct memory_fit_excess excess = {
+        .pipe = pipe, .dag_rank = dag_rank, .stage = fitting->dag->ranks[dag_rank].stage};
     excess.stage_setting = dag_setting(fitting->request->setting, &pipe->plan->layout, excess.stage);
     if (fitting->rule.offload)
         open_offload(pipe->plan);
@@ -127,13 +124,13 @@ static bool change(struct memory_fit_round *fitting)
     double *before = fitting->peak_before_bytes;
     bool same_end = fitting->timeline->makespan_s == fitting->makespan_before_s;
     open_pipes(fitting);
-    for (int32_t place = 0; place < fitting->dag->n_places; place++) {
-        double peak_bytes = fitting->memory->peak_bytes[place];
+    for (int32_t dag_rank = 0; dag_rank < fitting->dag->n_ranks; dag_rank++) {
+        double peak_bytes = fitting->memory->peak_bytes[dag_rank];
         bool above = peak_bytes > fitting->request->memory_bytes;
-        bool has_left = above && change_place(fitting, place);
+        bool has_left = above && change_rank(fitting, dag_rank);
         changed |= has_left;
-        stuck |= above && !has_left && same_end && peak_bytes == before[place];
-        before[place] = peak_bytes;
+        stuck |= above && !has_left && same_end && peak_bytes == before[dag_rank];
+        before[dag_rank] = peak_bytes;
     }
     fitting->makespan_before_s = fitting->timeline->makespan_s;
     if (changed && fitting->rule.recompute)
@@ -163,7 +160,7 @@ bool memory_fit(const struct plan_request *request, struct memory_fit_rule rule,
             return false;
         }
         if (fitting.peak_before_bytes == NULL)
-            fitting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));
+            fitting.peak_before_bytes = check_calloc((size_t)dag->n_ranks, sizeof(double));
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
         bool goes_on = adapts && !late && round < MEMORY_FIT_MAX_ROUNDS;
         memory_above(plan, dag, timeline, request->setting, goes_on ? request->memory_bytes : INFINITY,

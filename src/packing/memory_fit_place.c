@@ -35,9 +35,9 @@ static int32_t pass_from(const struct dag *dag, int32_t task)
     return task;
 }
 
-static int32_t first_pass(const struct dag *dag, int32_t place)
+static int32_t first_pass(const struct dag *dag, int32_t dag_rank)
 {
-    return pass_from(dag, dag->stream_first[place * DAG_N_STREAMS + DAG_STREAM_COMPUTE]);
+    return pass_from(dag, dag->stream_first[dag_rank * DAG_N_STREAMS + DAG_STREAM_COMPUTE]);
 }
 
 static int32_t next_pass(const struct dag *dag, int32_t task)
@@ -60,8 +60,8 @@ static double *returns_of(const struct memory_fit_round *fitting, const struct m
     const double *start_s = fitting->timeline->start_s;
     double *back_s = check_calloc((size_t)plan->cut[PASS_BACKWARD].n_units, sizeof *back_s);
     bool last = excess->stage == plan->layout.stages - 1;
-    int32_t after = last ? -1 : first_pass(dag, excess->place + plan->layout.context);
-    int32_t before = first_pass(dag, excess->place), pass = before >= 0 ? next_pass(dag, before) : -1;
+    int32_t after = last ? -1 : first_pass(dag, excess->dag_rank + plan->layout.context);
+    int32_t before = first_pass(dag, excess->dag_rank), pass = before >= 0 ? next_pass(dag, before) : -1;
     for (; pass >= 0; before = pass, pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_BACKWARD)
@@ -104,7 +104,7 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
     struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
     double *back_s = returns_of(fitting, excess);
     const struct dag *dag = fitting->dag;
-    for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
+    for (int32_t pass = first_pass(dag, excess->dag_rank); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_FORWARD)
             continue;
@@ -257,7 +257,7 @@ bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fi
     open_window(&window, fitting, excess);
     excess->bytes = 0;
     const struct memory_sums *sums = &fitting->memory->sums;
-    for (int64_t i = sums->first[excess->place]; i < sums->first[excess->place + 1]; i++) {
+    for (int64_t i = sums->first[excess->dag_rank]; i < sums->first[excess->dag_rank + 1]; i++) {
         const struct memory_sum *event = &sums->all[i];
         move_window(&window, event->time_s);
         double above = event->bytes - fitting->request->memory_bytes - window.freed_bytes;
@@ -281,12 +281,12 @@ static struct held held_of(const struct memory_fit_round *fitting, const struct 
     struct held held = {0, check_malloc((size_t)cut[PASS_FORWARD].n_units * sizeof *held.unit)};
     bool *consumed = check_calloc((size_t)cut[PASS_BACKWARD].n_units, sizeof *consumed);
     const struct dag *dag = fitting->dag;
-    for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
+    for (int32_t pass = first_pass(dag, excess->dag_rank); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass == PASS_BACKWARD && start_s[pass] < excess->time_s)
             consumed[task->unit] = true;
     }
-    for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
+    for (int32_t pass = first_pass(dag, excess->dag_rank); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass == PASS_FORWARD && start_s[pass] <= excess->time_s &&
             !consumed[excess->pipe->consumer[task->unit]])

@@ -37,9 +37,9 @@ struct memory_fit_round {
 /** A rank above the limit. */
 struct memory_fit_excess {
     struct memory_fit_pipe *pipe;
-    struct cost_setting stage_setting; /* costs of the stage */
-    int32_t place, stage;
-    double bytes, time_s; /* largest excess, and its first moment */
+    struct cost_setting stage_setting; /* of the stage */
+    int32_t dag_rank, stage;
+    double bytes, time_s; /* the most, and its first moment */
 };
 
 static inline struct plan_unit *memory_fit_forward_unit(const struct memory_fit_pipe *pipe, int32_t unit)

@@ -6,7 +6,10 @@
 #include "bounds/batch_bound.h"
 #include "bounds/stage_memory.h"
 
-/* A reduce-scatter or all-gather of the replicas of one stage, `bytes` whole; 0 where passes may hide or have it. */
+/*
+ * Return a reduce-scatter or all-gather of `bytes` in all among the replicas of one stage. 0 if passes may hide or
+ * include it.
+ */
 static double ring_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t n)
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
@@ -28,7 +31,7 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
            ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
 }
 
-/* Bytes that a rank of a stage has at once at least while a sample puts `tokens` on it. */
+/* Return the least bytes that a rank of a stage holds at some moment while a sample puts `tokens` on it. */
 static double stage_peak_bytes(const struct training_system *system, const struct plan_request *request,
                                enum recompute recompute, int32_t stage, double tokens)
 {
@@ -52,7 +55,10 @@ static double stage_peak_bytes(const struct training_system *system, const struc
     return fmax(standing, standing - memory.gradients_bytes + in_use);
 }
 
-/* The fullest stage. If the system decides recomputation, with the recomputation that needs least. */
+/*
+ * Return stage_peak_bytes of the fullest stage. If the system decides recomputation, the kind that
+ * needs least counts.
+ */
 static double least_peak_bytes(const struct training_system *system, const struct plan_request *request, double tokens)
 {
     static const enum recompute any[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
@@ -68,7 +74,7 @@ static double least_peak_bytes(const struct training_system *system, const struc
     return least;
 }
 
-/* Tokens of the longest sample on a context rank; 0 if the system may leave that sample to a later iteration. */
+/* Return the tokens of the longest sample on a context rank; 0 if the system may leave it to a later iteration. */
 static double longest_tokens(const struct training_system *system, const struct plan_request *request)
 {
     double most = 0, ranks = system->whole_samples ? 1 : (double)request->layout.dp;

@@ -19,8 +19,11 @@ static int by_iteration(const void *left, const void *right)
     return COMPARE(a->iteration, b->iteration);
 }
 
-/** Where strata begin: of equal sums of weight, at least one candidate each. weight: [SEARCH_CANDIDATES] positive
- * @param first  [SEARCH_DECIDING_ITERATIONS + 1] */
+/**
+ * Find where strata begin. They have equal sums of weight, and at least one candidate each.
+ * @param weight  [SEARCH_CANDIDATES] positive
+ * @param first   [SEARCH_DECIDING_ITERATIONS + 1]
+ */
 static void cut_strata(const double *weight, int32_t *first)
 {
     double sum = 0, before = 0;
@@ -42,7 +45,7 @@ static void cut_strata(const double *weight, int32_t *first)
         first[j] = first[j] > first[j - 1] ? first[j] : first[j - 1] + 1;
 }
 
-/** The candidate nearest to the mean work of [begin, end), with their share of all. */
+/** Return the candidate nearest to the mean work of [begin, end), with their share of all as its weight. */
 static struct search_iteration representative(const struct search_iteration *candidates, int32_t begin, int32_t end)
 {
     double mean_flop = 0;
@@ -79,7 +82,7 @@ void deciding_iterations(const struct lengths *lengths, const struct scenario *s
         int32_t at = j == middle ? 0 : j < middle ? j + 1 : j;
         iterations[at] = representative(candidates, first[j], first[j + 1]);
     }
-    if (even) /* 256 batches are not five times a number */
+    if (even) /* 256 is no multiple of five */
         for (int32_t j = 0; j < SEARCH_DECIDING_ITERATIONS; j++)
             iterations[j].weight = 1.0 / SEARCH_DECIDING_ITERATIONS;
     qsort(iterations + 1, SEARCH_DECIDING_ITERATIONS - 1, sizeof *iterations, by_iteration);

@@ -36,20 +36,20 @@ double ranking_time_within_s(const struct search_result *result, const struct se
     return high_s;
 }
 
-/* The same layout, virtual stages, sharding and recomputation. */
+/* Return whether layout, virtual stages, sharding and recomputation are the same. */
 static bool same_recompute(const struct scenario_plan *a, const struct scenario_plan *b)
 {
     return ranking_same_layout(a, b) && a->vpp == b->vpp && a->sharding == b->sharding && a->recompute == b->recompute;
 }
 
-/* The iteration that ranked, or the iterations that decided. */
+/* Times of the iteration that ranked, or of the iterations that decided. */
 enum times { TIMES_RANKING, TIMES_DECIDED };
 
 static bool goes_first(const struct search_plan *a, const struct search_plan *b, enum times times)
 {
     double a_s = times == TIMES_RANKING ? a->ranking_s : a->score.time_s;
     double b_s = times == TIMES_RANKING ? b->ranking_s : b->score.time_s;
-    return a_s != b_s ? a_s < b_s : a < b; /* ties: as in the space */
+    return a_s != b_s ? a_s < b_s : a < b; /* ties: order of the space */
 }
 
 static bool fits(const struct search_plan *plan)
@@ -57,7 +57,7 @@ static bool fits(const struct search_plan *plan)
     return plan->verdict == SEARCH_SLOWER || plan->verdict == SEARCH_RUNNER_UP;
 }
 
-/* Put a plan where its time belongs among those from `begin` on. */
+/* Insert a plan by its time among the ranked plans from `begin` on. */
 static void insert(struct search_result *result, int32_t begin, int32_t which, enum times times)
 {
     int32_t at = result->n_ranked++;
@@ -75,9 +75,11 @@ static void append(struct search_result *result, enum search_verdict verdict, en
             insert(result, begin, i, times);
 }
 
-/* The fastest of the plans that are like the first one and fit. The plans of a variant and recomputation stand together
- * in the space. @param end  takes the place behind them */
-static int32_t fastest_alike(const struct search_result *result, int32_t first, int32_t *end)
+/*
+ * Return the fastest of the plans that fit and have the variant and recomputation of the first one. Such plans are
+ * neighbours in the space. @param end  takes the index after them
+ */
+static int32_t fastest_of_variant(const struct search_result *result, int32_t first, int32_t *end)
 {
     const struct search_plan *plans = result->plans;
     int32_t best = first;
@@ -97,7 +99,7 @@ double ranking_few_s(struct search_result *result)
     for (int32_t first = 0, end; first < result->n_plans; first = end) {
         end = first + 1;
         if (fits(&plans[first]))
-            insert(result, 0, fastest_alike(result, first, &end), TIMES_RANKING);
+            insert(result, 0, fastest_of_variant(result, first, &end), TIMES_RANKING);
     }
     for (int32_t i = 0, n_layouts = 0; i < result->n_ranked; i++) {
         bool is_new = true;
@@ -124,7 +126,7 @@ double ranking_limit_s(const struct search_result *result, int32_t which, double
     double limit_s = ranking_near_s(result, layout, few_s);
     for (int32_t i = 0; i < result->n_ranked; i++) {
         const struct search_plan *best = &result->plans[result->ranked[i]];
-        if (same_recompute(&best->layout, layout)) /* a tie goes to the first, and bounds are rounded */
+        if (same_recompute(&best->layout, layout)) /* a tie goes to the first plan, and bounds are rounded */
             limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1 + 1e-12));
     }
     return limit_s;

@@ -5,7 +5,10 @@
 
 #include "base/check.h"
 
-/** Time of as much work as the batches have: the weighted sum of times, in proportion to that of the work that ran. */
+/**
+ * Return the time of as much work as the batches have. It is the weighted sum of times, scaled by the batches' work
+ * over the work that ran.
+ */
 static double score_time_s(const struct search_result *result, const struct search_score *score)
 {
     double time_s = 0, weight = 0, batch_flop = 0, ran_flop = 0;
@@ -19,7 +22,7 @@ static double score_time_s(const struct search_result *result, const struct sear
     return time_s / weight * (batch_flop / ran_flop);
 }
 
-void score_add(const struct search_result *result, const struct trial_outcome *outcome, struct search_score *score)
+void score_add(const struct search_result *result, const struct plan_outcome *outcome, struct search_score *score)
 {
     const struct bubble *bubble = &outcome->bubble;
     int32_t last = score->n_iterations++;
@@ -45,7 +48,8 @@ void score_compare(const struct search_result *result, const struct search_score
         mean_s += result->iterations[i].weight * score->iteration_s[i];
         chosen_mean_s += result->iterations[i].weight * chosen->iteration_s[i];
     }
-    for (int32_t i = 0; i < score->n_iterations; i++) { /* relative to the means: in proportion to the work that ran */
+    /* values relative to the means, so in proportion to the work that ran */
+    for (int32_t i = 0; i < score->n_iterations; i++) {
         double rest = score->iteration_s[i] / mean_s - chosen->iteration_s[i] / chosen_mean_s;
         squares += pow(result->iterations[i].weight * rest * ratio, 2);
     }

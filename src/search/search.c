@@ -10,11 +10,11 @@
 #include "search/score.h"
 #include "search/space.h"
 
-/* The batches of a search are not those of the run, whatever its seed. */
-static const uint64_t seed_mark = 0x706c616e; /* "plan" */
+/* This mark makes the batches of a search differ from those of the run for any seed. */
+static const uint64_t seed_mark = 0x706c616e; /* "plan" in ASCII */
 
 struct search {
-    struct trials trials;
+    struct plan_evaluator evaluations;
     const struct scenario_system *entry;
     const struct lengths *lengths;
     const struct search_options *options;
@@ -26,14 +26,16 @@ static bool fits(const struct search *search, const struct search_plan *plan)
     return evaluation_exceeds(&plan->score.worst, &search->result->limits) == EXCEEDED_NONE;
 }
 
-/** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
- * and may get no score; 0: all do. */
+/**
+ * Resolve a plan on the iteration that ranks. A plan that takes longer than limit_s, or does not fit, is rejected and
+ * may get no score; 0: no plan is rejected.
+ */
 static bool rank_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
 {
-    struct trial trial = trial_of(&search->trials, &plan->layout, 0);
-    struct trial_outcome outcome;
-    trial.limit_s = limit_s;
-    if (!trial_run_alone(&search->trials, &trial, &outcome, err))
+    struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+    struct plan_outcome outcome;
+    evaluation.limit_s = limit_s;
+    if (!plan_evaluation_run_first(&search->evaluations, &evaluation, &outcome, err))
         return false;
     if (outcome.given_up) {
         plan->bound.time_s = fmax(plan->bound.time_s, outcome.least_s);
@@ -55,65 +57,70 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
 static bool score_plan(struct search *search, struct search_plan *plan, struct error *err)
 {
     bool engine = search->options->engine != NULL;
-    struct trial trial = trial_of(&search->trials, &plan->layout, 0);
-    struct trial_outcome outcome;
+    struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+    struct plan_outcome outcome;
     void *state;
-    bool ok = trial_open_state(&search->trials, &trial, &state, &outcome, err);
-    if (engine || search->trials.system->state_size > 0) /* else the one that ranked stands */
+    bool ok = plan_evaluation_open_state(&search->evaluations, &evaluation, &state, &outcome, err);
+    if (engine ||
+        search->evaluations.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
         plan->score = (struct search_score){0};
     for (int32_t i = plan->score.n_iterations;
          ok && outcome.planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
-        trial = trial_of(&search->trials, &plan->layout, i);
-        trial.engine = engine && i == 0;
-        ok = trial_run(&search->trials, &trial, state, NULL, &outcome, err);
+        evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, i);
+        evaluation.engine = engine && i == 0;
+        ok = plan_evaluation_run(&search->evaluations, &evaluation, state, NULL, &outcome, err);
         if (!ok || !outcome.planned)
             break;
         score_add(search->result, &outcome, &plan->score);
-        if (trial.engine)
+        if (evaluation.engine)
             plan->score.contention = outcome.contention;
     }
     plan->score.time_s *= 1 + plan->score.contention;
     plan->verdict = !outcome.planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_RUNNER_UP : SEARCH_TOO_LARGE;
-    trial_close_state(&search->trials, state);
+    plan_evaluation_close_state(&search->evaluations, state);
     return ok;
 }
 
-/** Run a plan over the iterations of the scenario until one that is measured does not fit. The peak of that one
- * becomes the score's. What the system planned is kept. */
+/**
+ * Run a plan over the iterations of the scenario until a measured one does not fit. The peak of that one becomes the
+ * score's. The plans that the system made are kept.
+ */
 static bool confirm(struct search *search, struct search_plan *plan, bool *holds, struct error *err)
 {
-    const struct scenario *scenario = search->trials.scenario;
+    const struct scenario *scenario = search->evaluations.scenario;
     struct search_result *result = search->result;
-    void *state = check_calloc(1, search->trials.system->state_size);
-    bool ok = true, keeps_state = search->trials.system->state_size > 0;
+    void *state = check_calloc(1, search->evaluations.system->state_size);
+    bool ok = true, keeps_state = search->evaluations.system->state_size > 0;
     *holds = true;
     search_result_free_planned(result);
     for (int64_t i = keeps_state ? 0 : scenario->warm_up; ok && *holds && i < scenario->warm_up + scenario->measured;
          i++) {
         struct batch batch;
-        struct trial_outcome outcome;
+        struct plan_outcome outcome;
         lengths_draw(search->lengths, &scenario->data, scenario->seed, i, &batch);
-        struct trial trial = {.layout = plan->layout,
-                              .batch = &batch,
-                              .iteration = i,
-                              .seed = scenario->seed,
-                              .memory_bytes = result->limits.gpu_bytes,
-                              .engine = search->options->engine != NULL,
-                              .plan_only = i < scenario->warm_up};
-        ok = trial_run(&search->trials, &trial, state, &result->planned[i], &outcome, err);
+        struct plan_evaluation evaluation = {.layout = plan->layout,
+                                             .batch = &batch,
+                                             .iteration = i,
+                                             .seed = scenario->seed,
+                                             .memory_bytes = result->limits.gpu_bytes,
+                                             .engine = search->options->engine != NULL,
+                                             .plan_only = i < scenario->warm_up};
+        ok = plan_evaluation_run(&search->evaluations, &evaluation, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
                  (i < scenario->warm_up || evaluation_exceeds(&outcome.evaluation, &result->limits) == EXCEEDED_NONE);
         if (ok && !*holds)
             plan->score.worst = outcome.evaluation;
         batch_free(&batch);
     }
-    trial_close_state(&search->trials, state);
+    plan_evaluation_close_state(&search->evaluations, state);
     return ok;
 }
 
-/** The open plan of so many demanded features to resolve next; -1: none. Until a few layouts fit, and so there is a
- * time to beat, the one of least possible memory (ties: the last, which recomputes most): it is planned quickly. Then
- * the one of the least bound (ties: the first). */
+/**
+ * Return the next open plan with n_demanded demanded features, -1: none. Until SEARCH_FEW layouts fit there is no time
+ * to reach. Then the plan of least possible memory comes next (ties: the last, which recomputes most), because it is
+ * planned quickly. After that the plan of the least bound comes next (ties: the first).
+ */
 static int32_t next_plan(const struct search *search, int32_t n_demanded, double few_s)
 {
     const struct search_plan *plans = search->result->plans;
@@ -128,7 +135,7 @@ static int32_t next_plan(const struct search *search, int32_t n_demanded, double
     return best;
 }
 
-static bool tell(const struct search *search, struct error *err)
+static bool report_progress(const struct search *search, struct error *err)
 {
     const struct search_result *result = search->result;
     int32_t n_settled = 0;
@@ -140,7 +147,7 @@ static bool tell(const struct search *search, struct error *err)
     return err->status != ERROR_NONE ? false : error_set_status(err, ERROR_FAILED, "the plan search was stopped");
 }
 
-/** Resolve plans of so many demanded features, the least bound first, those that can be decided on. */
+/** Resolve plans with n_demanded demanded features that can be decided on, the least bound first. */
 static bool rank(struct search *search, int32_t n_demanded, struct error *err)
 {
     struct search_plan *plans = search->result->plans;
@@ -149,7 +156,7 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
         int32_t which = next_plan(search, n_demanded, few_s);
         if (which < 0)
             return true;
-        if (!tell(search, err))
+        if (!report_progress(search, err))
             return false;
         double limit_s = search->options->exhaustive ? INFINITY : ranking_limit_s(search->result, which, few_s);
         if (ranking_expected_s(search->result, &plans[which], plans[which].bound.time_s) > limit_s) {
@@ -162,7 +169,7 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
     }
 }
 
-/** Resolve the best of the ranking on the iterations that decide. @param out  some plan is out */
+/** Resolve the best of the ranking on the iterations that decide. @param out  some plan was rejected */
 static bool decide(struct search *search, bool *out, struct error *err)
 {
     struct search_result *result = search->result;
@@ -172,15 +179,17 @@ static bool decide(struct search *search, bool *out, struct error *err)
         struct search_plan *plan = &result->plans[result->ranked[i]];
         if (plan->verdict == SEARCH_RUNNER_UP || plan->ranking_s > ranking_near_s(result, &plan->layout, few_s))
             continue;
-        if (!score_plan(search, plan, err) || !tell(search, err))
+        if (!score_plan(search, plan, err) || !report_progress(search, err))
             return false;
         *out = *out || plan->verdict != SEARCH_RUNNER_UP;
     }
     return true;
 }
 
-/** Rank and decide among the plans of so many demanded features. A plan that is out, in the deciding iterations or in
- * those of the scenario, clears the way for others. @param found  one fits */
+/**
+ * Rank and decide among the plans with n_demanded demanded features. If a plan is rejected, in the deciding iterations
+ * or in those of the scenario, others may be decided on. @param found  one fits
+ */
 static bool search_tier(struct search *search, int32_t n_demanded, bool *found, struct error *err)
 {
     struct search_result *result = search->result;
@@ -194,7 +203,7 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
         struct search_plan *best = out ? NULL : ranking_fastest(result);
         if (best == NULL)
             continue;
-        if (!confirm(search, best, found, err) || !tell(search, err))
+        if (!confirm(search, best, found, err) || !report_progress(search, err))
             return false;
         out = !*found;
         if (out)
@@ -203,7 +212,7 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
     return true;
 }
 
-/** Ruled out by memory, how much of it unknown. */
+/** Return whether memory rules a plan out, by an unknown excess. */
 static bool is_unscored(const struct search_plan *plan)
 {
     return plan->verdict == SEARCH_MEMORY_PRUNED ||
@@ -217,10 +226,13 @@ static bool is_nearer(const struct search *search, const struct search_plan *pla
     const struct evaluation_limits *limits = &search->result->limits;
     double excess = evaluation_excess(&plan->score.worst, limits);
     double least = best == NULL ? INFINITY : evaluation_excess(&best->score.worst, limits);
-    return excess < least || (excess == least && plan < best); /* ties: as in the space */
+    return excess < least || (excess == least && plan < best); /* ties: order of the space */
 }
 
-/** Nothing fits: resolve what has no score, the least possible peak first, and choose what comes nearest. */
+/**
+ * Choose a plan if none fits. Plans without a score are resolved, the least possible peak first. The one with the least
+ * excess is chosen.
+ */
 static bool choose_nearest(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
@@ -245,45 +257,48 @@ static bool choose_nearest(struct search *search, struct error *err)
     }
     if (best == NULL)
         return error_set(err, "%s: %s cannot run any plan of the space %s: %s", search->entry->label,
-                         search->trials.system->name, search->entry->space.name, search->trials.refused.text);
+                         search->evaluations.system->name, search->entry->space.name, search->evaluations.refused.text);
     best->verdict = SEARCH_CHOSEN;
     return true;
 }
 
-/** FLOPs of all samples that a system with a state has had when it ranks, over those of the batch: no more can run. */
+/**
+ * Return the FLOPs of all samples that a system with a state has had when it ranks, over those of the batch. No more
+ * can run.
+ */
 static double most_work_share(const struct search *search)
 {
     const struct search_result *result = search->result;
     double flop = result->iterations[0].model_flop;
     for (int32_t i = 0; i < result->n_warm_up; i++) {
-        const struct batch *batch = &search->trials.warm_up[i];
-        flop += flop_model_of_samples(&search->trials.scenario->model, batch->tokens, batch->n_samples);
+        const struct batch *batch = &search->evaluations.warm_up[i];
+        flop += flop_model_of_samples(&search->evaluations.scenario->model, batch->tokens, batch->n_samples);
     }
     return flop / result->iterations[0].model_flop;
 }
 
-/** Bounds of all plans; those that memory rules out are settled. */
+/** Bound all plans, and settle those that memory rules out. */
 static void prune(struct search *search)
 {
     struct search_result *result = search->result;
     double share = most_work_share(search);
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        struct cost_setting setting = request_setting(search->trials.scenario, &plan->layout);
-        struct trial trial = trial_of(&search->trials, &plan->layout, 0);
-        struct plan_request request = trial_request(&search->trials, &setting, &trial);
-        plan->bound = bound_of(search->trials.system, &request, share);
+        struct cost_setting setting = request_setting(search->evaluations.scenario, &plan->layout);
+        struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+        struct plan_request request = plan_evaluation_request(&search->evaluations, &setting, &evaluation);
+        plan->bound = bound_of(search->evaluations.system, &request, share);
         if (plan->bound.peak_bytes > result->limits.gpu_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
-        for (int32_t j = 1; j < SEARCH_DECIDING_ITERATIONS && search->trials.system->state_size == 0; j++) {
-            trial = trial_of(&search->trials, &plan->layout, j);
-            request = trial_request(&search->trials, &setting, &trial);
-            plan->least_s[j] = bound_of(search->trials.system, &request, 1).time_s;
+        for (int32_t j = 1; j < SEARCH_DECIDING_ITERATIONS && search->evaluations.system->state_size == 0; j++) {
+            evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, j);
+            request = plan_evaluation_request(&search->evaluations, &setting, &evaluation);
+            plan->least_s[j] = bound_of(search->evaluations.system, &request, 1).time_s;
         }
     }
 }
 
-/** Take the plans by their number of demanded features, until some fit. */
+/** Search the plans by their number of demanded features until some fit. */
 static bool decide_in_order(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
@@ -317,26 +332,26 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
                                .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
     result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     struct search search = {
-        .trials = {.scenario = scenario, .system = training, .engine = options->engine, .result = result},
+        .evaluations = {.scenario = scenario, .system = training, .engine = options->engine, .result = result},
         .entry = entry,
         .lengths = lengths,
         .options = options,
         .result = result,
     };
-    struct trials *trials = &search.trials;
-    trials->knobs = check_calloc(1, training->knobs_size);
-    trials_draw(trials, lengths);
-    bool ok = system_read_knobs(training, scenario, entry, trials->knobs, err);
-    result->plans = space_plans(scenario, entry, training, trials->knobs, &result->n_plans);
+    struct plan_evaluator *evaluations = &search.evaluations;
+    evaluations->knobs = check_calloc(1, training->knobs_size);
+    plan_evaluator_draw(evaluations, lengths);
+    bool ok = system_read_knobs(training, scenario, entry, evaluations->knobs, err);
+    result->plans = space_plans(scenario, entry, training, evaluations->knobs, &result->n_plans);
     result->ranked = check_calloc((size_t)result->n_plans, sizeof *result->ranked);
     if (ok)
         prune(&search);
     ok = ok && decide_in_order(&search, err);
-    trials_free(trials);
+    plan_evaluator_free(evaluations);
     return ok;
 }
 
-/** Make the chosen plan the entry's own. */
+/** Store the chosen plan as the entry's own. */
 static void take_plan(struct scenario_system *entry, const struct search_result *result)
 {
     entry->plan = result->plans[result->ranked[0]].layout;
@@ -364,7 +379,7 @@ bool search_check(const struct scenario *scenario, struct error *err)
         const struct scenario_system *entry = &scenario->systems[i];
         struct error unknown = {0};
         const struct training_system *system = system_find(entry->name, &unknown);
-        if (!entry->auto_plan || system == NULL) /* system_check_entries says what is wrong with name and knobs */
+        if (!entry->auto_plan || system == NULL) /* system_check_entries reports errors of name and knobs */
             continue;
         int32_t n_plans = 1;
         void *knobs = check_calloc(1, system->knobs_size);

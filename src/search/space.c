@@ -13,11 +13,11 @@ struct listing {
     const struct scenario *scenario;
     const struct plan_space *space;
     const struct training_system *system;
-    unsigned decides;                /* the system, with the entry's knobs */
-    struct schema_ints vpp;          /* of the space, 1 where it says nothing; ascending, each once, as all these */
-    struct schema_choices sharding;  /* likewise, the system's */
-    struct schema_choices recompute; /* likewise, all */
-    struct schema_reals offload;     /* likewise, 0 */
+    unsigned decides;                /* system_decides of the system with the entry's knobs */
+    struct schema_ints vpp;          /* of the space, default 1; these four lists are ascending, with each value once */
+    struct schema_choices sharding;  /* of the space, default the system's */
+    struct schema_choices recompute; /* of the space, default all */
+    struct schema_reals offload;     /* of the space, default 0 */
     size_t capacity;
     int32_t n;
     struct search_plan *plans;
@@ -56,7 +56,7 @@ static void add_plan(struct listing *listing, const struct scenario_plan *layout
         plan->n_demanded += has_feature(listing, layout, on_demand->at[i]);
 }
 
-/** What the words of plan_space.recompute mean, in their order. */
+/** Values of the words of plan_space.recompute, in their order. */
 static const int32_t recompute_words[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
 
 static void add_memory(struct listing *listing, struct scenario_plan layout)
@@ -71,7 +71,10 @@ static void add_memory(struct listing *listing, struct scenario_plan layout)
         }
 }
 
-/** As layout_check has it: chunks need stages and whole layers, what is sharded inside passes has none. */
+/**
+ * Add the variants that layout_check allows: chunks need stages and whole layers; sharding inside
+ * passes has neither.
+ */
 static void add_layout(struct listing *listing, struct scenario_plan layout)
 {
     for (int32_t i = 0; i < listing->vpp.n; i++) {
@@ -92,7 +95,7 @@ static int compare_ints(const void *a, const void *b)
     return COMPARE(*(const int64_t *)a, *(const int64_t *)b);
 }
 
-/** Ascending, each once: so a list's order decides nothing. @return how many are left */
+/** Sort a list and drop duplicates, so that its order has no effect. @return number of values */
 static int32_t sort_list(void *at, int32_t n, size_t size, int (*compare)(const void *, const void *))
 {
     char *values = at;
@@ -125,9 +128,9 @@ static void sort_lists(struct listing *listing)
 }
 
 /**
- * How the layers fall on so many stages: equally, else with the head counted as a layer, else with the embedding, too
- * (scenario/stages.h), so that models such as Llama 3 405B with 126 layers have more than two stages on powers of two
- * of GPUs. First and last stage keep a layer.
+ * Divide the layers among stages: equally, otherwise with the head counted as a layer, otherwise with the embedding,
+ * too (scenario/stages.h). So models such as Llama 3 405B with 126 layers have more than two stages on powers of two of
+ * GPUs. First and last stage keep a layer.
  */
 static bool split_layers(int64_t layers, int64_t pp, struct scenario_stages *split)
 {

@@ -22,11 +22,13 @@ static bool any_sharded(const struct point *point)
     return any;
 }
 
-/** Shares of the measured iterations' time of passes, over all systems, whose shapes no row that the curves were fitted
- * to has. */
+/**
+ * Print the shares of the time of passes whose shapes are beyond the rows that the curves were fitted to. They cover
+ * the measured iterations of all systems.
+ */
 static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
-    bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
+    bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused attention is not fitted by keys */
     int32_t kernel = own ? scenario->attention : DEVICE_FLASH2;
     const struct device_flash *forward = &scenario->device.forward[kernel];
     const struct device_flash *backward = &scenario->device.backward[kernel];
@@ -63,7 +65,7 @@ static const char *const data_overlap_text[] = {
     "gradients reduced in buckets beside the last backward passes, parameters gathered before the first pass",
     "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
 
-/** By whether any system has sequence parallelism, any has not. */
+/** Print a sentence for systems with sequence parallelism, if there are any, and one for systems without. */
 static void print_tensor_overlap(const struct scenario *scenario, const struct point *point,
                                  char line[ASSUMPTIONS_SIZE])
 {
@@ -81,7 +83,7 @@ static void print_tensor_overlap(const struct scenario *scenario, const struct p
                  any[true] ? "; " : "", all_reduce_text[overlap]);
 }
 
-/** Of a measured iteration of any system. */
+/** Return whether a measured iteration of any system offloads. */
 static bool any_offloads(const struct point *point)
 {
     for (int32_t i = 0; i < point->n_systems; i++)
@@ -94,7 +96,10 @@ static bool any_offloads(const struct point *point)
 static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
                                                       "PCIe of GPU",    "uplink of node", "spine link of leaf"};
 
-/** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
+/**
+ * Print the slow devices, their factors, and the effect on the engines. The trace's table `faults` has the whole list.
+ * @return number of lines
+ */
 static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
 {
     enum { SHOWN = 8 };
@@ -111,10 +116,10 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPT
         snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
     snprintf(
         lines[1], ASSUMPTIONS_SIZE,
-        "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
-        "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
-        "them; uplinks and spine links: SimGrid alone, so their slowness counts as contention; what zero2 and zero3 "
-        "move does not see them");
+        "faults: a tensor-parallel group is as slow as its slowest GPU and link; the hidden part of collectives "
+        "is not longer for slow kernels; the critical path slows each transfer down by its own links, SimGrid shares "
+        "links; uplinks and spine links are slow only on SimGrid, so their slowness counts as contention; traffic of "
+        "zero2 and zero3 ignores them");
     faults_free(&faults);
     return 2;
 }
@@ -123,7 +128,7 @@ static const char *const loss_text[] = {
     "", ", cross-entropy one kernel on bf16 logits",
     ", cross-entropy one kernel on bf16 logits and again by passes for two metrics"};
 
-/** Engine and kernels. @return how many */
+/** Print engine and kernels. @return number of lines */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     int32_t n = 0;
@@ -132,7 +137,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
                  ? "critical path (no contention on links)"
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
     if (*scenario->simgrid_cfg != '\0')
-        snprintf(lines[n++], ASSUMPTIONS_SIZE, "SimGrid's options %s: it need not agree with the critical path",
+        snprintf(lines[n++], ASSUMPTIONS_SIZE, "SimGrid's options %s: it may differ from the critical path",
                  scenario->simgrid_cfg);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
@@ -149,7 +154,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
     return n;
 }
 
-/** What moves between GPUs beside tensor parallelism, and the model. @return how many */
+/** Print the traffic between GPUs besides tensor parallelism, and the model. @return number of lines */
 static int32_t communication_lines(const struct scenario *scenario, const struct point *point,
                                    char lines[][ASSUMPTIONS_SIZE])
 {
@@ -186,14 +191,14 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
     return sheet > 0 && fabs(has / sheet - 1) > 1e-9;
 }
 
-/** What becomes of documents over the context; how many samples they make where most of the data is theirs. */
+/** Print the handling of documents over the context, and how many samples they make if they have most of the data. */
 static void print_documents(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
     static const char *const fates[] = {[SCENARIO_CUT] = "cut into samples of their own",
                                         [SCENARIO_DROP] = "replaced by other draws",
                                         [SCENARIO_TRUNCATE] = "truncated"};
     int64_t samples = 0, documents = 0;
-    const struct point_system *system = &point->systems[0]; /* all see the same batches */
+    const struct point_system *system = &point->systems[0]; /* all systems have the same batches */
     for (int32_t i = 0; i < system->n_iterations; i++) {
         samples += system->iterations[i].samples;
         documents += system->iterations[i].documents;
@@ -205,7 +210,7 @@ static void print_documents(const struct scenario *scenario, const struct point 
                  (double)samples / (double)documents);
 }
 
-/** Links, memories and documents. @return how many */
+/** Print links, memories and documents. @return number of lines */
 static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     const struct platform *platform = &scenario->platform;
@@ -231,24 +236,24 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
             lines[n++], ASSUMPTIONS_SIZE,
             "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
             "passes, first and last layer stay; with several a unit's activations go out after its forward pass and "
-            "are all back before its backward pass: this saves what waiting units hold, not the unit at work, and "
-            "where the backward pass is next, the copies are not hidden");
+            "are all back before its backward pass: this saves memory of waiting units, not of the running one, "
+            "and if the backward pass is next, the copies are not hidden");
     print_documents(scenario, point, lines[n++]);
     return n;
 }
 
-/** The most places of an iteration that another one stands for. */
-static int32_t represented_places(const struct point *point)
+/** Return the most ranks of an iteration that have a representative. */
+static int32_t represented_ranks(const struct point *point)
 {
     int32_t most = 0;
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++)
-            if (point->systems[i].iterations[j].represented_places > most)
-                most = point->systems[i].iterations[j].represented_places;
+            if (point->systems[i].iterations[j].represented_ranks > most)
+                most = point->systems[i].iterations[j].represented_ranks;
     return most;
 }
 
-/** Systems whose fullest GPU is nearly full. @return how many lines */
+/** Print the systems whose fullest GPU is nearly full. @return number of lines */
 static int32_t pressure_lines(const struct scenario *scenario, const struct point *point,
                               char lines[][ASSUMPTIONS_SIZE])
 {
@@ -280,11 +285,12 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
     *n += machine_lines(scenario, point, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
-    if (represented_places(point) > 0)
+    if (represented_ranks(point) > 0)
         snprintf(lines[(*n)++], ASSUMPTIONS_SIZE,
-                 "of pipelines, and context ranks, that are alike one is simulated and stands for the others: the same "
-                 "times and peaks (of an iteration up to %d stages that are not simulated themselves)",
-                 represented_places(point));
+                 "one of equal pipelines, and of equal context ranks, is simulated and represents the others: the same "
+                 "times "
+                 "and peaks (in an iteration up to %d stages are not simulated themselves)",
+                 represented_ranks(point));
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);

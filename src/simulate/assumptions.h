@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What moves a point's numbers and was not measured by the user, in words. */
+/** This module lists, in words, influences on a point's numbers that the user did not measure. */
 #ifndef SLIMSIM_SIMULATE_ASSUMPTIONS_H
 #define SLIMSIM_SIMULATE_ASSUMPTIONS_H
 
@@ -7,11 +7,11 @@
 
 enum { ASSUMPTIONS_SIZE = PLAN_TEXT_SIZE };
 
-/** Whether the platform's NVLink is not that of the device's data sheet; then a sentence says so. */
+/** Return whether the platform's NVLink differs from the device's data sheet. A sentence then says so. */
 bool assumptions_unlike_nvlink(const struct platform *platform, const struct device *device,
                                char line[ASSUMPTIONS_SIZE]);
 
-/** A sentence each, for people, for JSON and for the trace. The caller frees. */
+/** Return the assumptions, a sentence each, for people, for JSON and for the trace. The caller frees. */
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE];
 
 #endif

@@ -24,7 +24,7 @@ static struct sums sums_of(const struct point_iteration *measured, int32_t n)
     return sums;
 }
 
-/** Of the mean of n values, which are freed; NaN: one value. */
+/** Return the half width of the mean of n values, which are freed; NaN: one value. */
 static double half_width(double *value, int32_t n)
 {
     double half = NAN;
@@ -43,7 +43,7 @@ double interval_of_tokens(const struct point_iteration *measured, int32_t n)
     return half_width(moved, n);
 }
 
-/** How far an iteration's rate is off that of all n, to first order, relative. */
+/** Return the relative deviation of an iteration's rate from that of all n, to first order. */
 static double off(const struct point_iteration *iteration, const struct sums *sums, int32_t n)
 {
     return n * (iteration->model_flop / sums->model_flop - iteration->time_s / sums->time_s);

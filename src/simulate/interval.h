@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Half widths of the 95% confidence intervals of a system's rate and of its speed-up.
+ * This module computes half widths of the 95% confidence intervals of a system's rate and of its speed-up.
  *
- * Both are ratios of sums over the n measured iterations, which are independent draws of the batch. To first order in
- * its deviations (delta method) a rate r = sum of x / sum of t moves by the mean of
+ * 1. Both are ratios of sums over the n measured iterations, which are independent draws of the batch.
+ * 2. To first order in its deviations (delta method) a rate r = sum of x / sum of t moves by the mean of
  *
- *     e_i = r (x_i / mean x - t_i / mean t) = (x_i - r t_i) / mean t,
+ *     e_i = r (x_i / mean x - t_i / mean t) = (x_i - r t_i) / mean t
  *
- * and a quotient of the rates of two systems on the same batches, s = r / r', by that of s (e_i / r - e'_i / r'): what
- * both owe to the batch cancels. The half width is t sd(e) / sqrt(n), t of Student with n - 1 degrees of freedom. It is
- * 0 where all iterations are the same batch (fixed lengths) and NaN of one iteration. Where samples wait for later
- * iterations (token_delay > 0) iterations depend on those before them, and the interval is as if they did not.
+ * 3. A quotient of the rates of two systems on the same batches, s = r / r', moves by the mean of s (e_i / r - e'_i /
+ *    r'). Deviations that both have from the batch cancel.
+ * 4. The half width is t sd(e) / sqrt(n), t of Student with n - 1 degrees of freedom. It is 0 if all iterations are the
+ *    same batch (fixed lengths) and NaN for one iteration.
+ * 5. If samples wait for later iterations (token_delay > 0), iterations depend on those before them. The interval
+ *    ignores that.
  */
 #ifndef SLIMSIM_SIMULATE_INTERVAL_H
 #define SLIMSIM_SIMULATE_INTERVAL_H
 
 #include "simulate/point_runner.h"
 
-/** Of the sum of tokens / sum of time [1/s]. @param measured  [n] */
+/** Return the half width of sum of tokens / sum of time [1/s]. @param measured  [n] */
 double interval_of_tokens(const struct point_iteration *measured, int32_t n);
 
-/** Of model FLOPs a second over those of `base`. @param base  [n] iterations of the same batches */
+/**
+ * Return the half width of model FLOPs a second over those of `base`. @param base  [n] iterations of
+ * the same batches
+ */
 double interval_of_speed_up(const struct point_iteration *base, const struct point_iteration *measured, int32_t n);
 
 #endif

@@ -10,7 +10,7 @@
 #include "system/system.h"
 #include "trace/table.h"
 
-/** The resolved knobs as "name value, name value". */
+/** Print the resolved knobs as "name value, name value". */
 static void knobs_text(const struct scenario *scenario, const struct point_system *system, char text[PLAN_TEXT_SIZE])
 {
     const struct training_system *training = system->system;
@@ -34,7 +34,7 @@ static void knobs_text(const struct scenario *scenario, const struct point_syste
     free(knobs);
 }
 
-/** Of the measured iterations, as all results. */
+/** Print the units of the measured iterations, as for all results. */
 static void units_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     double tokens = 0, padding = 0, units = 0, iterations = 0;
@@ -53,7 +53,7 @@ static void units_line(const struct scenario *scenario, const struct point_syste
              system->entry->label, tokens / units, padding / units, units / iterations / (double)system->dp, knobs);
 }
 
-/** "20 x 4", or "7, 8 x 14, 7": layers of the virtual stages, equal neighbours together. */
+/** Print the layers of the virtual stages, with equal neighbours together: "20 x 4", or "7, 8 x 14, 7". */
 static void layers_text(const struct scenario *scenario, const struct scenario_plan *plan, char text[PLAN_TEXT_SIZE])
 {
     int32_t stages = (int32_t)plan->pp, chunks = (int32_t)plan->vpp, alike = 0;
@@ -82,7 +82,7 @@ static void stages_line(const struct scenario *scenario, const struct point_syst
              system->entry->label, schedule, (int)plan->vpp, plan->vpp > 1 ? "s" : "", layers);
 }
 
-/* Most that a node's host holds in a measured iteration. */
+/* Return the most offloaded bytes of a node's host in a measured iteration. */
 static double host_bytes(const struct point_system *system)
 {
     double bytes = 0;
@@ -109,7 +109,7 @@ struct plan_text_recompute plan_text_recompute_of(const struct point_system *sys
     return (struct plan_text_recompute){none / units, listed / units, full / units, planned == units};
 }
 
-/** What units recompute, where the system decides it. */
+/** Print the recomputation of units if the system decides it. */
 static int recompute_text(const struct point_system *system, char *text, size_t size)
 {
     int32_t plan = system->entry->plan.recompute;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What a system ran with, in words: the part of a result's assumptions that comes from its plan and knobs. */
+/** This module describes the plan and knobs of a system in words, for a result's assumptions. */
 #ifndef SLIMSIM_SIMULATE_PLAN_TEXT_H
 #define SLIMSIM_SIMULATE_PLAN_TEXT_H
 
@@ -7,14 +7,14 @@
 
 enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 768 };
 
-/** Micro-batches and knobs; stages and chunks; recomputation, sharding and precision. */
+/** Print micro-batches and knobs; stages and chunks; recomputation, sharding and precision. */
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,
                      char lines[PLAN_TEXT_LINES][PLAN_TEXT_SIZE]);
 
-/** Shares of the forward units of the measured iterations by what they recompute; their sum is 1. */
+/** Shares of the forward units of the measured iterations by their recomputation; the sum is 1. */
 struct plan_text_recompute {
     double none, listed, full;
-    bool as_planned; /* plan.recompute holds for all: the system decides none of it */
+    bool as_planned; /* plan.recompute holds for all units, because the system decides none of it */
 };
 
 struct plan_text_recompute plan_text_recompute_of(const struct point_system *system);

@@ -18,18 +18,19 @@
 struct runner {
     const struct scenario *scenario;
     const struct lengths *lengths;
-    const struct search_result *search; /* NULL: there was none */
+    const struct search_result *search; /* NULL: no search */
     struct point_system *system;
     int32_t system_index;
     void *knobs, *state;
-    struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
-    struct cost_setting setting;        /* what plans are made with: without faults */
-    struct cost_setting slow;       /* what they run with: those of places, so of TP groups where one stands for all */
-    struct cost_setting group_slow; /* those of TP groups */
+    struct faults faults, group_faults; /* of GPUs; of TP groups, each with the factors of its slowest GPU */
+    struct cost_setting setting;        /* without faults, for plans */
+    /* with the faults of ranks, for runs; a rank that represents a TP group has the group's */
+    struct cost_setting faulty;
+    struct cost_setting group_faulty; /* with the faults of TP groups */
     struct cost_cache costs;
     struct batch batch;
     struct plan plan;
-    struct evaluator evaluator; /* its memory: with events, if the trace has them, at the times of the engine */
+    struct evaluator evaluator; /* its memory has events, if the trace has them, at the times of the engine */
     struct graph *graph;
     struct timeline executed;
     double *slack_s;
@@ -54,13 +55,13 @@ bool point_lengths(const struct scenario *scenario, struct lengths *lengths, str
     int32_t node = document_find(&scenario->document, 0, key);
     if (node >= 0)
         return document_error(&scenario->document, node, err, "%s", found.text);
-    node = document_find(&scenario->document, 0, "data.lengths"); /* of a file, which names itself */
+    node = document_find(&scenario->document, 0, "data.lengths"); /* lengths of a file: the file names itself */
     return document_error(&scenario->document, node, err, "data.lengths: %s", found.text);
 }
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->evaluator.dag, &runner->group_slow);
+    struct work work = work_of(&runner->plan, &runner->evaluator.dag, &runner->group_faulty);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -96,7 +97,10 @@ static void measure_units(const struct runner *runner, struct point_iteration *r
     result->long_warm_up_pipelines = units_using(plan, PLAN_LONG_WARM_UP);
 }
 
-/** WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage over their mean. */
+/**
+ * Return WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage
+ * over their mean.
+ */
 static double unit_imbalance(const struct plan *plan, const struct cost_setting *setting)
 {
     double most_s = 0, sum_s = 0;
@@ -114,7 +118,7 @@ static double unit_imbalance(const struct plan *plan, const struct cost_setting 
     return sum_s > 0 ? most_s * n / sum_s : 0;
 }
 
-/** Tokens, samples and model FLOPs of what ran: of the batch all but the delayed, and the carried. */
+/** Count tokens, samples and model FLOPs that ran: the batch without delayed samples, with carried ones. */
 static void measure_samples(const struct plan *plan, const struct batch *batch, const struct model *model,
                             struct point_iteration *result)
 {
@@ -131,7 +135,7 @@ static void measure_samples(const struct plan *plan, const struct batch *batch, 
         result->model_flop += flop_model_of_sample(model, plan->carried_tokens[i]);
 }
 
-/** Samples that groups of pipelines run together, each counted once. */
+/** Return the number of samples that groups of pipelines run together, each counted once. */
 static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
 {
     bool *merged = check_calloc((size_t)n_samples, sizeof *merged);
@@ -153,7 +157,7 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
 {
     bool executed = runner->scenario->engine != SCENARIO_CRITICAL_PATH;
     const struct timeline *timeline = executed ? &runner->executed : &runner->evaluator.timeline;
-    const struct dag_place *worst = &runner->evaluator.dag.places[runner->evaluator.memory.worst_place];
+    const struct dag_rank *worst = &runner->evaluator.dag.ranks[runner->evaluator.memory.worst_rank];
     const struct batch *batch = &runner->batch;
     result->critical_path_s = runner->evaluator.timeline.makespan_s;
     result->simgrid_s = executed ? runner->executed.makespan_s : NAN;
@@ -164,16 +168,16 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->nodes = runner->plan.n_nodes;
     result->gap = runner->plan.gap;
     measure_work(runner, result);
-    result->peak_bytes = runner->evaluator.memory.peak_bytes[runner->evaluator.memory.worst_place];
+    result->peak_bytes = runner->evaluator.memory.peak_bytes[runner->evaluator.memory.worst_rank];
     result->peak_stage = worst->stage;
     result->peak_pipeline = worst->pipeline;
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
-        result->at_peak[i] = runner->evaluator.memory.at_peak[runner->evaluator.memory.worst_place][i];
+        result->at_peak[i] = runner->evaluator.memory.at_peak[runner->evaluator.memory.worst_rank][i];
     result->host = memory_host_of(&runner->plan, &runner->evaluator.dag, &runner->evaluator.memory,
                                   runner->scenario->platform.gpus_per_node, 0);
     result->bubble = bubble_of(&runner->evaluator.dag, timeline);
-    for (int32_t i = 0; i < runner->evaluator.dag.n_places; i++)
-        result->represented_places += runner->evaluator.dag.places[i].representative != i;
+    for (int32_t i = 0; i < runner->evaluator.dag.n_ranks; i++)
+        result->represented_ranks += runner->evaluator.dag.ranks[i].representative != i;
     measure_units(runner, result);
     result->dp_imbalance = units_pipeline_imbalance(&runner->evaluator.dag);
     result->traffic = traffic_of(&runner->plan, &runner->evaluator.dag, &runner->setting);
@@ -192,7 +196,7 @@ static void runner_clear(struct runner *runner)
     runner->slack_s = NULL;
 }
 
-/** No number comes from a plan that loses samples or runs them in an order that cannot be. */
+/** Reject a plan that loses samples or has an order that cannot run, so that no number comes from it. */
 static bool check_plan(const struct runner *runner, const struct point_iteration *result, struct error *err)
 {
     struct error breach = {0};
@@ -201,7 +205,7 @@ static bool check_plan(const struct runner *runner, const struct point_iteration
                             runner->system->entry->label, result->iteration, runner->system->system->name, breach.text);
 }
 
-/** The system's plan: the one that the search has made already, or a new one and what it cost. */
+/** Take the system's plan from the search, or make a new one and note its cost. */
 static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
 {
     const struct search_result *search = runner->search;
@@ -221,7 +225,7 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     return check_plan(runner, result, err);
 }
 
-/** Faults were folded to the TP degree of the scenario's plan. */
+/** Check that the plan has the scenario's TP degree, to which faults were folded. */
 static bool check_fold(const struct runner *runner, struct error *err)
 {
     for (int32_t i = 0; i < runner->plan.n_phases; i++)
@@ -232,7 +236,10 @@ static bool check_fold(const struct runner *runner, struct error *err)
     return true;
 }
 
-/** Contention can only make an iteration longer, unless the user has changed SimGrid's models. */
+/**
+ * Check that SimGrid is not faster, since contention only adds time. The check is off if the user changes SimGrid's
+ * models.
+ */
 static bool check_simgrid(const struct scenario *scenario, double simgrid_s, double path_s, struct error *err)
 {
     return *scenario->simgrid_cfg != '\0' || simgrid_s >= path_s * (1 - 1e-9) ||
@@ -259,13 +266,13 @@ static bool run_on_simgrid(struct runner *runner, const struct point_iteration *
 {
     const struct scenario *scenario = runner->scenario;
     struct execute_options options = {.cfg = scenario->simgrid_cfg};
-    if (*scenario->simgrid_cfg != '\0') /* before what plug-ins report */
+    if (*scenario->simgrid_cfg != '\0') /* a line before reports of plug-ins */
         fprintf(stderr, "%s, iteration %" PRId64 ":\n", runner->system->entry->label, result->iteration);
     return execute(&runner->evaluator.dag, runner->graph, &scenario->platform, &options, &runner->executed, err) &&
            check_simgrid(scenario, runner->executed.makespan_s, runner->evaluator.timeline.makespan_s, err);
 }
 
-/** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
+/** Plan, build, resolve and execute one iteration. The runner keeps everything for the observer. */
 static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
@@ -274,7 +281,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     struct dag_options options = {
         .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = folds};
     if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
-        !evaluate_time(&runner->evaluator, &runner->plan, &runner->slow, options, err))
+        !evaluate_time(&runner->evaluator, &runner->plan, &runner->faulty, options, err))
         return false;
     runner->graph = graph_create(&runner->evaluator.dag, err);
     if (runner->graph == NULL)
@@ -319,12 +326,12 @@ static void find_faults(struct runner *runner)
     const struct scenario *scenario = runner->scenario;
     runner->faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     runner->group_faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
-    runner->slow = runner->group_slow = runner->setting;
+    runner->faulty = runner->group_faulty = runner->setting;
     if (scenario->n_faults == 0)
         return;
     faults_fold(&runner->group_faults, (int32_t)runner->system->entry->plan.tp);
-    runner->slow.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
-    runner->group_slow.faults = &runner->group_faults;
+    runner->faulty.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
+    runner->group_faulty.faults = &runner->group_faults;
 }
 
 static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
@@ -360,7 +367,7 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     return ok;
 }
 
-/* Seven parameters: what it runs, who watches, what it gives. */
+/* Seven parameters are needed: the input, the observer, the output. */
 /* NOLINTNEXTLINE(readability-function-size) */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
                point_observer *observer, void *context, struct point *point, struct error *err)

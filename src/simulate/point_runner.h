@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** One scenario point: every system over all its iterations. */
+/** This module runs one scenario point: every system over all its iterations. */
 #ifndef SLIMSIM_SIMULATE_POINT_RUNNER_H
 #define SLIMSIM_SIMULATE_POINT_RUNNER_H
 
@@ -16,33 +16,35 @@
 struct point_iteration {
     int64_t iteration;
     bool measured;                     /* false: warm-up */
-    double critical_path_s, simgrid_s; /* simgrid_s: NaN where the engine did not run */
-    double time_s;                     /* of the engine asked for (simgrid before critical-path) */
+    double critical_path_s, simgrid_s; /* simgrid_s: NaN if the engine did not run */
+    double time_s;                     /* of the requested engine (simgrid before critical-path) */
     int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;
-    double gap;     /* of the plan: plan/plan.h */
-    double solve_s; /* CPU that the plan cost, 0 if a search had it; goes into no result */
+    double gap;     /* of the plan (plan/plan.h) */
+    double solve_s; /* CPU time of planning, 0 if a search did it; in no result */
     double model_flop, hardware_flop;
-    double tensor_s; /* exposed tensor-parallel collectives, summed over GPUs; part of bubble.busy_s */
-    double shard_s;  /* exposed collectives of zero2 and zero3 inside passes, likewise */
-    double pass_s;   /* of passes, summed over GPUs */
-    double outside_s[COST_N_FAMILIES]; /* of it: shapes beyond what the device's curves were fitted to */
+    double tensor_s; /* exposed tensor-parallel collectives, summed over GPUs; included in bubble.busy_s */
+    /* exposed collectives of zero2 and zero3 inside passes, summed over GPUs; included in bubble.busy_s */
+    double shard_s;
+    double pass_s; /* all passes, summed over GPUs */
+    /* share of pass_s in shapes beyond those that the device's curves were fitted to */
+    double outside_s[COST_N_FAMILIES];
     double peak_bytes;
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];
     struct memory_host host;
-    struct bubble bubble;       /* of the engine asked for */
-    int32_t represented_places; /* that another one stands for: dag_options.fold_equal */
+    struct bubble bubble;      /* of the requested engine */
+    int32_t represented_ranks; /* ranks that have a representative: dag_options.fold_equal */
     int32_t forward_units, backward_units;
     int64_t padding_tokens;           /* of forward units */
-    int32_t listed_units, full_units; /* forward units that recompute listed kernels, whole layers */
+    int32_t listed_units, full_units; /* forward units that recompute listed kernels; whole layers */
     struct units_spread spread[N_PASSES];
-    double unit_imbalance; /* largest forward seconds of a unit over their mean, all pipelines */
+    double unit_imbalance; /* largest forward seconds of a unit over their mean, over all pipelines */
     double dp_imbalance;   /* units_pipeline_imbalance */
     struct traffic traffic;
-    int32_t pipelines; /* and of these, those that use a part: enum plan_feature */
+    int32_t pipelines; /* number of pipelines; of those that use each feature of enum plan_feature */
     int32_t sliced_pipelines, asymmetric_pipelines;
     int32_t just_in_time_pipelines, persistent_pipelines, long_warm_up_pipelines;
-    int32_t merged_samples; /* samples run by groups of pipelines */
+    int32_t merged_samples; /* samples that groups of pipelines run */
 };
 
 struct point_system {
@@ -55,7 +57,7 @@ struct point_system {
     bool fits;                 /* every measured iteration stayed within the memory of GPU and host */
 };
 
-/** Everything of one iteration while it is at hand: for the trace and the exports. */
+/** Data of one iteration while the runner has it, for the trace and the exports. */
 struct point_view {
     const struct scenario *scenario;
     const struct point_system *system;
@@ -63,9 +65,9 @@ struct point_view {
     const struct point_iteration *iteration;
     const struct batch *batch;
     const struct plan *plan;
-    const struct dag *dag;           /* every task with SimGrid or a full trace, else with fold_equal */
-    struct graph *graph;             /* the same in igraph */
-    const struct timeline *timeline; /* of the engine asked for */
+    const struct dag *dag;           /* every task with SimGrid or a full trace, otherwise with fold_equal */
+    struct graph *graph;             /* the same graph in igraph */
+    const struct timeline *timeline; /* of the requested engine */
     const double *slack_s;           /* of the critical path */
     const struct memory *memory;     /* with events */
 };
@@ -76,25 +78,29 @@ struct point {
     double memory_bytes; /* limit of one rank */
 };
 
-/** What scenario_read cannot know: that FLOPs of the longest sample are exact, that systems take their entries, and
- * that what is left to a search has plans. */
+/**
+ * Check conditions beyond scenario_read: FLOPs of the longest sample are exact, systems take their entries, and entries
+ * that are left to a search have plans.
+ */
 bool point_check(const struct scenario *scenario, struct error *err);
 
-/** lengths_open of a scenario's data; what is wrong with its keys is said with file and line. */
+/** Call lengths_open for a scenario's data. Errors of its keys have file and line. */
 bool point_lengths(const struct scenario *scenario, struct lengths *lengths, struct error *err);
 
-/** The DAG on SimGrid, with the platform and the options of the scenario: a search_engine. */
+/** Execute the DAG on SimGrid, with the platform and the options of the scenario. This is a search_engine. */
 bool point_execute(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline,
                    struct error *err);
 
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
-/** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`.
- * Plans must stand (search/search.h fills in `plan: auto`).
- * @param searches  [n_systems] what they were found by, with the iterations that it planned: the same plans at no cost;
- *                  NULL: every system plans every iteration
- * @param observer  NULL for none */
+/**
+ * Run a scenario's systems over its iterations, with warm-up. Every system has the same batches of `lengths`. Plans
+ * must exist (search/search.h fills in `plan: auto`).
+ * @param searches  [n_systems] searches that found them, with the iterations that they planned, which are not planned
+ *                  again; NULL: every system plans every iteration
+ * @param observer  NULL for none
+ */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
                point_observer *observer, void *context, struct point *point, struct error *err);
 

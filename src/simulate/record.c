@@ -60,7 +60,7 @@ static bool set_systems(struct trace *trace, const struct scenario *scenario, st
     return ok;
 }
 
-/* The tables exist also where they stay empty, so that readers need not ask. */
+/* Create all tables, also those that stay empty, so that readers find them. */
 static bool create_tables(struct record *record, struct error *err)
 {
     bool ok = true;
@@ -245,12 +245,12 @@ bool record_search(struct record *record, int32_t system, const struct search_re
     for (int32_t i = 0; i < result->n_ranked && ok; i++)
         ok = append_plan(record->trace, record_plan(system, i, &result->plans[result->ranked[i]]), err);
     for (int32_t i = 0; i < result->n_plans && ok; i++)
-        if (result->plans[i].verdict > SEARCH_MISFIT) /* else it is ranked */
+        if (result->plans[i].verdict > SEARCH_MISFIT) /* otherwise it is ranked */
             ok = append_plan(record->trace, record_plan(system, -1, &result->plans[i]), err);
     return ok;
 }
 
-/* The summary as a file of its own, which lacks only its name. */
+/* Write the summary as a file of its own, which lacks only its name. */
 static bool write_csv(const char *h5_path, const char *csv_path, struct output *output, struct error *err)
 {
     struct trace_reader *reader = trace_open(h5_path, err);
@@ -274,7 +274,7 @@ static bool set_assumed(struct trace *trace, const struct scenario *scenario, co
     return ok;
 }
 
-/* What is known at the end. */
+/* Append the results that exist only at the end. */
 static bool append_results(struct record *record, const struct scenario *scenario, const struct point *point,
                            const struct point_summary *summary, struct error *err)
 {

@@ -7,8 +7,10 @@ _Static_assert(EXCEEDED_N_LIMITS == 3, "names of misfits in trace/table.c");
 _Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
 _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
 
-/* Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/place.def, as designated
- * initialisers. */
+/*
+ * Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/place.def, as designated
+ * initialisers.
+ */
 #define BUBBLE_COLUMNS(of)                                                                                             \
     .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .ring_s = (of).ring_s,                           \
     .warm_up_s = (of).warm_up_s, .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s,                     \
@@ -26,13 +28,13 @@ _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for e
     .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
     .tensor = (of)->tensor, .rank = (of)->rank
 
-/* A spread, 1 where no pipeline has two units. */
+/* Return a spread, 1 if no pipeline has two units. */
 static double spread_or_one(double spread)
 {
     return isnan(spread) ? 1 : spread;
 }
 
-/* Columns about the units, how they spread, and the parts that pipelines use. */
+/* Fill in the columns about units, their spread, and the features that pipelines use. */
 static void fill_units(const struct point_iteration *of, struct trace_iteration *row)
 {
     row->padding_tokens = of->padding_tokens;
@@ -95,7 +97,7 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
 struct trace_task record_task(const struct point_view *view, int32_t t)
 {
     const struct dag_task *task = &view->dag->tasks[t];
-    const struct dag_place *place = &view->dag->places[task->place];
+    const struct dag_rank *dag_rank = &view->dag->ranks[task->dag_rank];
     struct trace_task row = {
         .system = view->system_index,
         .iteration = view->iteration->iteration,
@@ -104,7 +106,7 @@ struct trace_task record_task(const struct point_view *view, int32_t t)
         .purpose = task->purpose,
         .direction = task->pass,
         .stream = task->stream % DAG_N_STREAMS,
-        PLACE_COLUMNS(place),
+        PLACE_COLUMNS(dag_rank),
         .unit = task->unit,
         .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
         .duration_s = view->dag->duration_s[t],
@@ -113,7 +115,7 @@ struct trace_task record_task(const struct point_view *view, int32_t t)
         .slack_s = view->slack_s[t],
     };
     if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND)
-        row.rank = task->from_rank; /* its place may stand for several */
+        row.rank = task->from_rank; /* its rank may represent several GPUs */
     return row;
 }
 
@@ -123,7 +125,7 @@ struct trace_memory record_memory(const struct point_view *view, const struct me
         .system = view->system_index,
         .iteration = view->iteration->iteration,
         .time_s = event->time_s,
-        PLACE_COLUMNS(&view->dag->places[event->place]),
+        PLACE_COLUMNS(&view->dag->ranks[event->dag_rank]),
         MEMORY_COLUMNS(event->bytes),
     };
 }
@@ -171,7 +173,7 @@ struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_
     };
 }
 
-/* Columns of the plan; dp is the point's. */
+/* Fill in the columns of the plan; dp is the point's. */
 static void fill_plan(const struct scenario_plan *plan, struct trace_summary *row)
 {
     row->tp = (int32_t)plan->tp;

@@ -18,12 +18,12 @@ static struct stage_peak *peak_of(struct stage_peaks *peaks, int32_t stage)
 
 void stage_peaks_add(struct stage_peaks *peaks, const struct dag *dag, const struct memory *memory, int64_t iteration)
 {
-    for (int32_t i = 0; i < memory->n_places; i++) {
-        struct stage_peak *peak = peak_of(peaks, dag->places[i].stage);
+    for (int32_t i = 0; i < memory->n_ranks; i++) {
+        struct stage_peak *peak = peak_of(peaks, dag->ranks[i].stage);
         if (memory->peak_bytes[i] <= peak->peak_bytes)
             continue;
         peak->iteration = iteration;
-        peak->pipeline = dag->places[i].pipeline;
+        peak->pipeline = dag->ranks[i].pipeline;
         peak->peak_bytes = memory->peak_bytes[i];
         memcpy(peak->at_peak, memory->at_peak[i], sizeof peak->at_peak);
     }

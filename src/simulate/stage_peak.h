@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The largest memory of each pipeline stage over several iterations. */
+/** This module finds the largest memory of each pipeline stage over several iterations. */
 #ifndef SLIMSIM_SIMULATE_STAGE_PEAK_H
 #define SLIMSIM_SIMULATE_STAGE_PEAK_H
 
 #include "bounds/memory.h"
 
-/** Of the rank of a stage that needs most, at that moment [bytes]. */
+/** Memory of the rank of a stage with the highest peak, at that moment [bytes]. */
 struct stage_peak {
     int64_t iteration;
     int32_t pipeline;
@@ -13,14 +13,16 @@ struct stage_peak {
     double at_peak[MEMORY_N_CLASSES];
 };
 
-/** By stage; {0}: none yet. */
+/** Peaks by stage; {0}: none yet. */
 struct stage_peaks {
     int32_t n;
     struct stage_peak *at;
 };
 
-/** Take in an iteration. Ties: the earlier iteration, in it the lower place. Where phases have layouts of their own,
- * a stage is that of any. */
+/**
+ * Add an iteration. Ties: the earlier iteration, and in it the lower rank. If phases have layouts of their own, a stage
+ * covers all of them.
+ */
 void stage_peaks_add(struct stage_peaks *peaks, const struct dag *dag, const struct memory *memory, int64_t iteration);
 
 void stage_peaks_free(struct stage_peaks *peaks);

@@ -37,7 +37,7 @@ static void summarise_peak(const struct point_iteration *result, struct point_su
     }
 }
 
-/** Model FLOPs over what the GPUs could have done in the time of the measured iterations. */
+/** Return model FLOPs over the FLOPs that the GPUs could have done in the time of the measured iterations. */
 static double mfu_of(const struct scenario *scenario, const struct point_system *system)
 {
     double model_flop = 0, total_s = 0, gpus = platform_n_gpus(&scenario->platform);
@@ -48,7 +48,7 @@ static double mfu_of(const struct scenario *scenario, const struct point_system 
     return model_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
 }
 
-/** What stands against the first system. */
+/** Compare a system with the first one. */
 static void compare_with_first(const struct scenario *scenario, const struct point *point, int32_t index,
                                struct point_summary *summary)
 {

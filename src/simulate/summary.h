@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What the measured iterations of one system of a point come to. */
+/** This module summarises the measured iterations of one system of a point. */
 #ifndef SLIMSIM_SIMULATE_SUMMARY_H
 #define SLIMSIM_SIMULATE_SUMMARY_H
 
@@ -10,21 +10,22 @@ struct point_summary {
     double time_mean_s, time_p5_s, time_p95_s;
     double tokens_per_s_per_gpu; /* sum of tokens / sum of time / GPUs */
     double mfu, hfu;
-    double speed_up;                           /* of model FLOPs a second, over the first system */
-    double tokens_interval, speed_up_interval; /* half widths of the two: simulate/interval.h; NaN: one iteration */
-    bool over_misfit;                          /* the first system does not fit */
-    double token_delay;    /* iterations that a token waits, mean: sum of tokens x iterations / sum of tokens */
+    double speed_up; /* ratio of model FLOPs a second to the first system's */
+    /* half widths of tokens_per_s_per_gpu and speed_up (simulate/interval.h); NaN: one iteration */
+    double tokens_interval, speed_up_interval;
+    bool over_misfit;      /* the first system does not fit */
+    double token_delay;    /* mean iterations that a token waits: sum of tokens x iterations / sum of tokens */
     double unit_imbalance; /* mean */
-    double dp_imbalance, imbalance[N_PASSES]; /* means; units_spread.imbalance */
+    double dp_imbalance, imbalance[N_PASSES]; /* means of units_spread.imbalance */
     struct traffic traffic;                   /* mean */
     double tensor_s;                          /* summed over measured iterations */
-    double shard_s;                           /* likewise */
+    double shard_s;                           /* summed over measured iterations */
     struct bubble bubble;                     /* summed over measured iterations */
     double peak_bytes;
     int32_t peak_stage;
     double at_peak[MEMORY_N_CLASSES];
-    enum memory_class peak_class; /* most of peak_bytes; ties: the first */
-    struct memory_host host;      /* of the measured iteration that takes most */
+    enum memory_class peak_class; /* class with most of peak_bytes; ties: the first */
+    struct memory_host host;      /* of the measured iteration with most bytes */
     enum exceeded_limit misfit;
     double critical_path_mean_s, simgrid_mean_s;
 };

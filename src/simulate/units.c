@@ -28,7 +28,7 @@ static double value_of(struct mean mean, double of_none)
     return mean.n > 0 ? mean.sum / mean.n : of_none;
 }
 
-/* A pipeline's p95/p5; one of fewer than two values does not count. */
+/* Add a pipeline's p95/p5. A pipeline with fewer than two values does not count. */
 static void add_p95_over_p5(struct mean *mean, double *values, int32_t n)
 {
     if (n < 2)
@@ -57,7 +57,7 @@ double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_sett
     return cost_pass_s(&cost) + (fmax(0, own) - 1) * cost.attention_s + taken_s;
 }
 
-/* The members of units_spread. */
+/* Means of the fields of units_spread. */
 struct means {
     struct mean flop, own_flop, time, imbalance;
 };
@@ -100,25 +100,25 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
                                  value_of(means.imbalance, 1)};
 }
 
-/** Seconds of passes of every place. */
+/** Return the seconds of passes of every rank. */
 static double *busy_s_of(const struct dag *dag)
 {
-    double *busy_s = check_calloc((size_t)dag->n_places, sizeof *busy_s);
+    double *busy_s = check_calloc((size_t)dag->n_ranks, sizeof *busy_s);
     for (int32_t i = 0; i < dag->n_tasks; i++)
         if (dag->tasks[i].kind == DAG_COMPUTE || dag->tasks[i].kind == DAG_ATTENTION)
-            busy_s[dag->tasks[i].place] += dag->duration_s[i];
-    for (int32_t i = 0; i < dag->n_places; i++)
-        busy_s[i] = busy_s[dag->places[i].representative];
+            busy_s[dag->tasks[i].dag_rank] += dag->duration_s[i];
+    for (int32_t i = 0; i < dag->n_ranks; i++)
+        busy_s[i] = busy_s[dag->ranks[i].representative];
     return busy_s;
 }
 
-/** One past the last place of the phase of place `first`, or of its pipeline. */
+/** Return one past the last rank of the phase of rank `first`, or of its pipeline. */
 static int32_t end_of(const struct dag *dag, int32_t first, bool of_pipeline)
 {
-    const struct dag_place *places = dag->places;
+    const struct dag_rank *ranks = dag->ranks;
     int32_t end = first + 1;
-    while (end < dag->n_places && places[end].phase == places[first].phase &&
-           (!of_pipeline || places[end].pipeline == places[first].pipeline))
+    while (end < dag->n_ranks && ranks[end].phase == ranks[first].phase &&
+           (!of_pipeline || ranks[end].pipeline == ranks[first].pipeline))
         end++;
     return end;
 }
@@ -126,7 +126,7 @@ static int32_t end_of(const struct dag *dag, int32_t first, bool of_pipeline)
 double units_pipeline_imbalance(const struct dag *dag)
 {
     double *busy_s = busy_s_of(dag), most_s = 0, mean_s = 0;
-    for (int32_t first = 0; first < dag->n_places; first = end_of(dag, first, false)) {
+    for (int32_t first = 0; first < dag->n_ranks; first = end_of(dag, first, false)) {
         int32_t end = end_of(dag, first, false);
         double most_of_phase_s = 0, sum_s = 0;
         for (int32_t begin = first; begin < end; begin = end_of(dag, begin, true)) {

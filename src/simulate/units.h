@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** How alike the units of a plan are, and which of its system's parts it uses. */
+/** This module measures how equal the units of a plan are, and which features of its system it uses. */
 #ifndef SLIMSIM_SIMULATE_UNITS_H
 #define SLIMSIM_SIMULATE_UNITS_H
 
 #include "dag/dag.h"
 
-/** Seconds of a unit's pass on stage 0, its ring apart: of what stages exchange, what stage 0 computes. Of sound
- * devices, as planned: without faults. */
+/**
+ * Return the seconds of a unit's pass on stage 0, without its ring; with exchanged attention, the part that stage 0
+ * computes. Devices are sound, as for plans: without faults.
+ */
 double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                     int32_t unit);
 
-/** Over the units of one pipeline, merged ones included; mean over the pipelines that have two of them at least; NaN
- * where none has, of imbalance 1. flop and time: p95/p5, by linear interpolation. */
+/**
+ * Spread over the units of one pipeline, with merged ones. Values are means over the pipelines with at least two units.
+ * Without such pipelines they are NaN, and imbalance is 1. Fields flop and time are p95/p5, by linear interpolation.
+ */
 struct units_spread {
-    double flop;      /* of one rank, without head and padding; units of padding alone do not count */
-    double own_flop;  /* the same of the units that no other pipeline shares: mean where there are two of these */
-    double time;      /* units_pass_s */
+    double flop; /* FLOPs of one rank, without head and padding; units of padding only do not count */
+    /* flop of the units that no other pipeline shares: mean over pipelines with at least two of them */
+    double own_flop;
+    double time;      /* seconds by units_pass_s */
     double imbalance; /* largest of these seconds over their mean */
 };
 
 struct units_spread units_spread_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass);
 
-/** Largest over mean of the seconds of passes of a pipeline, side by side: each the mean of its places, the mean over
- * all places of the phase. Of several phases the largest are summed, and the means. Tasks as long as in `dag`. */
+/**
+ * Return the largest over the mean of the seconds of passes of a pipeline, for pipelines that run at the same time.
+ * Seconds of a pipeline are the mean of its ranks; the mean is over all ranks of the phase. With several phases the
+ * largest are summed, and the means. Durations are those in `dag`.
+ */
 double units_pipeline_imbalance(const struct dag *dag);
 
-/** Pipelines that use a part (enum plan_feature). */
+/** Return the number of pipelines that use a feature (enum plan_feature). */
 int32_t units_using(const struct plan *plan, enum plan_feature part);
 
 #endif

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Megatron-LM with Best-fit Packing: what the paper compares with.
+ * This system is Megatron-LM with Best-fit Packing, with which the paper compares.
  *
- * Best-fit decreasing over all samples of the global batch into bins of `context` tokens: samples longest first (ties:
- * by index), each into the fullest bin that still holds it (ties: the lowest), else into a new one. A bin is a
- * sequence. Bins are dealt round-robin, in order, to the DP ranks, and `micro_batch` bins of a rank in a row make a
- * unit, of which the last takes what is left. 1F1B, interleaved with `plan.vpp` above 1; CP is static: `plan.cp` ranks
- * share every sample. With `pad` a bin is filled up to the context, and ranks with fewer bins run empty ones, so that
- * all run the same number, interleaved a multiple of the stages of units; without it neither is computed.
+ * 1. Best-fit decreasing packs all samples of the global batch into bins of `context` tokens. Samples come longest
+ *    first (ties: by index). Each goes into the fullest bin that still holds it (ties: the lowest), otherwise into a
+ *    new one.
+ * 2. A bin is a sequence. Bins go round-robin, in order, to the DP ranks.
+ * 3. `micro_batch` successive bins of a rank make a unit; the last unit takes the remaining bins.
+ * 4. The order is 1F1B, interleaved with `plan.vpp` above 1. CP is static: `plan.cp` ranks share every sample.
+ * 5. With `pad` a bin is filled up to the context. Ranks with fewer bins run empty ones, so that all run the same
+ *    number. Interleaved, the number of units is a multiple of the stages. Without `pad` no padding is computed.
  *
- * Source: Ding et al. 2024 (arXiv:2404.10830) for the packing; the dealing, the padding and 1F1B are how Megatron-LM
- * would use it, inferred.
+ * Source: Ding et al. 2024 (arXiv:2404.10830) for the packing. Inferred are the round-robin, the padding and 1F1B, as
+ * Megatron-LM would use it.
  */
 #include "system/system.h"
 
@@ -36,7 +38,7 @@ static void add_bin(const struct plan_request *request, const struct packing *pa
     }
 }
 
-/* Bins first, first + stride, ...: n of them; those that there are not are padding only. */
+/* Add a unit of the n bins first, first + stride, ...; bins that do not exist are padding only. */
 static void add_unit(const struct plan_request *request, const struct packing *packing, int32_t first, int32_t n,
                      struct plan_pipeline *pipeline)
 {
@@ -52,7 +54,7 @@ static void add_unit(const struct plan_request *request, const struct packing *p
     }
 }
 
-/* Bins of one rank: as many as the first has, with padding. */
+/* Return the bins of one rank; with padding, as many as the first rank has. */
 static int32_t bins_of(const struct plan_request *request, const struct packing *packing, int32_t rank)
 {
     const struct best_fit_knobs *knobs = request->knobs;
@@ -60,7 +62,7 @@ static int32_t bins_of(const struct plan_request *request, const struct packing 
     return (packing->n_packs + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
 }
 
-/* n bins in units of n_each, with padding and interleaved: whole groups of units. */
+/* Return the number of units of n_each bins for n bins; with padding and interleaved it is whole groups of units. */
 static int32_t grouped(const struct plan_request *request, int32_t n, int32_t n_each)
 {
     const struct best_fit_knobs *knobs = request->knobs;
@@ -113,10 +115,10 @@ static bool best_fit_plan(const struct plan_request *request, void *state, struc
 
 static const struct schema_key knobs[] = {
     {"pad", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "fill bins up to the context, and ranks with fewer bins with empty ones; with plan.vpp above 1 up to a "
+     "fill bins up to the context, and give ranks with fewer bins empty ones; with plan.vpp above 1 up to a "
      "multiple of plan.pp micro-batches",
      offsetof(struct best_fit_knobs, pad)},
-    {"micro_batch", SCHEMA_INT, "-", 1, 1000000, "1", NULL, "bins that one unit takes",
+    {"micro_batch", SCHEMA_INT, "-", 1, 1000000, "1", NULL, "bins in a micro-batch",
      offsetof(struct best_fit_knobs, micro_batch)},
 };
 

@@ -1,44 +1,38 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * ByteScale's hybrid data parallelism: all DP ranks are one group, in which each sequence takes as few as hold it.
+ * This system is ByteScale's hybrid data parallelism. All DP ranks are one group, in which each sequence takes as few
+ * ranks as hold it.
  *
- * A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with others
- * to C tokens and runs on one rank; a longer one runs on D ranks, any number, that share it by a ring. Ranks run
- * different numbers of units (the loss is of tokens).
+ * 1. A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with
+ *    others to C tokens and runs on one rank. A longer one runs on D ranks, any number, that share it by a ring. Ranks
+ *    run different numbers of units, because the loss counts tokens.
+ * 2. Selective offload (eq. 3): of l layers of a stage the first and last stay. The share r of the other layers goes to
+ *    the host. A layer's forward on the whole sequence, T(s), must take as long as the copy of r Act(s). The largest
+ *    such r gives D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C))) if r >= min(1, l Act(C) / ((l - 2)
+ *    Act(s))); otherwise r = 0.
+ * 3. Balance (Algorithm 2): sequences and packs, by descending FLOPs, form buckets of about equal FLOPs. Targets are
+ *    the ranks with more than delta less to do than the fullest one; without such ranks all are targets.
+ * 4. DP-Balance (one stage) takes the next of the first bucket, so that ranks see similar lengths at one time.
+ *    PP-Balance takes the next of each bucket in turn. It goes to ranks that had this bucket's last, so that a pipeline
+ *    keeps to one level. An item of D ranks goes to the block of D neighbours whose fullest has least to do (ties: the
+ *    lowest).
+ * 5. Every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a circle).
+ *    Items of several ranks come in order, each after all slots of its ranks. Items of one rank, in order, fill the
+ *    time in which their rank waits for the others of such a group. With stages they fill the free slots, because an
+ *    empty slot drains the pipeline.
+ * 6. C is found for each batch unless it is given. Candidates are the tokens that memory has room for, at most the
+ *    context, and its halves; the fastest stays (packing/token_cap_search.h). With a larger C fewer ranks run the
+ *    longest sequence while the others wait.
  *
- * Selective offload (eq. 3): of l layers of a stage the first and last stay, of the others a share r goes to the host,
- * if a layer's forward on the whole sequence, T(s), takes as long as the copy of r Act(s). The largest such r gives
+ * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. Inferred are C, the number of buckets, delta, the choice
+ * among the targets, and the order on a rank. Time is FLOPs of forward and backward over D, which is inferred, too.
  *
- *     D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C)))   if r >= min(1, l Act(C) / ((l - 2) Act(s)))
- *
- * else r = 0.
- *
- * Balance (Algorithm 2): sequences and packs by descending FLOPs, in buckets of about equal FLOPs. Those ranks are
- * targets that have more than delta less to do than the fullest one; where there are none, all. DP-Balance (one stage):
- * always the next of the first bucket, so that ranks at work at one time see like lengths. PP-Balance: the next of each
- * bucket in turn, to ranks that had this bucket's last, so that a pipeline keeps to one level. An item of D ranks goes
- * to the block of D neighbours of which the fullest has least to do (ties: the lowest block).
- *
- * Order: every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a
- * circle). Items of several ranks get theirs as they stand, behind all slots of their ranks. Items of one rank, as they
- * stand, fill the time in which their rank waits for the others of such a group; with stages, where an empty slot
- * drains the pipeline, the slots that are free.
- *
- * C is found for each batch unless it is given: what memory has room for, at most the context, or one of its halves,
- * whichever is the fastest (packing/token_cap_search.h): the larger C, the fewer ranks run the longest sequence while
- * the others wait.
- *
- * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. Not stated there, so inferred: C, the number of
- * buckets, delta, which ranks of the targets an item takes, the order on a rank, and that time is FLOPs of forward and
- * backward over D.
- *
- * Deviates:
- * - With `offload: auto` none offloads where passes then end earlier (critical path), or where a node's host has no
- *   room for what eq. 3 offloads, which it does not count, and the GPUs have: eq. 3 takes few ranks for long, though a
- *   small batch may have nothing for the others to do meanwhile. `always` is the paper's.
- * - D leaves room for the layer in work, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
- *   count; and r is no larger than this D needs.
- * - l is the mean of the stages' layers, where these are unequal (plan.stages), so r is somewhat large for the smaller.
+ * Deviates: - With `offload: auto` no sequence offloads if passes then end earlier (critical path). None offloads if a
+ * node's host has no room for it and the GPUs have. Eq. 3 does not count the host's room. It takes few ranks for a long
+ * time, though a small batch may have nothing for the others to do meanwhile. `always` is the paper's. - D leaves room
+ * for the layer that runs, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does
+ *   not count. r is no larger than this D needs.
+ * - l is the mean of the stages' layers, if these are unequal (plan.stages), so r is somewhat large for the smaller.
  */
 #include "system/system.h"
 
@@ -53,13 +47,13 @@
 #include "packing/token_cap_search.h"
 #include "plan/order.h"
 
-/* Sequences that run together: one that D ranks share, or a pack of short ones on one. */
+/* Sequences that run together: one that D ranks share, or a pack of short ones on one rank. */
 struct item {
-    int32_t first, n;   /* into the samples of the deal */
+    int32_t first, n;   /* indices of sample */
     int32_t width;      /* D */
-    double offload;     /* of its activations */
-    double flop;        /* forward and backward, of one layer, over D */
-    int32_t rank, slot; /* the first of its ranks */
+    double offload;     /* share of its activations */
+    double flop;        /* forward and backward, of one layer, divided by D */
+    int32_t rank, slot; /* first of its ranks */
 };
 
 enum bytescale_offload { BYTESCALE_AUTO, BYTESCALE_ALWAYS, BYTESCALE_NEVER };
@@ -70,17 +64,17 @@ struct bytescale_knobs {
     double delta;
 };
 
-/* One iteration in work. */
-struct deal {
+/* The current iteration: its items and their assignment to ranks. */
+struct assignment {
     const struct plan_request *request;
-    int32_t *sample; /* by item */
+    int32_t *sample; /* in order of items */
     int32_t n_items;
     struct item *items;
     int32_t capacity; /* C [tokens] */
     bool offloads;
-    int32_t n_offload; /* items that do */
+    int32_t n_offload; /* items that offload */
     double *flop;      /* of each rank */
-    int32_t *level;    /* bucket that each rank had last, -1: none */
+    int32_t *level;    /* bucket of each rank's last item, -1: none */
 };
 
 static double both_flop(const struct plan_request *request, int32_t tokens)
@@ -90,7 +84,7 @@ static double both_flop(const struct plan_request *request, int32_t tokens)
            (double)flop_of_prefix(flop_layer_curve(model, PASS_BACKWARD), tokens);
 }
 
-/* C, or of what C is found. */
+/* Return C, or the limit from which C is searched. */
 static int32_t most_capacity(const struct plan_request *request)
 {
     const struct bytescale_knobs *knobs = request->knobs;
@@ -99,13 +93,13 @@ static int32_t most_capacity(const struct plan_request *request)
     return (int32_t)(capacity > 1 ? capacity : 1);
 }
 
-/* Layers of a rank's stage. */
+/* Return the layers of a rank's stage. */
 static double n_layers(const struct plan_request *request)
 {
     return (double)request->setting->model->layers / (double)request->layout.pp;
 }
 
-/* The largest r: a layer's forward takes no less than the copy of r of what it leaves. */
+/* Return the largest r: a layer's forward takes no less than the copy of r of its activations. */
 static double most_ratio(const struct plan_request *request, int32_t tokens)
 {
     struct cost_setting layer = *request->setting;
@@ -119,32 +113,32 @@ static double most_ratio(const struct plan_request *request, int32_t tokens)
     return fmin(1, cost_pass_s(&cost) / cost_of_transfer(&layer, COST_PCIE, bytes, 1).duration_s);
 }
 
-/* Ranks that a sequence needs with ratio r; Act(s) is in proportion to its tokens. */
-static double ranks_of(const struct deal *deal, int32_t tokens, double ratio)
+/* Return the ranks that a sequence needs with ratio r. Act(s) is in proportion to its tokens. */
+static double ranks_of(const struct assignment *assignment, int32_t tokens, double ratio)
 {
-    double layers = n_layers(deal->request);
+    double layers = n_layers(assignment->request);
     double kept = layers > 2 ? (2 + (1 - ratio) * (layers - 2)) / layers : 1;
-    double fits = packing_streamed_tokens(deal->request, deal->capacity, 1 - kept);
-    return ceil(
-        fmax(tokens * kept / deal->capacity, fits > 0 ? fmin(tokens / fits, tokens / (double)deal->capacity) : 0));
+    double fits = packing_streamed_tokens(assignment->request, assignment->capacity, 1 - kept);
+    return ceil(fmax(tokens * kept / assignment->capacity,
+                     fits > 0 ? fmin(tokens / fits, tokens / (double)assignment->capacity) : 0));
 }
 
-/* D(s), at most all ranks, and the share that is offloaded of a sequence of more than C tokens. */
-static void widen(const struct deal *deal, int32_t tokens, struct item *item)
+/* Set D(s), at most all ranks, and the share that is offloaded of a sequence of more than C tokens. */
+static void widen(const struct assignment *assignment, int32_t tokens, struct item *item)
 {
-    double layers = n_layers(deal->request), ratio = 0, least = 0;
-    if (deal->offloads && layers > 2) {
-        ratio = most_ratio(deal->request, tokens);
-        if (ratio < fmin(1, layers * deal->capacity / ((layers - 2) * tokens)))
+    double layers = n_layers(assignment->request), ratio = 0, least = 0;
+    if (assignment->offloads && layers > 2) {
+        ratio = most_ratio(assignment->request, tokens);
+        if (ratio < fmin(1, layers * assignment->capacity / ((layers - 2) * tokens)))
             ratio = 0;
     }
-    double ranks = ranks_of(deal, tokens, ratio);
-    for (int32_t i = 0; i < 20; i++) { /* halve the interval in which the least ratio of these ranks lies */
+    double ranks = ranks_of(assignment, tokens, ratio);
+    for (int32_t i = 0; i < 20; i++) { /* halve the interval of the least ratio for this many ranks */
         double middle = (least + ratio) / 2;
-        *(ranks_of(deal, tokens, middle) > ranks ? &least : &ratio) = middle;
+        *(ranks_of(assignment, tokens, middle) > ranks ? &least : &ratio) = middle;
     }
-    ratio = ranks_of(deal, tokens, 0) > ranks ? ratio : 0;
-    item->width = (int32_t)fmin(ranks, (double)deal->request->layout.dp);
+    ratio = ranks_of(assignment, tokens, 0) > ranks ? ratio : 0;
+    item->width = (int32_t)fmin(ranks, (double)assignment->request->layout.dp);
     item->offload = layers > 2 ? ratio * (layers - 2) / layers : 0;
 }
 
@@ -157,70 +151,72 @@ static int by_flop(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static void fill_items(struct deal *deal, const struct packing *packs, int32_t n_long)
+static void fill_items(struct assignment *assignment, const struct packing *packs, int32_t n_long)
 {
-    const int32_t *tokens = deal->request->batch->tokens;
-    deal->n_items = n_long + packs->n_packs;
-    deal->items = check_calloc((size_t)deal->n_items, sizeof *deal->items);
-    for (int32_t i = 0; i < deal->n_items; i++) {
-        struct item *item = &deal->items[i];
+    const int32_t *tokens = assignment->request->batch->tokens;
+    assignment->n_items = n_long + packs->n_packs;
+    assignment->items = check_calloc((size_t)assignment->n_items, sizeof *assignment->items);
+    for (int32_t i = 0; i < assignment->n_items; i++) {
+        struct item *item = &assignment->items[i];
         *item = i < n_long ? (struct item){.first = i, .n = 1}
                            : (struct item){.first = n_long + packs->first[i - n_long],
                                            .n = packs->first[i - n_long + 1] - packs->first[i - n_long],
                                            .width = 1};
         for (int32_t k = item->first; k < item->first + item->n; k++)
-            item->flop += both_flop(deal->request, tokens[deal->sample[k]]);
+            item->flop += both_flop(assignment->request, tokens[assignment->sample[k]]);
         if (i < n_long)
-            widen(deal, tokens[deal->sample[i]], item);
-        deal->n_offload += item->offload > 0;
+            widen(assignment, tokens[assignment->sample[i]], item);
+        assignment->n_offload += item->offload > 0;
         item->flop /= item->width;
     }
-    qsort(deal->items, (size_t)deal->n_items, sizeof *deal->items, by_flop);
+    qsort(assignment->items, (size_t)assignment->n_items, sizeof *assignment->items, by_flop);
 }
 
-/* Long sequences, then packs of the short ones. */
-static void open_deal(const struct plan_request *request, int32_t capacity, bool offloads, struct deal *deal)
+/* List long sequences, then packs of the short ones. */
+static void open_assignment(const struct plan_request *request, int32_t capacity, bool offloads,
+                            struct assignment *assignment)
 {
     const struct batch *batch = request->batch;
     struct packing packs;
     int32_t n_long = 0, n = batch->n_samples;
-    *deal = (struct deal){.request = request, .capacity = capacity, .offloads = offloads};
-    deal->sample = samples_by_length(batch);
-    while (n_long < n && batch->tokens[deal->sample[n_long]] > deal->capacity)
+    *assignment = (struct assignment){.request = request, .capacity = capacity, .offloads = offloads};
+    assignment->sample = samples_by_length(batch);
+    while (n_long < n && batch->tokens[assignment->sample[n_long]] > assignment->capacity)
         n_long++;
-    packing_best_fit(batch->tokens, n - n_long, deal->sample + n_long, deal->capacity, &packs);
+    packing_best_fit(batch->tokens, n - n_long, assignment->sample + n_long, assignment->capacity, &packs);
     for (int32_t i = n_long; i < n; i++)
-        deal->sample[i] = packs.sample[i - n_long];
-    fill_items(deal, &packs, n_long);
+        assignment->sample[i] = packs.sample[i - n_long];
+    fill_items(assignment, &packs, n_long);
     packing_free(&packs);
-    deal->flop = check_calloc((size_t)request->layout.dp, sizeof *deal->flop);
-    deal->level = check_malloc((size_t)request->layout.dp * sizeof *deal->level);
+    assignment->flop = check_calloc((size_t)request->layout.dp, sizeof *assignment->flop);
+    assignment->level = check_malloc((size_t)request->layout.dp * sizeof *assignment->level);
     for (int32_t rank = 0; rank < (int32_t)request->layout.dp; rank++)
-        deal->level[rank] = -1;
+        assignment->level[rank] = -1;
 }
 
-static void close_deal(struct deal *deal)
+static void close_assignment(struct assignment *assignment)
 {
-    free(deal->sample);
-    free(deal->items);
-    free(deal->flop);
-    free(deal->level);
+    free(assignment->sample);
+    free(assignment->items);
+    free(assignment->flop);
+    free(assignment->level);
 }
 
-/* How good a block of ranks is for an item: that it is all targets comes first, then its level, then its load. */
+/* Rating of a block of ranks for an item. Whether all are targets comes first, then the level, then the load. */
 struct block {
     bool targets;
     int32_t strangers; /* ranks whose last item was of another bucket */
-    double flop;       /* of the fullest */
+    double flop;       /* of the fullest rank */
 };
 
-static struct block block_of(const struct deal *deal, int32_t first, int32_t width, int32_t level, double below)
+static struct block block_of(const struct assignment *assignment, int32_t first, int32_t width, int32_t level,
+                             double below)
 {
     struct block block = {.targets = true};
     for (int32_t rank = first; rank < first + width; rank++) {
-        block.targets = block.targets && deal->flop[rank] < below;
-        block.strangers += level >= 0 && deal->level[rank] >= 0 && deal->level[rank] != level;
-        block.flop = fmax(block.flop, deal->flop[rank]);
+        block.targets = block.targets && assignment->flop[rank] < below;
+        block.strangers += level >= 0 && assignment->level[rank] >= 0 && assignment->level[rank] != level;
+        block.flop = fmax(block.flop, assignment->flop[rank]);
     }
     return block;
 }
@@ -234,71 +230,71 @@ static bool is_better(const struct block *a, const struct block *b)
     return a->flop < b->flop;
 }
 
-static double fullest_flop(const struct deal *deal)
+static double fullest_flop(const struct assignment *assignment)
 {
     double most = 0;
-    for (int32_t rank = 0; rank < (int32_t)deal->request->layout.dp; rank++)
-        most = fmax(most, deal->flop[rank]);
+    for (int32_t rank = 0; rank < (int32_t)assignment->request->layout.dp; rank++)
+        most = fmax(most, assignment->flop[rank]);
     return most;
 }
 
-/* Give an item its ranks. level: its bucket, -1: levels do not matter. */
-static void assign(struct deal *deal, struct item *item, int32_t level)
+/* Assign an item to ranks. level: its bucket, -1: levels do not matter. */
+static void assign(struct assignment *assignment, struct item *item, int32_t level)
 {
-    const struct bytescale_knobs *knobs = deal->request->knobs;
-    int32_t n_ranks = (int32_t)deal->request->layout.dp;
-    double most = fullest_flop(deal), sum = 0;
+    const struct bytescale_knobs *knobs = assignment->request->knobs;
+    int32_t n_ranks = (int32_t)assignment->request->layout.dp;
+    double most = fullest_flop(assignment), sum = 0;
     for (int32_t rank = 0; rank < n_ranks; rank++)
-        sum += deal->flop[rank];
-    double below = most - knobs->delta * sum / n_ranks; /* targets have less */
+        sum += assignment->flop[rank];
+    double below = most - knobs->delta * sum / n_ranks; /* targets have less than this */
     bool any = false;
     for (int32_t rank = 0; rank < n_ranks; rank++)
-        any = any || deal->flop[rank] < below;
+        any = any || assignment->flop[rank] < below;
     below = any ? below : INFINITY;
-    struct block best = block_of(deal, 0, item->width, level, below);
+    struct block best = block_of(assignment, 0, item->width, level, below);
     item->rank = 0;
     for (int32_t first = 1; first + item->width <= n_ranks; first++) {
-        struct block block = block_of(deal, first, item->width, level, below);
+        struct block block = block_of(assignment, first, item->width, level, below);
         if (!is_better(&block, &best))
             continue;
         best = block;
         item->rank = first;
     }
     for (int32_t rank = item->rank; rank < item->rank + item->width; rank++) {
-        deal->flop[rank] += item->flop;
-        deal->level[rank] = level;
+        assignment->flop[rank] += item->flop;
+        assignment->level[rank] = level;
     }
 }
 
-/* Where the buckets of about equal FLOPs begin. Caller frees. [n_buckets + 1] */
-static int32_t *buckets_of(const struct deal *deal, int32_t n_buckets)
+/* Return where the buckets of about equal FLOPs begin, [n_buckets + 1]. Caller frees. */
+static int32_t *buckets_of(const struct assignment *assignment, int32_t n_buckets)
 {
     int32_t *first = check_malloc(((size_t)n_buckets + 1) * sizeof *first), bucket = 0;
     double sum = 0, total = 0;
-    for (int32_t i = 0; i < deal->n_items; i++)
-        total += deal->items[i].flop * deal->items[i].width;
+    for (int32_t i = 0; i < assignment->n_items; i++)
+        total += assignment->items[i].flop * assignment->items[i].width;
     first[0] = 0;
-    for (int32_t i = 0; i < deal->n_items; i++) {
-        sum += deal->items[i].flop * deal->items[i].width;
+    for (int32_t i = 0; i < assignment->n_items; i++) {
+        sum += assignment->items[i].flop * assignment->items[i].width;
         while (bucket + 1 < n_buckets && sum >= total * (bucket + 1) / n_buckets)
             first[++bucket] = i + 1;
     }
     while (bucket < n_buckets)
-        first[++bucket] = deal->n_items;
+        first[++bucket] = assignment->n_items;
     return first;
 }
 
-/* DP-Balance takes items as they stand, the first bucket first. */
-static void balance(struct deal *deal)
+/* Assign all items. DP-Balance takes them in order, the first bucket first. */
+static void balance(struct assignment *assignment)
 {
-    const struct bytescale_knobs *knobs = deal->request->knobs;
-    int32_t n_buckets = (int32_t)knobs->buckets, left = deal->n_items;
-    int32_t *next = buckets_of(deal, n_buckets), *first = buckets_of(deal, n_buckets);
-    for (int32_t i = 0; deal->request->layout.pp == 1 && i < deal->n_items; i++)
-        assign(deal, &deal->items[i], -1);
-    for (int32_t level = 0; deal->request->layout.pp > 1 && left > 0; level = (level + 1) % n_buckets)
+    const struct bytescale_knobs *knobs = assignment->request->knobs;
+    int32_t n_buckets = (int32_t)knobs->buckets, left = assignment->n_items;
+    int32_t *next = buckets_of(assignment, n_buckets), *first = buckets_of(assignment, n_buckets);
+    for (int32_t i = 0; assignment->request->layout.pp == 1 && i < assignment->n_items; i++)
+        assign(assignment, &assignment->items[i], -1);
+    for (int32_t level = 0; assignment->request->layout.pp > 1 && left > 0; level = (level + 1) % n_buckets)
         if (next[level] < first[level + 1]) {
-            assign(deal, &deal->items[next[level]++], level);
+            assign(assignment, &assignment->items[next[level]++], level);
             left--;
         }
     free(next);
@@ -307,36 +303,36 @@ static void balance(struct deal *deal)
 
 /* A rank while items get their slots. */
 struct row {
-    int32_t n, *narrow; /* its items of one rank, in their order */
-    int32_t given;      /* of these */
-    int32_t slot;       /* the next free one */
-    double flop;        /* when it is done with what it has, ranks waiting for each other */
+    int32_t n, *narrow; /* items that run only on this rank, in order */
+    int32_t given;      /* number of narrow items with a slot */
+    int32_t slot;       /* next free slot */
+    double flop;        /* time at which it finishes the items with slots, in FLOPs, since ranks wait for each other */
 };
 
-/* Caller frees the rows and the first one's items. */
-static struct row *open_rows(const struct deal *deal)
+/* Return the rows. Caller frees them and the first one's items. */
+static struct row *open_rows(const struct assignment *assignment)
 {
-    int32_t n_ranks = (int32_t)deal->request->layout.dp;
+    int32_t n_ranks = (int32_t)assignment->request->layout.dp;
     struct row *rows = check_calloc((size_t)n_ranks, sizeof *rows);
-    int32_t *narrow = check_malloc((size_t)deal->n_items * sizeof *narrow);
-    for (int32_t i = 0; i < deal->n_items; i++)
-        rows[deal->items[i].rank].n += deal->items[i].width == 1;
+    int32_t *narrow = check_malloc((size_t)assignment->n_items * sizeof *narrow);
+    for (int32_t i = 0; i < assignment->n_items; i++)
+        rows[assignment->items[i].rank].n += assignment->items[i].width == 1;
     for (int32_t rank = 0, first = 0; rank < n_ranks; rank++) {
         rows[rank].narrow = narrow + first;
         first += rows[rank].n;
         rows[rank].n = 0;
     }
-    for (int32_t i = 0; i < deal->n_items; i++)
-        if (deal->items[i].width == 1)
-            rows[deal->items[i].rank].narrow[rows[deal->items[i].rank].n++] = i;
+    for (int32_t i = 0; i < assignment->n_items; i++)
+        if (assignment->items[i].width == 1)
+            rows[assignment->items[i].rank].narrow[rows[assignment->items[i].rank].n++] = i;
     return rows;
 }
 
-/* The next items of one rank: those that end before `flop`, those that fill slots before `slot`. */
-static void fill_row(struct deal *deal, struct row *row, double flop, int32_t slot)
+/* Give slots to the next narrow items: those that end before `flop`, and those that fill slots before `slot`. */
+static void fill_row(struct assignment *assignment, struct row *row, double flop, int32_t slot)
 {
     for (; row->given < row->n; row->given++) {
-        struct item *item = &deal->items[row->narrow[row->given]];
+        struct item *item = &assignment->items[row->narrow[row->given]];
         if (row->flop + item->flop > flop && row->slot >= slot)
             return;
         item->slot = row->slot++;
@@ -344,9 +340,11 @@ static void fill_row(struct deal *deal, struct row *row, double flop, int32_t sl
     }
 }
 
-/* The slot of a wide item. Until it begins its ranks run items of their own: as many as end while the last of them is
- * at work; with stages, as many as fill the slots before, lest pipelines run empty. */
-static void join_rows(struct deal *deal, struct item *item, struct row *rows)
+/*
+ * Give a wide item its slot. Until it begins its ranks run narrow items: as many as end while the last of the ranks
+ * works. With stages they run as many as fill the earlier slots, since empty slots drain pipelines.
+ */
+static void join_rows(struct assignment *assignment, struct item *item, struct row *rows)
 {
     int32_t end = item->rank + item->width, before = 0;
     double flop = 0;
@@ -356,10 +354,10 @@ static void join_rows(struct deal *deal, struct item *item, struct row *rows)
     }
     item->slot = 0;
     for (int32_t rank = item->rank; rank < end; rank++) {
-        if (deal->request->layout.pp > 1)
-            fill_row(deal, &rows[rank], 0, before);
+        if (assignment->request->layout.pp > 1)
+            fill_row(assignment, &rows[rank], 0, before);
         else
-            fill_row(deal, &rows[rank], flop, 0);
+            fill_row(assignment, &rows[rank], flop, 0);
         item->slot = rows[rank].slot > item->slot ? rows[rank].slot : item->slot;
     }
     for (int32_t rank = item->rank; rank < end; rank++) {
@@ -368,14 +366,14 @@ static void join_rows(struct deal *deal, struct item *item, struct row *rows)
     }
 }
 
-static void give_slots(struct deal *deal)
+static void give_slots(struct assignment *assignment)
 {
-    struct row *rows = open_rows(deal);
-    for (int32_t i = 0; i < deal->n_items; i++)
-        if (deal->items[i].width > 1)
-            join_rows(deal, &deal->items[i], rows);
-    for (int32_t rank = 0; rank < (int32_t)deal->request->layout.dp; rank++)
-        fill_row(deal, &rows[rank], INFINITY, 0);
+    struct row *rows = open_rows(assignment);
+    for (int32_t i = 0; i < assignment->n_items; i++)
+        if (assignment->items[i].width > 1)
+            join_rows(assignment, &assignment->items[i], rows);
+    for (int32_t rank = 0; rank < (int32_t)assignment->request->layout.dp; rank++)
+        fill_row(assignment, &rows[rank], INFINITY, 0);
     free(rows[0].narrow);
     free(rows);
 }
@@ -386,9 +384,11 @@ static int by_slot(const void *a, const void *b)
     return x->slot != y->slot ? (x->slot > y->slot) - (x->slot < y->slot) : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static void add_item(const struct deal *deal, const struct item *item, int32_t group, struct plan_pipeline *pipeline)
+static void add_item(const struct assignment *assignment, const struct item *item, int32_t group,
+                     struct plan_pipeline *pipeline)
 {
-    packing_add_unit(deal->request, deal->request->batch->tokens, deal->sample + item->first, item->n, pipeline);
+    packing_add_unit(assignment->request, assignment->request->batch->tokens, assignment->sample + item->first, item->n,
+                     pipeline);
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_unit *unit = &pipeline->cut[pass].units[pipeline->cut[pass].n_units - 1];
         unit->context = item->width;
@@ -398,53 +398,57 @@ static void add_item(const struct deal *deal, const struct item *item, int32_t g
     }
 }
 
-/* Items stand by slot. */
-static void make_plan(const struct deal *deal, struct plan *plan)
+/* Make the plan; items are ordered by slot. */
+static void make_plan(const struct assignment *assignment, struct plan *plan)
 {
-    *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&deal->request->layout)};
+    *plan =
+        (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&assignment->request->layout)};
     struct plan_phase *phase = plan->phases = check_calloc(1, sizeof *plan->phases);
-    int32_t *slot = check_malloc((size_t)deal->n_items * sizeof *slot);
-    request_megatron_layout(deal->request, phase);
-    for (int32_t i = 0; i < deal->n_items; i++) {
-        const struct item *item = &deal->items[i];
+    int32_t *slot = check_malloc((size_t)assignment->n_items * sizeof *slot);
+    request_megatron_layout(assignment->request, phase);
+    for (int32_t i = 0; i < assignment->n_items; i++) {
+        const struct item *item = &assignment->items[i];
         int32_t group = item->width > 1 ? packing_block(phase, item->rank, item->width) : -1;
         for (int32_t rank = item->rank; rank < item->rank + item->width; rank++)
-            add_item(deal, item, group, &phase->pipelines[rank]);
+            add_item(assignment, item, group, &phase->pipelines[rank]);
     }
     for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
         int32_t n = 0;
-        for (int32_t i = 0; i < deal->n_items; i++)
-            if (deal->items[i].rank <= rank && rank < deal->items[i].rank + deal->items[i].width)
-                slot[n++] = deal->items[i].slot;
+        for (int32_t i = 0; i < assignment->n_items; i++)
+            if (assignment->items[i].rank <= rank && rank < assignment->items[i].rank + assignment->items[i].width)
+                slot[n++] = assignment->items[i].slot;
         plan_fill_need(&phase->pipelines[rank]);
         order_slots(&phase->pipelines[rank], slot);
     }
     free(slot);
 }
 
-/* Whether some sequence offloads if it may. */
+/* Return whether some sequence would offload if allowed. */
 static bool has_offload(const struct plan_request *request, int32_t capacity)
 {
-    struct deal with;
-    open_deal(request, capacity, true, &with);
+    struct assignment with;
+    open_assignment(request, capacity, true, &with);
     bool has = with.n_offload > 0;
-    close_deal(&with);
+    close_assignment(&with);
     return has;
 }
 
-/* The plan with room for so many tokens on a rank; variant 0 offloads if the knob lets it, `auto` has another. */
+/*
+ * Make the plan with room for `capacity` tokens on a rank. Variant 0 offloads if the knob allows it; `auto` has another
+ * variant.
+ */
 static bool plan_with(const struct plan_request *request, int32_t capacity, int32_t variant, struct plan *plan)
 {
     const struct bytescale_knobs *knobs = request->knobs;
-    struct deal deal;
+    struct assignment assignment;
     if (variant > (knobs->offload == BYTESCALE_AUTO) || (variant > 0 && !has_offload(request, capacity)))
         return false;
-    open_deal(request, capacity, variant == 0 && knobs->offload != BYTESCALE_NEVER, &deal);
-    balance(&deal);
-    give_slots(&deal);
-    qsort(deal.items, (size_t)deal.n_items, sizeof *deal.items, by_slot);
-    make_plan(&deal, plan);
-    close_deal(&deal);
+    open_assignment(request, capacity, variant == 0 && knobs->offload != BYTESCALE_NEVER, &assignment);
+    balance(&assignment);
+    give_slots(&assignment);
+    qsort(assignment.items, (size_t)assignment.n_items, sizeof *assignment.items, by_slot);
+    make_plan(&assignment, plan);
+    close_assignment(&assignment);
     return true;
 }
 
@@ -453,7 +457,7 @@ static bool bytescale_plan(const struct plan_request *request, void *state, stru
     (void)state;
     const struct bytescale_knobs *knobs = request->knobs;
     struct plan_request own = *request;
-    own.layout.offload = 0; /* knob offload decides it for each sequence */
+    own.layout.offload = 0; /* the knob offload decides it for each sequence */
     return token_cap_search(&own, most_capacity(&own), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with, plan,
                             err);
 }
@@ -466,17 +470,17 @@ static unsigned bytescale_decides(const void *knobs)
 
 static const struct schema_key knobs[] = {
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
-     "of long sequences' activations, to take fewer ranks; auto: unless the passes end earlier without, or a "
-     "node's host has no room for it",
+     "offload activations of long sequences, so that they take fewer ranks; auto: not if passes end earlier without, "
+     "or if a node's host has no room",
      offsetof(struct bytescale_knobs, offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
-     "of a rank, at most the context; 0: what memory has room for, were all units in flight as long, or one of its "
-     "halves, whichever is the fastest",
+     "room of a rank, at most the context; 0: the fastest of the tokens that memory holds if all units in flight are "
+     "as long, and its halves",
      offsetof(struct bytescale_knobs, capacity)},
-    {"buckets", SCHEMA_INT, "-", 1, 4096, "8", NULL, "levels of FLOPs that pipelines keep to, with more than one stage",
+    {"buckets", SCHEMA_INT, "-", 1, 4096, "8", NULL, "levels of FLOPs that pipelines keep to with more than one stage",
      offsetof(struct bytescale_knobs, buckets)},
     {"delta", SCHEMA_REAL, "-", 0, 1000, "0.05", NULL,
-     "a rank is a target if it has so much less to do than the fullest, over the mean of all",
+     "a rank is a target if it has this much less to do than the fullest one, relative to the mean of all",
      offsetof(struct bytescale_knobs, delta)},
 };
 

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * DynaPipe: micro-batches of unequal length, found by dynamic programming.
+ * This system is DynaPipe: dynamic programming finds micro-batches of unequal length.
  *
- * Samples longest first; a micro-batch is a run of them, each padded to the longest, rounded up to 8 tokens. t: seconds
- * of its forward and backward on a stage. For each ceiling T, from the longest t of a sample alone up in steps of
- * `step` until no run is longer, dynamic programming finds the runs of t <= T, within the memory, of the least sum; T
- * is the one of the least
+ * 1. Samples come longest first. A micro-batch is a run of them, each padded to the longest, rounded up to 8 tokens.
+ *    Its time t is the seconds of its forward and backward on a stage.
+ * 2. Ceilings T begin at the longest t of a single sample and rise in steps of `step` until no run is longer.
+ * 3. For each T dynamic programming finds the runs of t <= T, within the memory, of the least sum. The T of the least
+ *    (p - 1) T + sum / DP is kept. This is the published objective.
+ * 4. The memory is first an equal share for each of p units in flight. Recompute is none, selective and full in turn
+ *    (`recompute: plan`: the plan's). Then it is all of it, with the same in turn. The first one with which the longest
+ *    sample fits is used.
+ * 5. Micro-batches go to DP ranks by Karmarkar-Karp on t.
+ * 6. On each rank the micro-batches form clusters (k-means of forward and backward seconds; 4, above 20 micro-batches
+ *    3), shuffled inside. Every order of the clusters, and the original order, get an adaptive schedule
+ *    (order_adaptive) within the memory. The order whose critical path ends first is kept (ties: the first).
  *
- *     (p - 1) T + sum / DP
+ * The objective does not count whole micro-batches of a rank. With one stage only memory limits a micro-batch. So there
+ * may be fewer than ranks, and a plan with more memory may take longer.
  *
- * This is the published objective. It counts no whole micro-batches of a rank: with one stage nothing but memory limits
- * a micro-batch, so there may be fewer than ranks, and a plan with more memory may take longer.
- *
- * Memory: first what each of p units in flight may take, with recompute none, selective and full in turn (`recompute:
- * plan`: the plan's), then with each the whole of it; the first with which the longest sample fits. Micro-batches go to
- * DP ranks by Karmarkar-Karp on t.
- *
- * On each rank the micro-batches fall into clusters (k-means of forward and backward seconds; 4, above 20 micro-batches
- * 3), shuffled inside; every order of the clusters and the original one get an adaptive schedule (order_adaptive)
- * within the memory, and the one whose critical path ends first is kept (ties: the first).
- *
- * Deviates: padding is computed on in GEMMs, not in attention, as everywhere here. For the dynamic programming t is the
- * sum of what the samples' attention takes alone, and all else interpolated between powers of two tokens, as its
- * profiles are; the simulation takes the micro-batch as it is. k-means begins at quantiles of t. Encoder-decoder models
- * are left out. All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
+ * Deviates: - Padding is computed in GEMMs, not in attention, as everywhere here. - For the dynamic programming t is
+ * the sum of the samples' attention, and the rest interpolated between powers of two tokens. DynaPipe's profiles do the
+ * same. The simulation takes the micro-batch itself. - k-means begins at quantiles of t. Encoder-decoder models are
+ * left out. - All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
  *
  * Source: Jiang et al. 2024 (arXiv:2311.10418) and its public code, from a summary of both.
  */
@@ -45,18 +43,18 @@ enum { MULTIPLE = 8, GRID = 32, MAX_CLUSTERS = 4, N_KMEANS = 20 };
 
 struct dynapipe_knobs {
     double step;
-    int32_t recompute; /* 0: found; 1: the plan's */
+    int32_t recompute; /* 0: the first that fits; 1: the plan's */
 };
 
-/* A plan in work. */
+/* State of the current plan. */
 struct work {
-    struct plan_request request; /* with the recomputation found */
+    struct plan_request request; /* with the recomputation of step 4 */
     int32_t n;
     int32_t *order;          /* samples, longest first */
-    double *attention_s;     /* [n + 1] of the samples before, both passes */
-    double other_s[GRID];    /* of 2^i tokens, both passes */
-    double limit, memory;    /* tokens of a micro-batch; of all that a stage holds */
-    int32_t n_micro_batches; /* runs [first[i], first[i + 1]) */
+    double *attention_s;     /* [n + 1] sums over the samples before, of both passes */
+    double other_s[GRID];    /* of 2^i tokens, of both passes */
+    double limit, memory;    /* tokens of a micro-batch; tokens of all units of a stage */
+    int32_t n_micro_batches; /* they are the runs [first[i], first[i + 1]) */
     int32_t *first;
 };
 
@@ -87,7 +85,7 @@ static void measure(struct work *work)
         }
 }
 
-/* Tokens of samples [begin, end) of the order, padded. */
+/* Return the tokens of samples [begin, end) of the order, padded. */
 static int64_t tokens_of(const struct work *work, int32_t begin, int32_t end)
 {
     int32_t longest = work->request.batch->tokens[work->order[begin]];
@@ -105,8 +103,10 @@ static double seconds_of(const struct work *work, int32_t begin, int32_t end)
            work->attention_s[begin];
 }
 
-/* The runs of least sum under a ceiling: from[end] is where the last one of the first `end` samples begins. @return the
- * sum, -1: there are none */
+/*
+ * Find the runs of the least sum under a ceiling. from[end] is the begin of the last run of the first `end` samples.
+ * @return the sum, -1: there are no runs
+ */
 static double best_under(const struct work *work, double ceiling_s, double *best_s, int32_t *from)
 {
     best_s[0] = 0;
@@ -115,7 +115,7 @@ static double best_under(const struct work *work, double ceiling_s, double *best
         for (int32_t begin = end - 1; begin >= 0; begin--) {
             double seconds = seconds_of(work, begin, end);
             if ((double)tokens_of(work, begin, end) > work->limit || seconds > ceiling_s)
-                break; /* longer runs take more of both */
+                break; /* longer runs take more time and more memory */
             if (best_s[begin] < 0 || (best_s[end] >= 0 && best_s[begin] + seconds >= best_s[end]))
                 continue;
             best_s[end] = best_s[begin] + seconds;
@@ -125,7 +125,7 @@ static double best_under(const struct work *work, double ceiling_s, double *best
     return best_s[work->n];
 }
 
-/* Micro-batches under the ceiling of the least (p - 1) T + sum / DP. */
+/* Find the micro-batches under the ceiling of the least (p - 1) T + sum / DP. */
 static void find_runs(struct work *work, double step)
 {
     const struct scenario_plan *layout = &work->request.layout;
@@ -133,7 +133,7 @@ static void find_runs(struct work *work, double step)
     int32_t *from = check_malloc(((size_t)work->n + 1) * sizeof *from);
     double chosen_end_s = 0;
     for (int32_t i = 0; i < work->n; i++) {
-        least_s = fmax(least_s, seconds_of(work, i, i + 1)); /* each alone */
+        least_s = fmax(least_s, seconds_of(work, i, i + 1)); /* seconds of each sample in a run of its own */
         for (int32_t end = i + 1; end <= work->n && (double)tokens_of(work, i, end) <= work->limit; end++)
             most_s = fmax(most_s, seconds_of(work, i, end));
     }
@@ -141,7 +141,7 @@ static void find_runs(struct work *work, double step)
     for (double ceiling_s = least_s;; ceiling_s *= 1 + step) {
         double bound_s = (double)(layout->pp - 1) * ceiling_s + least_sum_s / (double)layout->dp;
         if (chosen_s >= 0 && bound_s >= chosen_end_s)
-            break; /* a higher ceiling has no less of one, and the sum is never less */
+            break; /* a higher ceiling increases the first term, and the sum is never less */
         double sum_s = best_under(work, ceiling_s, best_s, from);
         double end_s = (double)(layout->pp - 1) * ceiling_s + sum_s / (double)layout->dp;
         CHECK(sum_s >= 0);
@@ -169,7 +169,9 @@ static void find_runs(struct work *work, double step)
     free(from);
 }
 
-/* The first memory and recomputation with which the longest sample fits; else the last ones, and a plan that does not.
+/*
+ * Find the first memory and recomputation with which the longest sample fits. Without one the last ones are used, and
+ * the plan does not fit.
  */
 static void find_memory(struct work *work)
 {
@@ -201,7 +203,7 @@ static void add_micro_batch(const struct work *work, int32_t number, struct plan
     }
 }
 
-/* Seconds of a pipeline alone. */
+/* Return the seconds of one pipeline without the others. */
 static double end_s(const struct work *work, struct plan_pipeline *pipeline)
 {
     struct plan_phase phase = {.n_pipelines = 1, .pipelines = pipeline};
@@ -214,13 +216,13 @@ static double end_s(const struct work *work, struct plan_pipeline *pipeline)
     return makespan_s;
 }
 
-/* The micro-batches of a rank, as they are tried in orders. */
+/* The micro-batches of a rank while orders are tried. */
 struct ordering {
     const struct work *work;
     int32_t n, n_clusters;
-    const int32_t *micro_batch; /* ascending: longest first */
+    const int32_t *micro_batch; /* ascending, so longest first */
     int32_t *shuffled, *cluster;
-    double best_s; /* -1: none tried */
+    double best_s; /* -1: no order has been tried */
     int64_t n_resolved;
 };
 
@@ -248,7 +250,7 @@ static void try_order(struct ordering *ordering, const int32_t *order, struct pl
     *best = pipeline;
 }
 
-/* Forward and backward seconds of a micro-batch. */
+/* Return forward and backward seconds of a micro-batch. */
 static void point_of(const struct work *work, int32_t number, double point[N_PASSES])
 {
     struct plan_pipeline pipeline = {.layout = {.tensor = 1, .context = 1, .stages = 1, .chunks = 1}};
@@ -266,7 +268,7 @@ static double distance(const double a[N_PASSES], const double b[N_PASSES])
     return (a[0] - b[0]) * (a[0] - b[0]) + (a[1] - b[1]) * (a[1] - b[1]);
 }
 
-/* Centres become the means of their points; one without points stays. */
+/* Move the centres to the means of their points. A centre without points stays. */
 static void move_centres(const struct ordering *ordering, double (*point)[N_PASSES], double (*centre)[N_PASSES])
 {
     for (int32_t c = 0; c < ordering->n_clusters; c++) {
@@ -283,7 +285,7 @@ static void move_centres(const struct ordering *ordering, double (*point)[N_PASS
     }
 }
 
-/* k-means (Lloyd), from the quantiles of the micro-batches as they stand. */
+/* Run k-means (Lloyd) from the quantiles of the micro-batches in their order. */
 static void find_clusters(struct ordering *ordering)
 {
     double(*point)[N_PASSES] = check_malloc((size_t)ordering->n * sizeof *point), centre[MAX_CLUSTERS][N_PASSES];
@@ -303,7 +305,7 @@ static void find_clusters(struct ordering *ordering)
     free(point);
 }
 
-/* Try the clusters one after the other as the k-th permutation of them has it. */
+/* Try the clusters in the order of their k-th permutation. */
 static void try_permutation(struct ordering *ordering, int32_t k, struct plan_pipeline *best)
 {
     int32_t left[MAX_CLUSTERS], n = 0, *order = check_malloc((size_t)ordering->n * sizeof *order);
@@ -320,7 +322,7 @@ static void try_permutation(struct ordering *ordering, int32_t k, struct plan_pi
     free(order);
 }
 
-/* 0..n-1 in random order (Fisher and Yates). Caller frees. */
+/* Return 0..n-1 in random order (Fisher and Yates). Caller frees. */
 static int32_t *shuffled(int32_t n, struct rng *rng)
 {
     int32_t *number = check_malloc((size_t)n * sizeof *number);
@@ -333,7 +335,7 @@ static int32_t *shuffled(int32_t n, struct rng *rng)
     return number;
 }
 
-/* @return orders tried */
+/* Find the best order of a rank. @return number of orders tried */
 static int64_t find_order(const struct work *work, const int32_t *micro_batch, int32_t n, struct rng *rng,
                           struct plan_pipeline *pipeline)
 {
@@ -415,7 +417,7 @@ static double dynapipe_lower_bound_s(const struct plan_request *request)
 }
 
 static const struct schema_key knobs[] = {
-    {"step", SCHEMA_REAL, "-", 0.001, 1, "0.02", NULL, "between ceilings of a micro-batch's seconds, relative",
+    {"step", SCHEMA_REAL, "-", 0.001, 1, "0.02", NULL, "relative step between ceilings of a micro-batch's seconds",
      offsetof(struct dynapipe_knobs, step)},
     {"recompute", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|plan",
      "auto: the first of none, selective, full with which the longest sample fits; plan: plan.recompute",

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * FlexSP: every rank holds a share of the whole model (ZeRO-3) and sequences run on groups of ranks by Ulysses; groups
- * of different powers of two run side by side.
+ * This system is FlexSP. Every rank holds a share of the whole model (ZeRO-3), and sequences run on groups of ranks by
+ * Ulysses. Groups of different powers of two run at the same time.
  *
- * A batch becomes micro-batches, one after the other: a phase each, for the gathers of ZeRO-3 bind all ranks. In a
- * micro-batch each group runs its sequences, whole and packed, as one unit; widest groups have the lowest ranks.
- * flexsp_solve (system/flexsp_groups.h) decides which sequences, and plan.gap is what its branch and bound, or where
- * its program is too large its greedy, left of a micro-batch's C. With `degree` the groups all have one fixed degree:
- * the paper's baseline.
+ * 1. A batch becomes micro-batches, one after the other. Each is a phase, because ZeRO-3's gathers bind all ranks.
+ * 2. In a micro-batch each group runs its sequences, whole and packed, as one unit. Widest groups have the lowest
+ *    ranks.
+ * 3. flexsp_solve (system/flexsp_groups.h) decides the sequences of each group. The plan's gap is the gap of a
+ *    micro-batch's C that branch and bound leaves, or the greedy if the program is too large.
+ * 4. With `degree` all groups have one fixed degree: the paper's baseline.
+ * 5. The planner's costs are (a1 s^2 + a2 s)/d + b1 + all-to-all. They are profiled on one unit of the tokens that a
+ *    rank has memory for. Attention gives a1, the rest gives a2, and the exposed part of ZeRO-3's collectives gives b1.
+ *    The all-to-all comes from a unit that fills a group of each degree.
  *
- * The planner's costs (a1 s^2 + a2 s)/d + b1 + all-to-all are profiled on one unit of as many tokens as a rank has
- * memory for: a1 from its attention, a2 from all else, b1 what ZeRO-3's collectives leave exposed; the all-to-all from
- * a unit that fills a group of each degree.
+ * Source: Wang et al. 2025 (arXiv:2412.01523), from a summary. The profile and the greedy are added here. Degrees are
+ * not limited by the number of heads, because the published table of bandwidths goes beyond it.
  *
- * Source: Wang et al. 2025 (arXiv:2412.01523), from a summary; the profile and the greedy are ours. Degrees
- * are not limited by the number of heads: the published table of bandwidths goes beyond it.
- *
- * Deviates:
- * - Sequences over the limit are dropped by the scenario's data.long_documents: drop, not here: a batch's samples all
- *   run, and one that no group has memory for is a plan that does not fit.
- * - The authors give their solver seconds; here it has nodes, and starts from the greedy's groups. From some 32 ranks
- * on a micro-batch of all buckets has more than `columns` columns: the greedy's groups stay, their gap is reported.
- * - The authors' code leaves groups of one rank out; here there are some, as in the paper.
- * - Creating communication groups takes no time: groups are aligned blocks, of which a rank is in one of each size, so
- *   they are created once.
+ * Deviates: - Sequences over the limit are dropped by the scenario's data.long_documents: drop, not here. A batch's
+ * samples all
+ *   run, and if no group has memory for one, the plan does not fit.
+ * - The authors give their solver seconds. Here it has nodes, and starts from the greedy's groups. From some 32 ranks
+ *   on a micro-batch of all buckets has more than `columns` columns. The greedy's groups then stay, and their gap is
+ *   reported.
+ * - The authors' code leaves groups of one rank out. Here there are some, as in the paper.
+ * - Creating communication groups takes no time, because they are created once. Groups are aligned blocks, and a rank
+ *   is in one of each size.
  */
 #include "system/system.h"
 
@@ -38,7 +39,7 @@
 #include "system/flexsp_groups.h"
 
 struct flexsp_knobs {
-    int32_t degree; /* 0: the groups of flexsp_solve; else 1 + its level */
+    int32_t degree; /* 0: the groups of flexsp_solve; otherwise 1 + the level of all groups */
     int64_t capacity, buckets, trials, nodes, columns;
 };
 
@@ -51,7 +52,7 @@ static bool check_request(const struct plan_request *request, struct error *err)
     return true;
 }
 
-/* Both passes of one sequence of so many tokens in a unit of its own on 2^level ranks. */
+/* Return the cost of both passes of one sequence of `tokens` tokens in a unit of its own on 2^level ranks. */
 static struct cost_pass profile(const struct plan_request *request, int32_t tokens, int32_t level)
 {
     struct plan_phase phase = {0};
@@ -86,7 +87,7 @@ static struct flexsp_cost cost_of(const struct plan_request *request, int64_t ca
     return cost;
 }
 
-/* A group's sequences as one unit of its ranks. */
+/* Add a group's sequences as one unit of its ranks. */
 static void add_group(const struct plan_request *request, const struct flexsp_group *group, const int32_t *order,
                       int32_t first_rank, struct plan_phase *phase)
 {
@@ -161,20 +162,20 @@ static bool flexsp_plan(const struct plan_request *request, void *state, struct 
 
 static const struct schema_key knobs[] = {
     {"degree", SCHEMA_CHOICE, "-", 0, 0, "flexible", "flexible|1|2|4|8|16|32|64|128|256",
-     "of all groups, as fixed sequence parallelism has it (at most the largest power of two of ranks); flexible: each "
-     "group's own",
+     "degree of all groups, as in fixed sequence parallelism (at most the largest power of two of ranks); flexible: "
+     "each group has its own",
      offsetof(struct flexsp_knobs, degree)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "of a rank in a micro-batch; 0: what memory has room for", offsetof(struct flexsp_knobs, capacity)},
+     "room of a rank in a micro-batch; 0: the tokens that memory holds", offsetof(struct flexsp_knobs, capacity)},
     {"buckets", SCHEMA_INT, "-", 1, 4096, "16", NULL,
-     "of lengths in a micro-batch, all counted as long as its longest; more where memory is tight",
+     "buckets of lengths in a micro-batch, whose sequences count as long as the longest; more if memory is tight",
      offsetof(struct flexsp_knobs, buckets)},
-    {"trials", SCHEMA_INT, "-", 1, 4096, "5", NULL, "numbers of micro-batches tried, from the least that has room on",
-     offsetof(struct flexsp_knobs, trials)},
+    {"trials", SCHEMA_INT, "-", 1, 4096, "5", NULL,
+     "numbers of micro-batches that are tried, from the least with room on", offsetof(struct flexsp_knobs, trials)},
     {"nodes", SCHEMA_INT, "-", 0, 1000000, "100", NULL,
-     "of branch and bound for a micro-batch; 0: the greedy's groups stay", offsetof(struct flexsp_knobs, nodes)},
+     "nodes of branch and bound for a micro-batch; 0: the greedy's groups stay", offsetof(struct flexsp_knobs, nodes)},
     {"columns", SCHEMA_INT, "-", 0, 1000000, "600", NULL,
-     "of the program at most, else the greedy's groups stay: virtual groups x (buckets + 1) + 1",
+     "maximum columns of the program, virtual groups x (buckets + 1) + 1; with more the greedy's groups stay",
      offsetof(struct flexsp_knobs, columns)},
 };
 

@@ -23,7 +23,7 @@ int32_t flexsp_widest(int32_t n_ranks)
     return level;
 }
 
-/* Where the runs end whose sums are at most `ceiling`. ends: [n] or NULL. @return how many */
+/* Find the ends of the runs whose sums are at most `ceiling`. @param ends  [n] or NULL. @return number of runs */
 static int32_t runs_under(const int32_t *tokens, int32_t n, int64_t ceiling, int32_t *ends)
 {
     int32_t n_runs = 0;
@@ -42,7 +42,10 @@ static int32_t runs_under(const int32_t *tokens, int32_t n, int64_t ceiling, int
     return n_runs + 1;
 }
 
-/* At most `most` runs with the least largest sum; as many as sequences: each alone. @return how many */
+/*
+ * Find at most `most` runs with the least largest sum. With as many runs as sequences each is a run. @return number of
+ * runs
+ */
 static int32_t runs_of(const int32_t *tokens, int32_t n, int64_t most, int32_t *ends)
 {
     int64_t low = tokens[0], high = 0;
@@ -62,9 +65,11 @@ static int32_t runs_of(const int32_t *tokens, int32_t n, int64_t most, int32_t *
     return runs_under(tokens, n, low, ends);
 }
 
-/* The least sums of (longest - own) of the first j sequences in k buckets, by dynamic programming over k; buckets are
- * added while there are fewer than `least_buckets`, or while all sequences, counted so, exceed `ceiling` tokens. Caller
- * frees the buckets. @return how many */
+/*
+ * Find buckets by dynamic programming over k: the least sums of (longest - own) of the first j sequences in k buckets.
+ * Buckets are added while there are fewer than `least_buckets`, or while all sequences, counted with their buckets'
+ * lengths, exceed `ceiling` tokens. Caller frees the buckets. @return number of buckets
+ */
 static int32_t buckets_of(const int32_t *tokens, int32_t n, int32_t least_buckets, int64_t ceiling,
                           struct flexsp_bucket **buckets)
 {
@@ -122,17 +127,17 @@ static void close_division(struct flexsp_division *division)
     free(division->tokens);
 }
 
-/* The work of the greedy on one micro-batch. */
+/* State of the greedy on one micro-batch. */
 struct greedy {
     const struct flexsp_problem *problem;
     const struct flexsp_bucket *buckets;
-    int32_t n_buckets, n_free; /* ranks in no group */
+    int32_t n_buckets, n_free; /* n_free: ranks in no group */
     int32_t narrowest;         /* level of the smallest groups */
     double ceiling_s;
     struct flexsp_division *division;
 };
 
-/* The fullest group of a degree that has room for one more of a bucket, -1: none. */
+/* Return the fullest group of a degree with room for one more sequence of a bucket, -1: none. */
 static int32_t group_with_room(const struct greedy *greedy, int32_t level, int32_t tokens, double seconds)
 {
     const struct flexsp_division *division = greedy->division;
@@ -157,7 +162,7 @@ static int32_t new_group(struct greedy *greedy, int32_t level)
     return at;
 }
 
-static bool place(struct greedy *greedy, int32_t bucket)
+static bool assign(struct greedy *greedy, int32_t bucket)
 {
     const struct flexsp_problem *problem = greedy->problem;
     struct flexsp_division *division = greedy->division;
@@ -188,13 +193,15 @@ static bool divide_under(struct greedy *greedy, double ceiling_s)
     greedy->division->longest_s = 0;
     for (int32_t q = 0; q < greedy->n_buckets; q++)
         for (int32_t i = 0; i < greedy->buckets[q].n; i++)
-            if (!place(greedy, q))
+            if (!assign(greedy, q))
                 return false;
     return true;
 }
 
-/* C is no less, whatever the groups: what each has besides the constant is at most C less that, on no more than all
- * ranks. */
+/*
+ * Return a lower bound of C for any groups. Each sequence takes at most C less the constant, and all of them share no
+ * more than all ranks.
+ */
 static double bound_of(const struct flexsp_problem *problem, const struct flexsp_bucket *buckets, int32_t n_buckets)
 {
     double rank_s = 0, longest_s = 0;
@@ -213,7 +220,10 @@ static double bound_of(const struct flexsp_problem *problem, const struct flexsp
     return fmax(rank_s / problem->n_ranks, longest_s) + problem->cost.constant_s;
 }
 
-/* Divide under a ceiling in the arrays of `other`, which then has those of the worse of the two. */
+/*
+ * Divide under a ceiling in the arrays of `other`, and keep the better division. `other` then has the worse one's
+ * arrays.
+ */
 static bool keep_better(struct greedy *greedy, struct flexsp_division *other, double ceiling_s)
 {
     struct flexsp_division swap = *other;
@@ -226,7 +236,7 @@ static bool keep_better(struct greedy *greedy, struct flexsp_division *other, do
     return better;
 }
 
-/* For each size of the smallest groups, bisection of the ceiling. The best division is left in `greedy`. */
+/* Bisect the ceiling for each size of the smallest groups. `greedy` keeps the best division. */
 static bool divide(struct greedy *greedy, double bound_s)
 {
     enum { BISECTIONS = 24 };
@@ -248,7 +258,7 @@ static bool divide(struct greedy *greedy, double bound_s)
     return greedy->division->longest_s < DBL_MAX;
 }
 
-/* Sequences of a division, to the result. */
+/* Add the sequences of a division to the result. */
 static void add_groups(const struct greedy *greedy, int32_t micro_batch, int32_t first, const int32_t *tokens,
                        struct flexsp_result *result)
 {
@@ -278,7 +288,7 @@ static void add_groups(const struct greedy *greedy, int32_t micro_batch, int32_t
     free(next);
 }
 
-/* Sequences [first, end) as a micro-batch, added to the result. */
+/* Add sequences [first, end) to the result as a micro-batch. */
 static bool solve_run(const struct flexsp_problem *problem, const int32_t *tokens, int32_t first, int32_t end,
                       struct flexsp_result *result)
 {
@@ -314,7 +324,7 @@ void flexsp_result_free(struct flexsp_result *result)
     *result = (struct flexsp_result){0};
 }
 
-/* Of the micro-batch that begins with *group: the most seconds of a group. *group moves on to the next one's. */
+/* Return the most seconds of a group of the micro-batch that begins with *group. *group moves on to the next one's. */
 static double micro_batch_s(const struct flexsp_result *result, int32_t *group)
 {
     int32_t micro_batch = result->groups[*group].micro_batch;
@@ -332,7 +342,10 @@ double flexsp_predicted_s(const struct flexsp_result *result)
     return sum;
 }
 
-/* With room for the longest sequence, and none beyond what n like it take: GLPK likes small numbers. */
+/*
+ * Return the problem with room for the longest sequence, and for at most n like it. GLPK works best
+ * with small numbers.
+ */
 static struct flexsp_problem with_room(const struct flexsp_problem *problem, int64_t longest, int32_t n)
 {
     struct flexsp_problem own = *problem;
@@ -355,7 +368,7 @@ void flexsp_solve(const struct flexsp_problem *problem, const int32_t *tokens, i
     for (int64_t m = least; m <= n && (m < least + own.n_trials || !found); m++) {
         struct flexsp_result trial = {0};
         int32_t n_runs = runs_of(tokens, n, m, ends);
-        bool ok = n_runs != n_before; /* fewer did as well */
+        bool ok = n_runs != n_before; /* fewer micro-batches gave the same runs */
         for (int32_t i = 0; ok && i < n_runs; i++)
             ok = solve_run(&own, tokens, i > 0 ? ends[i - 1] : 0, ends[i], &trial);
         n_candidates += n_runs != n_before;
@@ -385,7 +398,7 @@ void flexsp_fixed(const struct flexsp_problem *problem, const int32_t *tokens, i
         order[i] = i;
         sum += tokens[i];
     }
-    most = sum < most ? sum : most; /* best fit takes memory by its capacity */
+    most = sum < most ? sum : most; /* best fit takes memory in proportion to its capacity */
     capacity = capacity < most ? capacity : most;
     packing_best_fit(tokens, n, order, (int32_t)(capacity > tokens[0] ? capacity : tokens[0]), &packing);
     *result = (struct flexsp_result){.n_micro_batches = (packing.n_packs + n_each - 1) / n_each,

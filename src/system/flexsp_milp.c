@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file solves FlexSP's mixed-integer program with GLPK. */
 #include "system/flexsp_groups.h"
 
 #include <math.h>
@@ -8,15 +9,15 @@
 #include "base/check.h"
 #include "packing/milp.h"
 
-/* The program. Columns: C in units of the start's, m_p, then A_qp by p and q (0: there is none). */
+/* The program. Columns: C in units of the start's C, m_p, then A_qp by p and q (0: no column). */
 struct milp {
     const struct flexsp_problem *problem;
     const struct flexsp_bucket *buckets;
     int32_t n_buckets, n_virtual, n_columns;
-    int32_t *level;  /* [n_virtual] of p, ascending */
-    int32_t *column; /* [n_virtual][n_buckets] of A_qp */
+    int32_t *level;  /* [n_virtual] level of p, ascending */
+    int32_t *column; /* [n_virtual][n_buckets] column of A_qp */
     struct flexsp_division *division;
-    double unit_s, bound; /* the start's C; the best known bound, in its units */
+    double unit_s, bound; /* C of the start; best known bound, in units of it */
     int64_t n_nodes;
     bool offered;
     glp_prob *program;
@@ -65,7 +66,7 @@ static void end_row(struct milp *milp, struct row *row, int kind, double bound)
     row->n = 0;
 }
 
-/* Time and memory of a virtual group, and its place among those of its degree. */
+/* Add the rows of time and memory of a virtual group, and of its order among the groups of its degree. */
 static void add_group_rows(struct milp *milp, int32_t p, struct row *row)
 {
     const struct flexsp_problem *problem = milp->problem;
@@ -121,7 +122,7 @@ static void add_program(struct milp *milp)
     free(row.value);
 }
 
-/* The division as a solution: its groups are the first of their degree, ranks left are groups of one. */
+/* Offer the division as a solution. Its groups are the first of their degree; remaining ranks are groups of one. */
 static void offer_start(struct milp *milp, glp_tree *tree)
 {
     const struct flexsp_division *division = milp->division;
@@ -159,8 +160,10 @@ static void callback(glp_tree *tree, void *context)
         glp_ios_terminate(tree);
 }
 
-/* The groups of the solution, in place of the division if they are faster. GLPK keeps rows to a tolerance: counts
- * rounded from it may be some tokens over what groups have room for, and are then left. */
+/*
+ * Replace the division by the solution's groups if they are faster. GLPK keeps rows to a tolerance, so rounded counts
+ * may exceed a group's room by some tokens. Such a solution is not used.
+ */
 static void take_solution(struct milp *milp)
 {
     const struct flexsp_problem *problem = milp->problem;

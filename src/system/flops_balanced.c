@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Packs of near-equal forward FLOPs: samples most FLOPs first, each into the pack of the least FLOPs (one layer's
- * forward, without the head) that memory lets hold it. A pack may so exceed the context. As many packs as the context
- * windows that the tokens would fill, rounded up to the same number for each DP rank (interleaved: a multiple of the
- * stages), more where a sample finds no room; pack k goes to rank k mod DP. 1F1B; CP is static.
+ * This system packs samples by near-equal forward FLOPs.
  *
- * Source: "TFLOPs-Based Strategies" of SlimPack section 4, read as: longest
- * processing time first, length unbounded but for memory; the packs' number and the dealing are inferred.
+ * 1. Samples come most FLOPs first. Each goes into the pack of the least FLOPs (one layer's forward, without the head)
+ *    that memory lets hold it. So a pack may exceed the context.
+ * 2. The number of packs is that of context windows that the tokens would fill. It is rounded up to the same number for
+ *    each DP rank (interleaved: a multiple of the stages). It grows if a sample finds no room.
+ * 3. Pack k goes to rank k mod DP. The order is 1F1B; CP is static.
+ *
+ * Source: "TFLOPs-Based Strategies" of SlimPack section 4, read as longest processing time first, with a length that
+ * only memory limits. The number of packs and their ranks are inferred.
  */
 #include "system/system.h"
 
@@ -40,7 +43,7 @@ static bool flops_balanced_plan(const struct plan_request *request, void *state,
 
 static const struct schema_key knobs[] = {
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "longest pack, but for a longer sample; 0: what memory has room for, were all units in flight as long",
+     "longest pack, except for a longer sample; 0: the tokens that memory holds if all units in flight are as long",
      offsetof(struct flops_balanced_knobs, max_tokens)},
 };
 

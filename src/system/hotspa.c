@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * HotSPa: samples in buckets of lengths with fixed bounds, each bucket run in a strategy <DP, TP, PP> of its own, and
- * parameters and gradients moved from one strategy to the next within an iteration.
+ * This system is HotSPa. Samples go into buckets of lengths with fixed bounds. Each bucket runs in a strategy <DP, TP,
+ * PP> of its own. Parameters and gradients move from one strategy to the next within an iteration.
  *
- * In a bucket the longest sample left begins a pack, which takes the shortest left as long as they fit the bucket's
- * bound; packs are padded to 128 tokens and are micro-batches of 1F1B, dealt round-robin. Of a bucket's packs
- * floor(packs / DP) DP run, the longest ones; the samples of the others wait for the next iteration, where they are
- * packed with the new ones. Where no bucket has DP packs, those of the bucket with the most packs a replica run, and
- * some replicas idle; so do those of a bucket that has not run for `wait` iterations.
+ * 1. In a bucket the longest remaining sample begins a pack. It takes the shortest remaining ones as long as they fit
+ *    the bucket's bound. Packs are padded to 128 tokens. They are micro-batches of 1F1B, assigned round-robin.
+ * 2. floor(packs / DP) DP packs of a bucket run, the longest ones. The samples of the others wait for the next
+ *    iteration, in which they are packed with the new ones.
+ * 3. If no bucket has DP packs, those of the bucket with the most packs a replica run, and some replicas idle. The same
+ *    holds for a bucket that has not run for `wait` iterations.
+ * 4. An iteration begins in the strategy of the longest bucket, which is the scenario's plan and holds the optimizer
+ *    states. The other buckets run first, the shortest first, for their gradients only. The longest runs last, with the
+ *    update.
+ * 5. Each bucket is a phase. Before it reshard_plan (packing/reshard.h) brings it the bf16 parameters and, except
+ *    before the first, the gradients so far. With k buckets parameters move k times, gradients k - 1 times. Buckets
+ *    without packs are left out, except the last phase.
+ * 6. Bounds and the other strategies are chosen once, on the first iteration's batch (system/hotspa_strategies.h).
  *
- * An iteration begins in the strategy of the longest bucket, which is the scenario's plan and holds the optimizer
- * states. The other buckets run first, the shortest first, for their gradients only; the longest runs last, with the
- * update. Each is a phase, before which reshard_plan (packing/reshard.h) brings the bf16 parameters to it and, but
- * before the first, the gradients accumulated so far. k buckets: k switches of parameters, k - 1 of gradients; buckets
- * without packs are left out, but the last phase always comes.
- *
- * Bounds and the other strategies are chosen once, on the first iteration's batch (system/hotspa_strategies.h).
  * Published strategies at a context of 32K, bounds 4096 and 16384 (DP,TP,PP of the longest / shortest / middle bucket):
  * 7B on 8 GPUs 1,4,2 / 8,1,1 / 2,2,2, so plan {tp: 4, pp: 2} and strategies "1x1 2x2"; 7B on 16 2,4,2 / 16,1,1 / 4,4,1;
  * 13B on 16 2,8,1 / 8,2,1 / 4,4,1; 32B on 32 1,16,2 / 4,2,4 / 2,8,2.
  *
- * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu, from a summary. Not stated there, so inferred: how bounds and
- * strategies are chosen, that a pack's bound counts its tokens without padding, that packs of the longest samples run
- * first, and how gradients move (packing/reshard.h).
- * While the model moves, weights and gradients of both strategies are in memory (inferred, bounds/memory.h), and
- * no activations.
+ * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu, from a summary. It does not state, so inferred are: - how
+ * bounds and strategies are chosen; - that a pack's bound counts its tokens without padding; - that packs of the
+ * longest samples run first; - how gradients move (packing/reshard.h); - that weights and gradients of both strategies,
+ * and no activations, are in memory while the model moves
+ *   (bounds/memory.h).
  *
- * Deviates:
- * - Samples of packs that do not fill all replicas wait; the public code leaves them out of training. A bucket may stay
- *   without a run for `wait` iterations; nothing says for how many: four, so that a search's five, and as many of
- *   warm-up, hold all buckets. Packs left over by a bucket that does run have no limit.
- * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
- *   sharding: none more in phases of fewer TP x PP than the plan's.
+ * Deviates: - Samples of packs that do not fill all replicas wait; the public code leaves them out of training. A
+ * bucket may stay
+ *   without a run for `wait` iterations. No source says for how many. The default is four, so that a search's five, and
+ * as many of warm-up, hold all buckets. Packs that remain of a bucket that does run have no limit. - Optimizer states
+ * count in each phase as its own layout would share them. With zero1 that is their size. With sharding: none it is more
+ * in phases of fewer TP x PP than the plan's.
  */
 #include "system/system.h"
 
@@ -55,15 +56,15 @@ struct hotspa_knobs {
 };
 
 struct hotspa_state {
-    struct hotspa_choice choice;        /* holds in all iterations */
-    int64_t n_idle[HOTSPA_MAX_BUCKETS]; /* iterations since each bucket ran, with packs that waited */
-    int32_t n_waiting, *waiting;        /* tokens of each */
+    struct hotspa_choice choice;        /* the same in all iterations */
+    int64_t n_idle[HOTSPA_MAX_BUCKETS]; /* iterations since each bucket ran, while packs waited */
+    int32_t n_waiting, *waiting;        /* tokens of each waiting sample */
     struct reshard_memory switches;
 };
 
-/* Samples of one bucket and what runs of them. */
+/* Samples of one bucket, and the packs that run. */
 struct bucket {
-    int64_t bound;               /* longest pack [tokens] */
+    int64_t bound;               /* limit of a pack [tokens] */
     struct plan_request request; /* with the layout of its strategy */
     int32_t n, *sample;          /* shortest first */
     int32_t n_packs, n_run;
@@ -72,7 +73,7 @@ struct bucket {
 
 struct hotspa {
     const struct plan_request *request;
-    int32_t n_samples, *tokens; /* the batch's, then those that waited */
+    int32_t n_samples, *tokens; /* the batch's samples, then those that waited */
     int32_t n_buckets;
     struct bucket bucket[HOTSPA_MAX_BUCKETS]; /* shortest first */
 };
@@ -90,7 +91,7 @@ static bool check_request(const struct plan_request *request, struct error *err)
     return true;
 }
 
-/* "TPxPP" at the front of *text, and the blanks behind it. */
+/* Read "TPxPP" at the front of *text, and the blanks behind it. */
 static bool read_strategy(const char **text, long *tp, long *pp)
 {
     char *end;
@@ -103,7 +104,7 @@ static bool read_strategy(const char **text, long *tp, long *pp)
     return end != second && *tp > 0 && *pp > 0;
 }
 
-/* Bounds as given; without any an eighth and half of the context, as published at 32K. */
+/* Take the given bounds. Without any they are an eighth and half of the context, as published at 32K. */
 static void take_bounds(const struct plan_request *request, struct hotspa_choice *choice)
 {
     const struct hotspa_knobs *knobs = request->knobs;
@@ -129,7 +130,7 @@ static bool read_strategies(const struct plan_request *request, struct hotspa_ch
         if (!read_strategy(&text, &tp, &pp) || !hotspa_lay_out(request, tp, pp, &laid_out))
             return error_set(err,
                              "hotspa: strategies: number %d of '%s' is not TPxPP that divide heads, layers and %lld "
-                             "GPUs; %d are needed, one for each bucket but the longest",
+                             "GPUs; %d are needed, one for each bucket except the longest",
                              i + 1, knobs->strategies,
                              (long long)(request->layout.tp * request->layout.pp * request->layout.dp), choice->n - 1);
         choice->tp[i] = tp;
@@ -181,7 +182,10 @@ static void open_samples(struct hotspa *work, const struct hotspa_state *waits)
     free(order);
 }
 
-/* Of each bucket floor(packs / DP) DP run; where that is none of any, those of the bucket with most packs a replica. */
+/*
+ * Pack all buckets. floor(packs / DP) DP packs of each run. If this is 0 for all, those of the bucket with most packs a
+ * replica run.
+ */
 static void pack_all(struct hotspa *work, int64_t *n_idle)
 {
     const struct hotspa_knobs *knobs = work->request->knobs;
@@ -211,8 +215,11 @@ static void close_work(struct hotspa *work)
     free(work->tokens);
 }
 
-/* Numbers of the samples that run and wait; `number` of each sample, -1: it waits. What waits goes to the state. */
-static void part_samples(const struct hotspa *work, struct hotspa_state *waits, int32_t *number, struct plan *plan)
+/*
+ * Number the samples that run and those that wait. `number` is that of each sample, -1: it waits. The state takes the
+ * waiting samples.
+ */
+static void number_samples(const struct hotspa *work, struct hotspa_state *waits, int32_t *number, struct plan *plan)
 {
     int32_t n_batch = work->request->batch->n_samples, *waiting;
     waiting = check_malloc((size_t)work->n_samples * sizeof *waiting);
@@ -258,7 +265,7 @@ static void add_pack(const struct hotspa *work, const struct bucket *bucket, int
     }
 }
 
-/* The bucket's packs in its strategy, and what comes to it from the strategy before. */
+/* Add the bucket's packs in its strategy, and the parameters and gradients that come from the strategy before. */
 static void add_phase(const struct hotspa *work, const struct bucket *bucket, const struct bucket *before,
                       const int32_t *number, struct reshard_memory *switches, struct plan *plan)
 {
@@ -289,7 +296,7 @@ static bool hotspa_plan(const struct plan_request *request, void *state, struct 
                           .shards = scenario_plan_shards(&request->layout),
                           .phases = check_calloc((size_t)work.n_buckets, sizeof *plan->phases)};
     int32_t *number = check_malloc((size_t)work.n_samples * sizeof *number);
-    part_samples(&work, waits, number, plan);
+    number_samples(&work, waits, number, plan);
     const struct bucket *before = &work.bucket[work.n_buckets - 1];
     for (int32_t i = 0; i < work.n_buckets; i++) {
         if (work.bucket[i].n_run == 0 && i < work.n_buckets - 1)
@@ -311,15 +318,15 @@ static void hotspa_close(void *state)
 
 static const struct schema_key knobs[] = {
     {"bounds", SCHEMA_INTS, "tokens", 1, 1073741824, "", NULL,
-     "longest sample of each bucket but the longest, ascending; none: chosen with the strategies, or, if these are "
+     "longest sample of each bucket except the last, ascending; none: chosen with the strategies, or, if these are "
      "given, an eighth and half of the context, as published at 32K",
      offsetof(struct hotspa_knobs, bounds)},
     {"strategies", SCHEMA_WORD, "-", 0, 0, "auto", NULL,
-     "\"TPxPP TPxPP\" of each bucket but the longest (which has the plan's), shortest first; auto: those of the least "
-     "seconds, switches among them, with memory for packs and switches",
+     "\"TPxPP TPxPP\" of each bucket except the longest (which has the plan's), shortest first; auto: the fastest with "
+     "their switches that have memory for packs and switches",
      offsetof(struct hotspa_knobs, strategies)},
     {"wait", SCHEMA_INT, "iterations", 0, 1 << 20, "4", NULL,
-     "that a bucket with too few packs for all its replicas is left out at most; then it runs, and replicas idle",
+     "most iterations that a bucket with too few packs for its replicas is left out; then it runs, and replicas idle",
      offsetof(struct hotspa_knobs, wait)},
 };
 

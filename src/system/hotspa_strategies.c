@@ -18,20 +18,20 @@ struct strategy {
     struct cost_setting whole; /* of all layers */
     int64_t memory_tokens;     /* of a unit */
     double parameters;         /* of a GPU, on the fullest stage */
-    double room, moving;       /* what states leave; weights and gradients [bytes] */
-    const double *attention_s; /* [n + 1] of the samples before, both passes, all layers */
+    double room, moving;       /* bytes beside states; weights and gradients [bytes] */
+    const double *attention_s; /* [n + 1] sums over the samples before, of both passes and all layers */
 };
 
 struct choosing {
     const struct plan_request *request;
     int32_t n, *sample; /* shortest first */
-    int64_t wait;       /* iterations at most */
+    int64_t wait;       /* most iterations that packs wait */
     int32_t n_strategies, own;
     struct strategy *strategies; /* fewest GPUs first, then most TP */
 };
 
-/* A bucket on trial: samples [first, end) in packs of `bound` tokens. */
-struct trial_bucket {
+/* A candidate bucket: samples [first, end) in packs of `bound` tokens. */
+struct candidate_bucket {
     int64_t bound;
     int32_t first, end, n_packs;
     bool shortest;
@@ -75,7 +75,7 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
     return n_packs;
 }
 
-/* Seconds of both passes through all layers; attention: of that alone. */
+/* Return the seconds of both passes through all layers. attention: of attention only. */
 static double both_s(const struct strategy *strategy, const struct slice *slice, int32_t padding, bool attention)
 {
     struct cost_unit unit = {.slices = slice,
@@ -91,7 +91,7 @@ static double both_s(const struct strategy *strategy, const struct slice *slice,
     return sum_s;
 }
 
-/* Seconds of both passes of what the first and the last stage compute besides layers, for units of so many tokens. */
+/* Find the seconds of both passes on the first and the last stage besides layers, for units of `tokens` tokens. */
 static void ends_s(const struct strategy *strategy, int32_t tokens, double *first_s, double *last_s)
 {
     struct cost_unit unit = {.padding_tokens = tokens, .context = 1};
@@ -104,14 +104,14 @@ static void ends_s(const struct strategy *strategy, int32_t tokens, double *firs
     }
 }
 
-/* Seconds of both passes of a bucket's mean pack through all stages; slowest: on the one that takes longest. */
-static double pack_s(const struct choosing *work, const struct strategy *strategy, const struct trial_bucket *bucket,
-                     double *slowest_s)
+/* Return the seconds of both passes of a bucket's mean pack through all stages. slowest: on the slowest stage. */
+static double pack_s(const struct choosing *work, const struct strategy *strategy,
+                     const struct candidate_bucket *bucket, double *slowest_s)
 {
     double tokens = 0, first_s, last_s, stages = (double)strategy->request.layout.pp;
     for (int32_t i = bucket->first; i < bucket->end; i++)
         tokens += work->request->batch->tokens[work->sample[i]];
-    double full = tokens / bucket->n_packs / (double)bucket->bound; /* of the bound's tokens */
+    double full = tokens / bucket->n_packs / (double)bucket->bound; /* share of the bound's tokens */
     double attention_s = strategy->attention_s[bucket->end] - strategy->attention_s[bucket->first];
     double layers_s = attention_s / bucket->n_packs + full * both_s(strategy, NULL, (int32_t)bucket->bound, false);
     ends_s(strategy, (int32_t)bucket->bound, &first_s, &last_s);
@@ -189,9 +189,9 @@ static void close_choosing(struct choosing *work)
     free(work->strategies);
 }
 
-/* Seconds of the bucket's passes in an iteration, and how often it runs. */
-static double passes_s(const struct choosing *work, const struct strategy *strategy, const struct trial_bucket *bucket,
-                       double *often)
+/* Return the seconds of the bucket's passes in an iteration, and the share of iterations in which it runs. */
+static double passes_s(const struct choosing *work, const struct strategy *strategy,
+                       const struct candidate_bucket *bucket, double *often)
 {
     const struct scenario_plan *layout = &strategy->request.layout;
     double slowest_s, through_s = pack_s(work, strategy, bucket, &slowest_s);
@@ -206,7 +206,7 @@ static bool same_layout(const struct strategy *a, const struct strategy *b)
     return a->request.layout.tp == b->request.layout.tp && a->request.layout.pp == b->request.layout.pp;
 }
 
-/* To a bucket's strategy from the longest's, and on to the next one's. */
+/* Return the seconds of the switches to a bucket's strategy from the longest's, and on to the next one's. */
 static double switches_s(const struct choosing *work, const struct strategy *strategy, const struct strategy *after)
 {
     const struct strategy *own = &work->strategies[work->own];
@@ -222,8 +222,8 @@ static double switches_s(const struct choosing *work, const struct strategy *str
     return seconds;
 }
 
-/* The strategy of least seconds beside `after`, -1: none has the memory. */
-static int32_t best_strategy(const struct choosing *work, const struct trial_bucket *bucket, int32_t after,
+/* Return the strategy of least seconds whose weights and gradients fit beside the states of `after`, -1: none. */
+static int32_t best_strategy(const struct choosing *work, const struct candidate_bucket *bucket, int32_t after,
                              double *seconds)
 {
     int32_t best = -1;
@@ -242,8 +242,10 @@ static int32_t best_strategy(const struct choosing *work, const struct trial_buc
     return best;
 }
 
-/* Whether the memory of a strategy holds the packs of a replica that are in flight, as many as stages: those of them
- * with the most tokens, the largest in work. */
+/*
+ * Return whether the memory of a strategy holds the packs of a replica that are in flight, as many as stages. The packs
+ * with the most tokens count, and the largest of them runs.
+ */
 static bool holds_packs(const struct strategy *strategy, const int64_t *sum, int32_t n_packs)
 {
     int64_t stages = strategy->request.layout.pp, dp = strategy->request.layout.dp, most = 0, in_work = 0;
@@ -260,9 +262,9 @@ static bool holds_packs(const struct strategy *strategy, const int64_t *sum, int
     return (double)in_work <= packing_streamed_tokens(&strategy->request, fmax(1, beside), 0);
 }
 
-/* Whether samples share packs that the strategy has no memory for. */
+/* Return whether samples share packs that the strategy has no memory for. */
 static bool joins_too_many(const struct choosing *work, const struct strategy *strategy,
-                           const struct trial_bucket *bucket)
+                           const struct candidate_bucket *bucket)
 {
     const int32_t *tokens = work->request->batch->tokens, *sample = work->sample + bucket->first;
     int32_t n = bucket->end - bucket->first;
@@ -279,8 +281,10 @@ static bool joins_too_many(const struct choosing *work, const struct strategy *s
     return too_many;
 }
 
-/* Strategies for so many bounds, ascending, the seconds that all buckets come to, and whether some samples are joined
- * to packs that do not fit. */
+/*
+ * Choose strategies for n bounds, ascending. @return the seconds of all buckets; too_many: some samples share packs
+ * that do not fit
+ */
 static double choose_strategies(const struct choosing *work, const int64_t *bounds, int32_t n,
                                 struct hotspa_choice *choice, bool *too_many)
 {
@@ -290,14 +294,15 @@ static double choose_strategies(const struct choosing *work, const int64_t *boun
     *too_many = false;
     choice->n = n + 1;
     for (int32_t i = n; i >= 0; i--) {
-        struct trial_bucket bucket = {.bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end};
+        struct candidate_bucket bucket = {
+            .bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end};
         while (bucket.first > 0 && (i == 0 || tokens[work->sample[bucket.first - 1]] > bounds[i - 1]))
             bucket.first--;
-        bucket.shortest = bucket.first == 0; /* those below, if any, are empty */
+        bucket.shortest = bucket.first == 0; /* buckets below it, if any, are empty */
         bucket.n_packs =
             hotspa_pack(tokens, work->sample + bucket.first, bucket.end - bucket.first, bucket.bound, NULL);
         bool empty = bucket.n_packs == 0;
-        bucket.n_packs += empty; /* of no tokens */
+        bucket.n_packs += empty; /* a pack without tokens */
         int32_t chosen = work->own;
         double seconds = passes_s(work, &work->strategies[chosen], &bucket, &often);
         if (i < n) {
@@ -315,7 +320,7 @@ static double choose_strategies(const struct choosing *work, const int64_t *boun
     return sum_s;
 }
 
-/* The bounds that a set of fractions stands for, ascending. @return how many */
+/* Fill in the bounds of a set of fractions, ascending. @return number of bounds */
 static int32_t bounds_of(int64_t context, uint32_t set, int64_t *bounds)
 {
     int32_t n = 0;

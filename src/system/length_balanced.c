@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Packs of near-equal token sums: samples longest first, each into the pack of the fewest tokens that holds it within
- * the context. As many packs as the context windows that the tokens would fill, rounded up to the same number for each
- * DP rank (interleaved: a multiple of the stages), more where a sample finds no room; pack k goes to rank k mod DP.
- * 1F1B; CP is static. Nothing is padded.
+ * This system packs samples by near-equal token sums.
  *
- * Source: "Length-Based Strategies" of SlimPack section 4, read as: bins of
- * near-equal token sums; their number and the dealing are inferred.
+ * 1. Samples come longest first. Each goes into the pack of the fewest tokens that holds it within the context.
+ * 2. The number of packs is that of context windows that the tokens would fill. It is rounded up to the same number for
+ *    each DP rank (interleaved: a multiple of the stages). It grows if a sample finds no room.
+ * 3. Pack k goes to rank k mod DP. The order is 1F1B; CP is static. Nothing is padded.
+ *
+ * Source: "Length-Based Strategies" of SlimPack section 4, read as bins of near-equal token sums. The number of bins
+ * and their ranks are inferred.
  */
 #include "system/system.h"
 

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Megatron-Core's dynamic (hybrid) context parallelism: each sample on a power of two of the DP ranks, in steps between
- * which all ranks synchronise.
+ * This system is Megatron-Core's dynamic (hybrid) context parallelism. Each sample runs on a power of two of the DP
+ * ranks, in steps between which all ranks synchronise.
  *
- * A sample of more than M tokens takes the next power of two of ceil(tokens / M) ranks, at most all. Its work is
- * tokens^2 / ranks (`work: flop`: a layer's forward FLOPs / ranks, which counts what is linear in the tokens, too). A
- * step forms from the samples left, longest first, in buckets of about equal work, their share of all with k different
- * numbers of ranks total / k: a bucket closes where the next sample would take it over 1.1 shares, or where no more
- * samples are left than k less twice the closed buckets. The next sample of the first bucket whose next one has a place
- * goes to the group of its size whose work is least, or, as long as ranks are free, to a new group of the lowest of
- * them. Once samples of fewer ranks than the step began with are dealt, the step ends as soon as all ranks are within
- * `delta` of the fullest. Then the last sample of the fullest group is taken back while that narrows the gap between
- * ranks and none is empty; while a rank is empty, the first group of the smallest size doubles (by as many as are empty
- * if they are fewer), and the groups behind it move up: ranks of a group are neighbours. What is left, behind it what
- * was taken back, forms the next step.
- *
- * A step is a phase: its groups are disjoint and run their samples, each a unit of its own, in 1F1B.
+ * 1. A sample of more than M tokens takes the next power of two of ceil(tokens / M) ranks, at most all. Its work is
+ *    tokens^2 / ranks. With `work: flop` it is a layer's forward FLOPs / ranks, which counts linear terms, too.
+ * 2. A step forms from the remaining samples, longest first, in buckets of about equal work. A bucket's share is all
+ *    work over the k different numbers of ranks. A bucket closes before a sample that would take it over 1.1 shares. It
+ *    also closes once no more samples remain than k less twice the closed buckets.
+ * 3. The next sample comes from the first bucket whose next one has room. It goes to a new group of the lowest free
+ *    ranks, as long as ranks are free. Otherwise it goes to the group of its size with the least work.
+ * 4. Some sample must have fewer ranks than the step's first one. Then the step ends as soon as all ranks are within
+ *    `delta` of the fullest.
+ * 5. Then the last sample of the fullest group is taken back. This goes on while it narrows the gap between ranks and
+ *    no rank is empty.
+ * 6. While a rank is empty, the first group of the smallest size doubles, or takes all empty ranks if they are fewer.
+ *    The groups behind it move up, because ranks of a group are neighbours.
+ * 7. The remaining samples, and after them those taken back, form the next step.
+ * 8. A step is a phase. Its groups are disjoint and run their samples, each a unit of its own, in 1F1B.
  *
  * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler.
  *
- * Deviates:
- * - A sample that needs more than all ranks takes all; the public scheduler stops.
- * - Later versions of Megatron-Core join short samples of a group to packs; that is `pack`, off by default.
- * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
- * - M, which a user of Megatron-Core gives, is found for each batch unless it is given: what memory has room for, at
- *   most the context, or one of its halves, whichever is the fastest (packing/token_cap_search.h).
- *   With a large M few ranks are left to the short samples beside the long ones, and the greedy gives them all.
+ * Deviates: - A sample that needs more than all ranks takes all; the public scheduler stops. - Later versions of
+ * Megatron-Core join short samples of a group to packs; that is `pack`, off by default. - The public scheduler runs
+ * without pipeline stages; here 1F1B fills and drains them in every step. - M, which a user of Megatron-Core gives, is
+ * found for each batch unless it is given. Candidates are the tokens that
+ *   memory has room for, at most the context, and its halves; the fastest stays (packing/token_cap_search.h). With a
+ * large M few ranks remain for the short samples beside the long ones, and the greedy gives them all.
  */
 #include "system/system.h"
 
@@ -49,22 +50,22 @@ struct dynamic_cp_knobs {
 
 /* Ranks that run samples together in one step. */
 struct group {
-    int32_t n_ranks;     /* neighbours, behind those of the group before */
-    int32_t n, *samples; /* in the order they came */
+    int32_t n_ranks;     /* neighbours, after those of the group before */
+    int32_t n, *samples; /* in order of arrival */
     double work;
 };
 
-/* One step, from the samples that are left. */
+/* One step while it forms from the remaining samples. */
 struct forming {
     const struct plan_request *request;
     int32_t max_tokens;    /* M */
-    int32_t n_left, *left; /* samples */
+    int32_t n_left, *left; /* remaining samples */
     int32_t n_groups;
     struct group *groups;
-    int32_t n_ranks, n_free; /* of all; behind the groups' */
+    int32_t n_ranks, n_free; /* all ranks; ranks behind the groups' */
 };
 
-/* Doublings from one rank to those that a sample takes. */
+/* Return the level of the ranks that a sample takes: the number of doublings from one rank. */
 static int32_t level_of(const struct forming *step, int32_t sample)
 {
     int64_t tokens = step->request->batch->tokens[sample];
@@ -90,7 +91,7 @@ static double work_of(const struct forming *step, int32_t sample, int32_t n_rank
     return work / n_ranks;
 }
 
-/* Most and least work of a rank; least 0 while one is in no group. */
+/* Return the most work of a rank; least_work: the least, 0 while a rank is in no group. */
 static double most_work(const struct forming *step)
 {
     double most = 0;
@@ -107,7 +108,7 @@ static double least_work(const struct forming *step)
     return least;
 }
 
-/* Ends of the buckets in the samples left. Caller frees. @return how many */
+/* Find the ends of the buckets in the remaining samples. Caller frees. @return number of buckets */
 static int32_t buckets_of(const struct forming *step, int32_t **ends)
 {
     int32_t n_kinds = 0, bucket = 0;
@@ -132,7 +133,7 @@ static int32_t buckets_of(const struct forming *step, int32_t **ends)
     return bucket + 1;
 }
 
-/* The group of so many ranks with the least work, -1: none. */
+/* Return the group of n_ranks ranks with the least work, -1: none. */
 static int32_t least_group(const struct forming *step, int32_t n_ranks)
 {
     int32_t best = -1;
@@ -142,8 +143,8 @@ static int32_t least_group(const struct forming *step, int32_t n_ranks)
     return best;
 }
 
-/* Give a sample to a group of n_ranks: a new one as long as ranks are free, which have nothing to do yet. */
-static void place(struct forming *step, int32_t sample, int32_t n_ranks)
+/* Give a sample to a group of n_ranks. The group is new as long as ranks are free, because they have no work yet. */
+static void assign(struct forming *step, int32_t sample, int32_t n_ranks)
 {
     int32_t at = least_group(step, n_ranks);
     if (step->n_free >= n_ranks) {
@@ -159,12 +160,12 @@ static void place(struct forming *step, int32_t sample, int32_t n_ranks)
     group->work += work_of(step, sample, n_ranks);
 }
 
-static bool has_place(const struct forming *step, int32_t n_ranks)
+static bool has_room(const struct forming *step, int32_t n_ranks)
 {
     return step->n_free >= n_ranks || least_group(step, n_ranks) >= 0;
 }
 
-/* Deal samples to groups, as long as the step goes on. Those that are left stay in `left`. */
+/* Assign samples to groups until the step ends. Samples that remain stay in `left`. */
 static void fill_step(struct forming *step)
 {
     const struct dynamic_cp_knobs *knobs = step->request->knobs;
@@ -175,12 +176,12 @@ static void fill_step(struct forming *step)
     for (bool narrower = false;;) {
         int32_t bucket = 0;
         while (bucket < n_buckets &&
-               (next[bucket] == ends[bucket] || !has_place(step, ranks_of(step, step->left[next[bucket]]))))
+               (next[bucket] == ends[bucket] || !has_room(step, ranks_of(step, step->left[next[bucket]]))))
             bucket++;
         if (bucket == n_buckets)
             break;
         int32_t sample = step->left[next[bucket]++], n_ranks = ranks_of(step, sample);
-        place(step, sample, n_ranks);
+        assign(step, sample, n_ranks);
         widest = widest > 0 ? widest : n_ranks;
         narrower = narrower || n_ranks < widest;
         if (narrower && most_work(step) - least_work(step) <= knobs->delta * most_work(step))
@@ -231,7 +232,7 @@ static void spread(struct forming *step)
     }
 }
 
-/* Samples of a group from `first` on that one unit takes. */
+/* Return how many samples of a group, beginning with `first`, one unit takes. */
 static int32_t unit_samples(const struct forming *step, const struct group *group, int32_t first)
 {
     const struct dynamic_cp_knobs *knobs = step->request->knobs;
@@ -263,7 +264,7 @@ static void add_group(const struct forming *step, const struct group *group, int
     }
 }
 
-/* One step as a phase of the plan. */
+/* Add one step to the plan as a phase. */
 static void add_step(struct forming *step, struct plan *plan)
 {
     plan->phases = check_realloc(plan->phases, ((size_t)plan->n_phases + 1) * sizeof *plan->phases);
@@ -283,7 +284,7 @@ static void add_step(struct forming *step, struct plan *plan)
     step->n_groups = 0;
 }
 
-/* All steps, with M tokens a rank; the only variant is 0. */
+/* Add all steps, with M tokens a rank; the only variant is 0. */
 static bool add_steps(const struct plan_request *request, int32_t max_tokens, int32_t variant, struct plan *plan)
 {
     if (variant > 0)
@@ -313,17 +314,17 @@ static bool dynamic_cp_plan(const struct plan_request *request, void *state, str
 
 static const struct schema_key knobs[] = {
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "of a sample on a rank, at most the context; 0: what memory has room for, were all units in flight as long, or "
-     "one "
-     "of its halves, whichever is the fastest",
+     "tokens of a sample on a rank, at most the context; 0: the fastest of the tokens that memory holds if all units "
+     "in "
+     "flight are as long, and its halves",
      offsetof(struct dynamic_cp_knobs, max_tokens)},
     {"work", SCHEMA_CHOICE, "-", 0, 0, "squared", "squared|flop",
-     "what a sample counts for: its length squared, as the public scheduler has it, or a layer's forward FLOPs",
+     "work of a sample: its length squared, as in the public scheduler, or a layer's forward FLOPs",
      offsetof(struct dynamic_cp_knobs, work)},
     {"delta", SCHEMA_REAL, "-", 0, 1, "0.05", NULL, "ranks are balanced within this share of the fullest one's work",
      offsetof(struct dynamic_cp_knobs, delta)},
     {"pack", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "join samples of a group that follow each other to units of at most max_tokens a rank",
+     "join successive samples of a group to units of at most max_tokens a rank",
      offsetof(struct dynamic_cp_knobs, pack)},
 };
 

@@ -15,18 +15,18 @@
 enum { N_FACTORS = 14 };
 static const int32_t factors[N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 
-/* packer: milp. A boundary moves by so many tokens each way, and a program has at most so many binaries. */
+/* With packer milp a boundary moves by this many tokens in each direction; a program has at most this many binaries. */
 enum { MILP_WINDOW = 2, MILP_NODES = 50, MILP_BINARIES = 300 };
 
-static const struct slimpack_knobs *knobs_of(const struct slimpack_part *part)
+static const struct slimpack_knobs *knobs_of(const struct slimpack_rank_group *rank_group)
 {
-    return part->request->knobs;
+    return rank_group->request->knobs;
 }
 
-/* The cuts of one phase while they are made. */
+/* State while the units of one phase are made. */
 struct building {
-    const struct slimpack_part *part;
-    int32_t *group; /* of each outlier, -1: outside the part */
+    const struct slimpack_rank_group *rank_group;
+    int32_t *group; /* of each outlier, -1: outside the rank group */
 };
 
 static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
@@ -34,32 +34,36 @@ static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
     return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
 }
 
-/* Work is FLOPs x DP, so that an outlier's share is a whole number. */
-static fill_flop outlier_work(const struct slimpack_part *part, enum pass pass, const struct slimpack_outlier *outlier)
+/* Return the work of an outlier: its FLOPs x DP, so that its share is a whole number. */
+static fill_flop outlier_work(const struct slimpack_rank_group *rank_group, enum pass pass,
+                              const struct slimpack_outlier *outlier)
 {
-    struct flop_curve curve = flop_layer_curve(part->request->setting->model, pass);
-    fill_flop flop = flop_of_prefix(curve, part->request->batch->tokens[outlier->sample]);
-    return flop * (part->split->n_ranks / outlier->width);
+    struct flop_curve curve = flop_layer_curve(rank_group->request->setting->model, pass);
+    fill_flop flop = flop_of_prefix(curve, rank_group->request->batch->tokens[outlier->sample]);
+    return flop * (rank_group->split->n_ranks / outlier->width);
 }
 
-static fill_flop local_work(const struct slimpack_part *part, enum pass pass, int32_t rank)
+static fill_flop local_work(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t rank)
 {
-    const struct slimpack_split *split = part->split;
-    struct flop_curve curve = flop_layer_curve(part->request->setting->model, pass);
+    const struct slimpack_split *split = rank_group->split;
+    struct flop_curve curve = flop_layer_curve(rank_group->request->setting->model, pass);
     fill_flop sum = 0;
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
-        sum += flop_of_prefix(curve, part->request->batch->tokens[split->local[i]]);
+        sum += flop_of_prefix(curve, rank_group->request->batch->tokens[split->local[i]]);
     return sum * split->n_ranks;
 }
 
-/* Each outlier of a rank, and its other samples together: they share no MicroPack. @return how many */
-static int32_t works_of(const struct slimpack_part *part, enum pass pass, int32_t rank, fill_flop *work)
+/*
+ * List the works of a rank: each outlier, and its other samples together. They share no MicroPack. @return number of
+ * works
+ */
+static int32_t works_of(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t rank, fill_flop *work)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < part->split->n_outliers; i++)
-        if (holds(&part->split->outliers[i], rank))
-            work[n++] = outlier_work(part, pass, &part->split->outliers[i]);
-    work[n] = local_work(part, pass, rank);
+    for (int32_t i = 0; i < rank_group->split->n_outliers; i++)
+        if (holds(&rank_group->split->outliers[i], rank))
+            work[n++] = outlier_work(rank_group, pass, &rank_group->split->outliers[i]);
+    work[n] = local_work(rank_group, pass, rank);
     return n + (work[n] > 0);
 }
 
@@ -76,7 +80,7 @@ static bool suffices(const fill_flop *work, int32_t n, fill_flop tau, int64_t m)
     return packs <= (m > n ? m : n);
 }
 
-/* The least work of a MicroPack for which m of them, or one for each of its works, suffice on a rank. */
+/* Return the least work of a MicroPack for which m of them, or one for each of its works, suffice on a rank. */
 static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
 {
     fill_flop least = 1, most = 1;
@@ -92,50 +96,51 @@ static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
     return most;
 }
 
-/* The same for all ranks that blocks link from this one on. */
-static fill_flop tau_of(const struct slimpack_part *part, enum pass pass, int32_t first_rank, int64_t m)
+/* Return tau_of_rank for all ranks that blocks link, beginning with first_rank. */
+static fill_flop tau_of(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t first_rank, int64_t m)
 {
-    int32_t n_ranks = slimpack_linked_ranks(part->split, first_rank);
-    fill_flop *work = check_malloc(((size_t)part->split->n_outliers + 1) * sizeof *work), tau = 1;
+    int32_t n_ranks = slimpack_linked_ranks(rank_group->split, first_rank);
+    fill_flop *work = check_malloc(((size_t)rank_group->split->n_outliers + 1) * sizeof *work), tau = 1;
     for (int32_t rank = first_rank; rank < first_rank + n_ranks; rank++) {
-        fill_flop own = tau_of_rank(work, works_of(part, pass, rank, work), m);
+        fill_flop own = tau_of_rank(work, works_of(rank_group, pass, rank, work), m);
         tau = own > tau ? own : tau;
     }
     free(work);
     return tau;
 }
 
-/* Slices of one sample; whole samples only; or both. */
-static enum plan_formation formation_of(const struct slimpack_part *part, const struct plan_cut *cut,
+/* Return the contents of a unit: slices of one sample, whole samples only, or both. */
+static enum plan_formation formation_of(const struct slimpack_rank_group *rank_group, const struct plan_cut *cut,
                                         const struct plan_unit *unit)
 {
     for (int32_t i = 0; i < unit->n_slices; i++) {
         struct slice slice = cut->slices[unit->first_slice + i];
-        if (slice_tokens(slice) < part->request->batch->tokens[slice.sample])
+        if (slice_tokens(slice) < rank_group->request->batch->tokens[slice.sample])
             return unit->n_slices == 1 ? PLAN_SLIM : PLAN_MIX;
     }
     return PLAN_PACK;
 }
 
-static struct fill fill_of(const struct slimpack_part *part, enum pass pass, const int32_t *sample, int32_t n_samples)
+static struct fill fill_of(const struct slimpack_rank_group *rank_group, enum pass pass, const int32_t *sample,
+                           int32_t n_samples)
 {
     return (struct fill){.pass = pass,
-                         .curve = flop_layer_curve(part->request->setting->model, pass),
-                         .tokens = part->request->batch->tokens,
+                         .curve = flop_layer_curve(rank_group->request->setting->model, pass),
+                         .tokens = rank_group->request->batch->tokens,
                          .sample = sample,
                          .n_samples = n_samples,
-                         .min_slice = knobs_of(part)->min_slice,
-                         .search = part->search};
+                         .min_slice = knobs_of(rank_group)->min_slice,
+                         .search = rank_group->search};
 }
 
-/* Cut samples into n MicroPacks of a context degree. */
-static void cut_samples(const struct slimpack_part *part, struct fill *fill, int64_t n, int32_t context,
+/* Divide samples into n MicroPacks of a context degree. */
+static void cut_samples(const struct slimpack_rank_group *rank_group, struct fill *fill, int64_t n, int32_t context,
                         struct plan_cut *cut)
 {
     fill_flop *target = NULL;
     fill->n_units = n;
-    if (knobs_of(part)->balance == SLIMPACK_TIME && !fill->whole)
-        fill->target = target = slimpack_time_targets(part->request, fill, context);
+    if (knobs_of(rank_group)->balance == SLIMPACK_TIME && !fill->whole)
+        fill->target = target = slimpack_time_targets(rank_group->request, fill, context);
     fill_cut(fill, cut);
     free(target);
 }
@@ -143,63 +148,66 @@ static void cut_samples(const struct slimpack_part *part, struct fill *fill, int
 static void cut_outlier(const struct building *building, enum pass pass, int32_t outlier, int64_t n,
                         struct plan_cut *cut)
 {
-    const struct slimpack_outlier *of = &building->part->split->outliers[outlier];
-    struct fill fill = fill_of(building->part, pass, &of->sample, 1);
+    const struct slimpack_outlier *of = &building->rank_group->split->outliers[outlier];
+    struct fill fill = fill_of(building->rank_group, pass, &of->sample, 1);
     int32_t first = cut->n_units;
-    cut_samples(building->part, &fill, n, of->width, cut);
+    cut_samples(building->rank_group, &fill, n, of->width, cut);
     for (int32_t unit = first; unit < cut->n_units; unit++) {
         cut->units[unit].context = of->width;
         cut->units[unit].group = building->group[outlier];
     }
 }
 
-/* MicroPacks of the other samples, of the m that outliers leave: no more than there are tokens, or whole samples. */
-static int64_t local_packs(const struct slimpack_part *part, int32_t rank, int64_t left)
+/* Return the MicroPacks of the other samples: those that outliers leave, but no more than tokens, or whole samples. */
+static int64_t local_packs(const struct slimpack_rank_group *rank_group, int32_t rank, int64_t left)
 {
-    const struct slimpack_split *split = part->split;
+    const struct slimpack_split *split = rank_group->split;
     int64_t most = 0;
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
-        most += knobs_of(part)->slicing ? part->request->batch->tokens[split->local[i]] : 1;
+        most += knobs_of(rank_group)->slicing ? rank_group->request->batch->tokens[split->local[i]] : 1;
     return left < 1 ? 1 : left < most ? left : most;
 }
 
-/* Steps 8 and 9. */
+/* Run steps 8 and 9. */
 static void cut_rank(const struct building *building, enum pass pass, int32_t rank, fill_flop tau, int64_t m,
                      struct plan_cut *cut)
 {
-    const struct slimpack_part *part = building->part;
-    const struct slimpack_split *split = part->split;
+    const struct slimpack_rank_group *rank_group = building->rank_group;
+    const struct slimpack_split *split = rank_group->split;
     for (int32_t i = 0; i < split->n_outliers; i++) {
         if (!holds(&split->outliers[i], rank))
             continue;
-        int64_t tokens = part->request->batch->tokens[split->outliers[i].sample];
-        int64_t n = packs_of(outlier_work(part, pass, &split->outliers[i]), tau);
+        int64_t tokens = rank_group->request->batch->tokens[split->outliers[i].sample];
+        int64_t n = packs_of(outlier_work(rank_group, pass, &split->outliers[i]), tau);
         n = n > tokens ? tokens : n;
         cut_outlier(building, pass, i, n, cut);
         m -= n;
     }
     int32_t first = split->local_first[rank], n_local = split->local_first[rank + 1] - first;
     if (n_local > 0) {
-        struct fill fill = fill_of(part, pass, split->local + first, n_local);
-        fill.whole = !knobs_of(part)->slicing;
-        cut_samples(part, &fill, local_packs(part, rank, m), 1, cut);
+        struct fill fill = fill_of(rank_group, pass, split->local + first, n_local);
+        fill.whole = !knobs_of(rank_group)->slicing;
+        cut_samples(rank_group, &fill, local_packs(rank_group, rank, m), 1, cut);
     }
     for (int32_t i = 0; i < cut->n_units; i++) {
         struct plan_unit *unit = &cut->units[i];
-        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(part, cut, unit);
-        unit->recompute = (enum recompute)part->request->layout.recompute;
-        request_offload(part->request, unit);
+        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(rank_group, cut, unit);
+        unit->recompute = (enum recompute)rank_group->request->layout.recompute;
+        request_offload(rank_group->request, unit);
     }
 }
 
-/* Whether a forward unit and the next hold slices of one sample: only its last and the next's first can be. */
+/*
+ * Return whether a forward unit and the next hold slices of one sample. Only the last slice and the next unit's first
+ * one can be of one sample.
+ */
 static bool linked(const struct plan_cut *cut, int32_t unit)
 {
     const struct plan_unit *next = &cut->units[unit + 1];
     return cut->slices[next->first_slice].sample == cut->slices[next->first_slice - 1].sample;
 }
 
-/* The same units, chains in order, the units of each chain in reverse. */
+/* Copy the units: chains in order, the units of each chain in reverse. */
 static void reverse_chains(const struct plan_cut *forward, struct plan_cut *backward)
 {
     for (int32_t begin = 0, end; begin < forward->n_units; begin = end) {
@@ -218,39 +226,39 @@ static void reverse_chains(const struct plan_cut *forward, struct plan_cut *back
     }
 }
 
-/* Blocks of the part become groups. Caller frees. */
-static int32_t *make_groups(const struct slimpack_part *part, struct plan_phase *phase)
+/* Turn the blocks inside the rank group into groups. Caller frees. */
+static int32_t *make_groups(const struct slimpack_rank_group *rank_group, struct plan_phase *phase)
 {
-    const struct slimpack_split *split = part->split;
+    const struct slimpack_split *split = rank_group->split;
     int32_t *group = check_malloc((size_t)split->n_outliers * sizeof *group);
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
-        int32_t first = outlier->first_rank - part->first_rank;
-        bool inside = 0 <= first && first + outlier->width <= part->n_ranks;
+        int32_t first = outlier->first_rank - rank_group->first_rank;
+        bool inside = 0 <= first && first + outlier->width <= rank_group->n_ranks;
         group[i] = inside ? packing_block(phase, first, outlier->width) : -1;
     }
     return group;
 }
 
-void slimpack_build(const struct slimpack_part *part, int64_t m, struct plan_phase *phase)
+void slimpack_build(const struct slimpack_rank_group *rank_group, int64_t m, struct plan_phase *phase)
 {
-    int32_t n_ranks = part->n_ranks, end = 0;
+    int32_t n_ranks = rank_group->n_ranks, end = 0;
     fill_flop tau[N_PASSES];
     *phase = (struct plan_phase){.n_pipelines = n_ranks};
     phase->pipelines = check_calloc((size_t)n_ranks, sizeof *phase->pipelines);
     for (int32_t i = 0; i < n_ranks; i++)
-        phase->pipelines[i].layout = request_pipeline_layout(part->request, part->first_rank + i);
-    struct building building = {part, make_groups(part, phase)};
+        phase->pipelines[i].layout = request_pipeline_layout(rank_group->request, rank_group->first_rank + i);
+    struct building building = {rank_group, make_groups(rank_group, phase)};
     for (int32_t i = 0; i < n_ranks; i++) {
-        int32_t rank = part->first_rank + i;
+        int32_t rank = rank_group->first_rank + i;
         struct plan_cut *cut = phase->pipelines[i].cut;
         if (i == end) { /* a component begins */
-            end += slimpack_linked_ranks(part->split, rank);
+            end += slimpack_linked_ranks(rank_group->split, rank);
             for (int pass = 0; pass < N_PASSES; pass++)
-                tau[pass] = tau_of(part, (enum pass)pass, rank, m);
+                tau[pass] = tau_of(rank_group, (enum pass)pass, rank, m);
         }
         cut_rank(&building, PASS_FORWARD, rank, tau[PASS_FORWARD], m, &cut[PASS_FORWARD]);
-        if (knobs_of(part)->asymmetric)
+        if (knobs_of(rank_group)->asymmetric)
             cut_rank(&building, PASS_BACKWARD, rank, tau[PASS_BACKWARD], m, &cut[PASS_BACKWARD]);
         else
             reverse_chains(&cut[PASS_FORWARD], &cut[PASS_BACKWARD]);
@@ -259,7 +267,7 @@ void slimpack_build(const struct slimpack_part *part, int64_t m, struct plan_pha
     free(building.group);
 }
 
-/* The longest lead that a pipeline of the phase needs: pipelines that share MicroPacks have one lead. */
+/* Return the longest lead that a pipeline of the phase needs, because pipelines that share MicroPacks have one lead. */
 static int32_t longest_lead(const struct plan_phase *phase)
 {
     int32_t most = 0;
@@ -270,7 +278,7 @@ static int32_t longest_lead(const struct plan_phase *phase)
     return most;
 }
 
-/* Step 11. */
+/* Run step 11. */
 static void order_phase(struct plan_phase *phase, enum slimpack_injection policy)
 {
     int32_t lead = longest_lead(phase);
@@ -285,21 +293,21 @@ static void order_phase(struct plan_phase *phase, enum slimpack_injection policy
 struct candidate {
     int64_t m;
     enum slimpack_injection policy;
-    double least_s;      /* lower bound of its passes' end */
-    double least_excess; /* memory_bound_excess */
+    double least_s;      /* lower bound of the end of its passes */
+    double least_excess; /* by memory_bound_excess */
     int32_t index;
 };
 
-/* The choice of a component among its candidates. */
+/* State of a component's choice among its candidates. */
 struct choice {
-    struct slimpack_part part;
-    double limit_s;  /* a plan that ends later, or does not fit, is of no use; INFINITY: any is */
-    double target_s; /* the first that fits and ends no later is taken */
+    struct slimpack_rank_group rank_group;
+    double limit_s;  /* a plan that ends later, or does not fit, is rejected; INFINITY: none is */
+    double target_s; /* the first candidate that fits and ends no later is taken */
     struct evaluator *evaluator;
     struct evaluation_limits limits;
     int32_t n_candidates, n_resolved;
     struct candidate candidates[2 * N_FACTORS];
-    struct candidate best; /* of n_resolved > 0 */
+    struct candidate best; /* defined if n_resolved > 0 */
     struct evaluation evaluation;
     struct plan plan;
 };
@@ -319,21 +327,21 @@ static bool reaches_target(const struct choice *choice)
     return fits(choice) && choice->evaluation.makespan_s <= choice->target_s;
 }
 
-/* A plan whose passes end later cannot win. */
+/* Return the time after which a plan whose passes end later cannot win. */
 static double useful_s(const struct choice *choice)
 {
     return fits(choice) ? fmin(choice->limit_s, choice->evaluation.makespan_s) : choice->limit_s;
 }
 
-static struct plan built(const struct slimpack_part *part, const struct candidate *candidate)
+static struct plan built(const struct slimpack_rank_group *rank_group, const struct candidate *candidate)
 {
     static const int32_t order[] = {[SLIMPACK_JUST_IN_TIME] = PLAN_JUST_IN_TIME,
                                     [SLIMPACK_PERSISTENT] = PLAN_PERSISTENT,
                                     [SLIMPACK_NONE] = PLAN_LONG_WARM_UP};
-    const struct slimpack_knobs *knobs = knobs_of(part);
-    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
+    const struct slimpack_knobs *knobs = knobs_of(rank_group);
+    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&rank_group->request->layout)};
     plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(part, candidate->m, plan.phases);
+    slimpack_build(rank_group, candidate->m, plan.phases);
     order_phase(plan.phases, candidate->policy);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         plan.phases->pipelines[i].features =
@@ -341,21 +349,21 @@ static struct plan built(const struct slimpack_part *part, const struct candidat
     return plan;
 }
 
-static struct memory_fit_rule rule_of(const struct slimpack_part *part, double limit_s)
+static struct memory_fit_rule rule_of(const struct slimpack_rank_group *rank_group, double limit_s)
 {
-    return (struct memory_fit_rule){.offload = knobs_of(part)->offload == SLIMPACK_BY_UNIT,
-                                    .recompute = knobs_of(part)->recompute == SLIMPACK_BY_UNIT,
+    return (struct memory_fit_rule){.offload = knobs_of(rank_group)->offload == SLIMPACK_BY_UNIT,
+                                    .recompute = knobs_of(rank_group)->recompute == SLIMPACK_BY_UNIT,
                                     .limit_s = limit_s};
 }
 
-/* Resolve a candidate, its MicroPacks offloaded and recomputed as the knobs allow, and keep it if it is better. */
+/* Resolve a candidate, offload and recompute its MicroPacks as the knobs allow, and keep it if it is better. */
 static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
 {
     double limit_s = useful_s(choice);
-    struct memory_fit_rule rule = rule_of(&choice->part, limit_s < INFINITY ? limit_s : 0);
-    struct plan plan = built(&choice->part, candidate);
+    struct memory_fit_rule rule = rule_of(&choice->rank_group, limit_s < INFINITY ? limit_s : 0);
+    struct plan plan = built(&choice->rank_group, candidate);
     struct evaluation evaluation;
-    bool ok = memory_fit(choice->part.request, rule, &plan, choice->evaluator, &evaluation, err);
+    bool ok = memory_fit(choice->rank_group.request, rule, &plan, choice->evaluator, &evaluation, err);
     bool better =
         ok && (choice->n_resolved == 0 || evaluation_compare(&evaluation, &choice->evaluation, &choice->limits) < 0);
     choice->n_resolved++;
@@ -370,26 +378,30 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
     return ok;
 }
 
-/* MicroPacks of a rank that packer milp can cut. */
+/* Return the most MicroPacks of a rank that packer milp can make. */
 static int64_t most_packs(const struct slimpack_knobs *knobs)
 {
     return knobs->packer == SLIMPACK_MILP ? MILP_BINARIES / (2 * MILP_WINDOW + 1) + 1 : INT64_MAX;
 }
 
-/* One number of MicroPacks under each policy; where no forward is injected all policies give one order. */
+/*
+ * List one number of MicroPacks under each policy. If no forward is injected, all policies give one order, and one is
+ * listed.
+ */
 static void list_policies(struct choice *choice, int64_t m)
 {
-    int32_t wanted = knobs_of(&choice->part)->injection;
+    int32_t wanted = knobs_of(&choice->rank_group)->injection;
     int32_t first = wanted == SLIMPACK_AUTO ? SLIMPACK_JUST_IN_TIME : wanted, last = first;
     struct candidate candidate = {.m = m, .policy = (enum slimpack_injection)first};
-    struct plan plan = built(&choice->part, &candidate);
+    struct plan plan = built(&choice->rank_group, &candidate);
     if (wanted == SLIMPACK_AUTO && longest_lead(plan.phases) > 0)
         last = SLIMPACK_PERSISTENT;
     for (int32_t policy = first; policy <= last; policy++) {
         order_phase(plan.phases, (enum slimpack_injection)policy);
         candidate.policy = (enum slimpack_injection)policy;
-        candidate.least_s = lower_bound_s(&plan, choice->part.request->setting) * (1 - 1e-12); /* sums round */
-        candidate.least_excess = memory_bound_excess(choice->part.request, rule_of(&choice->part, 0), &plan);
+        candidate.least_s = lower_bound_s(&plan, choice->rank_group.request->setting) * (1 - 1e-12); /* sums round */
+        candidate.least_excess =
+            memory_bound_excess(choice->rank_group.request, rule_of(&choice->rank_group, 0), &plan);
         candidate.index = choice->n_candidates;
         choice->candidates[choice->n_candidates++] = candidate;
     }
@@ -398,9 +410,9 @@ static void list_policies(struct choice *choice, int64_t m)
 
 static void list_candidates(struct choice *choice)
 {
-    const struct slimpack_knobs *knobs = knobs_of(&choice->part);
+    const struct slimpack_knobs *knobs = knobs_of(&choice->rank_group);
     for (int32_t i = 0; i < N_FACTORS && factors[i] <= (knobs->units > 0 ? 1 : knobs->max_factor); i++) {
-        int64_t m = knobs->units > 0 ? knobs->units : factors[i] * choice->part.request->layout.pp;
+        int64_t m = knobs->units > 0 ? knobs->units : factors[i] * choice->rank_group.request->layout.pp;
         if (m <= most_packs(knobs))
             list_policies(choice, m);
     }
@@ -414,7 +426,7 @@ static int by_bounds(const void *a, const void *b)
     return x->least_s != y->least_s ? COMPARE(x->least_s, y->least_s) : COMPARE(x->index, y->index);
 }
 
-/* Steps 12 and 13. @param first  of another component, tried first; NULL: none */
+/* Run steps 12 and 13. @param first  candidate of another component, tried first; NULL: none */
 static bool choose(struct choice *choice, const struct candidate *first, struct error *err)
 {
     if (first != NULL && !try_candidate(choice, first, err))
@@ -436,13 +448,13 @@ static bool choose(struct choice *choice, const struct candidate *first, struct 
     return true;
 }
 
-/* packer: milp cuts the best anew, which stays if it is better. */
+/* With packer milp, divide the best candidate anew, and keep the result if it is better. */
 static bool refine(struct choice *choice, struct fill_search *search, struct error *err)
 {
     struct candidate best = choice->best;
-    if (knobs_of(&choice->part)->packer != SLIMPACK_MILP || choice->n_resolved == 0)
+    if (knobs_of(&choice->rank_group)->packer != SLIMPACK_MILP || choice->n_resolved == 0)
         return true;
-    choice->part.search = search;
+    choice->rank_group.search = search;
     return try_candidate(choice, &best, err);
 }
 
@@ -464,15 +476,15 @@ static int by_rank(const void *a, const void *b)
     return COMPARE(x->first_rank, y->first_rank);
 }
 
-/* Step 5. Caller frees. */
-static struct component *components_of(const struct slimpack_split *split, bool alone, int32_t *n)
+/* Find the components of step 5. Caller frees. */
+static struct component *components_of(const struct slimpack_split *split, bool separate, int32_t *n)
 {
     struct component *components = check_calloc((size_t)split->n_ranks, sizeof *components);
     *n = 0;
     for (int32_t rank = 0; rank < split->n_ranks; rank += components[(*n)++].n_ranks) {
         struct component *component = &components[*n];
         component->first_rank = rank;
-        component->n_ranks = alone ? slimpack_linked_ranks(split, rank) : split->n_ranks;
+        component->n_ranks = separate ? slimpack_linked_ranks(split, rank) : split->n_ranks;
         for (int32_t i = rank; i < rank + component->n_ranks; i++)
             component->load = split->load[i] > component->load ? split->load[i] : component->load;
     }
@@ -514,9 +526,9 @@ static void join(const struct slimpack_split *split, struct component *component
         append(plan->phases, components[i].plan.phases);
 }
 
-/* The plan of one merge rule, and what its worst components come to. */
+/* The plan of one merge rule, and the worst values of its components. */
 struct solution {
-    struct plan plan; /* without phases: a component exceeds the limit */
+    struct plan plan; /* without phases if a component exceeds the limit */
     struct evaluation worst;
 };
 
@@ -533,7 +545,7 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
     *solution = (struct solution){.plan.shards = scenario_plan_shards(&request->layout)};
     for (int32_t i = 0; ok && useful && i < n; i++) {
         struct choice choice = {
-            .part = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
+            .rank_group = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
             .limit_s = limit_s,
             .target_s = solution->worst.makespan_s,
             .evaluator = &evaluator,
@@ -582,7 +594,7 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
     return a->n_outliers == b->n_outliers && (size == 0 || memcmp(a->outliers, b->outliers, size) == 0);
 }
 
-/* Keep the best plan of all merge rules. memory_bytes: of a rank, as outliers are told by it. */
+/* Keep the best plan of all merge rules. memory_bytes: memory of a rank that decides outliers. */
 static bool solve_merges(const struct plan_request *request, double memory_bytes, struct solution *best,
                          struct error *err)
 {
@@ -609,7 +621,7 @@ static bool solve_merges(const struct plan_request *request, double memory_bytes
     return ok;
 }
 
-/* Step 14. */
+/* Run step 14. */
 static bool solve_all(const struct plan_request *request, struct plan *plan, struct error *err)
 {
     struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
@@ -625,16 +637,17 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
     return ok;
 }
 
-/* packer: milp takes no more MicroPacks than its program has room for. */
+/* Check that packer milp has no more MicroPacks than its program has room for. */
 static bool check_milp(const struct plan_request *request, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t m = knobs->units > 0 ? knobs->units : request->layout.pp;
     return m <= most_packs(knobs) ||
-           error_set(err,
-                     "slimpack: packer: milp can cut %lld units of a rank, not %lld; allowed: fewer units, or "
-                     "packer: fill",
-                     (long long)most_packs(knobs), (long long)m);
+           error_set(
+               err,
+               "slimpack: packer: milp can make at most %lld MicroPacks of a rank, not %lld; allowed: fewer units, or "
+               "packer: fill",
+               (long long)most_packs(knobs), (long long)m);
 }
 
 static bool slimpack_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
@@ -652,39 +665,42 @@ static bool slimpack_plan(const struct plan_request *request, void *state, struc
 }
 
 static const struct schema_key knobs[] = {
-    {"asymmetric", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the backward pass anew, by backward FLOPs",
+    {"asymmetric", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "divide the backward pass into MicroPacks of its own, by backward FLOPs",
      offsetof(struct slimpack_knobs, asymmetric)},
     {"dp_merge", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "let several DP ranks share an outlier by context parallelism",
      offsetof(struct slimpack_knobs, dp_merge)},
     {"merge_threshold", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
-     "a sample is an outlier above this many times the mean FLOPs of a rank",
+     "a sample is an outlier if it has more than this many times the mean FLOPs of a rank",
      offsetof(struct slimpack_knobs, merge_threshold)},
-    {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the samples of a single rank; outliers always are",
+    {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "slice the samples of a single rank; outliers are always sliced",
      offsetof(struct slimpack_knobs, slicing)},
     {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
      offsetof(struct slimpack_knobs, min_slice)},
     {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent|none",
-     "what follows an injected forward: the lead shrinks again, or stays; none: a warm-up so long that none is; auto: "
-     "the faster of the first two",
+     "after an injected forward the lead shrinks again, or stays; none: the warm-up is so long that no forward is "
+     "injected; auto: the faster of the first two",
      offsetof(struct slimpack_knobs, injection)},
     {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
-     "what units are made equal in: FLOPs, or the cost model's seconds on the last stage",
+     "quantity that is equal in all MicroPacks: FLOPs, or the cost model's seconds on the last stage",
      offsetof(struct slimpack_knobs, balance)},
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "plan|auto",
-     "share that goes to the host: plan.offload for all units, or per unit so that the plan just fits",
+     "share of activations that goes to the host: plan.offload for all MicroPacks, or one for each so that the plan "
+     "just "
+     "fits",
      offsetof(struct slimpack_knobs, offload)},
     {"recompute", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
-     "plan.recompute for all units, or from there on more of it per unit so that the plan just fits",
+     "plan.recompute for all MicroPacks, or at least that for each so that the plan just fits",
      offsetof(struct slimpack_knobs, recompute)},
     {"packer", SCHEMA_CHOICE, "-", 0, 0, "fill", "fill|milp",
-     "boundaries by the exact fill, or by a mixed-integer program that starts from it (small cases)",
+     "boundaries come from the exact fill, or from a mixed-integer program that starts from it (small cases)",
      offsetof(struct slimpack_knobs, packer)},
     {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, units)},
     {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",
      offsetof(struct slimpack_knobs, max_factor)},
-    {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or merged ranks) has its own factor",
-     offsetof(struct slimpack_knobs, replica_units)},
+    {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "each DP rank (or block of merged ranks) has its own factor", offsetof(struct slimpack_knobs, replica_units)},
 };
 
 static unsigned slimpack_decides(const void *values)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file makes MicroPacks of equal seconds (knob balance: time). */
 #include "system/slimpack.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { ROUNDS = 6 };
 
-/* Seconds of a pass of one unit on the last stage. */
+/* Return the seconds of a pass of one unit on the last stage. */
 static double unit_s(const struct cost_setting *setting, enum recompute recompute, enum pass pass, int32_t context,
                      const struct plan_cut *cut, int32_t i)
 {
@@ -22,7 +23,7 @@ static double unit_s(const struct cost_setting *setting, enum recompute recomput
            head.shard_s;
 }
 
-/* Seconds of the units that the fill's targets make, and the largest. @return whether there are n_units of them */
+/* Find the seconds of the units of the fill's targets, and the largest. @return whether there are n_units of them */
 static bool measure(const struct plan_request *request, const struct fill *fill, int32_t context, double *seconds,
                     double *largest_s)
 {
@@ -41,7 +42,7 @@ static bool measure(const struct plan_request *request, const struct fill *fill,
     return all;
 }
 
-/* Targets at equal seconds, if each unit's FLOPs took equally long inside the unit. */
+/* Move the targets to equal seconds, assuming that each unit's FLOPs took equally long inside the unit. */
 static void move_targets(const struct fill *fill, const double *seconds, fill_flop *target)
 {
     int64_t n = fill->n_units, unit = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file divides samples among DP ranks, and merges ranks for outliers: steps 1 to 4 of slimpack.h. */
 #include "system/slimpack.h"
 
 #include <math.h>
@@ -11,12 +12,14 @@
 
 enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110 };
 
-/* Aligned blocks of `width` ranks as a binary heap: the least loaded on top (ties: the lowest). Widths only shrink,
- * each to a divisor of the one before, so the ranks of a block are loaded alike: load[first rank] is that of all. */
+/*
+ * Aligned blocks of `width` ranks as a binary heap with the least loaded on top (ties: the lowest). Widths only shrink,
+ * each to a divisor of the one before. So the ranks of a block have equal loads, and load[first rank] is that of all.
+ */
 struct blocks {
     struct slimpack_split *split;
     int32_t width, n;
-    int32_t *first_rank; /* [n] of each block */
+    int32_t *first_rank; /* [n] first rank of each block */
 };
 
 static bool goes_first(const struct blocks *blocks, int32_t a, int32_t b)
@@ -40,7 +43,7 @@ static void sift_down(struct blocks *blocks, int32_t at)
     }
 }
 
-/* Every rank has its block's load; then blocks of `width`. */
+/* Give every rank its block's load, then make blocks of `width`. */
 static void narrow(struct blocks *blocks, int32_t width)
 {
     struct slimpack_split *split = blocks->split;
@@ -54,8 +57,8 @@ static void narrow(struct blocks *blocks, int32_t width)
         sift_down(blocks, i);
 }
 
-/* Give f to the least loaded of the blocks of `width` ranks. @return its first rank */
-static int32_t place(struct blocks *blocks, int64_t flop, int32_t width)
+/* Add f to the least loaded of the blocks of `width` ranks. @return its first rank */
+static int32_t add_to_least_loaded(struct blocks *blocks, int64_t flop, int32_t width)
 {
     if (width != blocks->width)
         narrow(blocks, width);
@@ -65,7 +68,7 @@ static int32_t place(struct blocks *blocks, int64_t flop, int32_t width)
     return first;
 }
 
-/* Whether a block of so many ranks can share a sample: Ulysses deals whole heads, and whole keys' and values' heads. */
+/* Return whether a block of `width` ranks can share a sample. Ulysses divides whole heads, also of keys and values. */
 static bool can_share(const struct cost_setting *setting, int32_t width)
 {
     int64_t parts = (int64_t)setting->tensor * width;
@@ -73,14 +76,16 @@ static bool can_share(const struct cost_setting *setting, int32_t width)
            (setting->model->heads % parts == 0 && setting->model->kv_heads % parts == 0);
 }
 
-/* A sample is an outlier if it has more FLOPs than C / parts, or more tokens. */
+/* A sample is an outlier if it has more FLOPs than C / parts, or more tokens than capacity. */
 struct rule {
-    int32_t parts;   /* 0: none is an outlier */
+    int32_t parts;   /* 0: no sample is an outlier */
     double capacity; /* [tokens] */
 };
 
-/* The least divisor g of `of` with f/g <= C / parts and tokens/g <= capacity, else the largest; of those that can
- * share. */
+/*
+ * Return the least divisor g of `of` with f/g <= C / parts and tokens/g <= capacity, otherwise the largest. Only
+ * divisors that can share count.
+ */
 static int32_t least_width(const struct slimpack_split *split, const struct cost_setting *setting,
                            const struct rule *rule, int64_t flop, double tokens, int32_t of)
 {
@@ -127,7 +132,7 @@ static void split_by(const struct plan_request *request, const struct rule *rule
         split->total += flop_of_prefix(curve, batch->tokens[i]);
 
     int32_t *order = samples_by_length(batch);
-    int32_t *rank = check_malloc((size_t)n * sizeof *rank); /* of the samples in order, -1: a block's */
+    int32_t *rank = check_malloc((size_t)n * sizeof *rank); /* of the samples in order, -1: a block runs the sample */
     int32_t width = n_ranks;
     struct blocks blocks = {split, n_ranks, 1, check_calloc((size_t)n_ranks, sizeof(int32_t))};
     for (int32_t i = 0; i < n; i++) {
@@ -136,7 +141,7 @@ static void split_by(const struct plan_request *request, const struct rule *rule
         bool heavy = (fill_flop)flop * n_ranks * rule->parts * THRESHOLD_PARTS > threshold * split->total;
         bool outlier = rule->parts > 0 && (heavy || tokens > rule->capacity);
         width = outlier ? least_width(split, request->setting, rule, flop, tokens, width) : 1;
-        rank[i] = place(&blocks, flop, width);
+        rank[i] = add_to_least_loaded(&blocks, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};
             rank[i] = -1;
@@ -188,8 +193,11 @@ int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_
     return 1;
 }
 
-/* A rank holds most when the backward of the sample begins. If it cuts the sample (`sliced`), it holds its activations,
- * keys, values and their gradients. Otherwise it holds its activations and works on all of it. */
+/*
+ * Return the tokens that a stage has memory for. A rank holds most when the backward of the sample begins. If it slices
+ * the sample (`sliced`), it holds its activations, keys, values and their gradients. Otherwise it holds its activations
+ * and works on all of it.
+ */
 static double tokens_on_stage(const struct plan_request *request, bool adapted, int32_t stage, bool sliced)
 {
     const struct slimpack_knobs *knobs = request->knobs;
@@ -220,7 +228,8 @@ int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     double most = 0;
-    bool may_cut = knobs->slicing, may_keep_whole = !knobs->slicing || request->layout.pp == 1; /* m >= the stages */
+    /* m is at least the number of stages */
+    bool may_cut = knobs->slicing, may_keep_whole = !knobs->slicing || request->layout.pp == 1;
     for (int sliced = 0; sliced < 2; sliced++) {
         double tokens = INFINITY;
         if (!(sliced == 1 ? may_cut : may_keep_whole))
@@ -243,7 +252,7 @@ void slimpack_split_free(struct slimpack_split *split)
     *split = (struct slimpack_split){0};
 }
 
-/* Seconds of the most loaded rank of a split. */
+/* Return the seconds of the most loaded rank of a split. */
 static double most_loaded_s(const struct slimpack_split *split, const double *sample_s)
 {
     double *rank_s = check_calloc((size_t)split->n_ranks, sizeof *rank_s), most_s = 0;
@@ -267,7 +276,7 @@ double slimpack_lower_bound_s(const struct plan_request *request)
     double *sample_s = check_malloc((size_t)request->batch->n_samples * sizeof *sample_s), least_s = INFINITY;
     enum slimpack_merge merge;
     batch_bound_samples_s(request, sample_s);
-    for (int again = 0; again < 2; again++) { /* as step 14 may run once more */
+    for (int again = 0; again < 2; again++) { /* step 14 may run once more */
         for (int32_t i = 0; slimpack_nth_merge(request->knobs, i, &merge); i++) {
             struct slimpack_split split;
             slimpack_split(&own, merge, &split);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * SlimPipe: 1F1B over slices of equal length, whose attention the stages share out.
+ * This system is SlimPipe: 1F1B over slices of equal length, whose attention the stages share.
  *
- * Best-fit decreasing of the global batch into sequences of `context` tokens, dealt round-robin to the DP ranks, is a
- * micro-batch each; it is cut into `slices` slices of equal tokens. Forward they run in order, backward in reverse, and
- * keys and values stay: stage k of p holds (n + p-1-k)/n of a micro-batch (`exchange: false`).
+ * 1. Best-fit decreasing packs the global batch into sequences of `context` tokens, assigned round-robin to the DP
+ *    ranks. Each is a micro-batch, divided into `slices` slices of equal tokens.
+ * 2. Slices run forward in order, backward in reverse, and keys and values stay. Stage k of p holds (n + p-1-k)/n of a
+ *    micro-batch (`exchange: false`).
+ * 3. With `exchange` (context exchange) all stages run a forward at the same time, and a backward (order_in_step).
+ *    Stage k holds (n + 2(p-1-k))/n.
+ * 4. Among slices that run together, those with more attention than the mean give the excess to those with less. The
+ *    slice with most gives to the one with least, until all have the mean (FLOPs; under 1% of it nothing moves).
+ * 5. Queries, the share's keys and values, and the partial outputs move between the GPUs of the stages:
+ *    cost_of_exchange.
  *
- * With `exchange` (context exchange) all stages run a forward at the same time, and a backward (order_in_step): stage k
- * holds (n + 2(p-1-k))/n. Of the slices that run together those of more attention than the mean give the rest to those
- * of less, most to least, until all have the mean (FLOPs; under 1% of it nothing moves). Queries, part of the keys and
- * values, and the partial outputs move between the GPUs of the stages: cost_of_exchange.
- *
- * Deviates: the paper interleaves chunks as well and sends keys and values ahead of their use; neither is done. The
- * default of `slices`, 2 p, the pace of the stages and the 1% are inferred; it packs documents, which the paper does
- * not need. Context parallelism is left out. Where stages have unequal layers (plan.stages), FLOPs are evened as if
- * they had equally many.
+ * Deviates: - The paper interleaves chunks as well and sends keys and values ahead of their use; neither is done. - The
+ * default of `slices`, 2 p, the pace of the stages and the 1% are inferred. - It packs documents, which the paper does
+ * not need. Context parallelism is left out. - If stages have unequal layers (plan.stages), FLOPs are evened as if they
+ * had equally many.
  *
  * Source: Li et al. 2025 (arXiv:2504.14519), from a summary.
  */
@@ -34,12 +36,12 @@ struct slimpipe_knobs {
     bool exchange;
 };
 
-/* The passes of one kind that run together, by stage. */
+/* Passes of one kind that run together, by stage. */
 struct tick {
     enum pass pass;
-    int32_t n; /* stages that run one */
+    int32_t n; /* number of stages that run a pass */
     int32_t *unit;
-    double *flop, *excess; /* of attention: all, and above the mean; excess 0 on other stages */
+    double *flop, *excess; /* of attention: all; above the mean, 0 on other stages */
 };
 
 static double attention_flop(const struct plan_pipeline *pipeline, const struct model *model, enum pass pass,
@@ -54,7 +56,7 @@ static double attention_flop(const struct plan_pipeline *pipeline, const struct 
     return flop;
 }
 
-/* Move attention within a tick, from the stage of most to that of least. */
+/* Move attention within a tick, from the stage with most to the one with least. */
 static void share_out(struct plan_pipeline *pipeline, const struct model *model, struct tick *tick, int32_t *n_sets)
 {
     int32_t stages = pipeline->layout.stages;
@@ -89,7 +91,7 @@ static void share_out(struct plan_pipeline *pipeline, const struct model *model,
     *n_sets += moved;
 }
 
-/* The backward unit before which the last stage runs `ahead` forwards, -1: none. */
+/* Return the backward unit before which the last stage runs n forwards, -1: none. */
 static int32_t backward_after(const int32_t *ahead, int32_t n_units, int32_t n)
 {
     int32_t low = 0, high = n_units;
@@ -103,7 +105,10 @@ static int32_t backward_after(const int32_t *ahead, int32_t n_units, int32_t n)
     return low < n_units && ahead[low] == n ? low : -1;
 }
 
-/* All ticks of order_in_step: forward unit t - s on stage s, backward j where n(j) = t + 1 + s - 2(p-1). */
+/*
+ * Exchange in all ticks of order_in_step. Stage s runs forward unit t - s, and backward j with n(j) = t + 1 + s -
+ * 2(p-1).
+ */
 static void exchange_all(struct plan_pipeline *pipeline, const struct model *model, const int32_t *ahead)
 {
     int32_t stages = pipeline->layout.stages, n_sets = 0;
@@ -152,7 +157,7 @@ static bool slimpipe_plan(const struct plan_request *request, void *state, struc
     (void)state;
     struct packing packing;
     struct plan_request own = *request;
-    own.layout.schedule = SCENARIO_ONE_F_ONE_B; /* of whole packs, until they are sliced */
+    own.layout.schedule = SCENARIO_ONE_F_ONE_B; /* schedule of whole packs, before they are sliced */
     int32_t *order = samples_by_length(request->batch);
     packing_best_fit(request->batch->tokens, request->batch->n_samples, order, (int32_t)request->context, &packing);
     bool ok = packing_plan(&own, request->batch->tokens, &packing, plan, err);
@@ -164,7 +169,7 @@ static bool slimpipe_plan(const struct plan_request *request, void *state, struc
 }
 
 static const struct schema_key knobs[] = {
-    {"slices", SCHEMA_INT, "slices", 0, 4096, "0", NULL, "of a micro-batch; 0: twice the stages",
+    {"slices", SCHEMA_INT, "slices", 0, 4096, "0", NULL, "slices of a micro-batch; 0: twice the stages",
      offsetof(struct slimpipe_knobs, slices)},
     {"exchange", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "attention moves between stages until slices cost the same",
      offsetof(struct slimpipe_knobs, exchange)},

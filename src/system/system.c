@@ -46,7 +46,7 @@ unsigned system_decides_schedule(const void *knobs)
     return SYSTEM_SCHEDULE;
 }
 
-/* The plan asks no more than the system takes. */
+/* Check that the plan asks no more than the system takes. */
 static bool check_plan(const struct scenario *scenario, const struct scenario_system *entry,
                        const struct training_system *system, unsigned decides, struct error *err)
 {

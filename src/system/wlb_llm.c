@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * WLB-LLM: micro-batches of different lengths and near-equal seconds; long documents wait in queues until every
- * micro-batch can have one.
+ * This system is WLB-LLM: micro-batches of different lengths and near-equal seconds. Long documents wait in queues
+ * until every micro-batch can have one.
  *
- * N micro-batches an iteration, as many on each DP rank (micro-batch k on rank k mod DP), dealt by wlb_deal: a
- * document weighs what it adds to a pass of a stage and back in the cost model, its attention Wa(d), and the rest Wl(d)
- * in proportion to its tokens. S_max is what memory has room for. Context parallelism gathers keys and values
- * (`plan.cp_type: all-gather`); each micro-batch is sharded by document or by packed sequence, whichever takes
- * attention less time forward and backward. 1F1B, interleaved with `plan.vpp` above 1.
- *
- * The plan tells how many tokens wait: `delayed_tokens`, of those that wait when the iteration ends, each counts for
- * one iteration of waiting. Over many iterations their sum over that of the tokens trained is a token's mean delay.
+ * 1. An iteration has N micro-batches, equally many on each DP rank (micro-batch k on rank k mod DP). wlb_assign
+ *    assigns documents to them.
+ * 2. A document's weight is the seconds that it adds to a pass of a stage and back in the cost model. They are
+ *    attention Wa(d), and the rest Wl(d) in proportion to its tokens. S_max is the tokens that memory has room for.
+ * 3. Context parallelism gathers keys and values (`plan.cp_type: all-gather`). Each micro-batch is sharded by document
+ *    or by packed sequence, whichever takes attention less time forward and backward.
+ * 4. The order is 1F1B, interleaved with `plan.vpp` above 1.
+ * 5. The plan tells how many tokens wait: `delayed_tokens`. Each token that waits when the iteration ends counts for
+ *    one iteration of waiting. Over many iterations their sum over the sum of trained tokens is a token's mean delay.
  *
  * Source: Wang et al. 2025 (arXiv:2503.17924): Algorithm 1 and sections 4 and 5, from a summary.
  *
- * Deviates:
- * - An iteration has as many documents as the scenario's global batch, not as many tokens as p x DP context windows; N
+ * Deviates: - An iteration has as many documents as the scenario's global batch, not as many tokens as p x DP context
+ * windows. N
  *   is the windows that the batch's tokens would fill, rounded up to whole ranks (interleaved: to whole groups of p).
- *   Where memory has room for less than the context, windows are that long: the paper's S_max is never less.
- * - A document longer than S_max, which in the paper would wait for ever, runs in a micro-batch of its own.
+ *   If memory has room for less than the context, windows are that long; the paper's S_max is never less.
+ * - A document longer than S_max runs in a micro-batch of its own. In the paper it would wait for ever.
  * - The thresholds, which the paper tunes on a sample, are tuned on the first iteration's documents: wlb_tune. The
- *   paper reports a mean delay of about half an iteration; that is the limit of what is tried there. It binds no run,
- *   whose documents are others: tokens may wait longer on average.
- * - Remainders of documents over 2 CP chunks, which the paper deals round-robin, are shared as real numbers.
- * - An iteration that would train nothing takes all that waits.
+ *   paper reports a mean delay of about half an iteration, which is the limit that tuning allows. It does not limit a
+ *   run, whose documents are others: tokens may wait longer on average.
+ * - Remainders of documents over 2 CP chunks, which the paper assigns round-robin, are shared as real numbers.
+ * - An iteration that would train nothing takes all documents that wait.
  */
 #include "system/system.h"
 
@@ -47,21 +48,21 @@ struct wlb_knobs {
 };
 
 struct wlb_state {
-    struct wlb_rule tuned; /* its queues and thresholds hold in all iterations; n_packs 0: there was none */
+    struct wlb_rule tuned; /* queues and thresholds of all iterations; n_packs 0: no iteration has run */
     int32_t n_waiting;
     struct wlb_document *waiting;
 };
 
-/* One iteration in work. */
+/* State of the current iteration. */
 struct wlb_iteration {
     const struct plan_request *request;
-    struct wlb_document *documents; /* those that wait, then the batch's */
+    struct wlb_document *documents; /* documents that wait, then the batch's */
     int32_t n, n_waiting;
     int32_t *pack;
     struct wlb_rule rule;
 };
 
-/* Seconds of attention of all slices, forward and backward. */
+/* Return the seconds of attention of all slices, forward and backward. */
 static double attention_s(const struct cost_setting *setting, const struct cost_unit *unit)
 {
     struct cost_pass costs[N_PASSES][COST_N_COMPONENTS];
@@ -70,7 +71,7 @@ static double attention_s(const struct cost_setting *setting, const struct cost_
     return costs[PASS_FORWARD][COST_LAYERS].attention_s + costs[PASS_BACKWARD][COST_LAYERS].attention_s;
 }
 
-/* Seconds that a token adds, but for attention. */
+/* Return the seconds that a token adds, except for attention. */
 static double token_s(const struct plan_request *request)
 {
     struct cost_unit unit = {.padding_tokens = (int32_t)request->context,
@@ -84,8 +85,10 @@ static double token_s(const struct plan_request *request)
     return sum_s / (double)request->context;
 }
 
-/* Wa(d) + Wl(d), what the backward repeats among them: attention is what a second document of as many tokens adds to a
- * packed kernel, without its launch. */
+/*
+ * Return Wa(d) + Wl(d), with layers that the backward repeats. Wa(d) is the attention that a second document of as many
+ * tokens adds to a packed kernel, without its launch.
+ */
 static double weight_s(const struct plan_request *request, int32_t tokens, double one_token_s)
 {
     const struct slice slices[] = {{0, 0, tokens}, {1, 0, tokens}};
@@ -117,7 +120,10 @@ static void open_iteration(const struct plan_request *request, const struct wlb_
     }
 }
 
-/* Micro-batches of all ranks: of the context, or of what memory has room for if that is less; at most the documents. */
+/*
+ * Return the micro-batches of all ranks, at most the documents. They are windows of the context, or of the memory's
+ * tokens if these are fewer.
+ */
 static int32_t n_micro_batches(const struct plan_request *request, int64_t capacity, int32_t n_documents)
 {
     const struct wlb_knobs *knobs = request->knobs;
@@ -130,7 +136,7 @@ static int32_t n_micro_batches(const struct plan_request *request, int64_t capac
     return (int32_t)((windows + multiple - 1) / multiple * multiple);
 }
 
-/* S_max; where states alone exceed the memory, the context. */
+/* Return S_max; the context if states by themselves exceed the memory. */
 static int64_t capacity_of(const struct plan_request *request)
 {
     const struct wlb_knobs *knobs = request->knobs;
@@ -146,7 +152,7 @@ static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
     *rule = state->tuned;
     rule->capacity = capacity_of(request);
     rule->n_packs = n_micro_batches(request, rule->capacity, work->n);
-    if (state->tuned.n_packs > 0) /* it has been here */
+    if (state->tuned.n_packs > 0) /* tuning has run */
         return;
     rule->n_queues = knobs->thresholds.n > 0 ? knobs->thresholds.n : (int32_t)knobs->queues;
     for (int32_t i = 0; i < knobs->thresholds.n; i++)
@@ -156,9 +162,11 @@ static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
     state->tuned = *rule;
 }
 
-/* Documents as they come, each into the latest window of the context or the next one; as many windows as they take,
- * rounded up to whole ranks. */
-static void deal_as_they_come(struct wlb_iteration *work)
+/*
+ * Assign documents in order of arrival, each to the latest window of the context or the next one. The number of windows
+ * is rounded up to whole ranks.
+ */
+static void assign_in_order(struct wlb_iteration *work)
 {
     int32_t multiple = packing_multiple(&work->request->layout), window = 0;
     int64_t room = work->request->context;
@@ -171,7 +179,7 @@ static void deal_as_they_come(struct wlb_iteration *work)
     work->rule.n_packs = (window + multiple) / multiple * multiple;
 }
 
-/* Numbers of the samples that run: the batch's own, then the carried ones. Their tokens by number. */
+/* Number the samples that run: the batch's own, then the carried ones. @return their tokens by number */
 static int32_t *number_samples(const struct wlb_iteration *work, int32_t *sample, struct plan *plan)
 {
     const struct batch *batch = work->request->batch;
@@ -194,7 +202,7 @@ static int32_t *number_samples(const struct wlb_iteration *work, int32_t *sample
     return tokens;
 }
 
-/* The cheaper way to shard a unit, of what the knob leaves. */
+/* Return the faster sharding of a unit, of those that the knob allows. */
 static enum slice_sharding sharding_of(const struct plan_request *request, const struct plan_cut *cut,
                                        const struct plan_unit *part)
 {
@@ -221,7 +229,7 @@ static void shard_units(const struct plan_request *request, struct plan_phase *p
     }
 }
 
-/* The plan of documents that were dealt. */
+/* Make the plan of documents that are assigned. */
 static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struct error *err)
 {
     struct plan counts = {0};
@@ -274,10 +282,10 @@ static bool wlb_plan(const struct plan_request *request, void *state, struct pla
         return false;
     open_iteration(request, waits, &work);
     if (knobs->packing == WLB_ORIGINAL) {
-        deal_as_they_come(&work);
+        assign_in_order(&work);
     } else {
         fill_rule(&work, waits);
-        wlb_deal(&work.rule, work.documents, work.n, work.n_waiting, work.pack);
+        wlb_assign(&work.rule, work.documents, work.n, work.n_waiting, work.pack);
     }
     bool ok = make_plan(&work, plan, err);
     free(waits->waiting);
@@ -295,24 +303,25 @@ static void wlb_close(void *state)
 
 static const struct schema_key knobs[] = {
     {"packing", SCHEMA_CHOICE, "-", 0, 0, "balanced", "balanced|original",
-     "by Algorithm 1; or documents as they come into windows of the context, what the paper compares with",
+     "by Algorithm 1; or documents in order of arrival in windows of the context, the paper's baseline",
      offsetof(struct wlb_knobs, packing)},
     {"thresholds", SCHEMA_INTS, "tokens", 1, 1073741824, "", NULL,
      "shortest document of each queue of documents that wait; none: tuned on the first iteration's documents",
      offsetof(struct wlb_knobs, thresholds)},
-    {"queues", SCHEMA_INT, "-", 0, WLB_MAX_QUEUES, "2", NULL, "that tuning may use at most",
+    {"queues", SCHEMA_INT, "-", 0, WLB_MAX_QUEUES, "2", NULL, "most queues that tuning may use",
      offsetof(struct wlb_knobs, queues)},
     {"max_delay", SCHEMA_REAL, "-", 0, 1000, "0.5", NULL,
-     "iterations that a token may wait on average where thresholds are tuned; a run of other documents may exceed it",
+     "iterations that a token may wait on average while thresholds are tuned; a run of other documents may exceed it",
      offsetof(struct wlb_knobs, max_delay)},
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "longest micro-batch, but for a longer document; 0: what memory has room for, were all in flight as long",
+     "longest micro-batch, except for a longer document; 0: the tokens that memory holds if all in flight are as long",
      offsetof(struct wlb_knobs, max_tokens)},
     {"micro_batches", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
-     "of a rank; 0: the context windows, or windows of max_tokens if that is less, that the batch's tokens would fill",
+     "micro-batches of a rank; 0: context windows, or windows of max_tokens if less, that the batch's tokens would "
+     "fill",
      offsetof(struct wlb_knobs, micro_batches)},
     {"sharding", SCHEMA_CHOICE, "-", 0, 0, "adaptive", "adaptive|per-document|per-sequence",
-     "how context ranks share a micro-batch; adaptive: the one with less time of attention",
+     "sharding of a micro-batch over context ranks; adaptive: the one with less time of attention",
      offsetof(struct wlb_knobs, sharding)},
 };
 

@@ -13,10 +13,10 @@
 struct iteration {
     struct wlb_document *documents;
     int32_t n, n_waiting;
-    const int32_t *longest_first; /* [n - n_waiting] the new ones, 0 the first of them */
+    const int32_t *longest_first; /* [n - n_waiting] new documents, numbered from 0 */
 };
 
-/* The queue of a document's length, WLB_REMAINED: none. */
+/* Return the queue of a document's length, WLB_REMAINED: none. */
 static int32_t queue_of(const struct wlb_rule *rule, int32_t tokens)
 {
     int32_t queue = WLB_REMAINED;
@@ -25,7 +25,7 @@ static int32_t queue_of(const struct wlb_rule *rule, int32_t tokens)
     return queue;
 }
 
-/* The `most` oldest documents of a queue join those that run. @return how many run now */
+/* Let the `most` oldest documents of a queue join those that run. @return number of documents that run now */
 static int32_t pop(const struct wlb_document *documents, int32_t n, int32_t queue, int32_t most, int32_t *runs,
                    int32_t n_runs)
 {
@@ -52,7 +52,7 @@ static int longest_first(const void *a, const void *b, void *documents)
     return document[i].tokens != document[j].tokens ? COMPARE(document[j].tokens, document[i].tokens) : COMPARE(i, j);
 }
 
-/* Documents that leave their queues, longest first. @return how many */
+/* List the documents that leave their queues, longest first. @return their number */
 static int32_t leave_queues(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, bool all,
                             int32_t *left)
 {
@@ -64,7 +64,7 @@ static int32_t leave_queues(const struct wlb_rule *rule, struct wlb_document *do
     return n_left;
 }
 
-/* Documents in the order they are dealt. @return how many */
+/* List the documents in the order in which they are assigned. @return their number */
 static int32_t line_up(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *runs)
 {
     struct wlb_document *documents = iteration->documents;
@@ -88,10 +88,10 @@ static int32_t line_up(const struct wlb_rule *rule, const struct iteration *iter
     return n_runs;
 }
 
-/* Sums that grow, and the least of them: a tree of winners, the leaves from n_leaves on. */
+/* Growing sums and the least of them: a tree of winners, with leaves from n_leaves on. */
 struct sums {
     int32_t n_leaves; /* a power of two */
-    int32_t *winner;  /* [2 n_leaves] of each node: the least sum below it, the lowest number first */
+    int32_t *winner;  /* [2 n_leaves] of each node: the least sum below it; ties: the lowest number */
     double *sum;      /* [n_leaves] */
 };
 
@@ -107,7 +107,7 @@ static struct sums open_sums(int32_t n)
         sums.sum[i] = i < n ? 0 : INFINITY;
     }
     for (int32_t node = sums.n_leaves - 1; node > 0; node--)
-        sums.winner[node] = sums.winner[2 * node]; /* all are alike */
+        sums.winner[node] = sums.winner[2 * node]; /* all sums are equal */
     return sums;
 }
 
@@ -131,7 +131,7 @@ static void close_sums(struct sums *sums)
     free(sums->sum);
 }
 
-/* Of micro-batches: seldom asked for. */
+/* Return the shortest micro-batch; this is seldom needed. */
 static int32_t shortest_of(const int64_t *length, int32_t n)
 {
     int32_t least = 0;
@@ -140,7 +140,7 @@ static int32_t shortest_of(const int64_t *length, int32_t n)
     return least;
 }
 
-static void deal(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *pack)
+static void assign(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *pack)
 {
     struct sums load_s = open_sums(rule->n_packs);
     int64_t *length = check_calloc((size_t)rule->n_packs, sizeof *length);
@@ -164,7 +164,7 @@ static void deal(const struct wlb_rule *rule, const struct iteration *iteration,
     free(runs);
 }
 
-/* Numbers of documents, longest first. Caller frees. */
+/* Return the numbers of documents, longest first. Caller frees. */
 static int32_t *sort(struct wlb_document *documents, int32_t n)
 {
     int32_t *order = check_malloc((size_t)n * sizeof *order);
@@ -174,10 +174,11 @@ static int32_t *sort(struct wlb_document *documents, int32_t n)
     return order;
 }
 
-void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack)
+void wlb_assign(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting,
+                int32_t *pack)
 {
     int32_t *order = sort(documents + n_waiting, n - n_waiting);
-    deal(rule, &(struct iteration){documents, n, n_waiting, order}, pack);
+    assign(rule, &(struct iteration){documents, n, n_waiting, order}, pack);
     free(order);
 }
 
@@ -208,50 +209,51 @@ double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, 
 
 enum { N_TRIAL_ITERATIONS = 16 };
 
-/* What a rule comes to. */
-struct trial {
+/* The result of a rule. */
+struct rule_result {
     double imbalance; /* mean */
-    double delay;     /* iterations that a token waits, mean */
+    double delay;     /* mean iterations that a token waits */
 };
 
-/* Under limit: the imbalance below, the delay at most that. */
-static bool is_useful(const struct trial *trial, const struct trial *limit)
+/* Return whether a result has less imbalance than the limit, and at most its delay. */
+static bool is_useful(const struct rule_result *result, const struct rule_result *limit)
 {
-    return trial->delay <= limit->delay && trial->imbalance < limit->imbalance;
+    return result->delay <= limit->delay && result->imbalance < limit->imbalance;
 }
 
-/* Documents of all trial iterations, and the orders of each. */
+/* Documents of all iterations that are tried, and the orders of each. */
 struct drawn {
-    int32_t n; /* of an iteration */
+    int32_t n; /* documents of an iteration */
     struct wlb_document *documents;
     int32_t *longest_first[N_TRIAL_ITERATIONS];
 };
 
-/* What a rule comes to; given up once it is of no use: a degree is at least 1. */
-static struct trial trial_of(const struct wlb_rule *rule, const struct drawn *drawn, const struct trial *limit)
+/* Return the result of a rule. The evaluation ends once the rule cannot be useful, since each degree is at least 1. */
+static struct rule_result evaluate_rule(const struct wlb_rule *rule, const struct drawn *drawn,
+                                        const struct rule_result *limit)
 {
     int32_t n = drawn->n;
     size_t n_all = (size_t)n * N_TRIAL_ITERATIONS;
     struct wlb_document *documents = check_malloc(n_all * sizeof *documents);
     int32_t *pack = check_malloc(n_all * sizeof *pack), n_waiting = 0;
     double waited = 0, tokens = 0, sum = 0;
-    struct trial trial = {0};
+    struct rule_result result = {0};
     for (size_t i = 0; i < n_all; i++)
         tokens += drawn->documents[i].tokens;
-    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && is_useful(&trial, limit); iteration++) {
+    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && is_useful(&result, limit); iteration++) {
         int32_t n_left = N_TRIAL_ITERATIONS - 1 - iteration;
         memcpy(documents + n_waiting, drawn->documents + (size_t)iteration * (size_t)n, (size_t)n * sizeof *documents);
-        deal(rule, &(struct iteration){documents, n_waiting + n, n_waiting, drawn->longest_first[iteration]}, pack);
+        assign(rule, &(struct iteration){documents, n_waiting + n, n_waiting, drawn->longest_first[iteration]}, pack);
         sum += wlb_imbalance(documents, pack, n_waiting + n, rule->n_packs) / N_TRIAL_ITERATIONS;
-        trial.imbalance = sum + (1 - 1e-9) * n_left / N_TRIAL_ITERATIONS; /* sums are rounded */
+        result.imbalance = sum + (1 - 1e-9) * n_left / N_TRIAL_ITERATIONS; /* sums are rounded */
         n_waiting = wlb_keep_waiting(documents, pack, n_waiting + n);
         for (int32_t i = 0; i < n_waiting; i++)
             waited += documents[i].tokens;
-        trial.delay = waited / tokens;
+        result.delay = waited / tokens;
     }
     free(documents);
     free(pack);
-    return trial;
+    return result;
 }
 
 static void draw(const struct wlb_document *sample, int32_t n, int64_t seed, struct drawn *drawn)
@@ -284,8 +286,8 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
         return;
     struct drawn drawn;
     draw(sample, n, seed, &drawn);
-    struct trial limit = {INFINITY, INFINITY};
-    limit = (struct trial){trial_of(&best, &drawn, &limit).imbalance, max_delay};
+    struct rule_result limit = {INFINITY, INFINITY};
+    limit = (struct rule_result){evaluate_rule(&best, &drawn, &limit).imbalance, max_delay};
     for (int32_t first = 0; first < N; first++)
         for (int32_t second = first; second < N; second++) {
             other.n_queues = second > first ? 2 : 1;
@@ -293,10 +295,10 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
             other.threshold[1] = thresholds[second];
             if (other.n_queues > most || thresholds[first] < 1)
                 continue;
-            struct trial trial = trial_of(&other, &drawn, &limit);
-            if (!is_useful(&trial, &limit))
+            struct rule_result result = evaluate_rule(&other, &drawn, &limit);
+            if (!is_useful(&result, &limit))
                 continue;
-            limit.imbalance = trial.imbalance;
+            limit.imbalance = result.imbalance;
             best = other;
         }
     close_drawn(&drawn);

@@ -73,8 +73,8 @@ static bool observe(void *context, const struct point_view *view, struct error *
     struct peaks *peaks = context;
     const struct memory *memory = view->memory;
     int32_t last = (int32_t)peaks->setting->plan.pp - 1;
-    for (int32_t i = 0; i < memory->n_places; i++) {
-        int32_t stage = view->dag->places[i].stage;
+    for (int32_t i = 0; i < memory->n_ranks; i++) {
+        int32_t stage = view->dag->ranks[i].stage;
         double bytes = memory->peak_bytes[i];
         peaks->result->peak_bytes = fmax(peaks->result->peak_bytes, bytes);
         if (stage == 0)
