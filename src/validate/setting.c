@@ -171,20 +171,33 @@ static bool check_batch(const struct reading *reading, const struct setting *set
                      reading->place, plan->vpp, plan->pp);
 }
 
-/** The row's cluster. A device without a file, which row_predict refuses, has no data sheet to stand in. */
+/** The device's data sheet. A device without a file has none; row_predict refuses it. */
+static bool read_device(struct reading *reading, const char *name, struct device *device)
+{
+    char folder[1024], path[1024];
+    struct error unknown = {0};
+    snprintf(folder, sizeof folder, "%s/model/gpu", scenario_data_dir());
+    *device = (struct device){0};
+    if (library_find(folder, name, ".yaml", "device", path, &unknown))
+        return device_read(scenario_data_dir(), name, device, reading->err);
+    snprintf(device->name, sizeof device->name, "%.63s", name);
+    return true;
+}
+
+/** The row's cluster. Each line of an error says the row. */
 static bool read_platform(struct reading *reading, struct scenario *scenario)
 {
     struct platform_keys keys;
     struct device device;
-    struct error unknown = {0}, wrong = {0};
-    if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, reading->err))
+    struct error wrong = {0};
+    if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, reading->err) ||
+        !read_device(reading, scenario->device_name, &device))
         return false;
-    if (!device_read(scenario_data_dir(), scenario->device_name, &device, &unknown)) {
-        device = (struct device){0};
-        snprintf(device.name, sizeof device.name, "%.63s", scenario->device_name);
-    }
-    return platform_from_keys(&keys, &device, &scenario->platform, &wrong) ||
-           error_add(reading->err, "%s: %s", reading->place, wrong.text);
+    bool ok = platform_from_keys(&keys, &device, &scenario->platform, &wrong);
+    char *rest = NULL;
+    for (char *line = strtok_r(wrong.text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        error_add(reading->err, "%s: %s", reading->place, line);
+    return ok;
 }
 
 /** The other keys, and whether all go together. */
