@@ -94,18 +94,30 @@ static const char *value_of(const char *assignment, const char *name, struct err
     return NULL;
 }
 
+/** Set a path, which is cut into segments on the way, from YAML flow text. file: kept as long as the document */
+static bool set_value(struct document *document, char *path, const char *text, const char *file, struct error *err)
+{
+    int32_t value = document_read_nodes(document, text, strlen(text), file, false, err);
+    return value >= 0 && set_at_path(document, path, value, file, err);
+}
+
 bool document_set(struct document *document, const char *assignment, struct error *err)
 {
     const char *file = assignment_name(document, "--set", assignment), *equals = value_of(assignment, file, err);
     if (equals == NULL)
         return false;
-    int32_t value = document_read_nodes(document, equals + 1, strlen(equals + 1), file, false, err);
-    if (value < 0)
-        return false;
-    char *path = check_strdup(assignment);
-    path[equals - assignment] = '\0';
-    bool ok = set_at_path(document, path, value, file, err);
+    char *path = check_strndup(assignment, (size_t)(equals - assignment));
+    bool ok = set_value(document, path, equals + 1, file, err);
     free(path);
+    return ok;
+}
+
+bool document_set_value(struct document *document, const char *path, const char *value, const char *place,
+                        struct error *err)
+{
+    char *segments = check_strdup(path);
+    bool ok = set_value(document, segments, value, document_keep(document, check_strdup(place)), err);
+    free(segments);
     return ok;
 }
 

@@ -450,28 +450,55 @@ static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err
                "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
 }
 
-bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
-                      struct error *err)
+/** Keys, without files but the framework's. systems_ok: those of systems are as they should be */
+static bool read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      bool *systems_ok, struct error *err)
 {
     *scenario = (struct scenario){.document = *document};
     *document = (struct document){0};
     struct defaults defaults = {0};
     char framework[SCHEMA_TEXT_BYTES];
     bool ok = read_framework(&scenario->document, cache, &defaults, framework, err);
-    if (defaults.base.n_values == 0) { /* keys without defaults cannot be read */
-        scenario_free(scenario);
+    *systems_ok = false;
+    if (defaults.base.n_values == 0) /* keys without defaults cannot be read */
         return false;
-    }
     ok &= schema_read(&scenario->document, 0, defaults.keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
     strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
-    bool systems_ok = read_systems(scenario, defaults.keys + N_SCENARIO_KEYS, err);
-    bool names_ok = files_resolve(scenario, cache, err);
-    for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
+    *systems_ok = read_systems(scenario, defaults.keys + N_SCENARIO_KEYS, err);
+    return ok && *systems_ok;
+}
+
+bool scenario_read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                        struct error *err)
+{
+    bool systems_ok;
+    return read_keys(document, cache, scenario, &systems_ok, err);
+}
+
+static bool check_plans(struct scenario *scenario, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
         ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
-    ok = ok && systems_ok && names_ok;
+    return ok;
+}
+
+bool scenario_check(struct scenario *scenario, struct error *err)
+{
+    return check_plans(scenario, err) && check_positions(scenario, err) && check_swiglu(scenario, err) &&
+           check_simgrid_cfg(scenario, err);
+}
+
+bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      struct error *err)
+{
+    bool systems_ok, keys_ok = read_keys(document, cache, scenario, &systems_ok, err);
+    bool names_ok = files_resolve(scenario, cache, err), ok = keys_ok && names_ok;
     if (ok)
-        ok = check_positions(scenario, err) && check_swiglu(scenario, err) && check_simgrid_cfg(scenario, err);
+        ok = scenario_check(scenario, err);
+    else if (systems_ok && names_ok)
+        check_plans(scenario, err);
     if (names_ok)
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&
