@@ -282,10 +282,10 @@ class Messages(unittest.TestCase):
             self.assertIn(f"{named}:", done.stderr)
             self.assertIn("a file of another kind: of its keys ", done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        for other in (model, device):  # what stands in a list of its own is missing, too
+        for other in (model, device):  # platform and systems, which are read by themselves, are missing, too
             done = run("run", other)
             self.assertIn(f"{other}:2:1: a file of another kind: of its keys ", done.stderr)
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 2), done.stderr)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 3), done.stderr)
 
     def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(self):
         pipes = {ending: SCRATCH / f"pipe{ending}" for ending in (".yaml", ".xml", ".txt", ".csv", ".npy", ".h5", ".journal")}
@@ -314,7 +314,7 @@ class Messages(unittest.TestCase):
 
     def test_a_platform_on_which_simgrid_crashes_is_invalid(self):
         """SimGrid 3.32 dies of SIGSEGV if there is a zoneRoute twice."""
-        text = (PROGRAM.parent / "platforms/hopper-2x8.xml").read_text()
+        text = run("platform", "hopper-2x8").stdout
         route = re.search(r" *<zoneRoute .*\n", text)[0]
         path = write("twice.xml", text.replace(route, 2 * route, 1))
         done = run("run", write("twice.yaml", SMALL), "--output", fresh("twice"), "--set", f"platform={path}")

@@ -22,6 +22,8 @@ static void put_entry(struct document *document, int32_t parent, int32_t old, in
 static bool select_entry(struct document *document, int32_t parent, const char *segment, const char *file,
                          int32_t *entry, struct error *err)
 {
+    if (parent == document_child(document, 0, "platform", strlen("platform")))
+        document_name_mapping(document, "platform"); /* whose keys may be set though it is one word */
     struct document_node *at = &document->node[parent];
     if (document_is_null(at)) { /* `knobs:` with nothing behind it: a mapping without keys yet */
         free(at->value);

@@ -22,8 +22,6 @@ static const struct schema_key scenario_keys[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the results; default: the scenario file's name", FIELD(name)},
     {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/llm, or the path of a .yaml file", FIELD(model_name)},
     {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
-    {"platform", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "cluster: a built platform, or the path of a .xml file",
-     FIELD(platform_name)},
     {"framework", SCHEMA_TEXT, "-", 0, 0, FRAMEWORK_DEFAULT, NULL,
      "of model/framework, or the path of a .yaml file: defaults of the keys that describe a training framework",
      FIELD(framework_name)},
@@ -88,7 +86,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(simgrid_cfg)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"systems", "faults", "sweep", "plan_space", NULL};
+static const char *const scenario_others[] = {"platform", "systems", "faults", "sweep", "plan_space", NULL};
 
 /* 2^15 each: the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -553,6 +551,7 @@ char *scenario_text(const struct scenario *scenario)
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
     schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
+    platform_write(file, &scenario->platform);
     fputs("systems:\n", file);
     for (int32_t i = 0; i < scenario->n_systems; i++) {
         const struct scenario_system *system = &scenario->systems[i];
@@ -583,23 +582,35 @@ bool scenario_framework(const char *name, struct framework *framework, struct er
     return files_framework_path(name, path, err) && framework_read(path, keys, N_KEYS, framework, err);
 }
 
+/** Keys of a group as the user names them from the root: "platform.nic". */
+static void name_below(const char *group, int32_t n, const struct schema_key *from, struct schema_key *keys,
+                       char (*names)[64])
+{
+    for (int32_t i = 0; i < n; i++) {
+        keys[i] = from[i];
+        snprintf(names[i], sizeof *names, "%s.%s", group, from[i].name);
+        keys[i].name = names[i];
+    }
+}
+
 bool scenario_list_keys(FILE *file, struct error *err)
 {
+    enum { FIRST_SYSTEM = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS, N_ALL = FIRST_SYSTEM + N_SYSTEM_KEYS };
     struct defaults defaults;
-    struct schema_key *keys = defaults.keys;
     struct scenario_cache cache = {0};
-    char names[N_SYSTEM_KEYS][64];
+    struct schema_key keys[N_ALL];
+    char names[N_ALL][64];
     bool ok = read_defaults(&cache, FRAMEWORK_DEFAULT, &defaults, err);
     cache_free(&cache);
     if (!ok)
         return false;
-    for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
-        snprintf(names[i], sizeof names[i], "systems.N.%s", system_keys[i].name);
-        keys[N_SCENARIO_KEYS + i].name = names[i];
-    }
-    schema_list(file, keys, N_KEYS, "");
+    memcpy(keys, defaults.keys, sizeof scenario_keys);
+    name_below("platform", PLATFORM_N_SCENARIO_KEYS, platform_schema, keys + N_SCENARIO_KEYS, names + N_SCENARIO_KEYS);
+    name_below("systems.N", N_SYSTEM_KEYS, defaults.keys + N_SCENARIO_KEYS, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
+    schema_list(file, keys, N_ALL, "");
     fputs(
-        "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
+        "\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`.\n"
+        "N counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
         "`slimsim list systems` prints them. `sweep:` names any of these keys and the values it takes\n"
         "(docs/reference.md, Sweeps).\n\n"
         "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
