@@ -10,6 +10,7 @@
 #include "scenario/document_read.h"
 #include "scenario/document_set.h"
 #include "scenario/library.h"
+#include "scenario/platform_keys.h"
 #include "scenario/scenario_read.h"
 
 enum { MOST_TOKENS = 1 << 30 };
@@ -25,23 +26,6 @@ struct reading {
     struct error *err;
 };
 
-#define PLATFORM(field) offsetof(struct platform_values, field)
-
-/** Platform keys of a row. */
-struct platform_values {
-    int64_t nodes, gpus_per_node;
-    double nvlink, nic, pcie, host_memory;
-};
-
-static const struct schema_key platform_keys[] = {
-    {"nodes", SCHEMA_INT, "nodes", 1, 1 << 20, NULL, NULL, "nodes", PLATFORM(nodes)},
-    {"gpus_per_node", SCHEMA_INT, "GPUs", 1, 1 << 10, NULL, NULL, "GPUs of a node", PLATFORM(gpus_per_node)},
-    {"nvlink", SCHEMA_REAL, "bytes/s", 1, 1e15, NULL, NULL, "of a GPU, one direction", PLATFORM(nvlink)},
-    {"nic", SCHEMA_REAL, "bytes/s", 1, 1e15, NULL, NULL, "of a GPU, one direction", PLATFORM(nic)},
-    {"pcie", SCHEMA_REAL, "bytes/s", 1, 1e15, NULL, NULL, "of a GPU, one direction", PLATFORM(pcie)},
-    {"host_memory", SCHEMA_REAL, "bytes", 1, 1e18, NULL, NULL, "of a node", PLATFORM(host_memory)},
-};
-
 static const struct schema_key row_keys[] = {{"micro_batch", SCHEMA_INT, "sequences", 1, 1000000, NULL, NULL,
                                               "whole sequences of a micro-batch",
                                               offsetof(struct setting, micro_batch)}};
@@ -54,14 +38,15 @@ static bool begins(const char *text, const char *prefix)
 /** Columns of the row's own tables; the other keys are a scenario's. */
 static bool is_of_row(const char *column)
 {
-    return begins(column, "model.") || begins(column, "platform.") || strcmp(column, "micro_batch") == 0;
+    return begins(column, "model.") || strcmp(column, "micro_batch") == 0;
 }
 
 bool setting_is_key(const char *column)
 {
     static const char *const names[] = {"model", "device", "framework",    "attention",        "kernels",
                                         "loss",  "swiglu", "data.context", "data.global_batch"};
-    bool is = is_of_row(column) || begins(column, "plan.") || begins(column, "communication.");
+    bool is =
+        is_of_row(column) || begins(column, "platform.") || begins(column, "plan.") || begins(column, "communication.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is = is || strcmp(column, names[i]) == 0;
     return is;
@@ -112,7 +97,7 @@ static bool set_model_file(struct reading *reading, const char *name)
 static bool set_row_keys(struct reading *reading)
 {
     const struct measured *measured = reading->measured;
-    bool ok = set(reading, "model", "{name: row, source: row}") && set(reading, "platform", "{}");
+    bool ok = set(reading, "model", "{name: row, source: row}");
     if (*cell(reading, "model") != '\0')
         ok = set_model_file(reading, cell(reading, "model")) && ok;
     for (int32_t i = 0; i < measured->n_columns; i++) {
@@ -123,29 +108,18 @@ static bool set_row_keys(struct reading *reading)
     return ok;
 }
 
-/** Model, platform and micro-batch. */
+/** Read the model and the micro-batch. */
 static bool read_row_keys(struct reading *reading, struct setting *setting)
 {
-    static const char *const others[] = {"model", "platform", NULL};
+    static const char *const others[] = {"model", NULL};
     struct document *document = &reading->document;
-    struct platform_values values = {0};
     struct model *model = &setting->scenario.model;
     open_document(reading);
     bool ok = set_row_keys(reading);
     ok = schema_read(document, 0, row_keys, 1, others, setting, reading->err) && ok;
     ok = model_read_keys(document, document_find(document, 0, "model"), model, reading->err) && ok;
-    ok = schema_read(document, document_find(document, 0, "platform"), platform_keys,
-                     sizeof platform_keys / sizeof *platform_keys, NULL, &values, reading->err) &&
-         ok;
     const char *name = *cell(reading, "model.name") != '\0' ? cell(reading, "model.name") : cell(reading, "model");
     snprintf(model->name, sizeof model->name, "%s", name);
-    setting->scenario.platform = (struct platform){.name = "of the row",
-                                                   .n_nodes = (int32_t)values.nodes,
-                                                   .gpus_per_node = (int32_t)values.gpus_per_node,
-                                                   .nvlink_bytes_per_s = values.nvlink,
-                                                   .nic_bytes_per_s = values.nic,
-                                                   .pcie_bytes_per_s = values.pcie,
-                                                   .host_memory_bytes = values.host_memory};
     document_free(document);
     return ok;
 }
@@ -154,7 +128,7 @@ static bool read_row_keys(struct reading *reading, struct setting *setting)
 static bool set_scenario_keys(struct reading *reading)
 {
     static const char *const fixed[][2] = {{"name", "validate"},         {"model", "row"},
-                                           {"platform", "row"},          {"data.lengths", "fixed"},
+                                           {"platform", "{}"},           {"data.lengths", "fixed"},
                                            {"engine", "critical-path"},  {"trace", "none"},
                                            {"memory_limit", "1"},        {"iterations.warm_up", "0"},
                                            {"iterations.measured", "1"}, {"systems", "[{name: best-fit}]"}};
@@ -193,7 +167,22 @@ static bool check_batch(const struct reading *reading, const struct setting *set
                      reading->place, plan->vpp, plan->pp);
 }
 
-/** The other keys, and whether all go together. */
+/** A device without a file is one that `calibrate` is about to write: its rows must give all that a sheet would. */
+static bool read_platform(const struct reading *reading, struct scenario *scenario)
+{
+    struct platform_keys keys;
+    struct device device = {0};
+    struct error unknown = {0}, wrong = {0};
+    char path[1024];
+    if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, reading->err))
+        return false;
+    if (!device_read_sheet(scenario_data_dir(), scenario->device_name, &device, path, &unknown))
+        snprintf(device.name, sizeof device.name, "%.60s", scenario->device_name);
+    return platform_from_keys(&keys, &device, &scenario->platform, &wrong) ||
+           error_add(reading->err, "%s: %s", reading->place, wrong.text);
+}
+
+/** Read the other keys, and check that all go together. */
 static bool read_scenario_keys(struct reading *reading, struct setting *setting)
 {
     struct scenario scenario = {0};
@@ -203,7 +192,7 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
     ok = scenario_read_keys(&reading->document, &cache, &scenario, reading->err) && ok;
     cache_free(&cache);
     scenario.model = setting->scenario.model;
-    scenario.platform = setting->scenario.platform;
+    ok = ok && read_platform(reading, &scenario);
     if (reading->err->status == ERROR_NONE)
         ok = scenario_check(&scenario, reading->err);
     if (ok) {
