@@ -108,7 +108,7 @@ static bool set_row_keys(struct reading *reading)
     return ok;
 }
 
-/** Model and micro-batch. */
+/** Read the model and the micro-batch. */
 static bool read_row_keys(struct reading *reading, struct setting *setting)
 {
     static const char *const others[] = {"model", NULL};
@@ -127,15 +127,11 @@ static bool read_row_keys(struct reading *reading, struct setting *setting)
 /** Keys of a scenario that no row has, and those of the row. */
 static bool set_scenario_keys(struct reading *reading)
 {
-    static const char *const fixed[][2] = {{"name", "validate"},
-                                           {"model", "row"},
-                                           {"data.lengths", "fixed"},
-                                           {"engine", "critical-path"},
-                                           {"trace", "none"},
-                                           {"memory_limit", "1"},
-                                           {"iterations.warm_up", "0"},
-                                           {"iterations.measured", "1"},
-                                           {"systems", "[{name: best-fit}]"}};
+    static const char *const fixed[][2] = {{"name", "validate"},         {"model", "row"},
+                                           {"platform", "{}"},           {"data.lengths", "fixed"},
+                                           {"engine", "critical-path"},  {"trace", "none"},
+                                           {"memory_limit", "1"},        {"iterations.warm_up", "0"},
+                                           {"iterations.measured", "1"}, {"systems", "[{name: best-fit}]"}};
     const struct measured *measured = reading->measured;
     bool ok = true;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
@@ -179,7 +175,7 @@ static bool read_device(struct reading *reading, const char *name, struct device
     snprintf(folder, sizeof folder, "%s/model/gpu", scenario_data_dir());
     *device = (struct device){0};
     if (library_find(folder, name, ".yaml", "device", path, &unknown))
-        return device_read(scenario_data_dir(), name, device, reading->err);
+        return device_read_sheet(scenario_data_dir(), name, device, path, reading->err);
     snprintf(device->name, sizeof device->name, "%.63s", name);
     return true;
 }
@@ -200,7 +196,7 @@ static bool read_platform(struct reading *reading, struct scenario *scenario)
     return ok;
 }
 
-/** The other keys, and whether all go together. */
+/** Read the other keys, and check that all go together. */
 static bool read_scenario_keys(struct reading *reading, struct setting *setting)
 {
     struct scenario scenario = {0};
@@ -209,7 +205,7 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
     bool ok = set_scenario_keys(reading);
     ok = scenario_read_keys(&reading->document, &cache, &scenario, reading->err) && ok;
     cache_free(&cache);
-    ok = read_platform(reading, &scenario) && ok;
+    ok = ok && read_platform(reading, &scenario);
     scenario.model = setting->scenario.model;
     if (reading->err->status == ERROR_NONE)
         ok = scenario_check(&scenario, reading->err);
