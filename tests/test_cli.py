@@ -176,6 +176,29 @@ class Calibrate(unittest.TestCase):
         cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
 
+    def test_a_data_sheet_of_another_chip_takes_curves_as_shares_of_its_peaks(self):
+        """Such a device needs no rows. A sheet copied with the rows of its model would be fitted to that chip."""
+        sheet = (SOURCE / "model/gpu/h200.yaml").read_text().split("# Fitted values")[0]
+        sheet = sheet.replace("name: h200", "name: new").replace("peak_flop_per_s: 989.4e12", "peak_flop_per_s: 2000e12")
+        new, fitted = write("new.yaml", sheet), SCRATCH / "fitted.yaml"
+        cost = ("cost", "--model", "llama-7b", "--slice", "0:4Ki", "--platform", "h100-1x8", "--json", "--device")
+        done = run(*cost, new)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"only a data sheet; `slimsim calibrate --device {new} --output FILE` writes", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        runs = SOURCE / "model/validation/training_h100.csv"
+        for training in ((), ("--training", runs)):
+            done = run("calibrate", "--device", new, "--output", fitted, *training)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            products = [[kernel["seconds"] for kernel in json.loads(run(*cost, name).stdout)["forward"]["kernels_of_a_layer"]
+                         if kernel["name"] == "up GEMM"][0] for name in (fitted, "h200")]
+            self.assertAlmostEqual(products[1] / products[0], 2000 / 989.4, delta=0.1)
+        copied = write("copied.yaml", sheet.replace("like:", 'rows: "H100 H200@4.8e12"\nlike:', 1))
+        done = run("calibrate", SOURCE / "model/validation/kernels.csv", "--device", copied)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("are the rows of h100-sxm, another chip", done.stderr)
+        self.assertIn("KERNELS.csv is needed", run("calibrate", "--device", "h100-sxm").stderr)
+
     def test_rows_that_no_curve_takes_are_named(self):
         """The rows are a GEMM by a misspelt kind, one without a time, and a norm whose curve needs more rows than
         one."""

@@ -40,8 +40,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         *(state->arg_num == 0 ? &arguments->kernels : &arguments->collectives) = argument;
         return 0;
     case ARGP_KEY_END:
-        if (arguments->kernels == NULL || arguments->device == NULL)
-            argp_error(state, "KERNELS.csv and --device NAME are needed");
+        if (arguments->device == NULL)
+            argp_error(state, "--device NAME is needed");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -60,9 +60,10 @@ static const struct argp_option argp_options[] = {
 
 static const struct argp argp = {argp_options,
                                  parse,
-                                 "KERNELS.csv [COLLECTIVES.csv]",
+                                 "[KERNELS.csv [COLLECTIVES.csv]]",
                                  "Fit the curves of a device to its rows of split calib and write its file: the data "
-                                 "sheet as it is, parameters, rows used, residuals and measured ranges.",
+                                 "sheet as it is, parameters, rows used, residuals and measured ranges. A device that "
+                                 "names no rows takes the curves of the device that it is `like`.",
                                  NULL,
                                  NULL,
                                  NULL};
@@ -191,6 +192,9 @@ static bool check_rows(const struct arguments *arguments, const struct device *d
                          "%s: no curve can be fitted to the %d rows of this device: each needs a known kind and "
                          "its numbers, and a curve some rows",
                          arguments->kernels, calibration->kernels.n + calibration->collectives.n);
+    if (device->rows[0] != '\0' && arguments->kernels == NULL)
+        return error_set(err, "KERNELS.csv is needed: device %s names rows of it: '%s'", arguments->device,
+                         device->rows);
     if (device->rows[0] != '\0')
         return error_set(
             err,
@@ -200,6 +204,17 @@ static bool check_rows(const struct arguments *arguments, const struct device *d
     fprintf(stderr, "no row is fitted to, as %s names no rows: all curves are those of %s\n", arguments->device,
             device->like);
     return true;
+}
+
+/** A sheet copied from another chip's would fit this chip to that one's rows. */
+static bool check_like(const struct device *device, const struct device *like, struct error *err)
+{
+    return device->rows[0] == '\0' || device->peak_flop_per_s == like->peak_flop_per_s ||
+           strcmp(device->rows, like->rows) != 0 ||
+           error_set(err,
+                     "%s: rows: '%s' are the rows of %s, another chip; remove rows and measured, or name rows that "
+                     "were measured on this device",
+                     device->name, device->rows, like->name);
 }
 
 static bool run(const struct arguments *arguments, const struct measured *kernels, const struct measured *collectives,
@@ -212,7 +227,8 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
     struct runs runs = {0};
     bool ok = read_runs(arguments->training, &runs, err) &&
               device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
-              (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
+              (device.like[0] == '\0' ||
+               (device_read(scenario_data_dir(), device.like, &like, err) && check_like(&device, &like, err))) &&
               (sheet = contents(path, err)) != NULL &&
               calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&
               (arguments->training == NULL || training_fit(&(struct training_source){runs.n, runs.files},
@@ -235,8 +251,8 @@ int command_calibrate(int argc, char **argv)
     struct measured kernels = {0}, collectives = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    bool ok = measured_read(arguments.kernels, &kernels, &err) &&
-              check_columns(&kernels, "kind", "kind", "kernels", &err) &&
+    bool ok = (arguments.kernels == NULL || (measured_read(arguments.kernels, &kernels, &err) &&
+                                             check_columns(&kernels, "kind", "kind", "kernels", &err))) &&
               (arguments.collectives == NULL ||
                (measured_read(arguments.collectives, &collectives, &err) &&
                 check_columns(&collectives, "collective", "collective", "collectives", &err))) &&
