@@ -155,7 +155,7 @@ class Points(Sweep):
                 ("sweep: {data.context: [16Ki, many]}", ["small.yaml:12:30", "many", "point 1"]),
                 ("sweep: {replicates: 10000000}", ["small.yaml:12:", "10000000 points", "at most 1000000", "--set name=NAME"]),
                 ("sweep: {seed: [1, 2, 1]}", ["points 0 and 2 are the same scenario"]),
-                ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' stands twice"]),
+                ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' varies twice"]),
                 ("sweep: {seed: [1, 2], exclude: [{where: {seed: [1, 2]}, reason: x}]}", ["leaves no point"]),
                 ("sweep: {systems.0.plan.tp: [2, 3]}", ["small.yaml:12:", "plan.tp: 3", "point 1", "exclude"])):
             done = self.sweep(fresh("wrong"), scenario=BASE + text + "\n", status=2)
@@ -329,7 +329,7 @@ class Shards(Sweep):
         shutil.copy(journals[1], renamed)
         refuse("6 of 20 points are missing (2, 5, 8, 11, 14, 17): a shard is missing", journals[0], renamed)
         refuse("13 of 20 points are missing (0, 2, 3, 5, 6, 8, 9, 11, ...), of shard 1, 3 of 3", journals[1])
-        refuse("stands in", *journals, journals[0])
+        refuse("is also in", *journals, journals[0])
         refuse("different sweeps", *journals[:2], *other.glob("*.journal"))
         damaged = SCRATCH / "damaged.journal"
         whole = bytes_of[journals[1]]
