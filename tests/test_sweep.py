@@ -93,7 +93,7 @@ class Points(Sweep):
                     self.assertEqual(row, {key: line[key] for key in row})
 
     def test_a_table_that_is_not_there_is_said_with_what_writes_it(self):
-        for table, writer in (("tasks", "--point N takes the full trace of a point: there is none"),
+        for table, writer in (("tasks", "--point N takes the full trace of a sweep's point; no point has one"),
                               ("faults", "`faults:` in the scenario"), ("plans", "`plan: auto`"), ("validation", "`slimsim validate`")):
             done = run("export", self.whole / "small.h5", "--csv", table)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -124,11 +124,11 @@ class Points(Sweep):
             self.assertEqual((one.returncode, one.stderr), (0, ""))
             self.assertEqual(one.stdout, run("export", alone / "small-2.h5", *arguments).stdout)
         for path, arguments, said in (
-                (folder / "small.h5", ("--chrome",), "no table tasks: .* --point N .*: there are those of 0, 2-3$"),
-                (folder / "small.h5", ("--chrome", "--point", "1"), "no full trace of point 1; there are those of 0, 2-3$"),
-                (folder / "small.h5", ("--chrome", "--point", "4"), "no full trace of point 4; there are those of 0, 2-3$"),
-                (self.whole / "small.h5", ("--chrome", "--point", "0"), "no point has a full trace: `trace: full` "),
-                (alone / "small-2.h5", ("--chrome", "--point", "0"), "small-2.h5: no file of a sweep, so it has no point 0$")):
+                (folder / "small.h5", ("--chrome",), "no table tasks: .* --point N .*; these points have one: 0, 2-3$"),
+                (folder / "small.h5", ("--chrome", "--point", "1"), "no full trace of point 1; these points have one: 0, 2-3$"),
+                (folder / "small.h5", ("--chrome", "--point", "4"), "no full trace of point 4; these points have one: 0, 2-3$"),
+                (self.whole / "small.h5", ("--chrome", "--point", "0"), "no point has a full trace; `trace: full` "),
+                (alone / "small-2.h5", ("--chrome", "--point", "0"), "small-2.h5: it is no file of a sweep, so it has no point 0$")):
             done = run("export", path, *arguments)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
             self.assertRegex(done.stderr, said)

@@ -105,7 +105,7 @@ class Failures(Sweep):
             done = run(*arguments, "--quiet", "--output", folder)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertRegex(done.stderr, rf"^slimsim: {folder}/{name} is no {what} of slimsim, which this command would "
-                             r"replace; another folder \(--output DIR\)( or name \(--set name=NAME\))? keeps both\n$")
+                             r"replace; to keep both choose another folder \(--output DIR\)( or name \(--set name=NAME\))?\n$")
             self.assertEqual((folder / name).read_bytes(), before)
             self.assertEqual([path.name for path in folder.iterdir()], [name])
             (folder / name).unlink()
