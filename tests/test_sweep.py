@@ -146,7 +146,7 @@ class Points(Sweep):
 
     def test_a_point_alone_has_no_list_and_no_shard(self):
         for other in ("--list", "--shard=1/2"):
-            self.assertIn(f"no {other[:6]}", self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr)
+            self.assertIn("--point runs only one point, so --", self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr)
         self.assertFalse((SCRATCH / "neither").exists())
 
     def test_mistakes_are_named_with_their_places(self):
@@ -196,7 +196,7 @@ class Best(Sweep):
         head = "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,speed_up,over_misfit,message\n"
         path = write("gains.csv", head + "0,00,done,slim,8,9,1,1.5,1,\n1,01,done,slim,8,9,1,1.25,0,\n")
         done = run("best", path, "--by", "speed_up")
-        self.assertIn("over a system that does not fit", done.stderr)
+        self.assertIn("compare with a system that does not fit", done.stderr)
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["point", "0", "1"])
         done = run("best", path, "--by", "speed_up", "--where", "over_misfit=0")
         self.assertEqual((done.stderr, done.stdout.count("\n")), ("", 2))
@@ -241,13 +241,13 @@ class Best(Sweep):
 
         done = best("--pareto", "--json")
         self.assertEqual([row["point"] for row in json.loads(done.stdout)], [0, 2, 1, 5, 4])
-        self.assertEqual(done.stderr, "rows differ in model, data.context: a front for each\n")
+        self.assertEqual(done.stderr, "rows differ in model, data.context, so each has a front\n")
         lines = best("--pareto", "--quiet").stdout.split("\n")
         self.assertEqual([n for n, line in enumerate(lines) if not line], [3, 6, 8])
         self.assertIn("rows differ in model, data.context and are ranked together", best().stderr)
         self.assertEqual(best("--where", "model=small").stderr, "")
         self.assertEqual(best(rows=[table[0], table[2]]).stderr, "")
-        self.assertEqual(best("--where", "gpus<0").stderr, "no row is as --where asks\n")
+        self.assertEqual(best("--where", "gpus<0").stderr, "no row satisfies --where\n")
         self.assertIn("--by mfu", best("--where", "model=small", delay=0.5).stderr)
         self.assertEqual(best("--where", "model=small", "--by", "gpus", delay=0.5).stderr, "")
 
@@ -285,7 +285,7 @@ class Shards(Sweep):
         journals[1] = journals[1].rename(elsewhere / journals[1].name)
         done = run("merge", *journals, cwd=SCRATCH)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn(f"{journals[0]} and {journals[1]} lie in different folders: --output DIR", done.stderr)
+        self.assertIn(f"{journals[0]} and {journals[1]} are in different folders; --output DIR", done.stderr)
         self.assertEqual(list(elsewhere.iterdir()), journals[1:])
 
     def test_any_number_of_jobs_gives_the_same_bytes(self):
