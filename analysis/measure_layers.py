@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure on one GPU the forward and the backward of whole transformer layers, as they run in training: Llama's of
 Hugging Face Transformers and a GPT of plain PyTorch modules, eager and compiled, with flash-attention 2 and cuDNN.
-Writes layers.csv, rows for `slimsim validate` with the columns of model/validation/layers.csv.
+Writes layers.csv, a raw table: model/validation/normalise.py makes rows for `slimsim validate` of it.
 
 A stack of layers runs forward and backward again and again for some seconds, so that clocks are those of lasting load;
 times are medians of the second half. Needs PyTorch 2.8 or later and Transformers 5.
@@ -26,7 +26,7 @@ except ImportError as error:
 
 COLUMNS = ("id trust split gpu fabric framework model hidden layers heads kv_groups ffn vocab activation seq_len n_gpus tp sp pp "
            "mbs recompute precision attn_kernel metric value_ms source notes").split()
-GPU = "H100-SXM-80GB"  # a name of model/validation/gpus.csv
+GPU = "H100-SXM-80GB"  # a text of model/validation/dictionary.csv
 LAYERS = 4
 SECONDS = 2.0
 KERNELS = {"FlashAttention-2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}

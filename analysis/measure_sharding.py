@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure on one GPU the memory of one rank of sharded training (PyTorch's FSDP, versions 1 and 2) of MPT and Llama. Writes
-memory.csv, rows for `slimsim validate` with the columns of model/validation/memory.csv, and live.json, what is allocated at
-each peak and where from.
+memory.csv, a raw table of which model/validation/normalise.py makes rows for `slimsim validate`, and live.json, what is
+allocated at each peak and where from.
 
 PyTorch's fake process group stands for the other ranks: collectives allocate what they do, send nothing and leave values as
 they are, so weights are not trained, and times are no rank's. Layers are Composer's MPT (llm-foundry), and Llama by single
@@ -33,7 +33,7 @@ except ImportError as error:
 MEMORY = ("id trust split gpu framework model hidden layers heads kv_groups ffn vocab activation norm seq_len n_gpus tp sp pp "
           "vpp cp dp sharding mbs gbs n_microbatch recompute offload precision attn_backend metric value_bytes value_printed "
           "ranks source notes").split()
-GPU = "H100-SXM-80GB"  # a name of model/validation/gpus.csv
+GPU = "H100-SXM-80GB"  # a text of model/validation/dictionary.csv
 GIB = 2**30
 N_LIVE = 24  # kinds of live tensors told
 MODELS = {  # hidden, layers, heads, groups of keys and values, ffn, vocabulary

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure on one GPU whole training steps of small Llamas of Hugging Face Transformers: bf16 weights and gradients, Adam
-with fp32 states and weights, one micro-batch a step. Writes training.csv and memory.csv, rows for `slimsim validate`
-with the columns of model/validation/training_h100.csv and memory.csv.
+with fp32 states and weights, one micro-batch a step. Writes training.csv and memory.csv, raw tables:
+model/validation/normalise.py makes rows for `slimsim validate` of them.
 
 A step is repeated for some seconds, so that clocks are those of lasting load; its time is the median of the second half.
 Needs PyTorch 2.8 or later and Transformers 5.
@@ -31,7 +31,7 @@ TRAINING = ("id trust split gpu fabric framework model params_b hidden layers he
 MEMORY = ("id trust split gpu framework model hidden layers heads kv_groups ffn vocab activation norm seq_len n_gpus tp sp pp "
           "vpp cp dp sharding mbs gbs n_microbatch recompute offload precision attn_backend metric value_bytes value_printed "
           "ranks source notes").split()
-GPU = "H100-SXM-80GB"  # a name of model/validation/gpus.csv
+GPU = "H100-SXM-80GB"  # a text of model/validation/dictionary.csv
 SECONDS = 4.0
 KERNELS = {"FlashAttention-2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 MODELS = {  # hidden, layers, heads, groups of keys and values, ffn, vocabulary, tied

@@ -50,7 +50,7 @@ def check_csv(path):
 
 def main():
     top = pathlib.Path(__file__).resolve().parent.parent
-    checks = {".yaml": check_yaml, ".csv": check_csv, ".md": lambda path: []}
+    checks = {".yaml": check_yaml, ".csv": check_csv, ".md": lambda path: [], ".py": lambda path: []}
     paths = [path for path in sorted((top / "model").rglob("*")) if path.is_file()]
     findings = [
         f"{path.relative_to(top)}: {finding}"

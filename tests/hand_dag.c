@@ -10,6 +10,8 @@
 #include "execute/execute.h"
 #include "hand_plan.h"
 #include "harness.h"
+#include "scenario/platform_keys.h"
+#include "scenario/platform_xml.h"
 
 struct dag hand_dag(int32_t n_ranks, int32_t n_tasks, int32_t n_edges)
 {
@@ -111,16 +113,35 @@ int32_t hand_find(const struct dag *dag, enum dag_kind kind, enum dag_purpose pu
     return from;
 }
 
-struct platform hand_platform(const char *name, int32_t n_nodes)
+struct platform hand_platform(const char *name)
 {
-    struct platform platform = {.n_nodes = n_nodes,
-                                .gpus_per_node = 8,
-                                .nvlink_bytes_per_s = 200e9,
-                                .nic_bytes_per_s = 50e9,
-                                .pcie_bytes_per_s = 64e9,
-                                .host_memory_bytes = 1000 * 0x1p30};
-    snprintf(platform.name, sizeof platform.name, "%s", name);
-    snprintf(platform.path, sizeof platform.path, "%s/platforms/%s.xml", SLIMSIM_BUILD_DIR, name);
+    static const struct device device = {.name = "hopper", .peak_flop_per_s = 989.4e12};
+    struct platform_keys keys;
+    struct platform platform;
+    struct error err = {0};
+    CHECK(platform_keys_of_name(SLIMSIM_SOURCE_DIR, name, &keys, &err) &&
+          platform_from_keys(&keys, &device, &platform, &err));
+    return platform;
+}
+
+char *hand_platform_xml(const struct platform *platform)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    platform_xml_write(file, platform);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+struct platform hand_platform_file(const char *name, const char *file_name)
+{
+    struct platform platform = hand_platform(name);
+    snprintf(platform.path, sizeof platform.path, "%s", harness_path(file_name));
+    FILE *file = fopen(platform.path, "w");
+    CHECK(file != NULL);
+    platform_xml_write(file, &platform);
+    CHECK(fclose(file) == 0);
     return platform;
 }
 

@@ -31,8 +31,12 @@ void hand_after(struct dag *dag, int32_t before);
 int32_t hand_count(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose);
 int32_t hand_find(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose, int32_t from);
 
-/** Name a built platform of 8-GPU nodes with the paper's bandwidths. */
-struct platform hand_platform(const char *name, int32_t n_nodes);
+/** A platform by its name: "hopper-2x8". */
+struct platform hand_platform(const char *name);
+
+/** Its XML, which the caller frees; and the same platform from a scratch file of this XML. */
+char *hand_platform_xml(const struct platform *platform);
+struct platform hand_platform_file(const char *name, const char *file_name);
 
 /** Find the makespan of the critical path [s]. */
 double hand_makespan_s(const struct dag *dag);

@@ -87,6 +87,10 @@ const char *fixture_data(const char *suite)
     fixture_write(name, "name: github\n");
     snprintf(name, sizeof name, "%s/model/plan_space/free.yaml", suite);
     fixture_write(name, "offload: [0, 0.5]\non_demand: offload\nsource: a test\n");
+    snprintf(name, sizeof name, "%s/platforms/hopper.yaml", suite);
+    char *hopper = fixture_read(SLIMSIM_SOURCE_DIR "/platforms/hopper.yaml");
+    fixture_write(name, hopper);
+    free(hopper);
     snprintf(name, sizeof name, "%s/model/memory_pressure.yaml", suite);
     fixture_write(name, "share: 0.9\nruns: 2\nslow_runs: 1\nother_runs: 4\nother_slow_runs: 3\nslower_least: "
                         "0.1\nslower_most: 0.2\nsource: a test\n");

@@ -224,13 +224,15 @@ TEST(a_backward_is_the_difference_of_two_rows)
     measured_free(&kernels);
 }
 
-/* Runs of a device that has no like, in layers' times: what validate reads. */
+/* Runs of a device that has no like, in layers' times. */
 static const char run_header[] =
-    "id,trust,split,gpu,framework,attn_kernel,model,hidden,layers,heads,kv_groups,ffn,vocab,"
-    "activation,seq_len,n_gpus,tp,pp,mbs,gbs,recompute,precision,metric,value_ms,source\n";
+    "id,split,device,attention,kernels,model.name,model.hidden,model.layers,model.heads,model.kv_heads,model.ffn,"
+    "model.vocabulary,model.activation,model.tied_embeddings,data.context,platform.nodes,platform.gpus_per_node,"
+    "platform.nvlink,platform.nic,platform.pcie,platform.host_memory,plan.tp,plan.pp,micro_batch,data.global_batch,"
+    "metric,value_ms\n";
 
 /** One row of a layer whose time is the device's own; of split open it is wrong by far. */
-static void write_layer(FILE *file, const struct device *device, const char *attention, int tokens, int id)
+static void write_layer(FILE *file, const struct device *device, bool flash1, int tokens, int id)
 {
     const struct model model = {
         .hidden = 4096, .layers = 1, .heads = 32, .kv_heads = 32, .ffn = 16384, .vocabulary = 50000};
@@ -246,19 +248,19 @@ static void write_layer(FILE *file, const struct device *device, const char *att
     struct model gelu = model;
     gelu.activation = MODEL_GELU;
     setting.model = &gelu;
-    setting.attention = strcmp(attention, "llm-foundry") == 0 ? DEVICE_FLASH1 : DEVICE_FLASH2;
-    setting.kernels = setting.attention == DEVICE_FLASH1 ? SCENARIO_EAGER : SCENARIO_FUSED;
+    setting.attention = flash1 ? DEVICE_FLASH1 : DEVICE_FLASH2;
+    setting.kernels = flash1 ? SCENARIO_EAGER : SCENARIO_FUSED;
     struct cost_pass pass = cost_of_pass(&setting, PASS_FORWARD, &unit);
     for (int open = 0; open < 2; open++)
         fprintf(file,
-                "T%d,A,%s,KNOWN,%s,FlashAttention-2,tiny,4096,1,32,32,16384,50000,gelu,%d,1,1,1,1,,none,bf16,layer "
-                "forward,%.17g,test\n",
-                id + 100 * open, open ? "open" : "calib", attention, tokens,
+                "T%d,%s,known,%s,tiny,4096,1,32,32,16384,50000,gelu,false,%d,1,1,450GBps,400Gbps,64GBps,2TB,1,1,1,1,"
+                "layer-forward,%.17g\n",
+                id + 100 * open, open ? "open" : "calib", flash1 ? "flash1,eager" : "flash2,fused", tokens,
                 1e3 * (pass.other_s + pass.attention_s) * (open ? 9 : 1));
 }
 
-/** A library with the device "known" alone, and its gpus.csv. */
-static void read_library(const struct device *known, struct measured *gpus, struct device *device)
+/** A library with the device "known" alone. */
+static void read_library(struct device *device)
 {
     struct error err = {0};
     char *text = fixture_replace(fixture_device, "name: h800", "name: known");
@@ -266,10 +268,6 @@ static void read_library(const struct device *known, struct measured *gpus, stru
     const char *path = fixture_write("training/model/gpu/known.yaml", text);
     CHECK_TRUE(device_read("/nowhere", path, device, &err));
     CHECK_TEXT(err.text, "");
-    CHECK_TRUE(measured_read(fixture_write("gpus.csv", "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_memory_GB\n"
-                                                       "KNOWN,known,450,50,64,2000\n"),
-                             gpus, &err));
-    (void)known;
     free(text);
 }
 
@@ -278,23 +276,22 @@ static void read_library(const struct device *known, struct measured *gpus, stru
 TEST(training_constants_come_back_from_runs_written_with_them)
 {
     struct device device, planted;
-    struct measured gpus = {0}, runs = {0};
+    struct measured runs = {0};
     struct error err = {0};
     char *text;
     size_t bytes;
-    read_library(NULL, &gpus, &device);
+    read_library(&device);
     planted = device;
     planted.training = (struct device_training){.products = 0.12, .flash1 = 0.8};
     FILE *file = open_memstream(&text, &bytes);
     fputs(run_header, file);
     for (int i = 0; i < 8; i++) {
-        write_layer(file, &planted, "torchtitan + compile", 1024 << i % 4, i);
-        write_layer(file, &planted, "llm-foundry", 2048 << i % 4, 10 + i);
+        write_layer(file, &planted, false, 1024 << i % 4, i);
+        write_layer(file, &planted, true, 2048 << i % 4, 10 + i);
     }
     fclose(file);
     CHECK_TRUE(measured_read(fixture_write("runs.csv", text), &runs, &err));
-    const struct setting_tables tables = {.gpus = gpus};
-    struct training_source source = {1, &runs, &tables};
+    struct training_source source = {1, &runs};
     struct calibration calibration = {.device = device, .n_fits = 1, .fit = {{.name = "gemm", .n_rows = 5}}};
     CHECK_TRUE(training_fit(&source, NULL, &calibration, &err));
     CHECK_TEXT(err.text, "");
@@ -306,7 +303,6 @@ TEST(training_constants_come_back_from_runs_written_with_them)
     CHECK_TRUE(strstr(fit->rows, "T1 ") != NULL && strstr(fit->rows, "T100") == NULL);
     calibration_free(&calibration);
     measured_free(&runs);
-    measured_free(&gpus);
     free(text);
 }
 
@@ -314,13 +310,11 @@ TEST(training_constants_come_back_from_runs_written_with_them)
 TEST(a_device_like_another_takes_its_constants)
 {
     struct device device, like;
-    struct measured gpus = {0};
     struct error err = {0};
-    read_library(NULL, &gpus, &device);
+    read_library(&device);
     like = device;
     like.training = (struct device_training){.products = 0.12, .flash1 = 0.8};
-    const struct setting_tables tables = {.gpus = gpus};
-    struct training_source source = {0, NULL, &tables};
+    struct training_source source = {0, NULL};
     struct calibration calibration = {.device = device};
     CHECK_TRUE(training_fit(&source, &like, &calibration, &err));
     CHECK_CLOSE(calibration.device.training.products, 0.12, 0);
@@ -332,7 +326,6 @@ TEST(a_device_like_another_takes_its_constants)
     CHECK_TRUE(!training_fit(&source, &like, &calibration, &err));
     CHECK_CONTAINS(err.text, "training: no row of split calib ran on known");
     calibration_free(&calibration);
-    measured_free(&gpus);
 }
 
 /* Its instructions do as much a clock on both: half the peak a clock, twice the share; never more than all. */

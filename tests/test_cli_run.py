@@ -333,17 +333,15 @@ systems:
         self.assertIn(f"(most of it {misfit['class']})", text)
 
     def test_too_much_for_the_host_names_node_stage_and_class(self):
-        platform = (pathlib.Path(PROGRAM).parent / "platforms" / "hopper-2x8.xml").read_text()
-        path = write("forgetful.xml", re.sub(r'(id="host_memory_bytes" value=)"[^"]*"', r'\1"1000000000"', platform))
         misfit, text, row, _ = self.misfit(
-            "host", "host memory", "host_peak_bytes", "--set", f"platform={path}", "--set",
+            "host", "host memory", "host_peak_bytes", "--set", "platform.host_memory=1GB", "--set",
             "systems.0.plan.offload=0.5")
         self.assertEqual(misfit["class"], "activations")
         self.assertEqual(misfit["available_bytes"], 1e9)
         self.assertEqual(misfit["stage"], row["host_stage"])
         self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
         self.assertIn(f"of host memory (offloaded activations, most of them of stage {misfit['stage']})", text)
-        _, text, row, _ = self.misfit("both", "GPU memory", "peak_bytes", "--set", f"platform={path}", "--set",
+        _, text, row, _ = self.misfit("both", "GPU memory", "peak_bytes", "--set", "platform.host_memory=1GB", "--set",
                                       "systems.0.plan.offload=0.1", "--set", "model=llama-13b", "--set",
                                       "systems.0.plan.recompute=none", "--set", "systems.0.plan.cp=1")
         self.assertIn("best-fit does not fit: stage", text)
@@ -405,6 +403,35 @@ class SeventyBillion(unittest.TestCase):
         self.assertEqual(plain["plan"]["gradient_buffers"], "kept")
         freed, kept = (sum(one["peak_bytes_by_class"].values()) for one in (system, plain))
         self.assertTrue(0.99 * kept < freed <= kept)  # 16 micro-batches: all but the first have all gradients
+
+
+class Platforms(unittest.TestCase):
+    def test_platform__the_printed_xml_gives_the_results_of_the_keys(self):
+        scenario = write("printed.yaml", SMALL.replace("critical-path", "both") + "all_tensor_ranks: true\n")
+        shared = "nodes: 4\nnvlink: 200GBps\nnic: 400Gbps\npcie: 64GBps\nhost_memory: 1TB\noversubscription: 2\n"
+        for keys in ("leaf: 32\n", "leaf: 2\n", "leaf: 2\ntopology: rail\n", "leaf: 1\ntopology: dragonfly\n"):
+            file = write("keys.yaml", shared + keys)
+            printed = run("platform", file)
+            self.assertEqual((printed.returncode, printed.stderr), (0, ""))
+            told = []
+            for platform in (file, write("printed.xml", printed.stdout)):
+                done = run("run", scenario, "--output", fresh("printed"), "--json", "--quiet", "--set", f"platform={platform}")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                told.append(json.loads(done.stdout)["systems"])
+            self.assertEqual(*told)
+
+    def test_platform__a_wrong_name_or_file_is_told(self):
+        for arguments, status, part in ((["hoper-2x8"], 2, "did you mean 'hopper'?"), ([], 64, "is missing"),
+                                        (["a.xml"], 2, "is SimGrid's XML already"), (["absent.yaml"], 2, "absent.yaml: "),
+                                        (["hopper", "--device", "x"], 2, "no device 'x'")):
+            done = run("platform", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (status, ""), arguments)
+            self.assertIn(part, done.stderr)
+
+    def test_platform__lists_name_what_is_shipped(self):
+        self.assertEqual(run("list", "platforms").stdout.split(), sorted(path.stem for path in (SOURCE / "platforms").glob("*.yaml")))
+        for key in ("platform.name", "platform.nic", "platform.topology"):
+            self.assertRegex(run("list", "keys").stdout, rf"(?m)^{re.escape(key)}  ")
 
 
 if __name__ == "__main__":

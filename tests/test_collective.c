@@ -173,7 +173,7 @@ static void check_flows(const struct dag *dag, int32_t first, int32_t n, const i
  * have 64 x 256/4 bytes a layer. The curve of rails says how much one NIC sends to the next node. */
 TEST(context_collective__crosses_nodes_as_transfers)
 {
-    struct platform platform = hand_platform("hopper-8x8", 8);
+    struct platform platform = hand_platform("hopper-8x8");
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
     struct scenario_plan layout = *setting.plan;

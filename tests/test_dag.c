@@ -283,7 +283,7 @@ TEST(phase__waits_for_the_one_before_and_for_its_resharding)
  * same. */
 TEST(reshard__uses_both_routes_of_every_folded_gpu)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct plan plan;
     hand_plan(&plan, 2, 1, 1);
     struct plan_phase *phase = &plan.phases[0];

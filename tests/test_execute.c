@@ -16,9 +16,9 @@
 static const double nvlink = 200e9, nic = 50e9; /* bytes/s, one direction */
 
 /* Run on a built platform of 2 nodes. A failure fails the test and leaves {0}. */
-static struct timeline run_on(const struct dag *dag, const char *name, int32_t n_nodes)
+static struct timeline run_on(const struct dag *dag, const char *name)
 {
-    struct platform platform = hand_platform(name, n_nodes);
+    struct platform platform = hand_platform(name);
     struct timeline timeline = {0};
     struct error err = {0};
     if (!hand_execute(dag, &platform, &timeline, &err)) {
@@ -32,7 +32,7 @@ static struct timeline run_on(const struct dag *dag, const char *name, int32_t n
 
 static struct timeline run(const struct dag *dag)
 {
-    return run_on(dag, "hopper-2x8", 2);
+    return run_on(dag, "hopper-2x8");
 }
 
 /* 0 runs on one stream, 1 after it on another, 2 on the first again without waiting for 1. */
@@ -78,7 +78,7 @@ TEST(shared_nic__doubles_the_time_of_two_transfers)
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
     hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
-    struct timeline timeline = run(&dag), free_timeline = run_on(&dag, "hopper-2x8-free", 2);
+    struct timeline timeline = run(&dag), free_timeline = run_on(&dag, "hopper-2x8-free");
     for (int32_t t = 0; t < 2; t++) {
         CHECK_CLOSE(timeline.finish_s[t], 0.04, 1e-12);
         CHECK_CLOSE(free_timeline.finish_s[t], 0.02, 1e-12);
@@ -142,7 +142,7 @@ TEST(ring__takes_one_send_between_barriers)
     int32_t end = hand_sync(&dag, 0);
     for (int32_t i = 0; i < n; i++)
         hand_after(&dag, begin + 1 + i);
-    struct timeline timeline = run_on(&dag, "hopper-16x8", 16);
+    struct timeline timeline = run_on(&dag, "hopper-16x8");
     CHECK_CLOSE(timeline.start_s[begin], 0.3, 1e-12);
     CHECK_CLOSE(timeline.finish_s[end], 0.3 + 1e-5 + 0.02, 1e-12);
     dag_free(&dag);
@@ -259,7 +259,7 @@ TEST(execute__gives_the_same_bits_twice)
 
 TEST(execute__reuses_a_timeline_for_a_larger_dag)
 {
-    struct platform platform = hand_platform("hopper-1x8", 1);
+    struct platform platform = hand_platform("hopper-1x8");
     struct timeline timeline = {0};
     struct error err = {0};
     for (int32_t n = 0; n < 300; n += 100) {
@@ -278,10 +278,11 @@ TEST(execute__reuses_a_timeline_for_a_larger_dag)
 TEST(execute__ignores_hosts_beyond_the_platform)
 {
     for (int32_t gpus = 4; gpus <= 8; gpus += 4) {
-        struct platform platform = hand_platform("hopper-2x8", 1);
+        struct platform platform = hand_platform_file("hopper-2x8", "beyond.xml");
         struct dag dag = hand_dag(1, 1, 0);
         struct timeline timeline = {0};
         struct error err = {0};
+        platform.n_nodes = 1;
         platform.gpus_per_node = gpus;
         hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 64e9, 64e9));
         CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
@@ -307,7 +308,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
 
 TEST(execute__refuses_a_gpu_beyond_the_platform)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct error err = refusal(&platform, 16);
     CHECK_EQUAL(err.status, ERROR_INVALID);
     CHECK_TEXT(err.text, "the plan uses GPU 16, but platform hopper-2x8 has GPUs 0 to 15 (2 nodes of 8)");
@@ -316,16 +317,17 @@ TEST(execute__refuses_a_gpu_beyond_the_platform)
 /* Somebody changed the file after it was read. It has two nodes, the struct three. */
 TEST(execute__names_a_host_that_the_file_lacks)
 {
-    struct platform platform = hand_platform("hopper-2x8", 3);
+    struct platform platform = hand_platform_file("hopper-2x8", "changed.xml");
+    platform.n_nodes = 3;
     struct error err = refusal(&platform, 16);
     CHECK_EQUAL(err.status, ERROR_INVALID);
-    CHECK_CONTAINS(err.text, "hopper-2x8.xml: SimGrid cannot use this platform: host g2_0 (GPU 16) is missing");
+    CHECK_CONTAINS(err.text, "changed.xml: SimGrid cannot use this platform: host g2_0 (GPU 16) is missing");
 }
 
 /* SimGrid aborts on these. The process that simulates must live. */
 TEST(execute__gives_the_reason_of_simgrids_refusal)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     snprintf(platform.path, sizeof platform.path, "%s", harness_path("unread.xml"));
     FILE *file = fopen(platform.path, "w");
     CHECK_TRUE(file != NULL &&
@@ -346,7 +348,7 @@ TEST(execute__gives_the_reason_of_simgrids_refusal)
 /* Find the error of running on a platform of one host. */
 static struct error refusal_of_host(const char *file_name, const char *id, const char *speed)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     snprintf(platform.path, sizeof platform.path, "%s", harness_path(file_name));
     FILE *file = fopen(platform.path, "w");
     CHECK_TRUE(file != NULL &&
@@ -386,7 +388,7 @@ TEST(execute_simgrid_version__is_simgrids)
  * graph of a plan of 4 stages on 2 nodes has both, and barriers. A second run has copies to the host, too. */
 TEST(execute__completes_as_many_activities_as_tasks)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct cost_setting setting = *hand_setting();
     setting.platform = &platform;
     for (int i = 0; i < 2; i++) {
@@ -418,7 +420,7 @@ TEST(execute__completes_as_many_activities_as_tasks)
 /* Make a built platform without the lines that hold `part`, one file at a time. */
 static struct platform platform_without(const char *part)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform_file("hopper-2x8", "with.xml");
     char line[4096], from[sizeof platform.path];
     memcpy(from, platform.path, sizeof from);
     snprintf(platform.path, sizeof platform.path, "%s", harness_path("without.xml"));
@@ -465,7 +467,7 @@ TEST(routes__names_gpus_without_a_route_first)
 /* Somebody kills SimGrid's process. It is tried again, and then the run is interrupted, not failed. */
 TEST(execute__tries_a_killed_child_again)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     for (int kills = 0; kills <= 2; kills++) {
         struct timeline timeline = {0};
         struct error err = {0};
@@ -487,7 +489,7 @@ TEST(execute__tries_a_killed_child_again)
 /* Options come after ours, so a user's bandwidth factor halves the speed. An option that SimGrid refuses is named. */
 TEST(simgrid_options__are_taken_or_refused)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct timeline timeline = {0};
     struct error err = {0};
     struct dag dag = hand_dag(1, 1, 0);
@@ -518,7 +520,7 @@ TEST(simgrid_options__are_taken_or_refused)
  * runs. */
 TEST(paje_trace__has_a_state_of_each_stream)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct timeline timeline = {0};
     struct error err = {0};
     char line[4096], path[1024];

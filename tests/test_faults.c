@@ -98,7 +98,7 @@ TEST(slow_link__slows_simgrids_links)
 {
     const struct fault entries[] = {fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 1, 4),
                                     fault_of(FAULT_PCIE, 0, 8)};
-    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct platform platform = hand_platform("hopper-2x8");
     struct faults faults = faults_of(entries, 3, &platform);
     struct timeline timeline = {0};
     struct error err = {0};
@@ -149,9 +149,7 @@ static void check_sends_of_a_node(const struct platform *platform, const struct 
  * TB/s to the spine. A 512th of it is 25 GB/s: 40 ms for one, 320 ms for 8. Inside the leaf the fault has no effect. */
 TEST(slow_uplink__slows_all_who_share_it)
 {
-    struct platform small = hand_platform("hopper-2x8", 2), large = hand_platform("hopper-128x8", 128);
-    small.n_uplinks = 2;
-    large.n_spine_links = 4;
+    struct platform small = hand_platform("hopper-2x8"), large = hand_platform("hopper-128x8");
     for (int64_t node = 0; node < 2; node++) {
         struct fault uplink = {.kind = FAULT_UPLINK, .nodes = {1, {node}}, .factor = 4};
         check_sends_of_a_node(&small, &uplink, 1, 1, 0.02);
@@ -169,8 +167,7 @@ TEST(slow_uplink__slows_all_who_share_it)
  * than 8 NICs it would not, so this is refused. */
 TEST(folded_group__needs_wide_links_above_the_nics)
 {
-    struct platform platform = hand_platform("hopper-2x8", 2);
-    platform.n_uplinks = 2;
+    struct platform platform = hand_platform("hopper-2x8");
     for (int i = 0; i < 2; i++) {
         struct fault fault = {.kind = FAULT_UPLINK, .nodes = {1, {1}}, .factor = i == 0 ? 1 : 1.01};
         struct faults faults = faults_of(&fault, 1, &platform);

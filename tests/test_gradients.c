@@ -242,7 +242,7 @@ TEST(early_replica__exposes_nothing_that_others_hide)
 {
     struct cost_setting setting;
     struct model model;
-    struct platform links, platform = hand_platform("hopper-2x8", 2);
+    struct platform links, platform = hand_platform("hopper-2x8");
     open_buckets(&setting, &model, &links, 200e9);
     setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
     struct device device = *setting.device;
@@ -306,7 +306,7 @@ TEST(dp_overlap__hides_gradients_without_parameters)
     struct plan plan;
     struct cost_setting setting;
     struct model model;
-    struct platform links, platform = hand_platform("hopper-2x8", 2);
+    struct platform links, platform = hand_platform("hopper-2x8");
     open_buckets(&setting, &model, &links, 200e9);
     hand_whole_samples(&plan, 2, 1, 4096);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);

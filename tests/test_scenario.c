@@ -132,7 +132,7 @@ static void check_same(const struct scenario *a, const struct scenario *b)
     CHECK_TEXT(a->name, b->name);
     CHECK_TEXT(a->model_name, b->model_name);
     CHECK_TEXT(a->device_name, b->device_name);
-    CHECK_TEXT(a->platform_name, b->platform_name);
+    CHECK_TEXT(a->platform.name, b->platform.name);
     CHECK_TEXT(a->data.lengths, b->data.lengths);
     CHECK_TEXT(a->data.column, b->data.column);
     CHECK_TRUE(a->data.context == b->data.context && a->data.long_documents == b->data.long_documents &&
@@ -237,7 +237,8 @@ static const struct {
     {"model: llama-13b", "model: absent.yaml", "scenario/absent.yaml: cannot be read: No such file"},
     {"model: llama-13b\n", "", "run.yaml:1:1: model: is required"},
     {"device: h800", "device: v100", "run.yaml:2:9: device: no device 'v100'; "},
-    {"platform: hopper-2x8", "platform: hopper-3x8", "run.yaml:3:11: platform: no platform 'hopper-3x8'; did you mean"},
+    {"platform: hopper-2x8", "platform: hoper-3x8",
+     "run.yaml:3:11: platform: no platform 'hoper'; did you mean 'hopper'?"},
     {"platform: hopper-2x8", "platform: ''", "run.yaml:3:11: platform: '' is empty"},
     {"lengths: github", "lengths: githb",
      "run.yaml:4:17: data.lengths: no law or table 'githb'; did you mean 'github'?"},

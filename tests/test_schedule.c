@@ -377,7 +377,7 @@ TEST(schedule__makes_sound_plans)
  * included. */
 TEST(schedule__takes_as_long_in_both_engines)
 {
-    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    struct platform platform = hand_platform("hopper-2x8-free");
     for (int32_t schedule = 0; schedule < SCENARIO_N_SCHEDULES; schedule++) {
         struct plan plan;
         struct cost_setting setting = *hand_setting();
@@ -430,7 +430,7 @@ static double least_s(const struct plan_pipeline *pipeline, const struct cost_se
 /* The plan is sound, and takes no less than that. */
 TEST(interleaved_units__take_as_long_in_both_engines)
 {
-    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    struct platform platform = hand_platform("hopper-2x8-free");
     uint64_t seed = 23;
     for (int32_t round = 0; round < 24; round++) {
         struct plan plan;

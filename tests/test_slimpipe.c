@@ -313,7 +313,7 @@ TEST(slimpipe__holds_what_the_header_says)
 /* SimGrid without contention takes as long as the longest path, with the exchange beside attention and before it. */
 TEST(slimpipe__takes_as_long_in_both_engines)
 {
-    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    struct platform platform = hand_platform("hopper-2x8-free");
     for (int beside = 0; beside < 2; beside++) {
         struct hand_request hand;
         struct plan plan;

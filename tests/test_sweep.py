@@ -51,6 +51,20 @@ class Points(Sweep):
                    scenario=BASE.replace("name: small", "name: options"))
         self.assertTrue(filecmp.cmp(folder / "options.csv", other / "options.csv", shallow=False))
 
+    def test_sweep__varies_one_key_of_a_named_platform(self):
+        """NICs of half the speed: the same as on a platform that has them, and slower."""
+        folder = fresh("nics")
+        self.sweep(folder, "--quiet", "--sweep", "platform.nic=200Gbps,400Gbps", scenario=BASE.replace("name: small", "name: nics"))
+        table = rows(folder / "nics.csv")
+        self.assertEqual([row["platform.nic"] for row in table], ["200Gbps"] * 2 + ["400Gbps"] * 2)
+        for slow, fast in zip(table[:2], table[2:]):
+            self.assertLess(float(slow["tokens_per_s_per_gpu"]), float(fast["tokens_per_s_per_gpu"]))
+        for nic, those in (("200Gbps", table[:2]), ("400Gbps", table[2:])):
+            alone = run("run", write("nics.yaml", BASE), "--output", fresh("nic"), "--json", "--quiet", "--set",
+                        f"platform={{nodes: 2, gpus_per_node: 8, nvlink: 200GBps, nic: {nic}, pcie: 64GBps}}")
+            self.assertEqual([entry["tokens_per_s_per_gpu"] for entry in json.loads(alone.stdout)["systems"]],
+                             [float(row["tokens_per_s_per_gpu"]) for row in those])
+
     def test_command__reads_a_file_that_begins_with_a_dash_as_a_file(self):
         folder = fresh("dash")
         folder.mkdir()
@@ -146,7 +160,8 @@ class Points(Sweep):
 
     def test_a_point_alone_has_no_list_and_no_shard(self):
         for other in ("--list", "--shard=1/2"):
-            self.assertIn("--point runs only one point, so --", self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr)
+            error = self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr
+            self.assertIn(f"--point runs only one point, so {other[:6]}", error)
         self.assertFalse((SCRATCH / "neither").exists())
 
     def test_mistakes_are_named_with_their_places(self):

@@ -131,20 +131,30 @@ static bool check_columns(const struct measured *file, const char *one, const ch
 struct runs {
     int32_t n;
     struct measured *files;
-    struct setting_tables tables;
 };
+
+static bool check_training(const struct measured *file, struct error *err)
+{
+    const char *lacks = measured_column(file, "data.context") < 0 ? "data.context"
+                        : measured_column(file, "split") < 0      ? "split"
+                                                                  : NULL;
+    return lacks == NULL || error_set(err,
+                                      "%s: has no column '%s': no table of measured training runs; "
+                                      "model/validation/normalise.py makes one of a raw table",
+                                      file->path, lacks);
+}
 
 static bool read_runs(char *paths, struct runs *runs, struct error *err)
 {
     char *rest = NULL;
     if (paths == NULL)
         return true;
-    bool ok = setting_tables_read(&runs->tables, err);
+    bool ok = true;
     for (char *path = strtok_r(paths, ",", &rest); ok && path != NULL; path = strtok_r(NULL, ",", &rest)) {
         runs->files = check_realloc(runs->files, (size_t)(runs->n + 1) * sizeof *runs->files);
         runs->files[runs->n] = (struct measured){0};
         struct measured *file = &runs->files[runs->n++];
-        ok = measured_read(path, file, err) && check_columns(file, "model", "hidden", "training runs", err);
+        ok = measured_read(path, file, err) && check_training(file, err);
     }
     return ok && (runs->n > 0 || error_set(err, "--training: no file is named"));
 }
@@ -154,7 +164,6 @@ static void runs_free(struct runs *runs)
     for (int32_t i = 0; i < runs->n; i++)
         measured_free(&runs->files[i]);
     free(runs->files);
-    setting_tables_free(&runs->tables);
 }
 
 /**
@@ -210,7 +219,7 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
               (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
               (sheet = contents(path, err)) != NULL &&
               calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&
-              (arguments->training == NULL || training_fit(&(struct training_source){runs.n, runs.files, &runs.tables},
+              (arguments->training == NULL || training_fit(&(struct training_source){runs.n, runs.files},
                                                            device.like[0] != '\0' ? &like : NULL, &calibration, err)) &&
               check_rows(arguments, &device, &calibration, err) &&
               (arguments->output == NULL || write_file(arguments->output, sheet, &calibration, err));

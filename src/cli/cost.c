@@ -106,9 +106,11 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
 /** Fills `question`, whose address must not change afterwards: its setting points into it. */
 static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
 {
+    struct platform_keys keys;
     if (!model_read(scenario_data_dir(), arguments->model, &question->model, err) ||
         !device_read(scenario_data_dir(), arguments->device, &question->device, err) ||
-        !platform_read(scenario_platform_dir(), arguments->platform, &question->platform, err) ||
+        !platform_keys_of_name(scenario_data_dir(), arguments->platform, &keys, err) ||
+        !platform_from_keys(&keys, &question->device, &question->platform, err) ||
         !read_slices(arguments, question, err) || !check_degrees(arguments, question, err))
         return false;
     if (!scenario_recompute_fits(arguments->recompute, &question->model))

@@ -12,10 +12,13 @@
 #include "scenario/schema_text.h"
 #include "system/system.h"
 
-static bool print_names(const char *folder, const char *suffix, struct error *err)
+/** Files of a folder of the data. */
+static bool print_names(const char *below, struct error *err)
 {
     size_t n;
-    char **names = library_list(folder, suffix, &n);
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/%s", scenario_data_dir(), below);
+    char **names = library_list(folder, ".yaml", &n);
     if (names == NULL)
         return error_set(err, "%s: cannot read this folder: %s", folder, strerror(errno));
     for (size_t i = 0; i < n; i++) {
@@ -24,19 +27,6 @@ static bool print_names(const char *folder, const char *suffix, struct error *er
     }
     free(names);
     return true;
-}
-
-/** Files of a folder below model/. */
-static bool print_models(const char *below, struct error *err)
-{
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s/model/%s", scenario_data_dir(), below);
-    return print_names(folder, ".yaml", err);
-}
-
-static bool list_platforms(struct error *err)
-{
-    return print_names(scenario_platform_dir(), ".xml", err);
 }
 
 static bool list_systems(struct error *err)
@@ -91,15 +81,12 @@ static bool list_frameworks(struct error *err)
 }
 
 static const struct {
-    const char *name, *folder; /* folder: of files below model/ that are listed; NULL: print does it */
+    const char *name, *folder; /* folder: whose files are listed; NULL: print does it */
     bool (*print)(struct error *err);
 } lists[] = {
-    {"models", "llm", NULL},
-    {"devices", "gpu", NULL},
-    {"platforms", NULL, list_platforms},
-    {"frameworks", NULL, list_frameworks},
-    {"lengths", "lengths", NULL},
-    {"systems", NULL, list_systems},
+    {"models", "model/llm", NULL},      {"devices", "model/gpu", NULL},
+    {"platforms", "platforms", NULL},   {"frameworks", NULL, list_frameworks},
+    {"lengths", "model/lengths", NULL}, {"systems", NULL, list_systems},
     {"keys", NULL, list_keys},
 };
 enum { N_LISTS = sizeof lists / sizeof *lists };
@@ -138,6 +125,6 @@ int command_list(int argc, char **argv)
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &which);
     const char *folder = lists[which].folder;
-    bool ok = folder != NULL ? print_models(folder, &err) : lists[which].print(&err);
+    bool ok = folder != NULL ? print_names(folder, &err) : lists[which].print(&err);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

@@ -52,18 +52,15 @@ static int unknown_command(const char *name)
 /** Use the data beside an installed program. A program without installed data uses the folder of its sources. */
 static void use_installed_data(void)
 {
-    char path[PATH_MAX], data[PATH_MAX + 64], platforms[PATH_MAX + 80], models[PATH_MAX + 80];
+    char path[PATH_MAX], data[PATH_MAX + 64], models[PATH_MAX + 80];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0)
         return;
     path[n] = '\0';
     snprintf(data, sizeof data, "%s/" SLIMSIM_INSTALLED_DATA, dirname(path));
     snprintf(models, sizeof models, "%s/model", data);
-    snprintf(platforms, sizeof platforms, "%s/platforms", data);
-    if (access(models, R_OK) == 0) {
+    if (access(models, R_OK) == 0)
         setenv("SLIMSIM_DATA", data, 0);
-        setenv("SLIMSIM_PLATFORMS", platforms, 0);
-    }
 }
 
 /**

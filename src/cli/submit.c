@@ -202,19 +202,18 @@ static void write_head(FILE *file, const struct submission *submission, const ch
     fputs("#SBATCH --requeue\n#SBATCH --open-mode=append\n", file);
 }
 
-/** Write the commands that enter the user's folder and set the variables that slimsim reads. */
+/** Write the commands that enter the user's folder and set the variable that slimsim reads. */
 static void write_place(FILE *file, const struct submission *submission)
 {
-    static const char *const variable[] = {"SLIMSIM_DATA", "SLIMSIM_PLATFORMS"};
+    const char *data = getenv("SLIMSIM_DATA");
     fputs("cd ", file);
     sweep_write_quoted(file, submission->here);
     fputs(" || exit\n", file);
-    for (size_t i = 0; i < sizeof variable / sizeof *variable; i++)
-        if (getenv(variable[i]) != NULL) {
-            fprintf(file, "export %s=", variable[i]);
-            sweep_write_quoted(file, getenv(variable[i]));
-            fputc('\n', file);
-        }
+    if (data != NULL) {
+        fputs("export SLIMSIM_DATA=", file);
+        sweep_write_quoted(file, data);
+        fputc('\n', file);
+    }
     fputs("exec ", file);
     sweep_write_quoted(file, submission->program);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "execute/cluster.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
@@ -9,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xbt/config.h>
 
 #include "base/check.h"
+#include "scenario/platform_xml.h"
 
 /* The signal handler reads this global variable, since it takes no other argument. */
 static const char *refusal = "";
@@ -59,6 +62,26 @@ static char *const engine_arguments[] = {
     "--cfg=contexts/stack-size:256", /* KiB; the default maps 8 MiB for each actor */
 };
 enum { N_ENGINE_ARGUMENTS = sizeof engine_arguments / sizeof *engine_arguments };
+
+/* The XML of a platform without a file goes to SimGrid by an unnamed file in memory, which ends with the process. */
+static void platform_load(const struct platform *platform)
+{
+    if (*platform->path != '\0') {
+        simgrid_load_platform(platform->path);
+        return;
+    }
+    char path[64];
+    int number = memfd_create("platform.xml", MFD_CLOEXEC);
+    FILE *file = number >= 0 ? fdopen(number, "w") : NULL;
+    if (file == NULL)
+        cluster_refuse("its XML cannot be kept in memory: %s", strerror(errno));
+    platform_xml_write(file, platform);
+    if (fflush(file) != 0)
+        cluster_refuse("its XML cannot be kept in memory: %s", strerror(errno));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+    simgrid_load_platform(path);
+    fclose(file);
+}
 
 static void engine_start(const struct execute_options *options)
 {
@@ -162,7 +185,7 @@ void cluster_open(const struct platform *platform, const struct faults *faults, 
     signal(SIGABRT, refuse_on_signal);
     engine_start(options);
     CHECK(sigaction(SIGSEGV, &(struct sigaction){.sa_handler = refuse_on_signal}, &before) == 0);
-    simgrid_load_platform(platform->path);
+    platform_load(platform);
     CHECK(sigaction(SIGSEGV, &before, NULL) == 0);
     hosts_find(cluster);
     if (faults != NULL)

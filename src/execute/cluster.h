@@ -19,7 +19,7 @@ struct cluster {
 enum { CLUSTER_REFUSED = 2 };
 
 /**
- * Start SimGrid with the options, load the platform's file and slow its links down by the factors of the faults (NULL:
+ * Start SimGrid with the options, load the platform and slow its links down by the factors of the faults (NULL:
  * none). The process ends with CLUSTER_REFUSED if SimGrid refuses a file or an option, or if a host is missing.
  */
 void cluster_open(const struct platform *platform, const struct faults *faults, const struct execute_options *options,

@@ -151,7 +151,8 @@ static bool was_killed(const struct ending *ending)
 static bool ending_check(struct ending *ending, const struct execution *execution, struct error *err)
 {
     int status = ending->status;
-    const char *platform = execution->platform->path, *cfg = execution->options->cfg;
+    const struct platform *used = execution->platform;
+    const char *platform = *used->path != '\0' ? used->path : used->name, *cfg = execution->options->cfg;
     bool refused = WIFEXITED(status) && WEXITSTATUS(status) == CLUSTER_REFUSED;
     if (was_killed(ending))
         return error_set_status(err, ERROR_INTERRUPTED,

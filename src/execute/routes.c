@@ -27,6 +27,7 @@ struct checker {
     xbt_dynar_t route;
     double bytes_per_s; /* bandwidth of its narrowest link */
     bool folded;        /* a rank represents its tensor-parallel group */
+    bool rails;         /* links above the NICs are of one GPU of each node */
     struct crossing *crossings;
     size_t n_crossings, capacity;
 };
@@ -54,7 +55,7 @@ static void route_find(struct checker *checker, const struct dag_task *send)
     sg_host_t from = cluster_host(checker->cluster, send->from_rank, send->to_rank);
     sg_host_t to = cluster_host(checker->cluster, send->to_rank, send->from_rank);
     bool of_rank = send->stream < checker->dag->n_ranks * DAG_N_STREAMS;
-    int32_t n_gpus = of_rank ? checker->dag->ranks[send->dag_rank].n_gpus : 1;
+    int32_t n_gpus = of_rank && !checker->rails ? checker->dag->ranks[send->dag_rank].n_gpus : 1;
     unsigned i;
     sg_link_t link;
     snprintf(refusal, sizeof refusal, "there is no route from %s to %s", sg_host_get_name(from), sg_host_get_name(to));
@@ -123,7 +124,10 @@ static void crossings_check(struct checker *checker)
 
 void routes_check(const struct dag *dag, const struct cluster *cluster)
 {
-    struct checker checker = {.dag = dag, .cluster = cluster, .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
+    struct checker checker = {.dag = dag,
+                              .cluster = cluster,
+                              .route = xbt_dynar_new(sizeof(sg_link_t), NULL),
+                              .rails = cluster->platform->keys.topology == PLATFORM_RAIL};
     for (int32_t dag_rank = 0; dag_rank < dag->n_ranks; dag_rank++)
         checker.folded = checker.folded || dag->ranks[dag_rank].n_gpus > 1;
     for (int32_t stream = 0; stream < dag_n_streams(dag); stream++) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Read lengths from a data set of an HDF5 file. */
 #include "lengths/reader.h"
 
 #include <hdf5.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Read lengths from a NumPy file. */
 #include "lengths/reader.h"
 
 #include <stdlib.h>

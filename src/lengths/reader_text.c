@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Read lengths from a text file of numbers. */
 #include "lengths/reader.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Fill bins by a mixed-integer program that GLPK solves. */
 #include "packing/fill.h"
 
 #include <math.h>

@@ -66,15 +66,17 @@ bool cache_device(struct scenario_cache *cache, const char *data_dir, const char
     return true;
 }
 
-bool cache_platform(struct scenario_cache *cache, const char *platform_dir, const char *name, struct platform *platform,
-                    struct error *err)
+bool cache_platform(struct scenario_cache *cache, const struct platform_keys *keys, const struct device *device,
+                    struct platform *platform, struct error *err)
 {
     uint64_t none = 0;
-    if (kept(&cache->platforms, name, platform, sizeof *platform, &none))
+    bool is_file = library_is_path(keys->name, ".xml");
+    if (is_file && kept(&cache->platforms, keys->name, platform, sizeof *platform, &none))
         return true;
-    if (!platform_read(platform_dir, name, platform, err))
+    if (!platform_from_keys(keys, device, platform, err))
         return false;
-    keep(&cache->platforms, name, platform, sizeof *platform, none);
+    if (is_file)
+        keep(&cache->platforms, keys->name, platform, sizeof *platform, none);
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include "scenario/device.h"
 #include "scenario/framework.h"
 #include "scenario/model.h"
-#include "scenario/platform.h"
+#include "scenario/platform_keys.h"
 #include "scenario/pressure.h"
 
 /** Of one kind of file, each name once. */
@@ -25,14 +25,14 @@ struct scenario_cache {
     struct memory_pressure pressure;
 };
 
-/** As model_read, device_read, platform_read, framework_read and pressure_read; and the hash of the file, which stands
- * for its content. */
+/** As model_read, device_read, platform_from_keys (an XML file is kept), framework_read and pressure_read; and the hash
+ * of the file, which stands for its content. */
 bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
                  uint64_t *hash, struct error *err);
 bool cache_device(struct scenario_cache *cache, const char *data_dir, const char *name, struct device *device,
                   uint64_t *hash, struct error *err);
-bool cache_platform(struct scenario_cache *cache, const char *platform_dir, const char *name, struct platform *platform,
-                    struct error *err);
+bool cache_platform(struct scenario_cache *cache, const struct platform_keys *keys, const struct device *device,
+                    struct platform *platform, struct error *err);
 bool cache_framework(struct scenario_cache *cache, const char *path, const struct schema_key *keys, int32_t n_keys,
                      struct framework *framework, struct error *err);
 bool cache_pressure(struct scenario_cache *cache, const char *data_dir, struct memory_pressure *pressure,

@@ -155,6 +155,9 @@ struct device {
     int64_t multiprocessors;      /* 0: work divides evenly, there are no waves and tails */
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
     char like[64];  /* device whose curves stand in where there are no rows, "" for none */
+    double node_nic_bytes_per_s; /* a platform's, where it gives none; each 0: unknown */
+    double node_pcie_bytes_per_s;
+    double node_host_memory_bytes;
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
     struct device_training training;
     struct device_ring ring[DEVICE_N_PROTOCOLS];

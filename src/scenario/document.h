@@ -46,6 +46,9 @@ int32_t document_add_node(struct document *document, enum document_kind kind, co
 /** A new scalar that stands nowhere yet and has the place of the node `like`. @return its index */
 int32_t document_add_scalar(struct document *document, const char *value, int32_t like);
 
+/** Make `key: W` of the root `key: {name: W}`, which means the same. Nothing changes where W is no scalar or empty. */
+void document_name_mapping(struct document *document, const char *key);
+
 /** A copy of a node of `from` and all below it, without its own key and, inside, the key `but` (NULL: none), in a
  * document that is a copy of `from`. It stands nowhere yet. @return its index */
 int32_t document_clone(struct document *to, const struct document *from, int32_t node, const char *but);

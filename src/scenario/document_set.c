@@ -22,6 +22,8 @@ static void put_entry(struct document *document, int32_t parent, int32_t old, in
 static bool select_entry(struct document *document, int32_t parent, const char *segment, const char *file,
                          int32_t *entry, struct error *err)
 {
+    if (parent == document_child(document, 0, "platform", strlen("platform")))
+        document_name_mapping(document, "platform"); /* whose keys may be set though it is one word */
     struct document_node *at = &document->node[parent];
     if (document_is_null(at)) { /* `knobs:` with nothing behind it: a mapping without keys yet */
         free(at->value);
@@ -94,18 +96,30 @@ static const char *value_of(const char *assignment, const char *name, struct err
     return NULL;
 }
 
+/** Set a path, which is cut into segments on the way, from YAML flow text. file: kept as long as the document */
+static bool set_value(struct document *document, char *path, const char *text, const char *file, struct error *err)
+{
+    int32_t value = document_read_nodes(document, text, strlen(text), file, false, err);
+    return value >= 0 && set_at_path(document, path, value, file, err);
+}
+
 bool document_set(struct document *document, const char *assignment, struct error *err)
 {
     const char *file = assignment_name(document, "--set", assignment), *equals = value_of(assignment, file, err);
     if (equals == NULL)
         return false;
-    int32_t value = document_read_nodes(document, equals + 1, strlen(equals + 1), file, false, err);
-    if (value < 0)
-        return false;
-    char *path = check_strdup(assignment);
-    path[equals - assignment] = '\0';
-    bool ok = set_at_path(document, path, value, file, err);
+    char *path = check_strndup(assignment, (size_t)(equals - assignment));
+    bool ok = set_value(document, path, equals + 1, file, err);
     free(path);
+    return ok;
+}
+
+bool document_set_value(struct document *document, const char *path, const char *value, const char *place,
+                        struct error *err)
+{
+    char *segments = check_strdup(path);
+    bool ok = set_value(document, segments, value, document_keep(document, check_strdup(place)), err);
+    free(segments);
     return ok;
 }
 

@@ -9,6 +9,10 @@
  * "systems.1.plan.tp=8": an integer from 0 selects from a sequence), creating mappings on the way. */
 bool document_set(struct document *document, const char *assignment, struct error *err);
 
+/** The same from a path and a value apart. Messages begin with `place`. */
+bool document_set_value(struct document *document, const char *path, const char *value, const char *place,
+                        struct error *err);
+
 /** Put a list (of `assignment`, KEY=V1,V2 or KEY={...}) under the key as it stands, dots and all, of the root mapping
  * `group`, made where it is missing. Messages begin with "OPTION 'ASSIGNMENT'". */
 bool document_set_list(struct document *document, const char *group, const char *option, const char *assignment,

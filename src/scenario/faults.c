@@ -70,11 +70,11 @@ static bool check_whose(const struct document *document, int32_t node, const str
                               fault_kind_name[fault->kind], terms[fault->kind]);
     if (devices(platform, fault->kind) == 0 || (fault->kind == FAULT_UPLINK && platform->n_uplinks < platform->n_nodes))
         return document_error(document, node, err,
-                              "faults: platform %s has no links %s, which kind %s slows down; platforms/generate.py "
-                              "writes them%s",
+                              "faults: platform %s has no links %s, which kind %s slows down; allowed: topology %s",
                               platform->name, fault->kind == FAULT_SPINE ? "up<leaf>_u and _d" : "pt<node>_u and _d",
                               fault_kind_name[fault->kind],
-                              fault->kind == FAULT_SPINE ? " where there are several leaf switches" : "");
+                              fault->kind == FAULT_SPINE ? "fat-tree or rail with more nodes than platform.leaf"
+                                                         : "fat-tree or dragonfly");
     return true;
 }
 

@@ -49,19 +49,33 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
                           unknown.text);
 }
 
+/* Its keys are checked in any case, but the device knows what they do not say. */
+static bool resolve_platform(struct scenario *scenario, bool device_ok, struct scenario_cache *cache, struct error *err)
+{
+    struct platform_keys keys;
+    struct error wrong = {0};
+    if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, err) || !device_ok)
+        return false;
+    if (cache_platform(cache, &keys, &scenario->device, &scenario->platform, &wrong))
+        return true;
+    if (*scenario->platform.path != '\0') /* the XML's faults have their own places */
+        return error_add(err, "%s", wrong.text);
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "platform"), err, "%s",
+                          wrong.text);
+}
+
 bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, struct error *err)
 {
     const struct document *document = &scenario->document;
-    const char *data = scenario_data_dir(), *platforms = scenario_platform_dir();
+    const char *data = scenario_data_dir();
     char models[PATH_MAX], devices[PATH_MAX];
     snprintf(models, sizeof models, "%s/model/llm", data);
     snprintf(devices, sizeof devices, "%s/model/gpu", data);
     bool ok = resolve_name(document, "model", models, ".yaml", scenario->model_name, err) &&
               cache_model(cache, data, scenario->model_name, &scenario->model, &scenario->model_hash, err);
-    ok &= resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
-          cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
-    ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
-          cache_platform(cache, platforms, scenario->platform_name, &scenario->platform, err);
+    bool device_ok = resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
+                     cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
+    ok &= resolve_platform(scenario, device_ok, cache, err);
     ok &= cache_pressure(cache, data, &scenario->pressure, err);
     return resolve_lengths(scenario, err) && ok;
 }

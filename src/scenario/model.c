@@ -36,17 +36,17 @@ static const struct schema_key keys[] = {
      FIELD(vocabulary_multiple)},
 };
 
-static bool check_heads(const struct document *document, const struct model *model, struct error *err)
+static bool check_heads(const struct document *document, int32_t mapping, const struct model *model, struct error *err)
 {
     if (model->head_width == 0 && model->hidden % model->heads != 0)
-        return document_error(document, document_find(document, 0, "heads"), err,
+        return document_error(document, document_find(document, mapping, "heads"), err,
                               "heads: %" PRId64 " does not divide hidden = %" PRId64, model->heads, model->hidden);
     if (model_query_width(model) > 1 << 20)
-        return document_error(document, document_find(document, 0, "head_width"), err,
+        return document_error(document, document_find(document, mapping, "head_width"), err,
                               "head_width: %" PRId64 " x heads = %" PRId64 " is more than 1048576", model->head_width,
                               model->heads);
     if (model->heads % model->kv_heads != 0)
-        return document_error(document, document_find(document, 0, "kv_heads"), err,
+        return document_error(document, document_find(document, mapping, "kv_heads"), err,
                               "kv_heads: %" PRId64 " does not divide heads = %" PRId64, model->kv_heads, model->heads);
     return true;
 }
@@ -54,6 +54,12 @@ static bool check_heads(const struct document *document, const struct model *mod
 void model_list_keys(FILE *file)
 {
     schema_list(file, keys, sizeof keys / sizeof *keys, "  ");
+}
+
+bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err)
+{
+    return schema_read(document, mapping, keys, sizeof keys / sizeof *keys, NULL, model, err) &&
+           check_heads(document, mapping, model, err);
 }
 
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err)
@@ -64,8 +70,7 @@ bool model_read(const char *data_dir, const char *name, struct model *model, str
     *model = (struct model){0};
     if (!library_find(folder, name, ".yaml", "model", path, err) || !document_read(path, &document, err))
         return false;
-    bool ok = schema_read(&document, 0, keys, sizeof keys / sizeof *keys, NULL, model, err) &&
-              check_heads(&document, model, err);
+    bool ok = model_read_keys(&document, 0, model, err);
     document_free(&document);
     return ok;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "scenario/document.h"
 
 enum model_activation { MODEL_SWIGLU, MODEL_GELU };
 
@@ -35,6 +36,9 @@ struct model {
 
 /** Read model/llm/NAME.yaml below the data folder, or the file itself when `name` ends in .yaml. */
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err);
+
+/** The same from a mapping of a document. */
+bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err);
 
 /** Print the keys of a model's file, one a line. */
 void model_list_keys(FILE *file);

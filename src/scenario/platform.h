@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Clusters: SimGrid's XML read (with expat) and checked before SimGrid sees it, since SimGrid aborts on bad input. */
+/** Clusters of equal nodes: `platform:` of a scenario, files of platforms/, or SimGrid's XML. */
 #ifndef SLIMSIM_SCENARIO_PLATFORM_H
 #define SLIMSIM_SCENARIO_PLATFORM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "scenario/schema_key.h"
+
+/** Switches above the NICs (scenario/platform_xml.h draws them). */
+enum platform_topology { PLATFORM_FAT_TREE, PLATFORM_RAIL, PLATFORM_DRAGONFLY };
+#define PLATFORM_TOPOLOGIES "fat-tree|rail|dragonfly"
+
+/** The keys of `platform:`. Bandwidths are of a GPU and one direction. */
+struct platform_keys {
+    char name[SCHEMA_TEXT_BYTES]; /* of platforms/, a .yaml or a .xml file; "": the keys say all */
+    int64_t nodes, gpus_per_node; /* nodes 0: not given */
+    double nvlink_bytes_per_s;    /* this and the next three, 0: not given */
+    double nic_bytes_per_s;
+    double pcie_bytes_per_s;
+    double host_memory_bytes;       /* of a node */
+    int64_t leaf;                   /* nodes of a leaf switch; dragonfly: of a group */
+    double oversubscription;        /* NICs over what leads up from their leaf switch */
+    int32_t topology;               /* enum platform_topology */
+    bool contention;                /* false: a link gives each transfer all it has */
+    char source[SCHEMA_TEXT_BYTES]; /* of a file's numbers */
+};
 
 /** A cluster of equal nodes. Hosts are g<node>_<gpu> and cpu<node>; links nv.._u/_d, ib.._u/_d, pc.._u/_d as
- * platforms/generate.py writes them. Bandwidths are of one direction. Links above the NICs may have any names; what
+ * platform_xml_write names them. Bandwidths are of one direction. Links above the NICs may have any names; what
  * can be slow of them (scenario/faults.h) is pt<node>_u/_d, of a node, and up<leaf>_u/_d, of a leaf switch. */
 struct platform {
     char name[64];
-    char path[1024];
+    char path[1024]; /* of an XML file; "": the keys describe the cluster */
     int32_t n_nodes, gpus_per_node;
     int32_t n_uplinks;         /* pt0 to pt<n-1>, both directions; 0: not all of these are there */
     int32_t n_spine_links;     /* up0 to up<n-1>, likewise */
@@ -21,19 +40,20 @@ struct platform {
     double nic_bytes_per_s;    /* per GPU and direction */
     double pcie_bytes_per_s;   /* per GPU and direction */
     double host_memory_bytes;  /* per node */
-    uint64_t hash;             /* of the file */
+    double gpu_flop_per_s;     /* for SimGrid, informational; 0 with an XML file */
+    struct platform_keys keys; /* with every default resolved; of an XML file its name alone */
+    uint64_t hash;             /* of the XML file, or of the keys */
 };
-
-/**
- * Find NAME.xml among the built platforms, or take a path that ends in .xml. Errors with file and line: malformed XML;
- * hosts or links that are missing, stand twice or are named otherwise; unequal nodes; a bandwidth or speed that is not
- * a positive number; a latency other than 0 (the sender pays it, from the device's file); routes over unknown links.
- */
-bool platform_read(const char *platform_dir, const char *name, struct platform *platform, struct error *err);
 
 static inline int32_t platform_n_gpus(const struct platform *platform)
 {
     return platform->n_nodes * platform->gpus_per_node;
+}
+
+/** Leaf switches, or groups of a dragonfly; with rails, groups of nodes that share the leaf switches of their rails. */
+static inline int32_t platform_n_leaves(const struct platform *platform)
+{
+    return (int32_t)((platform->keys.nodes + platform->keys.leaf - 1) / platform->keys.leaf);
 }
 
 static inline bool platform_same_node(const struct platform *platform, int32_t gpu, int32_t other)

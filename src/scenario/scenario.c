@@ -18,12 +18,6 @@ const char *scenario_data_dir(void)
     return folder != NULL && *folder != '\0' ? folder : SLIMSIM_SOURCE_DIR;
 }
 
-const char *scenario_platform_dir(void)
-{
-    const char *folder = getenv("SLIMSIM_PLATFORMS");
-    return folder != NULL && *folder != '\0' ? folder : SLIMSIM_BUILD_DIR "/platforms";
-}
-
 bool scenario_lists_lengths(const struct scenario_data *data)
 {
     return '0' <= *data->lengths && *data->lengths <= '9' && strpbrk(data->lengths, "./") == NULL;

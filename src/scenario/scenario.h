@@ -150,7 +150,7 @@ struct scenario_system {
 struct scenario {
     struct document document; /* as read and --set; holds the knobs */
     char name[64];
-    char model_name[512], device_name[512], platform_name[512], framework_name[512];
+    char model_name[512], device_name[512], framework_name[512];
     struct model model;
     struct device device;
     struct platform platform;
@@ -175,10 +175,9 @@ struct scenario {
     struct fault *faults;
 };
 
-/** The folder that holds model/, and the one of the built platforms: the environment's SLIMSIM_DATA and
- * SLIMSIM_PLATFORMS (which an installed program sets itself), else as compiled in. */
+/** The folder that holds model/ and platforms/: the environment's SLIMSIM_DATA, which an installed program sets itself,
+ * or else as compiled in. */
 const char *scenario_data_dir(void);
-const char *scenario_platform_dir(void);
 
 void scenario_free(struct scenario *scenario);
 

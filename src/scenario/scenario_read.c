@@ -22,8 +22,6 @@ static const struct schema_key scenario_keys[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the results; default: the scenario file's name", FIELD(name)},
     {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/llm, or the path of a .yaml file", FIELD(model_name)},
     {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
-    {"platform", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "cluster: a built platform, or the path of a .xml file",
-     FIELD(platform_name)},
     {"framework", SCHEMA_TEXT, "-", 0, 0, FRAMEWORK_DEFAULT, NULL,
      "of model/framework, or the path of a .yaml file: defaults of the keys that describe a training framework",
      FIELD(framework_name)},
@@ -88,7 +86,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(simgrid_cfg)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"systems", "faults", "sweep", "plan_space", NULL};
+static const char *const scenario_others[] = {"platform", "systems", "faults", "sweep", "plan_space", NULL};
 
 /* 2^15 each: the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -450,28 +448,55 @@ static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err
                "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
 }
 
-bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
-                      struct error *err)
+/** Keys, without files but the framework's. systems_ok: those of systems are as they should be */
+static bool read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      bool *systems_ok, struct error *err)
 {
     *scenario = (struct scenario){.document = *document};
     *document = (struct document){0};
     struct defaults defaults = {0};
     char framework[SCHEMA_TEXT_BYTES];
     bool ok = read_framework(&scenario->document, cache, &defaults, framework, err);
-    if (defaults.base.n_values == 0) { /* keys without defaults cannot be read */
-        scenario_free(scenario);
+    *systems_ok = false;
+    if (defaults.base.n_values == 0) /* keys without defaults cannot be read */
         return false;
-    }
     ok &= schema_read(&scenario->document, 0, defaults.keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
     strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
-    bool systems_ok = read_systems(scenario, defaults.keys + N_SCENARIO_KEYS, err);
-    bool names_ok = files_resolve(scenario, cache, err);
-    for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
+    *systems_ok = read_systems(scenario, defaults.keys + N_SCENARIO_KEYS, err);
+    return ok && *systems_ok;
+}
+
+bool scenario_read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                        struct error *err)
+{
+    bool systems_ok;
+    return read_keys(document, cache, scenario, &systems_ok, err);
+}
+
+static bool check_plans(struct scenario *scenario, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
         ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
-    ok = ok && systems_ok && names_ok;
+    return ok;
+}
+
+bool scenario_check(struct scenario *scenario, struct error *err)
+{
+    return check_plans(scenario, err) && check_positions(scenario, err) && check_swiglu(scenario, err) &&
+           check_simgrid_cfg(scenario, err);
+}
+
+bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      struct error *err)
+{
+    bool systems_ok, keys_ok = read_keys(document, cache, scenario, &systems_ok, err);
+    bool names_ok = files_resolve(scenario, cache, err), ok = keys_ok && names_ok;
     if (ok)
-        ok = check_positions(scenario, err) && check_swiglu(scenario, err) && check_simgrid_cfg(scenario, err);
+        ok = scenario_check(scenario, err);
+    else if (systems_ok && names_ok)
+        check_plans(scenario, err);
     if (names_ok)
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&
@@ -526,6 +551,7 @@ char *scenario_text(const struct scenario *scenario)
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
     schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
+    platform_write(file, &scenario->platform);
     fputs("systems:\n", file);
     for (int32_t i = 0; i < scenario->n_systems; i++) {
         const struct scenario_system *system = &scenario->systems[i];
@@ -556,23 +582,35 @@ bool scenario_framework(const char *name, struct framework *framework, struct er
     return files_framework_path(name, path, err) && framework_read(path, keys, N_KEYS, framework, err);
 }
 
+/** Keys of a group as the user names them from the root: "platform.nic". */
+static void name_below(const char *group, int32_t n, const struct schema_key *from, struct schema_key *keys,
+                       char (*names)[64])
+{
+    for (int32_t i = 0; i < n; i++) {
+        keys[i] = from[i];
+        snprintf(names[i], sizeof *names, "%s.%s", group, from[i].name);
+        keys[i].name = names[i];
+    }
+}
+
 bool scenario_list_keys(FILE *file, struct error *err)
 {
+    enum { FIRST_SYSTEM = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS, N_ALL = FIRST_SYSTEM + N_SYSTEM_KEYS };
     struct defaults defaults;
-    struct schema_key *keys = defaults.keys;
     struct scenario_cache cache = {0};
-    char names[N_SYSTEM_KEYS][64];
+    struct schema_key keys[N_ALL];
+    char names[N_ALL][64];
     bool ok = read_defaults(&cache, FRAMEWORK_DEFAULT, &defaults, err);
     cache_free(&cache);
     if (!ok)
         return false;
-    for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
-        snprintf(names[i], sizeof names[i], "systems.N.%s", system_keys[i].name);
-        keys[N_SCENARIO_KEYS + i].name = names[i];
-    }
-    schema_list(file, keys, N_KEYS, "");
+    memcpy(keys, defaults.keys, sizeof scenario_keys);
+    name_below("platform", PLATFORM_N_SCENARIO_KEYS, platform_schema, keys + N_SCENARIO_KEYS, names + N_SCENARIO_KEYS);
+    name_below("systems.N", N_SYSTEM_KEYS, defaults.keys + N_SCENARIO_KEYS, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
+    schema_list(file, keys, N_ALL, "");
     fputs(
-        "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
+        "\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`.\n"
+        "N counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
         "`slimsim list systems` prints them. `sweep:` names any of these keys and the values it takes\n"
         "(docs/reference.md, Sweeps).\n\n"
         "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"

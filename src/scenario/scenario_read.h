@@ -27,6 +27,14 @@ bool scenario_read_document(const char *path, int32_t n_set, const char *const *
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err);
 
+/** The first part of scenario_resolve: keys are read into the scenario, but no file except the framework's, and no
+ * fault. It is there in spite of errors; the caller frees it. */
+bool scenario_read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                        struct error *err);
+
+/** Its last part but faults: plans, model, platform and keys go together. */
+bool scenario_check(struct scenario *scenario, struct error *err);
+
 /** The resolved scenario as YAML text that scenario_read takes to the same bits and text. Caller frees. */
 char *scenario_text(const struct scenario *scenario);
 

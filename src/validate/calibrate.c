@@ -41,7 +41,7 @@ static void hold(struct family_unknown *unknown, double value)
     unknown->parameter = (struct fit_parameter){value, 0};
 }
 
-/** What the samples of attention tell apart. */
+/** Properties that the samples of attention tell apart. */
 struct variety {
     bool masked, unmasked, widths, grids, slices;
 };
@@ -299,7 +299,7 @@ static double flash2_efficiency(double efficiency, const struct device *like, co
     return own > 0 && other > 0 ? fmin(1, calibration_rounded(efficiency * other / own)) : efficiency;
 }
 
-/** What no row tells and is taken from another curve, as the families' notes say. */
+/** A value that no row tells is taken from another curve, as the families' notes say. */
 static void borrow(const struct calibration_fit *fit, const struct device *like, struct device *device)
 {
     struct device_flash *forward = &device->forward[DEVICE_FLASH2], *backward = &device->backward[DEVICE_FLASH2];

@@ -9,10 +9,10 @@ static bool fits(const struct measured *causes, int32_t line, int32_t column, co
     const char *name = causes->columns[column], *wanted = measured_text(causes, line, name);
     if (*wanted == '\0' || strcmp(name, "cause") == 0)
         return true;
-    if (strcmp(name, "seq_from") == 0) {
+    if (strcmp(name, "context_from") == 0) {
         struct error err = {0};
         double length, least;
-        return measured_number(measured, row, "seq_len", &length, &err) &&
+        return measured_number(measured, row, "data.context", &length, &err) &&
                measured_number(causes, line, name, &least, &err) && length >= least;
     }
     const char *cell = measured_text(measured, row, name);
@@ -29,4 +29,21 @@ const char *cause_of(const struct measured *causes, const struct measured *measu
             return measured_text(causes, line, "cause");
     }
     return "";
+}
+
+bool cause_read(struct measured *causes, struct error *err)
+{
+    const size_t most = CAUSE_BYTES - 1;
+    double length;
+    if (!measured_read_shipped("causes.csv", causes, err))
+        return false;
+    for (int32_t line = 0; line < causes->n_rows; line++) {
+        size_t bytes = strlen(measured_text(causes, line, "cause"));
+        if (bytes > most)
+            return error_set(err, "%s:%d: cause has %zu bytes; at most %zu are allowed", causes->path,
+                             causes->lines[line], bytes, most);
+        if (!measured_number(causes, line, "context_from", &length, err))
+            return false;
+    }
+    return true;
 }

@@ -15,7 +15,7 @@ struct fit_problem {
     int32_t n_parameters, n_rows; /* at least as many rows as parameters */
     const struct fit_parameter *parameters;
     const double *measured; /* > 0 */
-    /** What the model says of each row. */
+    /** The model's value of each row. */
     void (*predict)(void *context, const double *values, double *predicted);
     void *context;
 };

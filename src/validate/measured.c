@@ -98,111 +98,30 @@ const char *measured_text(const struct measured *measured, int32_t row, const ch
     return column < 0 ? "" : measured->cells[(size_t)row * (size_t)measured->n_columns + (size_t)column];
 }
 
-const char *measured_past_name(const char *text, const char *name)
+/** Copy a number without the commas that part its first digits into thousands: "1,024.5" is 1024.5. */
+static void copy_number(const char *text, char plain[64])
 {
-    static const char between[] = " -_";
-    for (const char *at = text;; at++, name++) {
-        name += strspn(name, between);
-        if (*name == '\0')
-            return at + strspn(at, between);
-        at += strspn(at, between);
-        if (tolower((unsigned char)*at) != tolower((unsigned char)*name))
-            return text;
-    }
-}
-
-const char *measured_known(const struct measured *measured, int32_t row, const char *name)
-{
-    static const char *const unknown[] = {"-",         "--",        "?",          "n/a",       "na",
-                                          "nan",       "null",      "not stated", "not given", "not reported",
-                                          "not known", "undefined", "unknown"};
-    const char *text = measured_text(measured, row, name);
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-        if (strcasecmp(text, unknown[i]) == 0)
-            return "";
-    return text;
-}
-
-/** strtod of digits that commas part into thousands, "1,024", "5,012.5"; where there are none, as strtod, but none of
- * hexadecimal. */
-static double number_of(const char *text, const char **end)
-{
-    char plain[64], *past;
-    size_t n = 0, first = strspn(text, "0123456789");
-    const char *at = text + first;
-    memcpy(plain, text, first < sizeof plain ? first : 0);
-    n = first < sizeof plain ? first : 0;
-    while (0 < first && first <= 3 && n + 4 < sizeof plain && *at == ',' && strspn(at + 1, "0123456789") == 3) {
-        memcpy(plain + n, at + 1, 3);
-        n += 3;
-        at += 4;
-    }
-    size_t decimals = at > text + first && *at == '.' ? 1 + strspn(at + 1, "0123456789") : 0;
-    if (n + decimals < sizeof plain) {
-        memcpy(plain + n, at, decimals);
-        n += decimals;
-        at += decimals;
-    }
-    plain[n] = '\0';
-    if (at > text + first || *at == 'x' || *at == 'X') {
-        *end = at;
-        return strtod(plain, NULL);
-    }
-    double value = strtod(text, &past);
-    *end = past;
-    return value;
-}
-
-/** What a unit behind a number makes of it; 0: it is none of the column's. */
-static double unit_factor(const char *column, const char *unit)
-{
-    static const struct {
-        const char *column, *unit;
-        double factor;
-    } units[] = {{"step_time_s", "s", 1},
-                 {"step_time_s", "ms", 1e-3},
-                 {"seq_len", "tokens", 1},
-                 {"seq_len", "k", 1024},
-                 {"seq_len", "m", 1024.0 * 1024},
-                 {"n_gpus", "gpus", 1},
-                 {"value_bytes", "gib", 1024.0 * 1024 * 1024},
-                 {"value_bytes", "mib", 1024.0 * 1024},
-                 {"value_bytes", "bytes", 1},
-                 {"seq_len", "k tokens", 1024},
-                 {"gbs", "sequences", 1},
-                 {"gbs", "samples", 1},
-                 {"mbs", "sequence", 1},
-                 {"mbs", "sequences", 1},
-                 {"mbs", "sample", 1},
-                 {"mbs", "samples", 1},
-                 {"gbs", "seq", 1},
-                 {"gbs", "seqs", 1},
-                 {"mbs", "seq", 1},
-                 {"mbs", "seqs", 1},
-                 {"tokens_per_s", "k", 1e3},
-                 {"tokens_per_s", "m", 1e6},
-                 {"tps_per_gpu", "k", 1e3},
-                 {"tflops_per_gpu", "tflop/s", 1},
-                 {"tflops_per_gpu", "tflops", 1}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(column, units[i].column) == 0 && strcasecmp(unit, units[i].unit) == 0)
-            return units[i].factor;
-    return 0;
+    size_t n = strspn(text, "0123456789"), digits = n;
+    snprintf(plain, 64, "%.*s", (int)n, text);
+    for (text += n; 0 < digits && digits <= 3 && n < 60 && *text == ',' && strspn(text + 1, "0123456789") == 3;
+         text += 4, n += 3)
+        memcpy(plain + n, text + 1, 4);
+    plain[n < 64 ? n : 63] = '\0';
+    snprintf(plain + strlen(plain), 64 - strlen(plain), "%s", text);
 }
 
 bool measured_number(const struct measured *measured, int32_t row, const char *name, double *value, struct error *err)
 {
-    const char *text = measured_known(measured, row, name), *end;
+    const char *text = measured_text(measured, row, name);
+    char plain[64], *end;
+    copy_number(text, plain);
+    *value = strtod(plain, &end);
+    if (*text == '\0' || (*end == '\0' && strspn(text, "0123456789.") > 0 && strpbrk(text, "xX") == NULL &&
+                          strlen(text) < sizeof plain && isfinite(*value)))
+        return true;
     *value = 0;
-    if (*text == '\0')
-        return true;
-    *value = number_of(text, &end);
-    bool remark = strncmp(end, " (", 2) == 0 && end[strlen(end) - 1] == ')';
-    double factor = *end == '\0' || remark ? 1 : unit_factor(name, end + strspn(end, " "));
-    *value *= factor;
-    if (isdigit((unsigned char)*text) && factor > 0 && isfinite(*value))
-        return true;
-    return error_add(err, "%s:%d: %s: '%s' is not a number", measured->path, measured->lines[row], name, text);
+    return error_add(err, "%s:%d: %s: '%.100s' is not a number; allowed: a number from 0", measured->path,
+                     (int)measured->lines[row], name, text);
 }
 
 void measured_free(struct measured *measured)

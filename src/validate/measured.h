@@ -35,17 +35,8 @@ int32_t measured_column(const struct measured *measured, const char *name);
 /** A cell; "" where it is empty or the file has no such column. */
 const char *measured_text(const struct measured *measured, int32_t row, const char *name);
 
-/** As measured_text, and "" where the cell says that nobody knows: "-", "?", "N/A", "unknown", "not stated". */
-const char *measured_known(const struct measured *measured, int32_t row, const char *name);
-
-/** What follows `name` in a text that begins with it, but for case, blanks, - and _; text where it does not. */
-const char *measured_past_name(const char *text, const char *name);
-
 /**
- * A cell's number: not negative, "1024", "1,024" or "1,024.5", alone, with a remark in brackets behind it ("256000
- * (padded)"), or with a unit of the column: step_time_s "s", "ms"; seq_len "K", "M" (2^10, 2^20 tokens), "tokens";
- * n_gpus "GPUs"; tokens_per_s "K", "M" and tps_per_gpu "K" (10^3, 10^6); tflops_per_gpu "TFLOP/s". A cell that is
- * empty, or says that nobody knows, is 0.
+ * A cell's number, from 0, "1024" or "1,024"; 0 where it is empty.
  * @return false with a line added to err that names file, line and column
  */
 bool measured_number(const struct measured *measured, int32_t row, const char *name, double *value, struct error *err);

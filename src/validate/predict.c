@@ -8,17 +8,17 @@
 #include "bounds/stage_memory.h"
 #include "simulate/summary.h"
 
-/** What the bytes of a rank depend on. */
+/** The settings that the bytes of a rank depend on. */
 static struct cost_setting cost_setting_of(const struct setting *setting, const struct device *device)
 {
     const struct scenario_plan *plan = &setting->plan;
     return (struct cost_setting){
-        .model = &setting->model,
+        .model = &setting->scenario.model,
         .device = device,
         .plan = plan,
-        .attention = setting->attention,
+        .attention = (enum device_attention)setting->scenario.attention,
         .tensor = (int32_t)plan->tp,
-        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, 0)};
+        .layers = scenario_stage_layers(&plan->stages, setting->scenario.model.layers, (int32_t)plan->pp, 1, 0)};
 }
 
 static double stage_state_bytes(const struct setting *setting, const struct device *device, int32_t stage)
@@ -43,8 +43,8 @@ double predict_layer_state_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
     const struct cost_setting cost = cost_setting_of(setting, NULL);
-    int32_t layers = (int32_t)(setting->model.layers / plan->pp);
-    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, false, false);
+    int32_t layers = (int32_t)(setting->scenario.model.layers / plan->pp);
+    double parameters = cost_stage_parameters(&setting->scenario.model, (int32_t)plan->tp, layers, false, false);
     return cost_state_bytes(&cost, parameters, scenario_plan_shards(plan));
 }
 
@@ -52,13 +52,13 @@ double predict_activation_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
     const struct cost_setting cost = cost_setting_of(setting, NULL);
-    struct slice sample = {0, 0, (int32_t)setting->seq_len};
+    struct slice sample = {0, 0, (int32_t)setting->scenario.data.context};
     struct cost_unit unit = {
         .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
     double layer = cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) +
                    cost_scores_bytes(&cost, &unit) / cost.layers;
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
-    return layer * (double)(setting->micro_batch * setting->model.layers) * (1 + interleaved);
+    return layer * (double)(setting->micro_batch * setting->scenario.model.layers) * (1 + interleaved);
 }
 
 /** Where the observer puts what point_summary does not keep. */
@@ -89,23 +89,11 @@ static bool observe(void *context, const struct point_view *view, struct error *
 static struct scenario scenario_of(const struct setting *setting, const struct device *device,
                                    struct scenario_system *system)
 {
-    struct scenario scenario = {
-        .name = "validate",
-        .model = setting->model,
-        .device = *device,
-        .platform = setting->platform,
-        .data = {.context = setting->seq_len * setting->micro_batch, .global_batch = setting->global_batch},
-        .communication = setting->communication,
-        .attention = (int32_t)setting->attention,
-        .kernels = (int32_t)setting->kernels,
-        .loss = (int32_t)setting->loss,
-        .memory_limit = 1,
-        .measured = 1,
-        .engine = SCENARIO_CRITICAL_PATH,
-        .trace = SCENARIO_TRACE_NONE,
-        .n_systems = 1,
-        .systems = system,
-    };
+    struct scenario scenario = setting->scenario;
+    scenario.device = *device;
+    scenario.data.context *= setting->micro_batch;
+    scenario.n_systems = 1;
+    scenario.systems = system;
     *system = (struct scenario_system){.name = "best-fit", .plan = setting->plan, .knobs = -1, .node = -1};
     return scenario;
 }
@@ -117,7 +105,7 @@ double predict_layer_s(const struct setting *setting, const struct device *devic
     struct cost_setting cost = request_setting(&scenario, &setting->plan);
     struct slice *slices = check_calloc((size_t)setting->micro_batch, sizeof *slices);
     for (int32_t i = 0; i < setting->micro_batch; i++)
-        slices[i] = (struct slice){.sample = i, .end = (int32_t)setting->seq_len};
+        slices[i] = (struct slice){.sample = i, .end = (int32_t)setting->scenario.data.context};
     struct cost_unit unit = {.slices = slices,
                              .n_slices = (int32_t)setting->micro_batch,
                              .context = (int32_t)setting->plan.cp,
@@ -133,7 +121,7 @@ bool predict_run(const struct setting *setting, const struct device *device, str
 {
     struct scenario_system system;
     struct scenario scenario = scenario_of(setting, device, &system);
-    int32_t tokens = (int32_t)setting->seq_len;
+    int32_t tokens = (int32_t)setting->scenario.data.context;
     struct lengths lengths = {.kind = LENGTHS_FILE, .n = 1, .file_tokens = &tokens};
     struct peaks peaks = {setting, result};
     struct point point = {0};

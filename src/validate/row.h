@@ -4,10 +4,12 @@
 #define SLIMSIM_VALIDATE_ROW_H
 
 #include "bounds/evaluate.h"
+#include "validate/cause.h"
 #include "validate/setting.h"
 
-/** What a row measures; trace_quantity_names (trace/table.h) are their names. The file's column `metric` says it; files
- * without one hold training throughput. */
+enum { ROW_REASON = 192 }; /* bytes */
+
+/** A row measures one of these. trace_quantity_names (trace/table.h) are their names. The column `metric` says it. */
 enum validate_quantity {
     VALIDATE_THROUGHPUT,   /* tokens of an iteration / its time / GPUs [1/s] */
     VALIDATE_ALLOCATED,    /* torch.cuda.max_memory_allocated [bytes] */
@@ -25,9 +27,9 @@ enum validate_quantity {
 struct validate_row {
     char id[32], source[64], model[64], plan[80], trust[16];
     char device[64];               /* of model/gpu; "" where the row was not simulated */
-    char cause[SETTING_CAUSE];     /* why the prediction is off, where that is known (cause.h) */
+    char cause[CAUSE_BYTES];       /* why the prediction is off, where that is known (cause.h) */
     char assumed[SETTING_ASSUMED]; /* what the row leaves open, as it was taken */
-    char reason[SETTING_REASON];   /* why it was not simulated; "" it was */
+    char reason[ROW_REASON];       /* why it was not simulated; "" it was */
     enum validate_quantity quantity;
     bool calibration;           /* split calib: constants may have been fitted on it */
     int64_t n_gpus;             /* 0: not in the row */
@@ -39,12 +41,14 @@ struct validate_row {
     enum exceeded_limit misfit; /* of the prediction */
 };
 
-/** Fill a result from a row. @return false with err: a malformed cell, a device file that cannot be read */
-bool row_predict(const struct measured *measured, int32_t row, const struct setting_tables *tables,
-                 struct validate_row *result, struct error *err);
+/** Read a row, all but the prediction. A row with a text in `skip` has it as its reason, and no setting.
+ * @return false with a line added to err for each fault */
+bool row_read(const struct measured *measured, int32_t row, struct setting *setting, struct validate_row *result,
+              struct error *err);
 
-/** As row_predict, without the prediction; where none can be, the result has its reason. */
-bool row_read(const struct measured *measured, int32_t row, const struct setting_tables *tables,
-              struct setting *setting, struct validate_row *result, struct error *err);
+/** Predict a row that row_read has read; where the simulation fails, the result has its reason.
+ * @return false with err: a device file that cannot be read */
+bool row_predict(const struct measured *measured, int32_t row, const struct measured *causes, struct setting *setting,
+                 struct validate_row *result, struct error *err);
 
 #endif

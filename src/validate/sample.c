@@ -41,7 +41,7 @@ static bool has(struct row row, const char *column, const char *part)
     return strstr(text(row, column), part) != NULL;
 }
 
-/** What a word of device.rows stands for. */
+/** A word of device.rows stands for this. */
 struct machine {
     bool measured; /* the row's column gpu holds the word */
     double hbm_bytes_per_s;

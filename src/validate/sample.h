@@ -72,7 +72,7 @@ void samples_nic_plateau(const struct sample_source *source, struct samples *sam
 void samples_pcie(const struct sample_source *source, struct samples *samples);
 
 /**
- * Of one of the source's files the rows that are of the device and the split, but not among `fitted`.
+ * Rows of one of the source's files that are of the device and the split, but not among `fitted`.
  * @param fitted  of each row of the file, whether a curve was fitted to it
  * @return        how many rows are of the device and the split, fitted or not
  */

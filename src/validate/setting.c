@@ -1,148 +1,218 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/setting.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "validate/known_model.h"
-#include "validate/setting_parts.h"
+#include "base/check.h"
+#include "scenario/document_read.h"
+#include "scenario/document_set.h"
+#include "scenario/library.h"
+#include "scenario/platform_keys.h"
+#include "scenario/scenario_read.h"
 
-const char *const setting_columns[] = {"hidden",     "layers", "heads",   "kv_groups", "ffn", "vocab",
-                                       "activation", "gpu",    "seq_len", "n_gpus",    "tp",  NULL};
-enum { N_SIZE_COLUMNS = 7 }; /* of these, from the front: what a public model has */
+enum { MOST_TOKENS = 1 << 30 };
 
-/** The public model of the row's name, if a size is missing; else none. */
-static bool find_known(struct cells *cells, const struct measured *models)
+static const char entry[] = "systems.0."; /* before the keys of a plan */
+
+/** A row while it is read. */
+struct reading {
+    const struct measured *measured;
+    int32_t row;
+    char place[1024]; /* "FILE:LINE", before messages */
+    struct document document;
+    struct error *err;
+};
+
+static const struct schema_key row_keys[] = {{"micro_batch", SCHEMA_INT, "sequences", 1, 1000000, NULL, NULL,
+                                              "whole sequences of a micro-batch",
+                                              offsetof(struct setting, micro_batch)}};
+
+static bool begins(const char *text, const char *prefix)
 {
-    bool complete = true;
-    for (int i = 0; i < N_SIZE_COLUMNS; i++)
-        complete = complete && *cell_text(cells, setting_columns[i]) != '\0';
-    return complete || known_model_of(models, cell_text(cells, "model"), &cells->known, cells->err);
+    return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/** A column that is empty, and that no others give: tp follows from dp. */
-static bool is_missing(const struct cells *cells, const char *column)
+/** Columns of the row's own tables; the other keys are a scenario's. */
+static bool is_of_row(const char *column)
 {
-    return *cell_text(cells, column) == '\0' && (strcmp(column, "tp") != 0 || cell_tensor(cells) == 0);
+    return begins(column, "model.") || strcmp(column, "micro_batch") == 0;
 }
 
-/** A column without which nothing can be simulated. */
-static void refuse_incomplete(const struct cells *cells)
+bool setting_is_key(const char *column)
 {
-    for (int i = cells->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
-        if (is_missing(cells, setting_columns[i]))
-            cell_skip(cells,
-                      i < N_SIZE_COLUMNS ? "%s is missing, and models.csv names no public model '%.60s'"
-                                         : "%s is missing",
-                      setting_columns[i], cell_text(cells, "model"));
-    for (int i = 0; setting_columns[i] != NULL; i++)
-        if (*cell_text(cells, setting_columns[i]) != '\0' && strcmp(setting_columns[i], "activation") != 0 &&
-            strcmp(setting_columns[i], "gpu") != 0 && cell_count(cells, setting_columns[i]) == 0)
-            cell_skip(cells, "%s is 0", setting_columns[i]);
-}
-
-/** A cell in a column of the file's own that tells what another column here is for, where that is empty: a row whose
- * "activation_checkpointing" is full would else be taken for one that recomputes nothing. */
-static void refuse_other_names(const struct cells *cells)
-{
-    static const struct {
-        const char *column, *part;
-    } names[] = {{"recompute", "recomp"},     {"recompute", "checkpointing"},
-                 {"recompute", "remat"},      {"offload", "offload"},
-                 {"vpp", "virtual"},          {"vpp", "interleav"},
-                 {"cp", "context_parallel"},  {"cp", "context parallel"},
-                 {"tp", "tensor_parallel"},   {"tp", "tensor parallel"},
-                 {"pp", "pipeline_parallel"}, {"pp", "pipeline parallel"}};
-    const struct measured *measured = cells->measured;
+    static const char *const names[] = {"model", "device", "framework",    "attention",        "kernels",
+                                        "loss",  "swiglu", "data.context", "data.global_batch"};
+    bool is =
+        is_of_row(column) || begins(column, "platform.") || begins(column, "plan.") || begins(column, "communication.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        for (int32_t column = 0; column < measured->n_columns; column++) {
-            const char *name = measured->columns[column];
-            if (strcasestr(name, names[i].part) != NULL && strcmp(name, names[i].column) != 0 &&
-                *cell_text(cells, name) != '\0' && !cell_is_none(cells, name) &&
-                *cell_text(cells, names[i].column) == '\0')
-                cell_skip(cells, "column '%.60s' is not read; that of its kind is '%s'", name, names[i].column);
-        }
+        is = is || strcmp(column, names[i]) == 0;
+    return is;
 }
 
-/** All but bf16 and fp16, and what is kept in 8 bits or less beside them: GEMMs, the optimizer. */
-static void refuse_precision(const struct cells *cells)
+static const char *cell(const struct reading *reading, const char *column)
 {
-    static const char *const words[] = {"bf16", "fp16", "bfloat16", "float16"};
-    static const char *const narrow[] = {"fp8", "fp4", "float8", "float4", "int8", "8-bit", "8bit"};
-    const char *precision = cell_text(cells, "precision");
-    bool known = false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        known = known || cell_has(cells, "precision", words[i]);
-    if (*precision == '\0')
-        cell_skip(cells, "precision is missing");
-    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
-        known = known && !cell_says(cells, "precision", narrow[i]);
-        if (known && cell_says(cells, "framework", narrow[i]))
-            cell_skip(cells, "framework '%.90s': %s has no model", cell_text(cells, "framework"), narrow[i]);
-        if (known && cell_says(cells, "notes", narrow[i]))
-            cell_assume(cells, "precision %.40s, though the notes name %s", precision, narrow[i]);
-    }
-    if (!known)
-        cell_skip(cells, "precision '%.90s' has no model; bf16 and fp16 have", precision);
+    return measured_text(reading->measured, reading->row, column);
 }
 
-/** A predicted row has room for a whole cause; lengths are numbers. */
-static bool causes_check(const struct measured *causes, struct error *err)
+static bool set(struct reading *reading, const char *path, const char *value)
 {
-    const size_t most = SETTING_CAUSE - 1;
-    double length;
-    for (int32_t line = 0; line < causes->n_rows; line++) {
-        size_t bytes = strlen(measured_text(causes, line, "cause"));
-        if (bytes > most)
-            return error_set(err, "%s:%d: cause has %zu bytes; at most %zu are allowed", causes->path,
-                             causes->lines[line], bytes, most);
-        if (!measured_number(causes, line, "seq_from", &length, err))
-            return false;
-    }
-    return true;
-}
-
-bool setting_tables_read(struct setting_tables *tables, struct error *err)
-{
-    return measured_read_shipped("gpus.csv", &tables->gpus, err) &&
-           measured_read_shipped("models.csv", &tables->models, err) &&
-           measured_read_shipped("causes.csv", &tables->causes, err) && causes_check(&tables->causes, err);
-}
-
-void setting_tables_free(struct setting_tables *tables)
-{
-    measured_free(&tables->gpus);
-    measured_free(&tables->models);
-    measured_free(&tables->causes);
-}
-
-bool setting_of_row(const struct measured *measured, int32_t row, const struct setting_tables *tables,
-                    struct setting *setting, char reason[SETTING_REASON], struct error *err)
-{
-    struct cells cells = {.measured = measured,
-                          .gpus = &tables->gpus,
-                          .row = row,
-                          .reason = reason,
-                          .assumed = setting->assumed,
-                          .err = err};
-    *setting = (struct setting){0};
-    reason[0] = '\0';
-    if (!find_known(&cells, &tables->models))
-        return false;
-    refuse_incomplete(&cells);
-    refuse_precision(&cells);
-    refuse_other_names(&cells);
-    if (reason[0] != '\0')
+    struct error err = {0};
+    if (document_set_value(&reading->document, path, value, reading->place, &err))
         return true;
-    setting->n_gpus = cell_whole(&cells, "n_gpus");
-    setting_refuse_workload(&cells);
-    setting_read_model(&cells, &setting->model);
-    setting_read_platform(&cells, setting);
-    setting->attention = setting_read_attention(&cells);
-    setting->kernels = setting_read_kernels(&cells);
-    setting->loss = setting_read_loss(&cells);
-    setting_read_plan(&cells, setting);
-    setting_read_sharding(&cells, setting);
-    setting_read_overlaps(&cells, setting);
-    return err->status == ERROR_NONE;
+    const char *key = begins(path, entry) ? path + strlen(entry) : path, *what = err.text + strlen(reading->place) + 2;
+    return error_add(reading->err, "%s: %s: '%.100s': %s", reading->place, key, value, what);
+}
+
+/** An empty mapping in which messages name the row. */
+static void open_document(struct reading *reading)
+{
+    document_open(&reading->document, reading->place);
+    document_add_node(&reading->document, DOCUMENT_MAPPING, reading->document.file);
+}
+
+/** The values of a model's file, but for what names it. */
+static bool set_model_file(struct reading *reading, const char *name)
+{
+    char folder[1024], path[1024], key[SCHEMA_WORD_BYTES];
+    struct error unknown = {0};
+    struct document file = {0};
+    snprintf(folder, sizeof folder, "%s/model/llm", scenario_data_dir());
+    if (!library_find(folder, name, ".yaml", "model", path, &unknown))
+        return error_add(reading->err, "%s: model: %s", reading->place, unknown.text);
+    bool ok = document_read(path, &file, reading->err);
+    for (int32_t i = ok ? file.node[0].child : -1; i >= 0; i = file.node[i].next) {
+        const struct document_node *node = &file.node[i];
+        snprintf(key, sizeof key, "model.%s", node->key);
+        if (node->kind == DOCUMENT_SCALAR && strcmp(node->key, "name") != 0 && strcmp(node->key, "source") != 0)
+            ok = set(reading, key, node->value) && ok;
+    }
+    document_free(&file);
+    return ok;
+}
+
+/** The row's own keys, and over those of a model's file the row's. */
+static bool set_row_keys(struct reading *reading)
+{
+    const struct measured *measured = reading->measured;
+    bool ok = set(reading, "model", "{name: row, source: row}");
+    if (*cell(reading, "model") != '\0')
+        ok = set_model_file(reading, cell(reading, "model")) && ok;
+    for (int32_t i = 0; i < measured->n_columns; i++) {
+        const char *column = measured->columns[i], *value = cell(reading, column);
+        if (*value != '\0' && is_of_row(column) && strcmp(column, "model.name") != 0)
+            ok = set(reading, column, value) && ok;
+    }
+    return ok;
+}
+
+/** Read the model and the micro-batch. */
+static bool read_row_keys(struct reading *reading, struct setting *setting)
+{
+    static const char *const others[] = {"model", NULL};
+    struct document *document = &reading->document;
+    struct model *model = &setting->scenario.model;
+    open_document(reading);
+    bool ok = set_row_keys(reading);
+    ok = schema_read(document, 0, row_keys, 1, others, setting, reading->err) && ok;
+    ok = model_read_keys(document, document_find(document, 0, "model"), model, reading->err) && ok;
+    const char *name = *cell(reading, "model.name") != '\0' ? cell(reading, "model.name") : cell(reading, "model");
+    snprintf(model->name, sizeof model->name, "%s", name);
+    document_free(document);
+    return ok;
+}
+
+/** Keys of a scenario that no row has, and those of the row. */
+static bool set_scenario_keys(struct reading *reading)
+{
+    static const char *const fixed[][2] = {{"name", "validate"},         {"model", "row"},
+                                           {"platform", "{}"},           {"data.lengths", "fixed"},
+                                           {"engine", "critical-path"},  {"trace", "none"},
+                                           {"memory_limit", "1"},        {"iterations.warm_up", "0"},
+                                           {"iterations.measured", "1"}, {"systems", "[{name: best-fit}]"}};
+    const struct measured *measured = reading->measured;
+    bool ok = true;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        ok = set(reading, fixed[i][0], fixed[i][1]) && ok;
+    for (int32_t i = 0; i < measured->n_columns; i++) {
+        const char *column = measured->columns[i], *value = cell(reading, column);
+        char path[2 * SCHEMA_WORD_BYTES];
+        snprintf(path, sizeof path, "%s%.64s", begins(column, "plan.") ? entry : "", column);
+        if (*value != '\0' && setting_is_key(column) && !is_of_row(column) && strcmp(column, "model") != 0)
+            ok = set(reading, path, value) && ok;
+    }
+    return ok;
+}
+
+/** Micro-batches are whole, and so many that virtual stages can take turns. */
+static bool check_batch(const struct reading *reading, const struct setting *setting)
+{
+    const struct scenario_data *data = &setting->scenario.data;
+    const struct scenario_plan *plan = &setting->plan;
+    int64_t of_all = setting->micro_batch * plan->dp;
+    if (data->context * setting->micro_batch > MOST_TOKENS || data->context * data->global_batch > MOST_TOKENS)
+        return error_add(reading->err,
+                         "%s: data.context: %" PRId64 " tokens times micro_batch or data.global_batch are more than %d",
+                         reading->place, data->context, MOST_TOKENS);
+    if (data->global_batch % of_all != 0)
+        return error_add(reading->err,
+                         "%s: data.global_batch: %" PRId64 " is not allowed; allowed: a multiple of micro_batch x dp = "
+                         "%" PRId64 " x %" PRId64,
+                         reading->place, data->global_batch, setting->micro_batch, plan->dp);
+    return plan->vpp == 1 || data->global_batch % (of_all * plan->pp) == 0 ||
+           error_add(reading->err,
+                     "%s: plan.vpp: %" PRId64 " needs micro-batches of a pipeline that are a multiple of pp = %" PRId64,
+                     reading->place, plan->vpp, plan->pp);
+}
+
+/** A device without a file is one that `calibrate` is about to write: its rows must give all that a sheet would. */
+static bool read_platform(const struct reading *reading, struct scenario *scenario)
+{
+    struct platform_keys keys;
+    struct device device = {0};
+    struct error unknown = {0}, wrong = {0};
+    char path[1024];
+    if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, reading->err))
+        return false;
+    if (!device_read_sheet(scenario_data_dir(), scenario->device_name, &device, path, &unknown))
+        snprintf(device.name, sizeof device.name, "%.60s", scenario->device_name);
+    return platform_from_keys(&keys, &device, &scenario->platform, &wrong) ||
+           error_add(reading->err, "%s: %s", reading->place, wrong.text);
+}
+
+/** Read the other keys, and check that all go together. */
+static bool read_scenario_keys(struct reading *reading, struct setting *setting)
+{
+    struct scenario scenario = {0};
+    struct scenario_cache cache = {0};
+    open_document(reading);
+    bool ok = set_scenario_keys(reading);
+    ok = scenario_read_keys(&reading->document, &cache, &scenario, reading->err) && ok;
+    cache_free(&cache);
+    scenario.model = setting->scenario.model;
+    ok = ok && read_platform(reading, &scenario);
+    if (reading->err->status == ERROR_NONE)
+        ok = scenario_check(&scenario, reading->err);
+    if (ok) {
+        setting->plan = scenario.systems[0].plan;
+        setting->scenario = scenario;
+        setting->scenario.document = (struct document){0};
+        setting->scenario.systems = NULL;
+        setting->scenario.n_systems = 0;
+    }
+    scenario_free(&scenario);
+    return ok;
+}
+
+bool setting_read(const struct measured *measured, int32_t row, struct setting *setting, struct error *err)
+{
+    struct reading reading = {.measured = measured, .row = row, .err = err};
+    CHECK(err->status == ERROR_NONE);
+    snprintf(reading.place, sizeof reading.place, "%.1000s:%d", measured->path, (int)measured->lines[row]);
+    *setting = (struct setting){0};
+    snprintf(setting->assumed, sizeof setting->assumed, "%s", cell(&reading, "assumed"));
+    bool ok = read_row_keys(&reading, setting);
+    return read_scenario_keys(&reading, setting) && ok && check_batch(&reading, setting);
 }

@@ -8,7 +8,7 @@
 /** Pairs that were measured closer than this cannot be put in order: releases of one framework differ as much. */
 #define STATISTICS_NOISE 0.07
 
-/** Of rows that were simulated. All 0 without any. */
+/** Statistics of rows that were simulated. All 0 without any. */
 struct validate_statistics {
     int32_t n;
     double mape, bias, max;   /* mean |error|, mean error, largest |error| */

@@ -92,17 +92,16 @@ static bool fits_here(const struct validate_row *row)
 }
 
 /** Append the rows of one file that count. */
-static bool read_runs(const struct measured *file, const struct setting_tables *tables, struct training *training,
-                      struct error *err)
+static bool read_runs(const struct measured *file, struct training *training, struct error *err)
 {
     for (int32_t i = 0; i < file->n_rows; i++) {
-        struct run run;
+        struct run run = {0};
         bool yes = false;
-        if (!row_read(file, i, tables, &run.setting, &run.row, err))
+        if (!row_read(file, i, &run.setting, &run.row, err))
             return false;
-        if (fits_here(&run.row) && !belongs(run.setting.device, training->device, &yes, err))
+        if (fits_here(&run.row) && !belongs(run.setting.scenario.device_name, training->device, &yes, err))
             return false;
-        if (!yes || (run.row.quantity == VALIDATE_THROUGHPUT && run.setting.global_batch == 0))
+        if (!yes)
             continue;
         if (predicted_of(&run, training->device, err) <= 0)
             return error_add(err, "%s:%d: row %s cannot be simulated", file->path, file->lines[i], run.row.id), false;
@@ -269,7 +268,7 @@ bool training_fit(const struct training_source *source, const struct device *lik
     CHECK(calibration->n_fits < CALIBRATION_MAX_FITS);
     choose(like, calibration, &training);
     for (int32_t i = 0; ok && training.n_free > 0 && i < source->n_files; i++)
-        ok = read_runs(&source->files[i], source->tables, &training, err);
+        ok = read_runs(&source->files[i], &training, err);
     if (ok && training.n_free > 0 && training.n_runs == 0)
         ok = error_set(err, "training: no row of split calib%s%s%s ran on %s", source->n_files > 0 ? " of " : "",
                        source->n_files > 0 ? source->files[0].path : "",

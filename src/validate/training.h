@@ -25,7 +25,6 @@ extern const int32_t n_training_constants;
 struct training_source {
     int32_t n_files;
     const struct measured *files;
-    const struct setting_tables *tables;
 };
 
 /**

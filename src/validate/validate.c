@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "validate/cause.h"
 
 static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv", "memory.csv"};
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
@@ -21,22 +22,24 @@ struct filter {
 struct files {
     int32_t n, n_filters, n_rows; /* n_rows: that pass the filters */
     struct measured *files;
-    struct setting_tables tables;
+    struct measured causes;
     struct filter *filters;
 };
 
 static bool read_files(const struct validate_request *request, struct files *files, struct error *err)
 {
-    bool ok = setting_tables_read(&files->tables, err);
+    bool ok = cause_read(&files->causes, err);
     int32_t n = request->n_paths > 0 ? request->n_paths : N_SHIPPED;
     files->files = check_calloc((size_t)n, sizeof *files->files);
     for (int32_t i = 0; ok && i < n; i++) {
         struct measured *file = &files->files[files->n++];
         ok = request->n_paths > 0 ? measured_read(request->paths[i], file, err)
                                   : measured_read_shipped(shipped[i], file, err);
-        if (ok && measured_column(file, "model") < 0 && measured_column(file, "hidden") < 0)
-            ok =
-                error_set(err, "%s: has neither a column 'model' nor 'hidden': no table of published runs", file->path);
+        if (ok && measured_column(file, "data.context") < 0)
+            ok = error_set(err,
+                           "%s: has no column 'data.context': no table of measured rows; "
+                           "model/validation/normalise.py makes one of a raw table",
+                           file->path);
     }
     return ok;
 }
@@ -124,18 +127,17 @@ static bool refuse_filters(const struct files *files, struct error *err)
     return error_set(err, "--filter: no row passes all filters, though rows pass each of them");
 }
 
-/** A malformed cell is why its row is skipped: the first line of the error, without file and line. @return whether the
- * error is of a cell of the row */
-static bool skip_malformed(const struct measured *measured, int32_t row, struct validate_row *result, struct error *err)
+/** Read all rows that pass, and say all that is wrong with them. */
+static bool read_rows(struct files *files, struct setting *settings, struct validate *validate, struct error *err)
 {
-    char at[1024];
-    int n = snprintf(at, sizeof at, "%s:%d: ", measured->path, measured->lines[row]);
-    const char *text = err->text + n;
-    if (strncmp(err->text, at, (size_t)n) != 0)
-        return false;
-    snprintf(result->reason, sizeof result->reason, "%.*s", (int)strcspn(text, "\n"), text);
-    *err = (struct error){0};
-    return true;
+    for (int32_t i = 0; i < files->n; i++)
+        for (int32_t row = 0; row < files->files[i].n_rows; row++) {
+            if (!passes(files, &files->files[i], row))
+                continue;
+            row_read(&files->files[i], row, &settings[validate->n_rows], &validate->rows[validate->n_rows], err);
+            validate->n_rows++;
+        }
+    return err->status == ERROR_NONE;
 }
 
 static bool predict_rows(struct files *files, validate_progress *progress, void *context, struct validate *validate,
@@ -147,32 +149,32 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
     if (files->n_rows == 0)
         return refuse_filters(files, err);
     validate->rows = check_calloc((size_t)files->n_rows, sizeof *validate->rows);
-    for (int32_t i = 0; i < files->n; i++)
-        for (int32_t row = 0; row < files->files[i].n_rows; row++) {
+    struct setting *settings = check_calloc((size_t)files->n_rows, sizeof *settings);
+    bool ok = read_rows(files, settings, validate, err);
+    for (int32_t i = 0, at = 0; ok && i < files->n; i++)
+        for (int32_t row = 0; ok && row < files->files[i].n_rows; row++) {
             if (!passes(files, &files->files[i], row))
                 continue;
-            progress(context, validate->n_rows, files->n_rows);
-            struct validate_row *result = &validate->rows[validate->n_rows++];
-            if (!row_predict(&files->files[i], row, &files->tables, result, err) &&
-                !skip_malformed(&files->files[i], row, result, err))
-                return false;
+            progress(context, at, files->n_rows);
+            struct validate_row *result = &validate->rows[at];
+            if (result->reason[0] == '\0')
+                ok = row_predict(&files->files[i], row, &files->causes, &settings[at], result, err);
+            at++;
         }
-    return true;
+    free(settings);
+    return ok;
 }
 
-/* Columns that are read, and the others of the shipped files. */
-static const char known_columns[] =
-    " id trust split gpu fabric framework model params_b hidden layers heads kv_groups ffn vocab activation "
-    "norm seq_len n_gpus tp sp pp vpp cp dp sharding mbs gbs n_microbatch recompute offload precision "
-    "attn_kernel attn_backend step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct hfu_pct tflops_per_gpu "
-    "layer_fwd_ms layer_bwd_ms metric value_bytes value_ms value_printed tp_comm_overlap flops_formula ranks "
-    "fitted source notes ";
+/* Columns that are read besides keys, and the others of the shipped files. */
+static const char known_columns[] = " id trust split skip step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct "
+                                    "hfu_pct tflops_per_gpu layer_fwd_ms layer_bwd_ms metric value_bytes value_ms "
+                                    "value_printed flops_formula params_b ranks fitted source notes assumed printed ";
 
 static bool is_known(const char *column)
 {
     char word[64];
     snprintf(word, sizeof word, " %.60s ", column);
-    return strchr(column, ' ') == NULL && strstr(known_columns, word) != NULL;
+    return setting_is_key(column) || (strchr(column, ' ') == NULL && strstr(known_columns, word) != NULL);
 }
 
 /** Columns of the files that are none of these. */
@@ -201,7 +203,7 @@ bool validate_run(const struct validate_request *request, validate_progress *pro
         find_unread(&files, validate);
     for (int32_t i = 0; i < files.n; i++)
         measured_free(&files.files[i]);
-    setting_tables_free(&files.tables);
+    measured_free(&files.causes);
     free(files.files);
     free(files.filters);
     if (!ok)

@@ -23,18 +23,17 @@ struct validate_request {
 typedef void validate_progress(void *context, int32_t row, int32_t n_rows);
 
 /**
- * Predict every row. A row that lacks a column, has a malformed cell, or needs what is not modelled, gets a reason; so
- * does one whose simulation fails.
+ * Predict every row. A row with a text in the column `skip`, or whose simulation fails, gets a reason.
  *
- * Throughput: fixed lengths of seq_len tokens, micro-batches of mbs whole sequences, plain 1F1B on the critical path;
+ * Throughput: fixed lengths of data.context tokens, micro-batches of whole sequences, plain 1F1B on the critical path;
  * measured tokens a second and GPU, else those of the step time, else of the TFLOP/s by the formula that the row names.
- * Memory: largest live bytes of any rank, or of the first or last stage where `ranks` says so (a mean of ranks:
- * skipped); no CUDA context, no allocator's rounding.
+ * Memory: largest live bytes of any rank, or of the first or last stage where `ranks` says so; no CUDA context, no
+ * allocator's rounding.
  * Fitted: whether the simulated run fits. Column `fitted`, yes or no (out of memory), is read if there is no measured
  * value.
  *
  * @param validate  {0}
- * @return          false with err: a file that cannot be read, a filter of an unknown column
+ * @return          false with err: a file that cannot be read, a malformed cell, a filter of an unknown column
  */
 bool validate_run(const struct validate_request *request, validate_progress *progress, void *context,
                   struct validate *validate, struct error *err);

@@ -47,6 +47,7 @@ KINDS = {  # file that is damaged: how, and the commands that read it
     "wikipedia-quantiles.yaml": (mutate.text, (LENGTHS,)),
     "platform.xml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json"), ("cost", "--model", "model.yaml", "--slice", "0:4096",
                                                                               "--tp", "2", "--platform", "FILE", "--json"))),
+    "platform.yaml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json", "--set", "platform=FILE"), ("platform", "FILE"))),
     "lengths.csv": (mutate.text, (LENGTHS, (*LENGTHS, "--set", "data.column=tokens"))),
     "lengths.txt": (mutate.text, (LENGTHS,)),
     "lengths.npy": (mutate.npy, (LENGTHS,)),
@@ -178,9 +179,7 @@ def main():
     seeds = SCRATCH / "seeds"
     shutil.rmtree(seeds, ignore_errors=True)
     seeds.mkdir(parents=True)
-    platform = subprocess.run([sys.executable, mutate.ROOT / "platforms" / "generate.py", "--nodes=2", "--gpus=2"],
-                              capture_output=True, text=True, check=True).stdout
-    mutate.make_seeds(seeds, platform)
+    mutate.make_seeds(seeds)
     keys = read_keys()
     if len(sys.argv) > 1:
         return try_one(seeds, keys, sys.argv[1])[0] is None

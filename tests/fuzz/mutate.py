@@ -61,6 +61,7 @@ activation: swiglu
 tied_embeddings: false
 norm: rmsnorm
 """
+PLATFORM = "nodes: 2\ngpus_per_node: 2\nnvlink: 200GBps\nnic: 400Gbps\nleaf: 1\noversubscription: 2\ntopology: rail\n"
 SPACE = "tp: [1, 2]\npp: [1, 2]\nrecompute: [none, selective]\noffload: [0, 0.5]\non_demand: [cp, offload]\nsource: of a test\n"
 JSON = """\
 {"name": "tiny", "model": "model.yaml", "device": "h800", "platform": "platform.xml",
@@ -77,15 +78,16 @@ def rows_of(name, n):
     return "".join(lines[:2] + rows[::max(1, len(rows) // n)])
 
 
-def make_seeds(folder, platform):
+def make_seeds(folder):
     """Write all inputs to a folder. The program makes traces, tables and journals."""
     texts = {"base.yaml": SCENARIO, "search.yaml": SEARCH, "faults.yaml": FAULTS, "others.yaml": OTHERS,
              "sweep.yaml": SWEEP, "base.json": JSON, "model.yaml": MODEL, "space.yaml": SPACE,
-             "lengths.csv": 'id,tokens\n1,4096\n2,"300"\n3,17\n', "lengths.txt": "4096 300\n17\n", "platform.xml": platform,
+             "lengths.csv": 'id,tokens\n1,4096\n2,"300"\n3,17\n', "lengths.txt": "4096 300\n17\n", "platform.yaml": PLATFORM,
              "rows.csv": rows_of("training_h100.csv", 6), "layers.csv": rows_of("layers.csv", 6),
              "kernels.csv": rows_of("kernels.csv", 400), "collectives.csv": rows_of("collectives.csv", 60)}
     for name, text in texts.items():
         (folder / name).write_text(text)
+    (folder / "platform.xml").write_text(run("platform", "hopper-2x2").stdout)
     for kind, name in (("gpu", "h800"), ("framework", "composer"), ("lengths", "github"), ("lengths", "wikipedia-quantiles")):
         shutil.copy(ROOT / "model" / kind / f"{name}.yaml", folder)
     numpy.save(folder / "lengths.npy", numpy.array([4096, 300, 17], dtype="<i8"))
@@ -104,7 +106,7 @@ NUMBERS = ("0", "-1", "1", "2", "3", "7", "255", "256", "65536", "1e6", "2147483
 TEXTS = ("", "~", "null", "true", "no", "[]", "{}", "[[]]", "{a: b}", "[1, [2]]", "''", '""', "a" * 300, "b" * 70000,
          "../../etc/passwd", "/dev/zero", "/dev/null", ".", "/", "%s%n%d", "\u00e9\u4e2d", "\\x00", "\x00", "\x1b[2J", "!!binary aGk=",
          "&a 1", "*a", "&a [*a]", "? x", "- x", "|", ">", "@", "`", "#", "<<: {a: 1}", "auto", "none", "fixed", "a: b: c", "\t",
-         "model.yaml", "platform.xml", "lengths.h5", "base.yaml", "'", '"', ",", "=", "\ufeff", "\r", "\u2028")
+         "model.yaml", "platform.xml", "platform.yaml", "lengths.h5", "base.yaml", "'", '"', ",", "=", "\ufeff", "\r", "\u2028")
 DEEP = ("[" * 2000 + "]" * 2000, "{a: " * 300 + "1" + "}" * 300, "[" * 100000, "<a>" * 5000, "<zone>" * 300 + "</zone>" * 300, "(" * 5000)
 HEADS = ("<!DOCTYPE a [<!ENTITY b 'cccccccccc'><!ENTITY d '&b;&b;&b;&b;&b;&b;&b;&b;'><!ENTITY e '&d;&d;&d;&d;&d;&d;&d;&d;'>]>\n",
          "%YAML 9.9\n---\n", "---\na: 1\n---\n", "\ufeff", "a: &a [1,1,1,1]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b]\n", "# x\n", "\n\n")

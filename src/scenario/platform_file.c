@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/platform.h"
+#include "scenario/platform_file.h"
 
 #include <errno.h>
 #include <expat.h>
@@ -11,7 +11,6 @@
 #include "base/compare.h"
 #include "base/hash.h"
 #include "base/regular.h"
-#include "scenario/library.h"
 #include "scenario/quantity.h"
 
 /* Numbers beyond these are no names of ours; their product fits an int32_t. */
@@ -476,11 +475,14 @@ static void set_name(struct platform *platform)
     snprintf(platform->name, sizeof platform->name, "%.*s", (int)n, stem);
 }
 
-bool platform_read(const char *platform_dir, const char *name, struct platform *platform, struct error *err)
+bool platform_file_read(const char *path, struct platform *platform, struct error *err)
 {
     *platform = (struct platform){0};
-    if (!library_find(platform_dir, name, ".xml", "platform", platform->path, err) ||
-        !regular_check(platform->path, err))
+    if (strlen(path) >= sizeof platform->path)
+        return error_add(err, "the path of a platform is longer than %zu bytes", sizeof platform->path - 1);
+    snprintf(platform->path, sizeof platform->path, "%s", path);
+    snprintf(platform->keys.name, sizeof platform->keys.name, "%s", path);
+    if (!regular_check(platform->path, err))
         return false;
     set_name(platform);
     struct reader reader = {.parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .ok = true};

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/platform_keys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "scenario/library.h"
+#include "scenario/path.h"
+#include "scenario/platform_file.h"
+#include "scenario/schema_text.h"
+
+#define FIELD(field) offsetof(struct platform_keys, field)
+
+enum { MOST_NODES = 1 << 20, MOST_GPUS = 1 << 10 }; /* their product fits an int32_t */
+
+/* The first key is the scenario's, the last that of a file. */
+const struct schema_key platform_schema[PLATFORM_N_KEYS] = {
+    {"name", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "of platforms/ (hopper; hopper-16x8 sets nodes and gpus_per_node), or the path of a .yaml or SimGrid's .xml file; "
+     "the keys below change what a .yaml file says",
+     FIELD(name)},
+    {"nodes", SCHEMA_INT, "-", 0, MOST_NODES, "0", NULL, "of the cluster; 0: as the named file has it", FIELD(nodes)},
+    {"gpus_per_node", SCHEMA_INT, "GPUs", 1, MOST_GPUS, "8", NULL, "each with a NIC", FIELD(gpus_per_node)},
+    {"nvlink", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
+     "of a GPU and direction; 0: as the device's data sheet has it (nvlink_bytes_per_s)", FIELD(nvlink_bytes_per_s)},
+    {"nic", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL, "of a GPU and direction; 0: likewise (node.nic)",
+     FIELD(nic_bytes_per_s)},
+    {"pcie", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL, "of a GPU and direction; 0: likewise (node.pcie)",
+     FIELD(pcie_bytes_per_s)},
+    {"host_memory", SCHEMA_REAL, "bytes", 0, 1e18, "0", NULL, "of a node; 0: likewise (node.host_memory)",
+     FIELD(host_memory_bytes)},
+    {"leaf", SCHEMA_INT, "nodes", 1, MOST_NODES, "32", NULL, "of a leaf switch; dragonfly: of a group", FIELD(leaf)},
+    {"oversubscription", SCHEMA_REAL, "-", 1, 1e6, "1", NULL,
+     "bandwidth of a leaf switch's NICs over that of its links to the spine, or to other groups",
+     FIELD(oversubscription)},
+    {"topology", SCHEMA_CHOICE, "-", 0, 0, "fat-tree", PLATFORM_TOPOLOGIES,
+     "fat-tree: leaf switches below a spine; rail: the same with a leaf switch for each GPU of a node; dragonfly: "
+     "every "
+     "two leaf switches have a link",
+     FIELD(topology)},
+    {"contention", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "false: a link gives each transfer all it has",
+     FIELD(contention)},
+    {"source", SCHEMA_TEXT, "-", 0, 0, "", NULL, "where the numbers of a file come from", FIELD(source)},
+};
+enum { N_SCENARIO_KEYS = PLATFORM_N_SCENARIO_KEYS, N_FILE_KEYS = PLATFORM_N_KEYS - 1 };
+enum { DRAGONFLY_MOST = 1024 }; /* groups: links grow with their square */
+
+/** Split NAME-<nodes>x<gpus>, with or without -free behind it. @return whether the name has this form */
+static bool split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct platform_keys *size)
+{
+    char again[SCHEMA_TEXT_BYTES], *end;
+    size_t n = strlen(name), n_free = strlen("-free");
+    size->contention = n <= n_free || strcmp(name + n - n_free, "-free") != 0;
+    snprintf(base, SCHEMA_TEXT_BYTES, "%.*s", (int)(size->contention ? n : n - n_free), name);
+    char *dash = strrchr(base, '-');
+    if (dash == NULL)
+        return false;
+    size->nodes = strtoll(dash + 1, &end, 10);
+    size->gpus_per_node = *end == 'x' ? strtoll(end + 1, &end, 10) : 0;
+    snprintf(again, sizeof again, "-%" PRId64 "x%" PRId64, size->nodes, size->gpus_per_node);
+    bool ok = strcmp(again, dash) == 0 && 1 <= size->nodes && size->nodes <= MOST_NODES && 1 <= size->gpus_per_node &&
+              size->gpus_per_node <= MOST_GPUS;
+    *dash = '\0';
+    return ok;
+}
+
+static bool read_file(const char *path, struct platform_keys *keys, struct error *err)
+{
+    return schema_read_file(path, platform_schema + 1, N_FILE_KEYS, NULL, keys, err);
+}
+
+bool platform_keys_of_name(const char *data_dir, const char *name, struct platform_keys *keys, struct error *err)
+{
+    char folder[1024], path[1024], base[SCHEMA_TEXT_BYTES];
+    struct platform_keys size = {0};
+    struct error unknown = {0};
+    *keys = (struct platform_keys){0};
+    snprintf(keys->name, sizeof keys->name, "%s", name);
+    if (library_is_path(name, ".xml"))
+        return true;
+    if (library_is_path(name, ".yaml"))
+        return read_file(name, keys, err);
+    snprintf(folder, sizeof folder, "%s/platforms", data_dir);
+    if (library_find(folder, name, ".yaml", "platform", path, &unknown))
+        return read_file(path, keys, err);
+    bool sized = split_size(name, base, &size);
+    if (sized) /* the hint is of the name without its size */
+        unknown = (struct error){0};
+    if (!sized || !library_find(folder, base, ".yaml", "platform", path, &unknown))
+        return error_add(err, "%s, or .xml; of other sizes: hopper-16x8 has 16 nodes of 8 GPUs", unknown.text);
+    if (!read_file(path, keys, err))
+        return false;
+    snprintf(keys->name, sizeof keys->name, "%s", base);
+    keys->nodes = size.nodes;
+    keys->gpus_per_node = size.gpus_per_node;
+    keys->contention = keys->contention && size.contention;
+    return true;
+}
+
+/** Read the file that the name stands for. An XML file says all, so no key may stand beside it. */
+static bool read_named(const struct document *document, int32_t node, const char *data_dir, char *name,
+                       struct platform_keys *keys, struct error *err)
+{
+    int32_t at = document_find(document, node, "name");
+    struct error unknown = {0};
+    bool is_xml = library_is_path(name, ".xml");
+    if ((is_xml || library_is_path(name, ".yaml")) && !path_resolve(document, at, "platform", name, err))
+        return false;
+    if ((is_xml || library_is_path(name, ".yaml")) && access(name, R_OK) != 0)
+        return document_error(document, at, err, "platform: %s: cannot be read: %s", name, strerror(errno));
+    for (int32_t child = document->node[node].child; is_xml && child >= 0; child = document->node[child].next)
+        if (child != at)
+            return document_key_error(document, child, err,
+                                      "platform.%s: the XML file that platform.name names says all; leave this key out",
+                                      document->node[child].key);
+    if (platform_keys_of_name(data_dir, name, keys, &unknown))
+        return true;
+    if (library_is_path(name, ".yaml")) /* its faults have their own places */
+        return error_add(err, "%s", unknown.text);
+    return document_error(document, at, err, "platform: %s", unknown.text);
+}
+
+#define GIVEN(key, field)                                                                                              \
+    if (document_find(document, node, key) >= 0)                                                                       \
+    keys->field = own.field
+
+bool platform_keys_read(struct document *document, const char *data_dir, struct platform_keys *keys, struct error *err)
+{
+    struct platform_keys own;
+    document_name_mapping(document, "platform");
+    int32_t node = document_find(document, 0, "platform");
+    if (node < 0 || document_is_null(&document->node[node]))
+        return document_error(document, node < 0 ? 0 : node, err,
+                              "platform: is required (the cluster); allowed: a name of `slimsim list platforms`, the "
+                              "path of a .yaml or .xml file, or a mapping of keys");
+    if (!schema_read(document, node, platform_schema, N_SCENARIO_KEYS, NULL, &own, err))
+        return false;
+    if (document_find(document, node, "name") < 0) {
+        *keys = own;
+        return true;
+    }
+    if (*own.name == '\0')
+        return document_error(document, document_find(document, node, "name"), err, "platform: '' is empty");
+    if (!read_named(document, node, data_dir, own.name, keys, err))
+        return false;
+    GIVEN("nodes", nodes);
+    GIVEN("gpus_per_node", gpus_per_node);
+    GIVEN("nvlink", nvlink_bytes_per_s);
+    GIVEN("nic", nic_bytes_per_s);
+    GIVEN("pcie", pcie_bytes_per_s);
+    GIVEN("host_memory", host_memory_bytes);
+    GIVEN("leaf", leaf);
+    GIVEN("oversubscription", oversubscription);
+    GIVEN("topology", topology);
+    GIVEN("contention", contention);
+    return true;
+}
+
+/** A value that is not given is the device's. */
+static bool take(double *value, double of_device, const char *key, const char *device, struct error *err)
+{
+    if (*value == 0)
+        *value = of_device;
+    if (*value == 0)
+        return error_add(err, "platform.%s: is not given, and the file of device %s does not say it; allowed: give it",
+                         key, device);
+    return *value >= 1 || error_add(err, "platform.%s: %g is out of range; allowed: at least 1", key, *value);
+}
+
+static bool check(const struct platform_keys *keys, const struct platform *platform, struct error *err)
+{
+    if (keys->topology == PLATFORM_DRAGONFLY && platform_n_leaves(platform) > DRAGONFLY_MOST)
+        return error_add(err,
+                         "platform.leaf: %" PRId64 " of %" PRId64 " nodes make %d groups of a dragonfly; allowed: at "
+                         "most %d groups",
+                         keys->leaf, keys->nodes, platform_n_leaves(platform), DRAGONFLY_MOST);
+    return true;
+}
+
+/** NAME-<nodes>x<gpus>: of the file, or the size alone. */
+static void set_name(const struct platform_keys *keys, struct platform *platform)
+{
+    const char *slash = strrchr(keys->name, '/'), *stem = slash != NULL ? slash + 1 : keys->name;
+    size_t n = library_is_path(stem, ".yaml") ? strlen(stem) - strlen(".yaml") : strlen(stem);
+    snprintf(platform->name, sizeof platform->name, "%.*s%s%" PRId64 "x%" PRId64 "%s", n < 32 ? (int)n : 32, stem,
+             n > 0 ? "-" : "", keys->nodes, keys->gpus_per_node, keys->contention ? "" : "-free");
+}
+
+/** Links above the NICs that have numbers. */
+static void count_links(const struct platform_keys *keys, struct platform *platform)
+{
+    int32_t n_leaves = platform_n_leaves(platform);
+    bool rail = keys->topology == PLATFORM_RAIL;
+    platform->n_uplinks = rail ? 0 : platform->n_nodes;
+    if (n_leaves > 1 && keys->topology != PLATFORM_DRAGONFLY)
+        platform->n_spine_links = n_leaves * (rail ? platform->gpus_per_node : 1);
+}
+
+static uint64_t hash_keys(const struct platform_keys *keys)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    schema_write(file, platform_schema + 1, N_SCENARIO_KEYS - 1, keys, 0);
+    CHECK(fclose(file) == 0);
+    uint64_t hash = hash_bytes(HASH_START, text, n_bytes);
+    free(text);
+    return hash;
+}
+
+bool platform_from_keys(const struct platform_keys *keys, const struct device *device, struct platform *platform,
+                        struct error *err)
+{
+    if (library_is_path(keys->name, ".xml"))
+        return platform_file_read(keys->name, platform, err);
+    *platform = (struct platform){.keys = *keys, .gpu_flop_per_s = device->peak_flop_per_s};
+    struct platform_keys *all = &platform->keys;
+    bool ok = true;
+    if (all->nodes == 0)
+        ok = error_add(err, "platform.nodes: is required where no file says it; allowed: a whole number, 1 to %d",
+                       MOST_NODES);
+    ok &= take(&all->nvlink_bytes_per_s, device->nvlink_bytes_per_s, "nvlink", device->name, err);
+    ok &= take(&all->nic_bytes_per_s, device->node_nic_bytes_per_s, "nic", device->name, err);
+    ok &= take(&all->pcie_bytes_per_s, device->node_pcie_bytes_per_s, "pcie", device->name, err);
+    ok &= take(&all->host_memory_bytes, device->node_host_memory_bytes, "host_memory", device->name, err);
+    if (!ok || !check(all, platform, err))
+        return false;
+    platform->n_nodes = (int32_t)all->nodes;
+    platform->gpus_per_node = (int32_t)all->gpus_per_node;
+    platform->nvlink_bytes_per_s = all->nvlink_bytes_per_s;
+    platform->nic_bytes_per_s = all->nic_bytes_per_s;
+    platform->pcie_bytes_per_s = all->pcie_bytes_per_s;
+    platform->host_memory_bytes = all->host_memory_bytes;
+    platform->hash = hash_keys(all);
+    set_name(all, platform);
+    count_links(all, platform);
+    return true;
+}
+
+void platform_write(FILE *file, const struct platform *platform)
+{
+    const struct platform_keys *keys = &platform->keys;
+    int32_t first = *keys->name == '\0';
+    fputs("platform:\n", file);
+    schema_write(file, platform_schema + first, *platform->path != '\0' ? 1 : N_SCENARIO_KEYS - first, keys, 2);
+}
