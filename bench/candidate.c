@@ -60,13 +60,13 @@ void bench_timeline(const struct bench *bench, const struct plan *plan, const st
 }
 
 /** Evaluate one candidate of all pipelines, with the arrays that a search has. */
-static bool try_candidate(const struct bench *bench, const struct slimpack_rank_group *part,
+static bool try_candidate(const struct bench *bench, const struct slimpack_rank_group *group,
                           struct evaluator *evaluator, struct error *err)
 {
-    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
+    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&group->request->layout)};
     struct evaluation evaluation;
     plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(part, ((const struct slimpack_knobs *)bench->knobs)->units, plan.phases);
+    slimpack_build(group, ((const struct slimpack_knobs *)bench->knobs)->units, plan.phases);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         order_one_f_one_b(&plan.phases->pipelines[i], ORDER_JUST_IN_TIME);
     bool ok =
@@ -76,7 +76,7 @@ static bool try_candidate(const struct bench *bench, const struct slimpack_rank_
 }
 
 /** Measure the least seconds of a candidate. */
-static bool try_all(const struct bench *bench, const struct slimpack_rank_group *part, double *each_s,
+static bool try_all(const struct bench *bench, const struct slimpack_rank_group *group, double *each_s,
                     struct error *err)
 {
     enum { N = 10 * RUNS };
@@ -85,7 +85,7 @@ static bool try_all(const struct bench *bench, const struct slimpack_rank_group 
     bool ok = true;
     for (int i = 0; ok && i < N; i++) {
         double start_s = clock_cpu_s();
-        ok = try_candidate(bench, part, &evaluator, err);
+        ok = try_candidate(bench, group, &evaluator, err);
         runs_s[i] = clock_cpu_s() - start_s;
     }
     *each_s = ok ? least(runs_s, N) : 0;
@@ -104,10 +104,10 @@ bool bench_candidates(struct bench *bench, struct error *err)
     struct cost_cache costs = {0};
     double anew_s, cached_s;
     slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
-    struct slimpack_rank_group part = {&request, &split, 0, split.n_ranks, NULL};
-    bool ok = try_all(bench, &part, &anew_s, err);
+    struct slimpack_rank_group group = {&request, &split, 0, split.n_ranks, NULL};
+    bool ok = try_all(bench, &group, &anew_s, err);
     bench->setting.cache = &costs;
-    ok = ok && try_all(bench, &part, &cached_s, err);
+    ok = ok && try_all(bench, &group, &cached_s, err);
     bench->setting.cache = NULL;
     if (ok)
         printf(

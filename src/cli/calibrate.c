@@ -139,8 +139,8 @@ static bool check_training(const struct measured *file, struct error *err)
                         : measured_column(file, "split") < 0      ? "split"
                                                                   : NULL;
     return lacks == NULL || error_set(err,
-                                      "%s: has no column '%s': no table of measured training runs; "
-                                      "model/validation/normalise.py makes one of a raw table",
+                                      "%s: it has no column '%s', so it is no table of measured training runs; "
+                                      "model/validation/normalise.py makes one from a raw table",
                                       file->path, lacks);
 }
 
@@ -170,7 +170,7 @@ static void runs_free(struct runs *runs)
  * Report the rows of the device that no curve was fitted to. Only this message shows a misspelt word or a missing
  * number.
  */
-static void tell_left(const struct calibration_rows *rows)
+static void report_unused_rows(const struct calibration_rows *rows)
 {
     enum { SHOWN = 160 };
     if (rows->n_left > 0)
@@ -185,8 +185,8 @@ static void tell_left(const struct calibration_rows *rows)
 static bool check_rows(const struct arguments *arguments, const struct device *device,
                        const struct calibration *calibration, struct error *err)
 {
-    tell_left(&calibration->kernels);
-    tell_left(&calibration->collectives);
+    report_unused_rows(&calibration->kernels);
+    report_unused_rows(&calibration->collectives);
     for (int32_t i = 0; i < calibration->n_fits; i++)
         if (calibration->fit[i].n_rows > 0)
             return true;

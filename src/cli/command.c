@@ -44,7 +44,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     }
 }
 
-/** An argp parser has only one option. */
+/** Each of these argp parsers has a single option. */
 #define OPTION_ARGP(...)                                                                                               \
     {                                                                                                                  \
         .options = (const struct argp_option[]){{__VA_ARGS__, 0}, {0}}, .parser = parse_option                         \

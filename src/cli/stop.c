@@ -52,7 +52,7 @@ static void end_late(int number)
 }
 
 /** Remove the files if the process ends itself, for example without memory. */
-static void remove_own(void)
+static void remove_outputs(void)
 {
     if (getpid() == stop_process)
         output_remove_all();
@@ -75,7 +75,7 @@ void stop_at_once(void)
 {
     stop_process = getpid();
     handle(end_at_once);
-    CHECK(atexit(remove_own) == 0);
+    CHECK(atexit(remove_outputs) == 0);
 }
 
 static void set_timer(double time_s)

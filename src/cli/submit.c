@@ -203,7 +203,7 @@ static void write_head(FILE *file, const struct submission *submission, const ch
 }
 
 /** Write the commands that enter the user's folder and set the variable that slimsim reads. */
-static void write_place(FILE *file, const struct submission *submission)
+static void write_environment(FILE *file, const struct submission *submission)
 {
     const char *data = getenv("SLIMSIM_DATA");
     fputs("cd ", file);
@@ -236,7 +236,7 @@ static void write_shards(FILE *file, const struct submission *submission)
     fprintf(file, "#SBATCH --array=1-%d\n#SBATCH --cpus-per-task=%d\n", arguments->shards, jobs);
     snprintf(log, sizeof log, ".shard-%%a-of-%d.log", arguments->shards);
     write_log(file, submission, log);
-    write_place(file, submission);
+    write_environment(file, submission);
     fputs(" run ", file);
     sweep_write_points(file, arguments->scenario, &arguments->options, &arguments->sweep);
     fputs(" --output ", file);
@@ -257,7 +257,7 @@ static void write_merge(FILE *file, const struct submission *submission)
     fprintf(file, SCRIPT_BEGIN "merges the %d parts; it can be submitted again.\n", submission->arguments->shards);
     write_head(file, submission, "-merge");
     write_log(file, submission, ".merge.log");
-    write_place(file, submission);
+    write_environment(file, submission);
     fputs(" merge --output ", file);
     sweep_write_quoted(file, submission->arguments->options.output);
     fputs(" -- ", file);

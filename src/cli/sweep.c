@@ -66,7 +66,7 @@ static const struct argp_option sweep_options[] = {
 const struct argp sweep_argp = {.options = sweep_options, .parser = parse_option};
 
 /** Parse the options that choose points. */
-static error_t parse_part(int key, char *argument, struct argp_state *state)
+static error_t parse_points(int key, char *argument, struct argp_state *state)
 {
     struct sweep_arguments *arguments = state->input;
     switch (key) {
@@ -94,16 +94,16 @@ static error_t parse_part(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_option part_options[] = {
+static const struct argp_option point_options[] = {
     {"list", 'l', NULL, 0, "Print the points and their number, and run nothing", 0},
     {"point", 'p', "INDEX", 0, "Run only this point, as NAME-INDEX", 0},
     {"shard", 'S', "K/N", 0,
      "Compute the K-th of N parts; auto: take K/N from Slurm or Open MPI (then run slimsim merge)", 0},
     {0},
 };
-static const struct argp_child part_children[] = {{&sweep_argp, 0, NULL, 0}, {0}};
+static const struct argp_child point_children[] = {{&sweep_argp, 0, NULL, 0}, {0}};
 
-const struct argp sweep_run_argp = {.options = part_options, .parser = parse_part, .children = part_children};
+const struct argp sweep_run_argp = {.options = point_options, .parser = parse_points, .children = point_children};
 
 bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                 struct sweep *sweep, bool *is_sweep, struct error *err)

@@ -365,19 +365,19 @@ bool sweep_read(struct document *document, struct sweep *sweep, struct error *er
 {
     *sweep = (struct sweep){.document = *document};
     *document = (struct document){0};
-    struct document *own = &sweep->document;
-    int32_t node = document_find(own, 0, "sweep");
+    struct document *taken = &sweep->document;
+    int32_t node = document_find(taken, 0, "sweep");
     bool ok = true;
-    if (node >= 0 && own->node[node].kind != DOCUMENT_MAPPING && !document_is_null(&own->node[node]))
-        return document_error(own, node, err, "sweep: expected keys of the scenario, each with a list of its values");
-    for (int32_t child = node >= 0 ? own->node[node].child : -1; child >= 0; child = own->node[child].next)
-        if (strcmp(own->node[child].key, "zip") == 0)
+    if (node >= 0 && taken->node[node].kind != DOCUMENT_MAPPING && !document_is_null(&taken->node[node]))
+        return document_error(taken, node, err, "sweep: expected keys of the scenario, each with a list of its values");
+    for (int32_t child = node >= 0 ? taken->node[node].child : -1; child >= 0; child = taken->node[child].next)
+        if (strcmp(taken->node[child].key, "zip") == 0)
             ok &= read_zip(sweep, child, err);
-        else if (strcmp(own->node[child].key, "exclude") == 0)
+        else if (strcmp(taken->node[child].key, "exclude") == 0)
             ok &= read_exclude(sweep, child, err);
-        else if (strcmp(own->node[child].key, "replicates") != 0) /* replicates are read last, so they vary fastest */
-            ok &= add_list(sweep, child, own->node[child].key, err);
-    int32_t replicates = document_find(own, node, "replicates");
+        else if (strcmp(taken->node[child].key, "replicates") != 0) /* replicates are read last, so they vary fastest */
+            ok &= add_list(sweep, child, taken->node[child].key, err);
+    int32_t replicates = document_find(taken, node, "replicates");
     if (replicates >= 0)
         ok &= read_replicates(sweep, replicates, err);
     return ok && read_columns(sweep, err) && number_points(sweep, err);
