@@ -23,15 +23,12 @@ void children_usage(double *seconds, double *peak_bytes);
 /** Return the median, and sort the values. */
 double median(double *values, size_t n);
 
-/**
- * Compare critical path and memory timeline of a complete graph with a bare pull pass over the same
- * arrays, in turns.
- */
+/** Time critical path and memory timeline of a complete graph, in turns with a bare pull pass over its arrays. */
 void bench_timeline(const struct bench *bench, const struct plan *plan, const struct dag *dag);
 
 /**
- * Print how many of slimpack's candidates are evaluated a second, with slices and orders of all pipelines, graph,
- * critical path and memory. For other systems nothing is printed.
+ * Print how many of slimpack's candidates are evaluated a second. This includes slices and orders of all pipelines,
+ * graph, critical path and memory. For other systems nothing is printed.
  */
 bool bench_candidates(struct bench *bench, struct error *err);
 

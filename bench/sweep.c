@@ -4,8 +4,7 @@
  *
  * 1. bench/sweep.yaml has 10,000 points that differ in their seed. They are first simulated one after another in this
  *    process.
- * 2. Then they run as a sweep with one worker: they are resolved, numbered, given to the worker, and written to the
- *    journal and to the three files.
+ * 2. Then they run as a sweep with one worker, from resolving the points to the journal and the three files.
  * 3. The difference of CPU seconds, with children, is the cost of the sweep itself. It may be at most 1 ms a point.
  */
 #include <stdio.h>

@@ -24,10 +24,7 @@ struct plan_search {
 bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, const struct options *options,
                      struct plan_search *search, struct error *err);
 
-/**
- * Print a paragraph for each searched system: the number of plans, the reasons of exclusions, the chosen plan and the
- * runners-up.
- */
+/** Print a paragraph for each searched system: number of plans, reasons of exclusions, chosen plan, runners-up. */
 void plan_search_print(const struct scenario *scenario, const struct plan_search *search);
 
 /** Return the same of one system with all ranked plans. NULL: it was not searched. */

@@ -38,7 +38,7 @@ void rows_mixed(const struct rows *rows, size_t size, char *keys);
 bool rows_any(const struct rows *rows, const char *column);
 
 /**
- * Keep the rows of each question that no other row beats in tokens/s of the whole cluster with at most as many GPUs.
+ * Keep the front of each question. No other row with at most as many GPUs beats these rows in tokens/s of the cluster.
  * Questions are in order of appearance, and their rows are ordered by GPUs.
  */
 bool rows_pareto(struct rows *rows, struct error *err);

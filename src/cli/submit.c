@@ -116,10 +116,7 @@ static const struct argp argp = {submit_options,
                                  NULL,
                                  NULL};
 
-/**
- * Check a size and a time as sbatch (22.05) does. sbatch itself checks them only after all other work, or never in a
- * dry run.
- */
+/** Check a size and a time as sbatch (22.05) does. sbatch itself is called only after all other work, or never. */
 static bool check_sbatch(const struct arguments *arguments, struct error *err)
 {
     static const struct {

@@ -42,8 +42,8 @@ bool point_result_fits(const struct point_result *result);
 void point_result_pack(FILE *file, const struct point_result *result);
 
 /**
- * Read the payload of a JOURNAL_RESULT, without a check of its image.
- * @return  false if it is no result or a field is out of its range; the caller frees in any case
+ * Read the payload of a JOURNAL_RESULT, without a check of its image. The caller frees in any case.
+ * @return  false if it is no result or a field is out of its range
  */
 bool point_result_unpack(const void *bytes, size_t n_bytes, struct point_result *result);
 

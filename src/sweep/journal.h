@@ -41,8 +41,8 @@ typedef bool journal_visitor(void *context, enum journal_kind kind, int64_t offs
 bool journal_hold(const char *path, struct journal *journal, struct error *err);
 
 /**
- * Close the journal, and remove it if it has no records, even if another process created it. {.descriptor = -1} is
- * allowed.
+ * Close the journal. Remove it if it has no records, even if another process created it.
+ * {.descriptor = -1} is allowed.
  */
 void journal_release(struct journal *journal);
 

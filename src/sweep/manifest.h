@@ -28,8 +28,8 @@ void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest);
 void manifest_pack(FILE *file, const struct manifest *manifest);
 
 /**
- * Read a packed manifest.
- * @return  false if the bytes are no manifest or a field is out of its range; the caller frees in any case
+ * Read a packed manifest. The caller frees in any case.
+ * @return  false if it is no manifest or a field is out of its range
  */
 bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifest);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module shows the progress of a sweep on stderr: one changing line on a terminal, otherwise a line each 10%. */
+/**
+ * This module shows the progress of a sweep on stderr. A terminal has one changing line, other files have a line each
+ * 10%.
+ */
 #ifndef SLIMSIM_SWEEP_PROGRESS_H
 #define SLIMSIM_SWEEP_PROGRESS_H
 

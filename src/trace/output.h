@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module writes files that get their names only when they are complete, either all files of a run or none.
+ * This module writes files that get their names only when they are complete. Either all files of a run get them or
+ * none.
  *
  * 1. output_may_replace: before any computation, refuse a name that a file of another program has.
  * 2. output_begin: create a file beside that name. Its own name is random, so nobody can put a link there.
