@@ -221,7 +221,7 @@ class Calibrate(unittest.TestCase):
         collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
         for arguments, status, message in [
-            ((kernels, "--device", "h801"), 2, "no device 'h801'; did you mean 'h800'?"),
+            ((kernels, "--device", "h801"), 2, "there is no device 'h801'; did you mean 'h800'?"),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
             ((kernels, "--device", own), 2, "kernels.csv: no row is of this device; rows count where split is calib"),
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s, more than the peak of h800, 989.4 TFLOP/s"),
@@ -280,11 +280,11 @@ class Messages(unittest.TestCase):
             done = run(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(f"{named}:", done.stderr)
-            self.assertIn("a file of another kind: of its keys ", done.stderr)
+            self.assertIn("a file of another kind, since ", done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         for other in (model, device):  # platform and systems, which are read by themselves, are missing, too
             done = run("run", other)
-            self.assertIn(f"{other}:2:1: a file of another kind: of its keys ", done.stderr)
+            self.assertIn(f"{other}:2:1: a file of another kind, since ", done.stderr)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 3), done.stderr)
 
     def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(self):
@@ -326,7 +326,7 @@ class Messages(unittest.TestCase):
         for stem, status in (("n" * 63, 0), ("n" * 64, 2)):
             done = run("lengths", write(f"{stem}.yaml", text))
             self.assertEqual(done.returncode, status, done.stderr)
-        self.assertIn(f"{stem}.yaml: name: is not given, and that of the file is longer than 63 bytes", done.stderr)
+        self.assertIn(f"{stem}.yaml: name: is required if the file's own name is longer than 63 bytes", done.stderr)
 
     def test_faults_name_what_exists(self):
         for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),

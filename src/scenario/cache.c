@@ -10,12 +10,12 @@
 #include "scenario/library.h"
 
 struct cache_entry {
-    char name[SCHEMA_TEXT_BYTES]; /* as the scenario has it */
+    char name[SCHEMA_TEXT_BYTES]; /* as the scenario writes it */
     uint64_t hash;
     void *value;
 };
 
-/** What is kept of a name, if anything. */
+/** Copy what the cache holds of a name. @return whether it holds any */
 static bool kept(const struct cache_list *list, const char *name, void *value, size_t bytes, uint64_t *hash)
 {
     for (size_t i = 0; i < list->n; i++)
@@ -36,7 +36,7 @@ static void keep(struct cache_list *list, const char *name, const void *value, s
     entry->value = memcpy(check_malloc(bytes), value, bytes);
 }
 
-/** The hash of the file FOLDER/NAME.yaml or, a path, NAME. */
+/** Hash the file FOLDER/NAME.yaml, or the file NAME if it is a path. */
 static bool hash_named(const char *data_dir, const char *below, const char *name, uint64_t *hash, struct error *err)
 {
     char folder[1024], path[1024];
