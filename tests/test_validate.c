@@ -210,6 +210,18 @@ TEST(setting_read__takes_what_is_empty_from_the_framework)
     CHECK_CONTAINS(err.text, "did you mean 'composer'?");
 }
 
+TEST(setting_read__takes_an_empty_bandwidth_from_the_devices_data_sheet)
+{
+    struct error err;
+    struct setting setting = setting_with("platform.nvlink=|platform.nic=100Gbps|platform.host_memory=", &err);
+    CHECK_TEXT(err.text, "");
+    CHECK_CLOSE(setting.scenario.platform.nvlink_bytes_per_s, 450e9, 0);
+    CHECK_CLOSE(setting.scenario.platform.nic_bytes_per_s, 12.5e9, 0);
+    CHECK_CLOSE(setting.scenario.platform.host_memory_bytes, 2e12, 0);
+    setting_with("device=mine|platform.nic=", &err);
+    CHECK_CONTAINS(err.text, "rows.csv:2: platform.nic: is not given, and the file of device mine does not say it");
+}
+
 TEST(setting_read__sets_the_rows_sizes_over_a_models_file)
 {
     struct error err;
@@ -235,7 +247,7 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"plan.shardings=zero1", "plan.shardings: unknown key; did you mean 'sharding'?"},
         {"plan.recompute=[full", "plan.recompute: '[full': not valid YAML: did not find expected"},
         {"plan.tp=3", "plan.tp: 3 does not divide the GPUs of a node"},
-        {"plan.dp=4", "tp x pp x cp x dp = 1 x 1 x 1 x 4 = 4, but platform of the row has 8 GPUs"},
+        {"plan.dp=4", "tp x pp x cp x dp = 1 x 1 x 1 x 4 = 4, but platform 1x8 has 8 GPUs"},
         {"plan.pp=3", "does not divide the 8 GPUs"},
         {"plan.pp=8", "the model's 4 layers cannot be shared by pp x vpp = 8 x 1"},
         {"model=llama9", "model: there is no model 'llama9'"},
@@ -244,7 +256,7 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"model.depth=4", "model.depth: unknown key"},
         {"model.positions=1024", "data.context: 2048 tokens are more than the learned positions of model tiny"},
         {"platform.nic=fast", "platform.nic: 'fast'"},
-        {"platform.nodes=0", "platform.nodes: '0' is out of range"},
+        {"platform.nodes=0", "platform.nodes: is required where no file says it"},
         {"micro_batch=", "micro_batch: is required"},
         {"micro_batch=3", "data.global_batch: 64 is not allowed; allowed: a multiple of micro_batch x dp = 3 x 8"},
         {"plan.pp=2|plan.vpp=2|data.global_batch=12",

@@ -271,9 +271,8 @@ class Row:
         self.fill_stages()
         self.fill_groups()
         self.refuse_incomplete()
-        nic = self.owner.get("platform.nic")
-        if nic and nic.column != "fabric" and self.number("nodes") > 1:
-            self.assume(f"NICs of {self.keys['platform.nic'].replace('Gbps', ' Gb/s')} a GPU")
+        if "platform.nic" not in self.keys and self.number("nodes") > 1:
+            self.assume("NICs of the device's data sheet")
         self.keys["model.name"] = self.raw.get("model", "")
 
     def cells(self, raw):

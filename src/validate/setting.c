@@ -46,7 +46,7 @@ bool setting_is_key(const char *column)
     static const char *const names[] = {"model", "device", "framework",    "attention",        "kernels",
                                         "loss",  "swiglu", "data.context", "data.global_batch"};
     bool is =
-        is_of_row(column) || begins(column, "platform.") || begins(column, "plan.") || begins(column, "communication.");
+        is_of_row(column) || begins(column, "plan.") || begins(column, "platform.") || begins(column, "communication.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is = is || strcmp(column, names[i]) == 0;
     return is;
@@ -167,20 +167,33 @@ static bool check_batch(const struct reading *reading, const struct setting *set
                      reading->place, plan->vpp, plan->pp);
 }
 
-/** Read the platform. `calibrate` may be about to write the device's file, and then the row must give all that a data
- * sheet would. */
-static bool read_platform(const struct reading *reading, struct scenario *scenario)
+/** Read the device's data sheet. A device without a file has none, and row_predict refuses it. */
+static bool read_device(struct reading *reading, const char *name, struct device *device)
+{
+    char folder[1024], path[1024];
+    struct error unknown = {0};
+    snprintf(folder, sizeof folder, "%s/model/gpu", scenario_data_dir());
+    *device = (struct device){0};
+    if (library_find(folder, name, ".yaml", "device", path, &unknown))
+        return device_read_sheet(scenario_data_dir(), name, device, path, reading->err);
+    snprintf(device->name, sizeof device->name, "%.63s", name);
+    return true;
+}
+
+/** Read the row's cluster. Each line of an error names the row. */
+static bool read_platform(struct reading *reading, struct scenario *scenario)
 {
     struct platform_keys keys;
-    struct device device = {0};
-    struct error unknown = {0}, wrong = {0};
-    char path[1024];
-    if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, reading->err))
+    struct device device;
+    struct error wrong = {0};
+    if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, reading->err) ||
+        !read_device(reading, scenario->device_name, &device))
         return false;
-    if (!device_read_sheet(scenario_data_dir(), scenario->device_name, &device, path, &unknown))
-        snprintf(device.name, sizeof device.name, "%.60s", scenario->device_name);
-    return platform_from_keys(&keys, &device, &scenario->platform, &wrong) ||
-           error_add(reading->err, "%s: %s", reading->place, wrong.text);
+    bool ok = platform_from_keys(&keys, &device, &scenario->platform, &wrong);
+    char *rest = NULL;
+    for (char *line = strtok_r(wrong.text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        error_add(reading->err, "%s: %s", reading->place, line);
+    return ok;
 }
 
 /** Read the other keys and check that they match each other. */
@@ -192,8 +205,8 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
     bool ok = set_scenario_keys(reading);
     ok = scenario_read_keys(&reading->document, &cache, &scenario, reading->err) && ok;
     cache_free(&cache);
-    scenario.model = setting->scenario.model;
     ok = ok && read_platform(reading, &scenario);
+    scenario.model = setting->scenario.model;
     if (reading->err->status == ERROR_NONE)
         ok = scenario_check(&scenario, reading->err);
     if (ok) {
