@@ -206,8 +206,8 @@ TEST(document_set__sets_nothing_below_a_searched_plan)
     struct error err = {0};
     CHECK_TRUE(parse("plan: auto\n", &document, &err));
     CHECK_TRUE(!document_set(&document, "plan.tp=8", &err));
-    CHECK_TEXT(err.text, "--set 'plan.tp=8': 'plan' has the value 'auto'; there are no keys below it, "
-                         "set all of it: plan={tp: 4, pp: 2}");
+    CHECK_TEXT(err.text, "--set 'plan.tp=8': 'plan' has the value 'auto', so it has no keys below it; "
+                         "set the whole key: plan={tp: 4, pp: 2}");
     document_free(&document);
 }
 

@@ -196,7 +196,8 @@ TEST(framework__the_base_sets_every_key)
     fixture_data("framework");
     fixture_write(name, "name: slimpack-paper\nsource: a test\nkernels: fused\n");
     CHECK_TRUE(!scenario_read(fixture_write("framework/run.yaml", minimal), 0, NULL, &s, &err));
-    CHECK_CONTAINS(err.text, "slimpack-paper.yaml: plan.sharding: is required, since other frameworks take from here");
+    CHECK_CONTAINS(err.text,
+                   "slimpack-paper.yaml: plan.sharding: is required, since other frameworks take from this file");
     fixture_data("framework");
 }
 

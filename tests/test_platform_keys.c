@@ -144,7 +144,7 @@ TEST(platform__wrong_keys_are_refused)
         {"platform: [a]", "run.yaml:3:11: platform: expected a mapping of keys, found a list"},
         {"platform: hoper-16x8",
          "run.yaml:3:11: platform: there is no platform 'hoper'; did you mean 'hopper'? available: dgx, "
-         "hopper, or the path of a file that ends in .yaml, or .xml; of other sizes: hopper-16x8"},
+         "hopper, or the path of a file that ends in .yaml, or .xml; a name may end in a size: hopper-16x8"},
         {"platform: hopper-0x8", "platform: there is no platform 'hopper-0x8'"},
         {"platform: hopper-16x8x2", "platform: there is no platform 'hopper-16x8x2'"},
         {"platform: hopper-016x8", "platform: there is no platform 'hopper-016x8'"},

@@ -98,8 +98,8 @@ static const struct {
     {"group: {cuont: 1}", "f.yaml:1:9: group.cuont: unknown key; did you mean 'count'? allowed: count, share, inner"},
     {"group: {count: 1, zzz: 1}", "group.zzz: unknown key; allowed: count, share, inner"},
     {"group: {count: 1}\nknob: 1", "f.yaml:2:1: knob: unknown key; did you mean 'knobs'?"},
-    {"count: 1", "count: unknown key; did you mean 'group.count' (a dot stands for a level of nesting)?"},
-    {"group.count: 1", "group.count: unknown key; did you mean 'group.count' (a dot stands for a level of nesting)?"},
+    {"count: 1", "count: unknown key; did you mean 'group.count' (a dot means a level of nesting)?"},
+    {"group.count: 1", "group.count: unknown key; did you mean 'group.count' (a dot means a level of nesting)?"},
 };
 
 TEST(schema_read__names_wrong_values_with_what_is_allowed)

@@ -100,7 +100,7 @@ struct device_gemm {
  * 6. Equal tiles (W P = n L, slices behind a long prefix) run in waves. The last wave leaves multiprocessors idle.
  * 7. Tiles of a whole causal sample see from none of its keys to all (W P = n L/2). They end with `tail` of a longest
  * tile that runs by itself. u blends 6 and 7.
- * 8. `alone` is the rate of a multiprocessor with one tile, as a share of its rate with as many as it holds. 0 means
+ * 8. `alone` is the rate of a multiprocessor with one tile, as a share of its rate when full. 0 means
  * that the rate is unknown and taken as the same.
  * 9. launch_s is start and drain of all kernels of the pass.
  */
@@ -128,7 +128,7 @@ struct device_collective {
 };
 
 /**
- * An all-reduce over whole nodes, in which each NIC sends b bytes (2 (n - 1)/n of the tensor over its GPUs a node):
+ * An all-reduce over whole nodes. Each NIC sends b bytes (2 (n - 1)/n of the tensor over its GPUs a node):
  *
  *     time = latency + hop log2(nodes) + (b + r b/(b + r)) / (efficiency x NIC's bandwidth),
  *     r = ramp (1 + ramp_hop log2(nodes))

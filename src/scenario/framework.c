@@ -17,7 +17,7 @@ struct reading {
 
 #define FIELD(field) offsetof(struct reading, framework.field)
 
-/** Write a value that the key allows. It stands for one that the file leaves out. */
+/** Write a value that the key allows. It replaces a value that the file leaves out. */
 static const char *any_value(const struct schema_key *key, char text[SCHEMA_WORD_BYTES])
 {
     CHECK(key->type == SCHEMA_BOOL || key->type == SCHEMA_CHOICE || key->type == SCHEMA_INT);

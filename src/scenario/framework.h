@@ -28,8 +28,8 @@ struct framework {
 };
 
 /**
- * Read the file of a framework. It holds `name`, `source`, any of the marked keys as a scenario would write them, and
- * below `sources` a source for each key.
+ * Read the file of a framework. It holds `name`, `source` and any of the marked keys as a scenario would write them.
+ * Below `sources` it has a source for each key.
  *
  * @param keys  of a scenario and of an entry of its systems
  */

@@ -219,6 +219,6 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;
     return check_divides(document, tp, plan->tp, model->kv_heads,
-                         "the model's kv_heads (copies of them on several ranks are not available)", err) &&
+                         "the model's kv_heads (copies of them on several ranks are not available yet)", err) &&
            ok;
 }

@@ -7,7 +7,7 @@
 
 /**
  * Features that a plan may have only if memory demands it. A plan with k of the listed features is a candidate only if
- * no plan of the space with fewer of them fits (in the iteration that ranks).
+ * no plan of the space with fewer fits. The iteration that ranks decides this.
  *
  *   cp               context-parallel degree above 1
  *   cp-across-nodes  TP x CP beyond the GPUs of a node

@@ -55,7 +55,7 @@ const struct schema_key platform_schema[PLATFORM_N_KEYS] = {
 enum { N_SCENARIO_KEYS = PLATFORM_N_SCENARIO_KEYS, N_FILE_KEYS = PLATFORM_N_KEYS - 1 };
 enum { DRAGONFLY_MOST = 1024 }; /* limit of groups, since links grow with their square */
 
-/** Split NAME-<nodes>x<gpus>, with or without -free behind it. @return whether the name has this form */
+/** Split NAME-<nodes>x<gpus>, with or without -free at its end. @return whether the name has this form */
 static bool split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct platform_keys *size)
 {
     char again[SCHEMA_TEXT_BYTES], *end;

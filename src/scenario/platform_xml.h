@@ -15,8 +15,7 @@
  *   rail        up<switch>       leaf w / o, leaf switch to spine; switch: group G + gpu
  *
  * 5. With rails, NIC g of each of `leaf` nodes is on one switch, which is free of contention.
- * 6. A transfer to another GPU number inside such a group first takes NVLink to the GPU with the receiver's number
- * (NCCL's PXN).
+ * 6. Inside such a group, a transfer to another GPU number first takes NVLink to the receiver's number (NCCL's PXN).
  * 7. A transfer to another group leaves on the sender's rail. The spine passes it on to the receiver's rail.
  */
 #ifndef SLIMSIM_SCENARIO_PLATFORM_XML_H

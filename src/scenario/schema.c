@@ -363,7 +363,7 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
     for (int32_t i = 0; i < n; i++)
         candidates[i] = names[i];
     if (elsewhere != NULL)
-        snprintf(hint, sizeof hint, "did you mean '%s' (a dot stands for a level of nesting)?", elsewhere);
+        snprintf(hint, sizeof hint, "did you mean '%s' (a dot means a level of nesting)?", elsewhere);
     else
         print_suggestion(name, candidates, n, n > 0 ? allowed : "no keys", hint);
     reading->ok = document_key_error(reading->document, node, reading->err, "%s%s%.200s: unknown key; %s",
