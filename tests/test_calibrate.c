@@ -197,7 +197,7 @@ TEST(calibrate__gives_back_the_curves_that_its_rows_were_written_with)
     calibration_free(&calibration);
     sheet.measured_nic_bytes_per_s = 0;
     CHECK_TRUE(!calibrate(&source, &like, &calibration, &err));
-    CHECK_CONTAINS(err.text, "known: collectives need measured.nvlink");
+    CHECK_CONTAINS(err.text, "known: collectives need the bandwidths of the links they ran on: measured.nvlink");
     calibration_free(&calibration);
     measured_free(&collectives);
     measured_free(&kernels);

@@ -127,7 +127,7 @@ class Validation(unittest.TestCase):
     def test_wrong_files_and_filters_are_invalid(self):
         done = self.validate(write("other.csv", "id,x\n1,2\n"))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("other.csv: has no column 'data.context': no table of measured rows; model/validation/normalise.py", done.stderr)
+        self.assertIn("other.csv: has no column 'data.context', so it is no table of measured rows; model/validation/normalise.py", done.stderr)
         for text in ("id,x\n1\n", "id,x\n1,\"2\n"):
             done = self.validate(write("wrong.csv", text))
             self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -142,7 +142,7 @@ class Validation(unittest.TestCase):
         causes.write_text(text + "X1,,,,,,," + "x" * 256 + "\n")
         done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
         self.assertEqual(done.returncode, 2)
-        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; at most 255", done.stderr)
+        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; allowed: at most 255", done.stderr)
         causes.write_text(text + "X1,,,,,,64k,long\n")
         done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
@@ -224,7 +224,7 @@ class Calibrate(unittest.TestCase):
             ((kernels, "--device", "h801"), 2, "there is no device 'h801'; did you mean 'h800'?"),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
             ((kernels, "--device", own), 2, "kernels.csv: no row is of this device; rows count where split is calib"),
-            ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s, more than the peak of h800, 989.4 TFLOP/s"),
+            ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
             ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h800", "--output", ""), 64, "--output needs the name of a file"),

@@ -27,11 +27,11 @@ TEST(measured_read__names_wrong_files_with_their_line)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"id,x\n1,2\n3\n", ":3: 1 fields; the header has 2 columns"},
-        {"id,x\n1,2,3\n", ":2: 3 fields"},
+        {"id,x\n1,2\n3\n", ":3: the row has 1 fields, but the header has 2 columns"},
+        {"id,x\n1,2,3\n", ":2: the row has 3 fields"},
         {"id,id\n1,2\n", ":1: column 'id' appears twice"},
-        {"id,x\n", "holds no rows"},
-        {"", "holds no rows"},
+        {"id,x\n", "the file has no rows"},
+        {"", "the file has no rows"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct measured measured;
@@ -60,7 +60,7 @@ TEST(measured_number__takes_a_whole_cell_from_0)
         struct error err = {0};
         double value;
         snprintf(text, sizeof text, "a,b\n\"%s\",1\n", cases[i].text);
-        snprintf(message, sizeof message, "numbers.csv:2: a: '%s' is not a number; allowed: a number from 0",
+        snprintf(message, sizeof message, "numbers.csv:2: a: '%s' is not a number; allowed: a number of at least 0",
                  cases[i].text);
         CHECK(measured_read(written("numbers.csv", text), &measured, &err));
         CHECK_EQUAL(measured_number(&measured, 0, "a", &value, &err), cases[i].value >= 0);
@@ -219,7 +219,8 @@ TEST(setting_read__takes_an_empty_bandwidth_from_the_devices_data_sheet)
     CHECK_CLOSE(setting.scenario.platform.nic_bytes_per_s, 12.5e9, 0);
     CHECK_CLOSE(setting.scenario.platform.host_memory_bytes, 2e12, 0);
     setting_with("device=mine|platform.nic=", &err);
-    CHECK_CONTAINS(err.text, "rows.csv:2: platform.nic: is not given, and the file of device mine does not say it");
+    CHECK_CONTAINS(err.text,
+                   "rows.csv:2: platform.nic: is required, since the file of device mine does not give it either");
 }
 
 TEST(setting_read__sets_the_rows_sizes_over_a_models_file)
@@ -256,11 +257,10 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"model.depth=4", "model.depth: unknown key"},
         {"model.positions=1024", "data.context: 2048 tokens are more than the learned positions of model tiny"},
         {"platform.nic=fast", "platform.nic: 'fast'"},
-        {"platform.nodes=0", "platform.nodes: is required where no file says it"},
+        {"platform.nodes=0", "platform.nodes: is required if no file gives it"},
         {"micro_batch=", "micro_batch: is required"},
         {"micro_batch=3", "data.global_batch: 64 is not allowed; allowed: a multiple of micro_batch x dp = 3 x 8"},
-        {"plan.pp=2|plan.vpp=2|data.global_batch=12",
-         "plan.vpp: 2 needs micro-batches of a pipeline that are a multiple of pp = 2"},
+        {"plan.pp=2|plan.vpp=2|data.global_batch=12", "plan.vpp: 2 needs micro-batches in multiples of pp = 2"},
         {"data.context=8Mi|data.global_batch=1024",
          "data.context: 8388608 tokens times micro_batch or data.global_batch"},
     };
@@ -322,10 +322,10 @@ static struct error refused(int n_rows, const char *const *changes)
 TEST(row_read__says_what_is_wrong_with_a_measured_cell)
 {
     static const char *const cases[][2] = {
-        {"tps_per_gpu=~100", "tps_per_gpu: '~100' is not a number; allowed: a number from 0"},
+        {"tps_per_gpu=~100", "tps_per_gpu: '~100' is not a number; allowed: a number of at least 0"},
         {"tps_per_gpu=100|step_time_s=2 s", "step_time_s: '2 s' is not a number"},
         {"tps_per_gpu=",
-         "tps_per_gpu, tokens_per_s, step_time_s, tflops_per_gpu with a flops_formula, or fitted is required"},
+         "one of tps_per_gpu, tokens_per_s, step_time_s, fitted, or tflops_per_gpu with a flops_formula is required"},
         {"tflops_per_gpu=100", "tflops_per_gpu with a flops_formula"},
         {"tflops_per_gpu=100|flops_formula=mine", "flops_formula: 'mine' is not allowed; allowed: none|gemms+12Lhs"},
         {"metric=peak|value_bytes=1", "metric: 'peak' is not allowed; allowed: throughput|max_memory_allocated"},
@@ -392,10 +392,10 @@ TEST(row_predict__compares_no_number_that_is_next_to_nothing)
 TEST(row_read__says_what_is_doubtful)
 {
     static const char *const cases[][2] = {
-        {"tps_per_gpu=50000|params_b=7", "params_b is 7, though the sizes make 0.12"},
+        {"tps_per_gpu=50000|params_b=7", "params_b is 7, though the sizes give 0.12"},
         {"tps_per_gpu=50000|params_b=0.12", ""},
         {"assumed=a|tps_per_gpu=50000|tokens_per_s=600000",
-         "a; tps_per_gpu taken: 50000 tokens/s/GPU, though tokens_per_s gives 75000"},
+         "a; tps_per_gpu is used: 50000 tokens/s/GPU, though tokens_per_s gives 75000"},
         {"tps_per_gpu=1", "measured 1 tokens/s/GPU would be"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct validate validate = validated(rows_with(1, &cases[i][0]), NULL);
@@ -676,9 +676,9 @@ TEST(filters__choose_rows_and_refuse_unknown_columns)
     static const char *const messages[] = {"did you mean 'micro_batch'?",
                                            "COLUMN=VALUE",
                                            "COLUMN=VALUE",
-                                           "--filter id=X000: no row has this text there; it must be the whole",
-                                           "did you mean 'MPT-7B'? it must be the whole",
-                                           "did you mean 'a100-40g'? it must be the whole"};
+                                           "--filter id=X000: no row has this text in the column; allowed: the whole",
+                                           "did you mean 'MPT-7B'? allowed: the whole",
+                                           "did you mean 'a100-40g'? allowed: the whole"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct error err = {0};
         struct validate_request request = {.n_filters = 1, .filters = &wrong[i]};

@@ -20,7 +20,7 @@ struct work {
     int32_t n_free, free[FAMILY_MAX_UNKNOWNS];
 };
 
-static double *place_of(struct work *work, size_t offset)
+static double *value_at(struct work *work, size_t offset)
 {
     if (offset >= FAMILY_BESIDE)
         return &work->beside[offset - FAMILY_BESIDE];
@@ -31,7 +31,7 @@ static void predict(void *context, const double *values, double *predicted)
 {
     struct work *work = context;
     for (int32_t i = 0; i < work->n_free; i++)
-        *place_of(work, work->unknowns[work->free[i]].offset) = values[i];
+        *value_at(work, work->unknowns[work->free[i]].offset) = values[i];
     for (int32_t i = 0; i < work->samples.n; i++)
         predicted[i] = work->family->seconds(work->family, &work->device, &work->samples.sample[i], work->beside);
 }
@@ -56,9 +56,9 @@ static struct variety variety_of(const struct samples *samples)
         for (int32_t j = 0; j < i; j++) {
             const struct sample *b = &samples->sample[j];
             double ratio = a->attention.flop / a->attention.tile_flop * b->attention.tile_flop / b->attention.flop;
-            bool alike = a->attention.head_dim == b->attention.head_dim;
-            variety.widths = variety.widths || !alike;
-            variety.grids = variety.grids || (alike && a->causal == b->causal && fabs(log(ratio)) > log(1.5));
+            bool same_width = a->attention.head_dim == b->attention.head_dim;
+            variety.widths = variety.widths || !same_width;
+            variety.grids = variety.grids || (same_width && a->causal == b->causal && fabs(log(ratio)) > log(1.5));
         }
     }
     return variety;
@@ -230,7 +230,7 @@ static void check_open(struct work *work, const struct sample_source *source, st
         double *measured = check_malloc((size_t)fit->n_open * sizeof *measured);
         struct fit_problem problem = {work->n_free, fit->n_open, work->parameters, measured, predict, work};
         for (int32_t i = 0; i < work->n_free; i++)
-            values[i] = *place_of(work, work->unknowns[work->free[i]].offset);
+            values[i] = *value_at(work, work->unknowns[work->free[i]].offset);
         for (int32_t i = 0; i < fit->n_open; i++)
             measured[i] = work->samples.sample[i].seconds;
         fit->open = fit_quality_of(&problem, values);
@@ -251,7 +251,7 @@ static bool copy(struct work *work, const struct device *like, struct error *err
             work->device.name, family->name, work->samples.n, work->device.rows, work->n_free);
     for (int32_t i = 0; i < family->n_unknowns; i++)
         if (family->unknowns[i].offset < FAMILY_BESIDE)
-            *place_of(work, family->unknowns[i].offset) =
+            *value_at(work, family->unknowns[i].offset) =
                 *(const double *)(const void *)((const char *)like + family->unknowns[i].offset);
     for (int32_t i = 0; i < family->n_ranges; i++) {
         struct device_range *range = (struct device_range *)(void *)((char *)&work->device + family->ranges[i]);
@@ -272,7 +272,7 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
         hold_unseen(work, like, fit);
     work->n_free = 0;
     for (int32_t i = 0; i < family->n_unknowns; i++) {
-        *place_of(work, work->unknowns[i].offset) = work->unknowns[i].parameter.start;
+        *value_at(work, work->unknowns[i].offset) = work->unknowns[i].parameter.start;
         if (work->unknowns[i].parameter.max > 0) {
             work->parameters[work->n_free] = work->unknowns[i].parameter;
             work->free[work->n_free++] = i;

@@ -43,7 +43,7 @@ struct calibration {
 /**
  * Fit all curves. If the files have too few rows of the device for a curve, it is copied from `like`. Without `like`
  * (NULL) this is an error that names the curve. Collectives need the bandwidth of the measured links in the data sheet.
- * A GEMM or attention faster than the device's peak is an error that names its line, since a number of the row is in
+ * A GEMM or attention faster than the device's peak is an error that names its line. A number of such a row is in
  * another unit.
  */
 bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,

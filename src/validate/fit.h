@@ -27,8 +27,8 @@ struct fit_quality {
 };
 
 /**
- * Find the values that minimize predicted / measured - 1. A row counts 1 / (1 + (error / 5%)^2) times (Cauchy's
- * weights, reweighted until they settle), so a few wrong rows do not bend a curve. The result is deterministic.
+ * Find the values that minimize predicted / measured - 1. A row counts 1 / (1 + (error / 5%)^2) times, so a few wrong
+ * rows do not bend a curve. These are Cauchy's weights, reweighted until they settle. The result is deterministic.
  */
 void fit_robust(const struct fit_problem *problem, double *values);
 

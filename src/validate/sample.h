@@ -58,7 +58,7 @@ void samples_attention(const struct sample_source *source, enum device_attention
  * Add kernels that frameworks run, with the bytes that cost/ counts: norms (Liger, cuDNN), LayerNorm and GELU
  * (PyTorch), SwiGLU (Megatron, Liger), Megatron's fused cross-entropy, copies and casts. If the bench timed a backward
  * pass with its forward pass, the forward time is subtracted. Bytes of a machine with other memory are scaled to the
- * device's memory, since the curve is a share of its bandwidth.
+ * device's, since the curve is a share of its bandwidth.
  */
 void samples_memory(const struct sample_source *source, enum device_memory_kind kind, struct samples *samples);
 

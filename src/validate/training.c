@@ -49,7 +49,7 @@ struct training {
         *slope; /* seconds: seconds of each row at `at`; slope: [n_free x n_runs] their derivatives */
 };
 
-static double *place_of(struct device *device, size_t offset)
+static double *value_at(struct device *device, size_t offset)
 {
     return (double *)(void *)((char *)device + offset);
 }
@@ -116,7 +116,7 @@ static bool read_runs(const struct measured *file, struct training *training, st
 static void simulate(struct training *training, const double *values, double *seconds)
 {
     for (int32_t i = 0; i < training->n_free; i++)
-        *place_of(training->device, training->free[i]->offset) = values[i];
+        *value_at(training->device, training->free[i]->offset) = values[i];
     for (int32_t i = 0; i < training->n_runs; i++) {
         struct error err = {0};
         double predicted = predicted_of(&training->runs[i], training->device, &err);
@@ -237,7 +237,7 @@ static void solve(struct training *training, struct calibration_fit *fit)
     snprintf(fit->worst, sizeof fit->worst, "%s", training->runs[fit->quality.worst].row.id);
     describe(training, values, fit);
     for (int32_t i = 0; i < n_free; i++)
-        *place_of(training->device, training->free[i]->offset) = values[i];
+        *value_at(training->device, training->free[i]->offset) = values[i];
     free(training->slope);
     free(training->seconds);
     free(predicted);
@@ -258,7 +258,7 @@ static void choose(const struct device *like, const struct calibration *calibrat
         if (!shared && (constant->curve != NULL ? !measured : like == NULL))
             training->free[training->n_free++] = constant;
         else if (constant->curve == NULL && like != NULL)
-            *place_of(training->device, constant->offset) = *place_of(&other, constant->offset);
+            *value_at(training->device, constant->offset) = *value_at(&other, constant->offset);
     }
 }
 

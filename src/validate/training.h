@@ -33,9 +33,9 @@ struct training_source {
 /**
  * Fit the constants robustly to rows of split calib (training throughput and layers' times). The fit uses whole
  * simulations with numerical derivatives.
- * 1. The rows are those of the device itself, and those of devices that are `like` it and have its chip (peak and
- *    multiprocessors). These devices share one set of constants.
- * 2. A device that is `like` another one of its chip has no fit of its own and takes the constants of `like`.
+ * 1. The rows are those of the device and of devices that are `like` it and have its chip (peak and multiprocessors).
+ *    These devices share one set of constants.
+ * 2. A device that is `like` another one with its chip has no fit. It takes the constants of `like`.
  * 3. A calibration_fit "training" with every residual is added.
  *
  * @param like  NULL for none
