@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the simulator costs: build/release/bench/bench [SCENARIO.yaml]
+ * This program measures what the simulator costs: build/release/bench/bench [SCENARIO.yaml]
  *
- * CPU seconds of each step of one iteration of each system of a scenario (default: bench/pipeline-256.yaml), the
- * median of RUNS; and SimGrid beside a bare loop of stream actors, in a child. bench/solver.yaml holds slimpack's
- * solver to 100 ms of one core for all candidates of one plan. Then, without a scenario, all iterations of the main one
- * (scenarios/quickstart.yaml) without writing a trace, and what one iteration costs by GPUs and units. Timings move
- * with the machine: quote ratios.
+ * 1. It prints CPU seconds of each step of one iteration of each system of a scenario, the median of RUNS. The default
+ *    scenario is bench/pipeline-256.yaml.
+ * 2. It compares SimGrid with a bare loop of stream actors, in a child.
+ * 3. Without a scenario it also runs all iterations of scenarios/quickstart.yaml, without a trace.
+ * 4. Without a scenario it also prints the cost of one iteration by GPUs and units.
+ *
+ * With bench/solver.yaml slimpack's solver may take 100 ms of one core for all candidates of one plan. Timings depend
+ * on the machine, so quote ratios.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +35,10 @@ double median(double *values, size_t n)
     return gsl_stats_median_from_sorted_data(values, 1, n);
 }
 
-/** One iteration, with no costs known before it; adds its CPU seconds by step. The plan and graph are left for the next
- * measurement. */
+/**
+ * Run one iteration without cached costs, and measure the CPU seconds of each step. Plan and graph are left for the
+ * next measurement.
+ */
 static bool run_once(struct bench *bench, double step_s[N_STEPS], double *simulated_s, struct plan *plan,
                      struct dag *dag, struct error *err)
 {
@@ -97,7 +102,7 @@ void children_usage(double *seconds, double *peak_bytes)
     *peak_bytes = 1024.0 * (double)usage.ru_maxrss;
 }
 
-/** SimGrid runs each task, so execute() cannot be much faster than the bare loop. */
+/** Check the speed of execute(). SimGrid runs each task, so it cannot be much faster than the bare loop. */
 static bool bench_simgrid(struct bench *bench, const struct dag *dag, struct error *err)
 {
     struct bench_rates rates = {0};
@@ -109,10 +114,10 @@ static bool bench_simgrid(struct bench *bench, const struct dag *dag, struct err
     printf("  %-16s %9.3f ms CPU (median of %d), peak %.0f MB; %d executions, %d transfers\n", "SimGrid",
            1e3 * rates.execute_s, RUNS, rates.peak_bytes / 1e6, rates.n_executions, rates.n_transfers);
     printf("  %-16s %9.3f ms CPU for the same; finishes differ by %.1e of the makespan\n", "bare loop",
-           1e3 * rates.bare_s, rates.apart);
+           1e3 * rates.bare_s, rates.difference);
     printf("  %-16s %9.2f times that of the bare loop\n", "SimGrid's speed", rates.ratio);
-    if (rates.apart > 1e-9)
-        return error_set_status(err, ERROR_FAILED, "execute and the bare loop differ by %g", rates.apart);
+    if (rates.difference > 1e-9)
+        return error_set_status(err, ERROR_FAILED, "execute and the bare loop differ by %g", rates.difference);
     if (rates.ratio < 0.8)
         fprintf(stderr, "bench: execute is slower than 0.8 of the bare loop\n");
     return rates.ratio <= 1.3 || error_set_status(err, ERROR_FAILED,
@@ -143,7 +148,7 @@ static bool bench_system(struct bench *bench, struct scenario_system *entry, str
     return ok;
 }
 
-/** Every system and iteration of a scenario on both engines. */
+/** Run every system and iteration of a scenario on both engines. */
 static bool bench_whole(const char *path, struct error *err)
 {
     struct scenario scenario = {0};

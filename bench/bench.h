@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What the parts of bench share. */
+/** This file has the declarations that the files of bench share. */
 #ifndef SLIMSIM_BENCH_BENCH_H
 #define SLIMSIM_BENCH_BENCH_H
 
@@ -8,7 +8,7 @@
 
 enum { RUNS = 21 };
 
-/** One system of a scenario on one batch. */
+/** It is one system of a scenario on one batch. */
 struct bench {
     struct scenario scenario;
     struct batch batch;
@@ -17,17 +17,19 @@ struct bench {
     void *knobs, *state;
 };
 
-/** CPU and peak memory of the forked children so far. */
+/** Return CPU and peak memory of all children that have ended. */
 void children_usage(double *seconds, double *peak_bytes);
 
-/** Sorts its values. */
+/** Return the median, and sort the values. */
 double median(double *values, size_t n);
 
-/** Critical path and memory timeline of a ready graph against a bare pull pass over the same arrays, in turns. */
+/** Time critical path and memory timeline of a complete graph, in turns with a bare pull pass over its arrays. */
 void bench_timeline(const struct bench *bench, const struct plan *plan, const struct dag *dag);
 
-/** Whole evaluations of slimpack's candidates a second: cuts and orders of all pipelines, graph, critical path, memory.
- * Of other systems nothing. */
+/**
+ * Print how many of slimpack's candidates are evaluated a second. This includes slices and orders of all pipelines,
+ * graph, critical path and memory. For other systems nothing is printed.
+ */
 bool bench_candidates(struct bench *bench, struct error *err);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file measures graphs and candidates of slimpack (bench.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "plan/order.h"
 #include "system/slimpack.h"
 
-/** The least that a longest path takes: what a task waits for, pulled in the order of the tasks. */
+/** Compute a longest path in the least possible time: each task pulls the ends of its predecessors. */
 static double pull(const struct dag *dag, double *finish_s)
 {
     double last_s = 0;
@@ -23,7 +24,7 @@ static double pull(const struct dag *dag, double *finish_s)
     return last_s;
 }
 
-/** Other load adds to a time and never takes from it. */
+/** Return the least time, since other load only adds to it. */
 static double least(const double *values, int n)
 {
     double value = values[0];
@@ -52,20 +53,20 @@ void bench_timeline(const struct bench *bench, const struct plan *plan, const st
     double bare = least(pull_s, TURNS), both = least(timeline_s, TURNS);
     printf(
         "  critical path and memory timeline take %.2f times a bare pull pass (%.3f and %.3f ms CPU, the least of %d "
-        "turns; %.2f ns an edge bare)\n",
+        "turns; the bare pass takes %.2f ns an edge)\n",
         both / bare, 1e3 * both, 1e3 * bare, TURNS, 1e9 * bare / dag->n_edges);
     timeline_free(&path);
     free(finish_s);
 }
 
-/** One candidate of all pipelines, with arrays as a search has them. */
-static bool try_candidate(const struct bench *bench, const struct slimpack_rank_group *part,
+/** Evaluate one candidate of all pipelines, with the arrays that a search has. */
+static bool try_candidate(const struct bench *bench, const struct slimpack_rank_group *group,
                           struct evaluator *evaluator, struct error *err)
 {
-    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
+    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&group->request->layout)};
     struct evaluation evaluation;
     plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(part, ((const struct slimpack_knobs *)bench->knobs)->units, plan.phases);
+    slimpack_build(group, ((const struct slimpack_knobs *)bench->knobs)->units, plan.phases);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         order_one_f_one_b(&plan.phases->pipelines[i], ORDER_JUST_IN_TIME);
     bool ok =
@@ -74,8 +75,8 @@ static bool try_candidate(const struct bench *bench, const struct slimpack_rank_
     return ok;
 }
 
-/** Least seconds of a candidate. */
-static bool try_all(const struct bench *bench, const struct slimpack_rank_group *part, double *each_s,
+/** Measure the least seconds of a candidate. */
+static bool try_all(const struct bench *bench, const struct slimpack_rank_group *group, double *each_s,
                     struct error *err)
 {
     enum { N = 10 * RUNS };
@@ -84,7 +85,7 @@ static bool try_all(const struct bench *bench, const struct slimpack_rank_group 
     bool ok = true;
     for (int i = 0; ok && i < N; i++) {
         double start_s = clock_cpu_s();
-        ok = try_candidate(bench, part, &evaluator, err);
+        ok = try_candidate(bench, group, &evaluator, err);
         runs_s[i] = clock_cpu_s() - start_s;
     }
     *each_s = ok ? least(runs_s, N) : 0;
@@ -103,15 +104,15 @@ bool bench_candidates(struct bench *bench, struct error *err)
     struct cost_cache costs = {0};
     double anew_s, cached_s;
     slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
-    struct slimpack_rank_group part = {&request, &split, 0, split.n_ranks, NULL};
-    bool ok = try_all(bench, &part, &anew_s, err);
+    struct slimpack_rank_group group = {&request, &split, 0, split.n_ranks, NULL};
+    bool ok = try_all(bench, &group, &anew_s, err);
     bench->setting.cache = &costs;
-    ok = ok && try_all(bench, &part, &cached_s, err);
+    ok = ok && try_all(bench, &group, &cached_s, err);
     bench->setting.cache = NULL;
     if (ok)
         printf(
-            "  %.0f candidates a second: cuts, orders, graph, path and memory of %d pipelines x %lld units; %.0f with "
-            "every cost computed anew\n",
+            "  %.0f candidates a second: slices, orders, graph, path and memory of %d pipelines x %lld units; %.0f if "
+            "every cost is computed again\n",
             1 / cached_s, split.n_ranks, (long long)knobs->units, 1 / anew_s);
     cost_cache_free(&costs);
     slimpack_split_free(&split);

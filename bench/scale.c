@@ -57,7 +57,7 @@ static bool row_run(const struct row *row, struct error *err)
     struct rusage usage;
     double simgrid_s, peak_bytes;
     snprintf(platform, sizeof platform, "platform=hopper-%dx8", row->nodes);
-    snprintf(batch, sizeof batch, "data.global_batch=%d", row->units * row->nodes / 8); /* DP: nodes / 8 */
+    snprintf(batch, sizeof batch, "data.global_batch=%d", row->units * row->nodes / 8); /* the DP degree is nodes / 8 */
     snprintf(all, sizeof all, "all_tensor_ranks=%s", row->all_tensor_ranks ? "true" : "false");
     if (!scenario_read(SLIMSIM_SOURCE_DIR "/bench/scale.yaml", 3, set, &scenario, err) ||
         !build(&scenario, &dag, err) || !point_execute(&scenario, &dag, &timeline, err))

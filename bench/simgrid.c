@@ -16,11 +16,12 @@
 #include "execute/execute.h"
 #include "execute/streams.h"
 
-/* A task as the bare loop has it. Those of a stream follow one another. */
+/* A step is a task of the bare loop. The steps of a stream follow one another. */
 struct step {
-    double sleep_s, execute_s, bytes; /* done in this order; 0: not at all */
+    double sleep_s, execute_s, bytes; /* done in this order; 0: skipped */
     int32_t from_rank, to_rank;
-    int32_t n_waits, first_next, n_next; /* steps of other streams that it waits for; that wait for it, in bare.next */
+    /* steps of other streams that it waits for; steps that wait for it, in bare.next */
+    int32_t n_waits, first_next, n_next;
     int32_t stream;
 };
 
@@ -36,7 +37,7 @@ struct bare {
     int32_t *next;
     struct stream *streams;
     int32_t n_streams;
-    double *finish_s; /* [steps] shared with the parent */
+    double *finish_s; /* [steps], shared with the parent */
 };
 
 static void walk(int argc, char **argv)
@@ -85,7 +86,7 @@ static struct step step_of(const struct dag *dag, int32_t t, struct bench_rates 
     return step;
 }
 
-/* Steps in the order of streams. @param step_of_task  [n_tasks] is filled in */
+/* Make the steps in the order of streams. @param step_of_task  [n_tasks] is filled in */
 static struct bare bare_of(const struct dag *dag, int32_t *step_of_task, struct bench_rates *rates)
 {
     size_t n_tasks = (size_t)dag->n_tasks;
@@ -152,7 +153,7 @@ static bool bare_run(struct bare *bare, const struct dag *dag, const struct plat
     return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
-/* CPU of this process and of the children that it has waited for. */
+/* Return the CPU seconds of this process and of the children that it has waited for. */
 static double cpu_s(struct bench_rates *rates)
 {
     double children_s;
@@ -160,7 +161,8 @@ static double cpu_s(struct bench_rates *rates)
     return clock_cpu_s() + children_s;
 }
 
-static double apart(const struct timeline *timeline, const double *finish_s, const int32_t *step_of_task, int32_t n)
+static double difference(const struct timeline *timeline, const double *finish_s, const int32_t *step_of_task,
+                         int32_t n)
 {
     double most_s = 0;
     for (int32_t t = 0; t < n; t++)
@@ -192,7 +194,7 @@ bool bench_simgrid_rates(const struct dag *dag, const struct graph *graph, const
         rates->execute_s = median(execute_s, RUNS);
         rates->bare_s = median(bare_s, RUNS);
         rates->ratio = median(ratio, RUNS);
-        rates->apart = apart(&timeline, bare.finish_s, step_of_task, dag->n_tasks);
+        rates->difference = difference(&timeline, bare.finish_s, step_of_task, dag->n_tasks);
     }
     munmap(bare.finish_s, bytes);
     timeline_free(&timeline);

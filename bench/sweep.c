@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * What a sweep costs beside its points: build/release/bench/bench_sweep
+ * This program measures what a sweep costs beside its points: build/release/bench/bench_sweep
  *
- * The 10,000 points of bench/sweep.yaml, which differ in their seed, first simulated one after another in this process,
- * then as a sweep with one worker: resolved, numbered, handed to the worker, written to the journal and to the three
- * files. The difference of CPU seconds, children included, is the sweep's own cost; at most 1 ms a point.
+ * 1. bench/sweep.yaml has 10,000 points that differ in their seed. They are first simulated one after another in this
+ *    process.
+ * 2. Then they run as a sweep with one worker, from resolving the points to the journal and the three files.
+ * 3. The difference of CPU seconds, with children, is the cost of the sweep itself. It may be at most 1 ms a point.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +20,9 @@
 #include "sweep/driver.h"
 
 static const char path[] = SLIMSIM_SOURCE_DIR "/bench/sweep.yaml";
-static const double most_s = 1e-3; /* of the sweep itself, a point */
+static const double most_s = 1e-3; /* limit for the sweep itself, for each point */
 
-/** CPU of this process and its children that have ended. */
+/** Return the CPU seconds of this process and of its children that have ended. */
 static double cpu_s(void)
 {
     struct rusage children;
@@ -39,7 +40,7 @@ static bool read_sweep(struct sweep *sweep, struct error *err)
     return false;
 }
 
-/** The points alone. */
+/** Simulate only the points. */
 static bool simulate(const struct sweep *sweep, struct error *err)
 {
     struct sweep_runner *runner = check_calloc(1, sizeof *runner);
@@ -94,7 +95,7 @@ int main(void)
     struct sweep sweep = {0};
     struct error err = {0};
     char directory[] = "bench-sweep-XXXXXX";
-    bool ok = mkdtemp(directory) != NULL || error_set_status(&err, ERROR_CANT_CREATE, "no folder can be made here");
+    bool ok = mkdtemp(directory) != NULL || error_set_status(&err, ERROR_CANT_CREATE, "cannot make a folder here");
     ok = ok && read_sweep(&sweep, &err);
     double begin_s = cpu_s();
     ok = ok && simulate(&sweep, &err);

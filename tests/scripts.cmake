@@ -24,11 +24,14 @@ if(CMAKE_C_FLAGS MATCHES "-fsanitize=address")
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz")
 endif()
 
-# Checks labelled "once" find nothing more in a program with sanitizers or of another compiler: they run in the dev
-# preset only. Here, those of pictures and pages, of readers in Python, of what Slurm does, of writes that fail.
-set_tests_properties(test_lengths_figure test_paper_figures test_results_page test_rivals_page test_slurm test_trace_h5py
-  test_write_faults
-  PROPERTIES LABELS once)
+# ./test.sh runs each test once: in the preset asan those of C, damaged inputs and the scripts below, and in the preset
+# once, which is a part of dev, all others.
+foreach(source ${python_tests})
+  get_filename_component(name ${source} NAME_WE)
+  if(NOT name MATCHES "^test_(sweep|engines|properties)$")
+    set_tests_properties(${name} PROPERTIES LABELS once)
+  endif()
+endforeach()
 set_tests_properties(test_cli test_cli_run test_sweep_failures PROPERTIES COST 500)
 set_tests_properties(test_sweep_failures PROPERTIES TIMEOUT 3600) # 50 kills wait for a busy disk
 

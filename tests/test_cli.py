@@ -167,7 +167,7 @@ class Calibrate(unittest.TestCase):
         device = SCRATCH / "calibrated.yaml"
         done = run("calibrate", kernels, "--device", "h800", "--output", device)
         self.assertEqual((done.returncode, done.stderr),
-                         (0, "no row is fitted to, as h800 names no rows: all curves are those of h100-sxm\n"))
+                         (0, "h800 names no rows, so nothing is fitted and all curves are those of h100-sxm\n"))
         self.assertIn("gemm                       copied from h100-sxm", done.stdout)
         printed = run("calibrate", kernels, "--device", "h800")
         self.assertEqual(printed.stdout, device.read_text())
@@ -175,6 +175,29 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(again.stdout, printed.stdout)
         cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
+
+    def test_a_data_sheet_of_another_chip_takes_curves_as_shares_of_its_peaks(self):
+        """Such a device needs no rows. A sheet copied with the rows of its model would be fitted to that chip."""
+        sheet = (SOURCE / "model/gpu/h200.yaml").read_text().split("# Fitted values")[0]
+        sheet = sheet.replace("name: h200", "name: new").replace("peak_flop_per_s: 989.4e12", "peak_flop_per_s: 2000e12")
+        new, fitted = write("new.yaml", sheet), SCRATCH / "fitted.yaml"
+        cost = ("cost", "--model", "llama-7b", "--slice", "0:4Ki", "--platform", "h100-1x8", "--json", "--device")
+        done = run(*cost, new)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"only a data sheet; `slimsim calibrate --device {new} --output FILE` writes", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        runs = SOURCE / "model/validation/training_h100.csv"
+        for training in ((), ("--training", runs)):
+            done = run("calibrate", "--device", new, "--output", fitted, *training)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            products = [[kernel["seconds"] for kernel in json.loads(run(*cost, name).stdout)["forward"]["kernels_of_a_layer"]
+                         if kernel["name"] == "up GEMM"][0] for name in (fitted, "h200")]
+            self.assertAlmostEqual(products[1] / products[0], 2000 / 989.4, delta=0.1)
+        copied = write("copied.yaml", sheet.replace("like:", 'rows: "H100 H200@4.8e12"\nlike:', 1))
+        done = run("calibrate", SOURCE / "model/validation/kernels.csv", "--device", copied)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("are the rows of h100-sxm, another chip", done.stderr)
+        self.assertIn("KERNELS.csv is needed", run("calibrate", "--device", "h100-sxm").stderr)
 
     def test_rows_that_no_curve_takes_are_named(self):
         """The rows are a GEMM by a misspelt kind, one without a time, and a norm whose curve needs more rows than
@@ -187,8 +210,8 @@ class Calibrate(unittest.TestCase):
         kernels = write("kernels.csv", self.HEADER + "".join(gemms + others))
         done = run("calibrate", kernels, "--device", own, "--output", SCRATCH / "left.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr, f"{kernels}: 3 of the device's 13 rows of split calib are in no curve: L1-L2 L5; what is "
-                                      "taken: docs/model.md, Calibrate\n")
+        self.assertEqual(done.stderr, f"{kernels}: 3 of the device's 13 rows of split calib are in no curve: L1-L2 L5; rows "
+                                      "that count: docs/model.md, Calibrate\n")
         self.assertIn("memory.norm                copied from h100-sxm: 1 of at least 2 rows\n", done.stdout)
 
     def test_rows_without_an_identifier_are_named_by_their_line(self):
@@ -198,7 +221,7 @@ class Calibrate(unittest.TestCase):
         kernels = write("kernels.csv", "kind,split,gpu,m,n,k,time_ms\n" + "".join(gemms) + "gemm,calib,H800,64x,4096,4096,1\n")
         done = run("calibrate", kernels, "--device", own, "--output", SCRATCH / "left.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("1 of the device's 11 rows of split calib are in no curve: line 12; what is taken", done.stderr)
+        self.assertIn("1 of the device's 11 rows of split calib are in no curve: line 12; rows that count", done.stderr)
         self.assertIn("m_min: 1024\n", (SCRATCH / "left.yaml").read_text())
 
     def test_shipped_rows_give_the_shipped_devices(self):
@@ -223,7 +246,7 @@ class Calibrate(unittest.TestCase):
         for arguments, status, message in [
             ((kernels, "--device", "h801"), 2, "there is no device 'h801'; did you mean 'h800'?"),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
-            ((kernels, "--device", own), 2, "kernels.csv: no row is of this device; rows count where split is calib"),
+            ((kernels, "--device", own), 2, "kernels.csv: no row belongs to this device; a row counts if split is calib"),
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
             ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
             ((kernels,), 64, "--device NAME"),
@@ -231,9 +254,9 @@ class Calibrate(unittest.TestCase):
             ((kernels, "--device", "h800", "--output", SCRATCH), 73, "Is a directory"),
             ((kernels, "--device", "h800", "--output", "/dev/full"), 73, "it is not a regular file"),
             (("/dev/full", "--device", "h800"), 2, "/dev/full:1: the line has more than 1048576 bytes"),
-            ((collectives, "--device", "h800"), 2, "collectives.csv: has no column 'kind': no table of measured kernels"),
-            ((kernels, kernels, "--device", "h800"), 2, "kernels.csv: has no column 'collective'"),
-            ((kernels, "--device", "h800", "--training", kernels), 2, "kernels.csv: has no column 'data.context'"),
+            ((collectives, "--device", "h800"), 2, "collectives.csv: it has no column 'kind', so it is no table of measured kernels"),
+            ((kernels, kernels, "--device", "h800"), 2, "kernels.csv: it has no column 'collective'"),
+            ((kernels, "--device", "h800", "--training", kernels), 2, "kernels.csv: it has no column 'data.context'"),
             ((kernels, "--device", "h800", "--training", ","), 2, "--training: no file is named"),
             ((kernels, "--device", "h100-sxm"), 2, "h100-sxm: memory.norm: 0 rows of split calib are of this device"),
             ((kernels, "--device", "h800", "--output", SCRATCH / "no" / "such" / "folder"), 73, "cannot create"),
@@ -447,13 +470,13 @@ class Messages(unittest.TestCase):
         simulate("tables", "--set", "trace=summary")
         done = run("export", SCRATCH / "tables" / "small.h5", "--csv", "iteration")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("did you mean 'iterations'? there are summary, iterations, stages, plans,", done.stderr)
+        self.assertIn("did you mean 'iterations'? allowed: summary, iterations, stages, plans,", done.stderr)
         done = run("best", SCRATCH / "tables" / "small.csv")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("not the table of a sweep, which has the columns status", done.stderr)
         done = run("best", SCRATCH / "tables" / "small.h5")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("takes the table beside it", done.stderr)
+        self.assertIn("give the table beside it", done.stderr)
         done = run("export", SCRATCH / "tables" / "small.h5", "--dag", "dot")
         self.assertEqual((done.returncode, done.stdout), (64, ""))
         self.assertIn("--dag takes a scenario", done.stderr)

@@ -110,7 +110,7 @@ class Engines(unittest.TestCase):
             self.assertIn(sentence, done.stderr)
             self.assertEqual((sorted(folder.iterdir()), trace.read_text()), (before, "of somebody else\n"))
 
-        refused("t.paje", 2, "t.paje is no SimGrid trace of slimsim, which this command would replace; another --simgrid-trace")
+        refused("t.paje", 2, "t.paje is no SimGrid trace of slimsim, which this command would replace; to keep both choose another --simgrid-trace")
         for name in ("link.paje", "dangling.paje", "pipe.paje", "/dev/full"):
             refused(name, 73, f"{name}: it is not a regular file")
         refused("", 73, "Is a directory")

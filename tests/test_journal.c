@@ -180,7 +180,7 @@ TEST(journal_open__does_not_touch_another_file)
         fputs(texts[i], file);
         fclose(file);
         CHECK_TRUE(!journal_open(path, see, &seen, &journal, &err) && err.status == ERROR_INVALID);
-        CHECK_CONTAINS(err.text, "not a journal of slimsim; another folder");
+        CHECK_CONTAINS(err.text, "not a journal of slimsim; to keep it choose another folder");
         journal_close(&journal);
         file = fopen(path, "r");
         CHECK(file != NULL);

@@ -45,7 +45,9 @@ TEST(output_may_replace__takes_ours_and_nothing_else)
     free(file_of("output.csv", "poin"));
     CHECK_TRUE(!output_may_replace(path, is_table, "table", "another name", &err));
     CHECK_EQUAL(err.status, ERROR_INVALID);
-    CHECK_CONTAINS(err.text, "output.csv is no table of slimsim, which this command would replace; another name keeps");
+    CHECK_CONTAINS(
+        err.text,
+        "output.csv is no table of slimsim, which this command would replace; to keep both choose another name");
     CHECK_TRUE(output_may_replace(path, NULL, NULL, NULL, &err));
     CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
     CHECK_TRUE(!output_may_replace(path, NULL, NULL, NULL, &err) && err.status == ERROR_CANT_CREATE);

@@ -169,7 +169,7 @@ class Submit(unittest.TestCase):
         call("scancel", shards)
         wait_for("merge of stopped", lambda: ended(merge))
         for log in logs:
-            self.assertIn("stopped by signal 15; the same command goes on", log.read_text())
+            self.assertIn("stopped by signal 15; the same command continues", log.read_text())
         self.assertIn("5 of 10 points are missing", (FOLDER / "stopped" / "50% of it.merge.log").read_text())
         self.assertEqual([line for line in commands() if b"endless.yaml" in line], [])
         self.finish("stopped")
@@ -201,7 +201,7 @@ class Submit(unittest.TestCase):
         done = subprocess.run([PROGRAM, "submit", "sweep.yaml", "--shards", "2", "--output", "nowhere"], cwd=FOLDER,
                               env={"PATH": "/nowhere"}, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertRegex(done.stderr, r"^slimsim: nothing is submitted, there is no sbatch in PATH.*\n$")
+        self.assertRegex(done.stderr, r"^slimsim: nothing is submitted: there is no sbatch in PATH.*\n$")
 
     def test_what_sbatch_refuses_is_said(self):
         done = call(PROGRAM, "submit", "sweep.yaml", "--shards", 3, "--partition", "nowhere", "--output", "refused")

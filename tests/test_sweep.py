@@ -107,7 +107,7 @@ class Points(Sweep):
                     self.assertEqual(row, {key: line[key] for key in row})
 
     def test_a_table_that_is_not_there_is_said_with_what_writes_it(self):
-        for table, writer in (("tasks", "--point N takes the full trace of a point: there is none"),
+        for table, writer in (("tasks", "--point N takes the full trace of a sweep's point; no point has one"),
                               ("faults", "`faults:` in the scenario"), ("plans", "`plan: auto`"), ("validation", "`slimsim validate`")):
             done = run("export", self.whole / "small.h5", "--csv", table)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -138,11 +138,11 @@ class Points(Sweep):
             self.assertEqual((one.returncode, one.stderr), (0, ""))
             self.assertEqual(one.stdout, run("export", alone / "small-2.h5", *arguments).stdout)
         for path, arguments, said in (
-                (folder / "small.h5", ("--chrome",), "no table tasks: .* --point N .*: there are those of 0, 2-3$"),
-                (folder / "small.h5", ("--chrome", "--point", "1"), "no full trace of point 1; there are those of 0, 2-3$"),
-                (folder / "small.h5", ("--chrome", "--point", "4"), "no full trace of point 4; there are those of 0, 2-3$"),
-                (self.whole / "small.h5", ("--chrome", "--point", "0"), "no point has a full trace: `trace: full` "),
-                (alone / "small-2.h5", ("--chrome", "--point", "0"), "small-2.h5: no file of a sweep, so it has no point 0$")):
+                (folder / "small.h5", ("--chrome",), "no table tasks: .* --point N .*; these points have one: 0, 2-3$"),
+                (folder / "small.h5", ("--chrome", "--point", "1"), "no full trace of point 1; these points have one: 0, 2-3$"),
+                (folder / "small.h5", ("--chrome", "--point", "4"), "no full trace of point 4; these points have one: 0, 2-3$"),
+                (self.whole / "small.h5", ("--chrome", "--point", "0"), "no point has a full trace; `trace: full` "),
+                (alone / "small-2.h5", ("--chrome", "--point", "0"), "small-2.h5: it is no file of a sweep, so it has no point 0$")):
             done = run("export", path, *arguments)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
             self.assertRegex(done.stderr, said)
@@ -160,7 +160,8 @@ class Points(Sweep):
 
     def test_a_point_alone_has_no_list_and_no_shard(self):
         for other in ("--list", "--shard=1/2"):
-            self.assertIn(f"no {other[:6]}", self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr)
+            error = self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr
+            self.assertIn(f"--point runs only one point, so {other[:6]}", error)
         self.assertFalse((SCRATCH / "neither").exists())
 
     def test_mistakes_are_named_with_their_places(self):
@@ -169,7 +170,7 @@ class Points(Sweep):
                 ("sweep: {data.context: [16Ki, many]}", ["small.yaml:12:30", "many", "point 1"]),
                 ("sweep: {replicates: 10000000}", ["small.yaml:12:", "10000000 points", "at most 1000000", "--set name=NAME"]),
                 ("sweep: {seed: [1, 2, 1]}", ["points 0 and 2 are the same scenario"]),
-                ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' stands twice"]),
+                ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' varies twice"]),
                 ("sweep: {seed: [1, 2], exclude: [{where: {seed: [1, 2]}, reason: x}]}", ["leaves no point"]),
                 ("sweep: {systems.0.plan.tp: [2, 3]}", ["small.yaml:12:", "plan.tp: 3", "point 1", "exclude"])):
             done = self.sweep(fresh("wrong"), scenario=BASE + text + "\n", status=2)
@@ -210,7 +211,7 @@ class Best(Sweep):
         head = "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,speed_up,over_misfit,message\n"
         path = write("gains.csv", head + "0,00,done,slim,8,9,1,1.5,1,\n1,01,done,slim,8,9,1,1.25,0,\n")
         done = run("best", path, "--by", "speed_up")
-        self.assertIn("over a system that does not fit", done.stderr)
+        self.assertIn("compare with a system that does not fit", done.stderr)
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["point", "0", "1"])
         done = run("best", path, "--by", "speed_up", "--where", "over_misfit=0")
         self.assertEqual((done.stderr, done.stdout.count("\n")), ("", 2))
@@ -255,13 +256,13 @@ class Best(Sweep):
 
         done = best("--pareto", "--json")
         self.assertEqual([row["point"] for row in json.loads(done.stdout)], [0, 2, 1, 5, 4])
-        self.assertEqual(done.stderr, "rows differ in model, data.context: a front for each\n")
+        self.assertEqual(done.stderr, "rows differ in model, data.context, so each has a front\n")
         lines = best("--pareto", "--quiet").stdout.split("\n")
         self.assertEqual([n for n, line in enumerate(lines) if not line], [3, 6, 8])
         self.assertIn("rows differ in model, data.context and are ranked together", best().stderr)
         self.assertEqual(best("--where", "model=small").stderr, "")
         self.assertEqual(best(rows=[table[0], table[2]]).stderr, "")
-        self.assertEqual(best("--where", "gpus<0").stderr, "no row is as --where asks\n")
+        self.assertEqual(best("--where", "gpus<0").stderr, "no row satisfies --where\n")
         self.assertIn("--by mfu", best("--where", "model=small", delay=0.5).stderr)
         self.assertEqual(best("--where", "model=small", "--by", "gpus", delay=0.5).stderr, "")
 
@@ -299,7 +300,7 @@ class Shards(Sweep):
         journals[1] = journals[1].rename(elsewhere / journals[1].name)
         done = run("merge", *journals, cwd=SCRATCH)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn(f"{journals[0]} and {journals[1]} lie in different folders: --output DIR", done.stderr)
+        self.assertIn(f"{journals[0]} and {journals[1]} are in different folders; --output DIR", done.stderr)
         self.assertEqual(list(elsewhere.iterdir()), journals[1:])
 
     def test_any_number_of_jobs_gives_the_same_bytes(self):
@@ -343,7 +344,7 @@ class Shards(Sweep):
         shutil.copy(journals[1], renamed)
         refuse("6 of 20 points are missing (2, 5, 8, 11, 14, 17): a shard is missing", journals[0], renamed)
         refuse("13 of 20 points are missing (0, 2, 3, 5, 6, 8, 9, 11, ...), of shard 1, 3 of 3", journals[1])
-        refuse("stands in", *journals, journals[0])
+        refuse("is also in", *journals, journals[0])
         refuse("different sweeps", *journals[:2], *other.glob("*.journal"))
         damaged = SCRATCH / "damaged.journal"
         whole = bytes_of[journals[1]]

@@ -352,7 +352,7 @@ TEST(trace_open__names_what_is_no_trace_in_one_sentence)
     globfree(&found);
     trace_abandon(trace);
     CHECK_TRUE(trace_open(path_in(folder, "copy.h5"), &err) == NULL);
-    CHECK_CONTAINS(err.text, "copy.h5: not complete");
+    CHECK_CONTAINS(err.text, "copy.h5: it is not complete");
 }
 
 static bool save_csv(struct trace_reader *reader, enum trace_table_id table, const char *path, struct error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim best`: the rows of a sweep, filtered and ranked, or the front of throughput against GPUs. */
+/* This file is `slimsim best`. It filters and ranks the rows of a sweep, or finds the front of throughput over GPUs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,38 +49,39 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option best_options[] = {
-    {"by", 'b', "COLUMN", 0, "Largest first (default: tokens_per_s_per_gpu)", 0},
-    {"least", 'l', NULL, 0, "Smallest first", 0},
-    {"where", 'w', "COLUMN<VALUE", 0, "Only rows like this (also <= > >= = !=; X_gib is X_bytes; may be repeated)", 0},
-    {"top", 't', "N", 0, "Number of rows (default: 10)", 0},
+    {"by", 'b', "COLUMN", 0, "Rank by this column, largest first (default: tokens_per_s_per_gpu)", 0},
+    {"least", 'l', NULL, 0, "Rank smallest first", 0},
+    {"where", 'w', "COLUMN<VALUE", 0,
+     "Print only rows that satisfy this (also <= > >= = !=; X_gib is X_bytes; may be repeated)", 0},
+    {"top", 't', "N", 0, "Print at most N rows (default: 10)", 0},
     {"pareto", 'P', NULL, 0,
-     "Of rows with the same model, data, seed, iterations, engine, faults: those that no other beats in tokens/s of "
-     "the cluster with as few GPUs",
+     "Print only rows that no other row beats in tokens/s of the cluster with at most as many GPUs. Rows compete only "
+     "with the same model, data, seed, iterations, engine and faults",
      0},
-    {"all", 'a', NULL, 0, "Also rows that do not fit into memory", 0},
+    {"all", 'a', NULL, 0, "Print also rows that do not fit into memory", 0},
     {0},
 };
 static const struct argp argp = {best_options, parse, "NAME.csv", "Rank and filter the rows of a sweep.",
                                  children,     NULL,  NULL};
 
-/** What makes a ranking less than it looks, on stderr. */
+/** Warn on stderr about facts that limit a ranking. */
 static void warn(const struct arguments *arguments, const struct rows *rows)
 {
     char keys[512];
     bool by_tokens = arguments->pareto || strcmp(arguments->by, "tokens_per_s_per_gpu") == 0;
     rows_mixed(rows, sizeof keys, keys);
     if (*keys != '\0' && arguments->pareto)
-        fprintf(stderr, "rows differ in %s: a front for each\n", keys);
+        fprintf(stderr, "rows differ in %s, so each has a front\n", keys);
     else if (*keys != '\0')
-        fprintf(stderr, "rows differ in %s and are ranked together; --where KEY=VALUE keeps those that compare\n",
-                keys);
+        fprintf(stderr, "rows differ in %s and are ranked together; --where KEY=VALUE keeps comparable rows\n", keys);
     if (by_tokens && rows_any(rows, "token_delay"))
         fputs(
-            "samples of some rows wait for later iterations (token_delay > 0): these ran other tokens than the others; "
-            "--by mfu ranks by what was trained\n",
+            "samples of some rows wait for later iterations (token_delay > 0), so these rows ran other tokens than the "
+            "others; --by mfu ranks by the trained FLOPs\n",
             stderr);
     if (strncmp(arguments->by, "speed_up", strlen("speed_up")) == 0 && rows_any(rows, "over_misfit"))
-        fputs("speed-ups of some rows are over a system that does not fit and are no gains; --where over_misfit=0 "
+        fputs("speed-ups of some rows compare with a system that does not fit, so they are no gains; --where "
+              "over_misfit=0 "
               "leaves them out\n",
               stderr);
 }
@@ -92,7 +93,8 @@ static bool choose(const struct arguments *arguments, struct rows *rows, struct 
         ok = rows_where(rows, arguments->where[i], err);
     int32_t n = rows->n;
     if (ok && n == 0 && !arguments->options.quiet)
-        fputs(arguments->n_where > 0 ? "no row is as --where asks\n" : "all points failed: no row is left\n", stderr);
+        fputs(arguments->n_where > 0 ? "no row satisfies --where\n" : "all points failed, so there is no row\n",
+              stderr);
     ok = ok && (arguments->all || rows_where(rows, "fits=1", err));
     if (ok && rows->n < n && !arguments->options.quiet)
         fprintf(stderr, "%d rows do not fit into memory and are left out\n", n - rows->n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim calibrate`: a device's curves from measured kernels and collectives. */
+/* This file is `slimsim calibrate`. It fits a device's curves to measured kernels and collectives. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "trace/output.h"
 #include "validate/training.h"
 
-/* What stands above this line in a device's file is the data sheet; what stands below is written here. */
+/* In a device's file the data sheet is above this line. This command writes the text below it. */
 static const char marker[] = "# Fitted values: written by slimsim calibrate, not by hand.\n";
 
 struct arguments {
@@ -40,8 +40,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         *(state->arg_num == 0 ? &arguments->kernels : &arguments->collectives) = argument;
         return 0;
     case ARGP_KEY_END:
-        if (arguments->kernels == NULL || arguments->device == NULL)
-            argp_error(state, "KERNELS.csv and --device NAME are needed");
+        if (arguments->device == NULL)
+            argp_error(state, "--device NAME is needed");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -49,25 +49,25 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"device", 'd', "NAME", 0, "Device of model/gpu, or a file, whose data sheet is taken (needed)", 0},
+    {"device", 'd', "NAME", 0, "Device of model/gpu, or a file, whose data sheet is used (needed)", 0},
     {"training", 't', "FILE.csv[,FILE.csv]", 0,
-     "Training runs or layers: their rows of split calib then tell by how much training is slower than its kernels "
-     "alone",
-     0},
-    {"output", 'o', "FILE", 0, "Write the device there and print the residuals; else print the device", 0},
+     "Training runs or layers. Their rows of split calib give how much slower training is than its kernels", 0},
+    {"output", 'o', "FILE", 0, "Write the device to FILE and print the residuals (default: print the device)", 0},
     {0},
 };
 
-static const struct argp argp = {argp_options,
-                                 parse,
-                                 "KERNELS.csv [COLLECTIVES.csv]",
-                                 "Fit the curves of a device to its rows of split calib and write its file: the data "
-                                 "sheet as it is, parameters, rows used, residuals and measured ranges.",
-                                 NULL,
-                                 NULL,
-                                 NULL};
+static const struct argp argp = {
+    argp_options,
+    parse,
+    "[KERNELS.csv [COLLECTIVES.csv]]",
+    "Fit the curves of a device to its rows of split calib and write its file: the data "
+    "sheet without changes, parameters, used rows, residuals and measured ranges. A device that "
+    "names no rows takes the curves of the device that it is `like`.",
+    NULL,
+    NULL,
+    NULL};
 
-/** All of a file that the library has read already. */
+/** Read a whole file, which the library has read before. */
 static char *contents(const char *path, struct error *err)
 {
     FILE *file = fopen(path, "r");
@@ -94,8 +94,10 @@ static void write_device(FILE *file, const char *sheet, const struct calibration
     calibration_write(file, calibration);
 }
 
-/** The file gets its name, or that of the file a link leads to, when it is whole: a device that stands there is lost
- * by no full disk. */
+/**
+ * Write the device to its file, or to the target of a link. The file gets its name when it is complete, so a full disk
+ * never destroys an existing device.
+ */
 static bool write_file(const char *path, const char *sheet, const struct calibration *calibration, struct error *err)
 {
     struct output output;
@@ -113,7 +115,7 @@ static bool write_file(const char *path, const char *sheet, const struct calibra
     return output_close(&output, file, true, err);
 }
 
-/** What a table must have: a word in the head tells one kind of file from another. */
+/** Require columns. A word in the header identifies the kind of a file. */
 static bool check_columns(const struct measured *file, const char *one, const char *or_one, const char *what,
                           struct error *err)
 {
@@ -122,12 +124,12 @@ static bool check_columns(const struct measured *file, const char *one, const ch
                         : measured_column(file, "gpu") < 0                                  ? "gpu"
                                                                                             : NULL;
     return lacks == NULL || error_set(err,
-                                      "%s: has no column '%s': no table of measured %s; what is taken: "
+                                      "%s: it has no column '%s', so it is no table of measured %s; its columns: "
                                       "docs/model.md, Calibrate",
                                       file->path, lacks, what);
 }
 
-/** All files of --training. */
+/** These are the files of --training. */
 struct runs {
     int32_t n;
     struct measured *files;
@@ -139,8 +141,8 @@ static bool check_training(const struct measured *file, struct error *err)
                         : measured_column(file, "split") < 0      ? "split"
                                                                   : NULL;
     return lacks == NULL || error_set(err,
-                                      "%s: has no column '%s': no table of measured training runs; "
-                                      "model/validation/normalise.py makes one of a raw table",
+                                      "%s: it has no column '%s', so it is no table of measured training runs; "
+                                      "model/validation/normalise.py makes one from a raw table",
                                       file->path, lacks);
 }
 
@@ -166,40 +168,58 @@ static void runs_free(struct runs *runs)
     free(runs->files);
 }
 
-/** Say which rows of the device no curve was fitted to: a misspelt word or a missing number is seen here alone. */
-static void tell_left(const struct calibration_rows *rows)
+/**
+ * Report the rows of the device that no curve was fitted to. Only this message shows a misspelt word or a missing
+ * number.
+ */
+static void report_unused_rows(const struct calibration_rows *rows)
 {
     enum { SHOWN = 160 };
     if (rows->n_left > 0)
-        fprintf(stderr,
-                "%s: %d of the device's %d rows of split calib are in no curve: %.*s%s; what is taken: docs/model.md, "
-                "Calibrate\n",
-                rows->file->path, rows->n_left, rows->n, SHOWN, rows->left, strlen(rows->left) > SHOWN ? "..." : "");
+        fprintf(
+            stderr,
+            "%s: %d of the device's %d rows of split calib are in no curve: %.*s%s; rows that count: docs/model.md, "
+            "Calibrate\n",
+            rows->file->path, rows->n_left, rows->n, SHOWN, rows->left, strlen(rows->left) > SHOWN ? "..." : "");
 }
 
-/** A device that names its rows must have some; of one that names none, all curves are those of `like`. */
+/** A device that names its rows must have some. If it names none, all its curves are those of `like`. */
 static bool check_rows(const struct arguments *arguments, const struct device *device,
                        const struct calibration *calibration, struct error *err)
 {
-    tell_left(&calibration->kernels);
-    tell_left(&calibration->collectives);
+    report_unused_rows(&calibration->kernels);
+    report_unused_rows(&calibration->collectives);
     for (int32_t i = 0; i < calibration->n_fits; i++)
         if (calibration->fit[i].n_rows > 0)
             return true;
     if (calibration->kernels.n + calibration->collectives.n > 0)
         return error_set(err,
                          "%s: no curve can be fitted to the %d rows of this device: each needs a known kind and "
-                         "its numbers, and a curve some rows",
+                         "its numbers, and a curve needs enough rows",
                          arguments->kernels, calibration->kernels.n + calibration->collectives.n);
+    if (device->rows[0] != '\0' && arguments->kernels == NULL)
+        return error_set(err, "KERNELS.csv is needed: device %s names rows of it: '%s'", arguments->device,
+                         device->rows);
     if (device->rows[0] != '\0')
         return error_set(
             err,
-            "%s: no row is of this device; rows count where split is calib and the column gpu holds a word "
-            "of its rows: '%s'",
+            "%s: no row belongs to this device; a row counts if split is calib and the column gpu holds a word "
+            "of the device's rows: '%s'",
             arguments->kernels, device->rows);
-    fprintf(stderr, "no row is fitted to, as %s names no rows: all curves are those of %s\n", arguments->device,
+    fprintf(stderr, "%s names no rows, so nothing is fitted and all curves are those of %s\n", arguments->device,
             device->like);
     return true;
+}
+
+/** A sheet copied from another chip's would fit this chip to that one's rows. */
+static bool check_like(const struct device *device, const struct device *like, struct error *err)
+{
+    return device->rows[0] == '\0' || device->peak_flop_per_s == like->peak_flop_per_s ||
+           strcmp(device->rows, like->rows) != 0 ||
+           error_set(err,
+                     "%s: rows: '%s' are the rows of %s, another chip; remove rows and measured, or name rows that "
+                     "were measured on this device",
+                     device->name, device->rows, like->name);
 }
 
 static bool run(const struct arguments *arguments, const struct measured *kernels, const struct measured *collectives,
@@ -212,7 +232,8 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
     struct runs runs = {0};
     bool ok = read_runs(arguments->training, &runs, err) &&
               device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
-              (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
+              (device.like[0] == '\0' ||
+               (device_read(scenario_data_dir(), device.like, &like, err) && check_like(&device, &like, err))) &&
               (sheet = contents(path, err)) != NULL &&
               calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&
               (arguments->training == NULL || training_fit(&(struct training_source){runs.n, runs.files},
@@ -235,8 +256,8 @@ int command_calibrate(int argc, char **argv)
     struct measured kernels = {0}, collectives = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    bool ok = measured_read(arguments.kernels, &kernels, &err) &&
-              check_columns(&kernels, "kind", "kind", "kernels", &err) &&
+    bool ok = (arguments.kernels == NULL || (measured_read(arguments.kernels, &kernels, &err) &&
+                                             check_columns(&kernels, "kind", "kind", "kernels", &err))) &&
               (arguments.collectives == NULL ||
                (measured_read(arguments.collectives, &collectives, &err) &&
                 check_columns(&collectives, "collective", "collective", "collectives", &err))) &&

@@ -44,19 +44,19 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     }
 }
 
-/** An option alone. */
+/** Each of these argp parsers has a single option. */
 #define OPTION_ARGP(...)                                                                                               \
     {                                                                                                                  \
         .options = (const struct argp_option[]){{__VA_ARGS__, 0}, {0}}, .parser = parse_option                         \
     }
 
-const struct argp option_set =
-    OPTION_ARGP("set", 's', "KEY=VALUE", 0, "Set a scenario key, as `slimsim list keys` names it (may be repeated)");
+const struct argp option_set = OPTION_ARGP(
+    "set", 's', "KEY=VALUE", 0, "Set a key of the scenario; `slimsim list keys` lists them (may be repeated)");
 const struct argp option_output = OPTION_ARGP("output", 'o', "DIR", 0, "Folder of the files (default: results)");
 const struct argp option_output_beside =
     OPTION_ARGP("output", 'o', "DIR", 0, "Folder of the files (default: that of the journals)");
 const struct argp option_json = OPTION_ARGP("json", 'j', NULL, 0, "Print JSON");
-const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "Print nothing on stderr but errors");
+const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "Print only errors on stderr");
 
 void options_begin(struct options *options, const struct argp_child *children, struct argp_state *state)
 {
@@ -83,7 +83,7 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
     switch (key) {
     case ARGP_KEY_ARG:
         if (*file != NULL)
-            argp_error(state, "one file only, '%s' is the second", argument);
+            argp_error(state, "only one file is allowed; '%s' is the second", argument);
         *file = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
@@ -132,7 +132,7 @@ void command_print_json(json_t *value)
     json_decref(value);
 }
 
-/** Print control characters as `?`: text from a file must not move the cursor. */
+/** Print control characters as `?`, since text from a file must not move the cursor. */
 static void print_error(const char *text, size_t n)
 {
     fputs("slimsim: ", stderr);
@@ -154,7 +154,7 @@ int command_fail(const struct error *err)
     return (int)err->status;
 }
 
-/** Whether stdout is a pipe that nobody reads any more. */
+/** Return whether stdout is a pipe without a reader. */
 static bool reader_left(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -164,13 +164,13 @@ static bool reader_left(void)
 int command_finish(int status)
 {
     bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
-    if (failed && reader_left()) { /* as `| head` does: end as Unix tools do; files are written by now */
+    if (failed && reader_left()) { /* as with `| head`: end like Unix tools; files are already written */
         signal(SIGPIPE, SIG_DFL);
         return status == EXIT_SUCCESS ? raise(SIGPIPE) : status;
     }
     if (fclose(stdout) == 0 && !failed)
         return status;
-    if (status != ERROR_IO) /* else it was said */
+    if (status != ERROR_IO) /* otherwise an earlier message said it */
         fprintf(stderr, "slimsim: cannot write to standard output: %s\n", strerror(errno));
     return ERROR_IO;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Declarations of every verb of commands.def. */
+/** This file declares every verb of commands.def. */
 #ifndef SLIMSIM_CLI_COMMANDS_H
 #define SLIMSIM_CLI_COMMANDS_H
 

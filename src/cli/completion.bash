@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Completion of slimsim in bash: commands, options, keys of --set and --sweep, as the program itself lists them.
+# This file completes slimsim's commands, options and keys of --set and --sweep in bash. The program itself lists them.
 _slimsim() {
     local command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words
     if ((COMP_CWORD == 1)); then

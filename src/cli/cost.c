@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim cost`: every number the simulator is built on, of one unit, for checking by hand. */
+/*
+ * This file is `slimsim cost`. It prints the costs of one unit, on which all results rest, so that
+ * they can be checked.
+ */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,17 +20,17 @@ enum { MAX_SLICES = 256 };
 struct arguments {
     const char *model, *device, *platform, *slice[MAX_SLICES];
     int32_t n_slices;
-    int64_t tp, cp, layers; /* layers 0: all of the model */
+    int64_t tp, cp, layers; /* layers 0: all layers of the model */
     int32_t recompute, attention, kernels, sequence_parallel, cp_type;
     struct options options;
 };
 
-/** What the arguments name, read and checked. */
+/** These are the inputs that the arguments name. They are read and checked. */
 struct question {
     struct model model;
     struct device device;
     struct platform platform;
-    struct slice slices[MAX_SLICES]; /* of one unit, each of a sample of its own */
+    struct slice slices[MAX_SLICES]; /* slices of one unit, each of a different sample */
     struct scenario_plan plan;
     struct cost_setting setting;
     struct cost_unit unit;
@@ -98,12 +101,12 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
                          arguments->tp, arguments->cp, question->model.heads, question->model.kv_heads,
                          question->model.name);
     if (arguments->layers > question->model.layers)
-        return error_set(err, "--layers: %s has %" PRId64 ", not %" PRId64, question->model.name,
+        return error_set(err, "--layers: %s has %" PRId64 " layers, not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
     return true;
 }
 
-/** Fills `question`, whose address must not change afterwards: its setting points into it. */
+/** Fill in `question`. Its address must not change afterwards, since its setting points into it. */
 static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
 {
     struct platform_keys keys;
@@ -114,9 +117,9 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         !read_slices(arguments, question, err) || !check_degrees(arguments, question, err))
         return false;
     if (!scenario_recompute_fits(arguments->recompute, &question->model))
-        return error_set(err,
-                         "--recompute: alternate-gemms stands beside norm and activation (selective+alternate-gemms), "
-                         "and needs a model with swiglu and without dropout");
+        return error_set(
+            err, "--recompute: alternate-gemms needs norm and activation beside it (selective+alternate-gemms), "
+                 "and a model with swiglu and without dropout");
     question->plan = (struct scenario_plan){.tp = arguments->tp,
                                             .pp = 1,
                                             .cp = arguments->cp,
@@ -144,7 +147,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
     return check_slices(question, question->setting.layers, err);
 }
 
-/** Exact FLOPs of all slices in the layers asked for, before any division by TP or CP. */
+/** These are exact FLOPs of all slices in the requested layers, before any division by TP or CP. */
 struct exact {
     int64_t layers, attention, head;
 };
@@ -163,7 +166,7 @@ static struct exact exact_flop(const struct question *question, enum pass pass)
     return exact;
 }
 
-/** Bytes that the unit's tokens hold on one rank from forward to backward, in the layers asked for. */
+/** Return the bytes of the unit's tokens on one rank from forward to backward, in the requested layers. */
 static double activation_bytes(const struct question *question, enum recompute recompute)
 {
     struct cost_unit unit = question->unit;
@@ -209,7 +212,7 @@ static void print_pass(const struct question *question, enum pass pass)
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
 
-/** Bytes held between the gradients of inputs and those of weights, where a schedule splits backwards. */
+/** Return the bytes between the gradients of inputs and those of weights, for a schedule that splits backwards. */
 static double weight_bytes(const struct question *question)
 {
     return cost_weight_bytes(&question->setting) * cost_unit_tokens(&question->unit) * question->setting.layers;
@@ -341,7 +344,7 @@ static int32_t parse_recompute(const char *text, struct argp_state *state)
     return recompute;
 }
 
-/** How the slice is computed. */
+/** Parse an option of the unit's layout. */
 static error_t parse_layout(int key, const char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -395,11 +398,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case 's':
         if (arguments->n_slices == MAX_SLICES)
-            argp_error(state, "--slice stands more than %d times", MAX_SLICES);
+            argp_error(state, "--slice occurs more than %d times", MAX_SLICES);
         arguments->slice[arguments->n_slices++] = argument;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "no argument is taken, '%s' is one", argument);
+        argp_error(state, "no argument is allowed; '%s' is one", argument);
         return 0;
     case ARGP_KEY_END:
         if (arguments->model == NULL || arguments->n_slices == 0)
@@ -413,13 +416,14 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option cost_options[] = {
     {"model", 'm', "NAME", 0, "Language model (needed)", 0},
     {"slice", 's', "BEGIN:END", 0,
-     "Tokens of a sample (needed), e.g. 0:4096 or 64Ki:96Ki; several times: one unit of several slices", 0},
+     "Tokens of a sample (needed), such as 0:4096 or 64Ki:96Ki (may be repeated: one unit of several slices)", 0},
     {"device", 'd', "NAME", 0, "GPU (default: h800)", 0},
-    {"platform", 'p', "NAME", 0, "Cluster whose links are taken (default: hopper-16x8)", 0},
+    {"platform", 'p', "NAME", 0, "Cluster whose links are used (default: hopper-16x8)", 0},
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
-    {"sequence-parallel", KEY_SP, "off|on", 0, "With tensor parallelism (default: on)", 0},
+    {"sequence-parallel", KEY_SP, "off|on", 0, "Sequence parallelism beside tensor parallelism (default: on)", 0},
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
-    {"cp-type", KEY_CP_TYPE, "TYPE", 0, "Context parallelism as plan.cp_type: " SCENARIO_CONTEXT " (default: ring)", 0},
+    {"cp-type", KEY_CP_TYPE, "TYPE", 0, "Context parallelism, like plan.cp_type: " SCENARIO_CONTEXT " (default: ring)",
+     0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation (both: selective), attention-core, "

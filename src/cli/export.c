@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim export`: traces and graphs in the formats of other tools. */
+/* This file is `slimsim export`. It writes traces and graphs in the formats of other tools. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool unknown_table(const char *name, struct error *err)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", names[i]);
     }
     nearest_hint(name, names, TRACE_N_TABLES, hint);
-    return error_set(err, "--csv: no table is called '%s'; %sthere are %s", name, hint, known);
+    return error_set(err, "--csv: no table has the name '%s'; %sallowed: %s", name, hint, known);
 }
 
 static bool export_trace(const struct arguments *arguments, struct error *err)
@@ -51,7 +51,7 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
-/** Writes the graph of the first iteration it sees of the wanted system, then nothing more. */
+/** It writes the graph of the chosen system's first iteration. Later iterations are ignored. */
 struct graph_export {
     const struct arguments *arguments;
     bool done;
@@ -67,7 +67,7 @@ static bool write_graph(void *context, const struct point_view *view, struct err
     bool dot = strcmp(export->arguments->dag, "dot") == 0;
     bool written =
         dot ? graph_write_dot(view->dag, view->graph, stdout) : graph_write_graphml(view->dag, view->graph, stdout);
-    if (written || errno == EPIPE) /* of a reader that has enough: command_finish ends as Unix tools do */
+    if (written || errno == EPIPE) /* the reader has closed the pipe: command_finish ends like Unix tools */
         return true;
     return error_set_status(err, ERROR_IO, "cannot write the graph: %s", strerror(errno));
 }
@@ -83,7 +83,7 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
               plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     if (ok) {
         scenario.engine = SCENARIO_CRITICAL_PATH;
-        scenario.trace = SCENARIO_TRACE_FULL; /* every task */
+        scenario.trace = SCENARIO_TRACE_FULL; /* so that the graph has every task */
         scenario.warm_up = 0;
         scenario.measured = 1;
         ok = point_run(&scenario, &lengths, NULL, write_graph, &export, &point, err);
@@ -137,8 +137,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
                        arguments->input);
         if (arguments->dag != NULL ? arguments->point >= 0 : arguments->system != NULL || arguments->options.n_set > 0)
             argp_error(state, "%s",
-                       arguments->dag != NULL ? "--point is of a trace, not of --dag"
-                                              : "--set and --system are of --dag, not of a trace");
+                       arguments->dag != NULL ? "--point applies to a trace, not to --dag"
+                                              : "--set and --system apply to --dag, not to a trace");
         return 0;
     default:
         return options_parse_file(key, argument, state, "a trace (RUN.h5), or with --dag a scenario,",
@@ -147,11 +147,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option export_options[] = {
-    {"chrome", 'c', NULL, 0, "Trace-event JSON of a trace, for ui.perfetto.dev and chrome://tracing", 0},
-    {"csv", 't', "TABLE", 0, "A table of a trace as CSV", 0},
-    {"point", 'p', "INDEX", 0, "Of a sweep's trace: the full trace of this point", 0},
-    {"dag", 'd', "FORMAT", 0, "The task graph of a scenario's first iteration: dot or graphml", 0},
-    {"system", 'y', "LABEL", 0, "With --dag: of this system (default: the first)", 0},
+    {"chrome", 'c', NULL, 0, "Write a trace as trace-event JSON, for ui.perfetto.dev and chrome://tracing", 0},
+    {"csv", 't', "TABLE", 0, "Write a table of a trace as CSV", 0},
+    {"point", 'p', "INDEX", 0, "Write the full trace of this point of a sweep", 0},
+    {"dag", 'd', "FORMAT", 0, "Write the task graph of a scenario's first iteration: dot or graphml", 0},
+    {"system", 'y', "LABEL", 0, "With --dag: write the graph of this system (default: the first)", 0},
     {0},
 };
 static const struct argp argp = {export_options,

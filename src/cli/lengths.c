@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim lengths`: how few samples of a scenario's batches hold how much of the work. */
+/*
+ * This file is `slimsim lengths`. It prints the shares of samples, tokens and FLOPs of a scenario's
+ * batches by length.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@ struct arguments {
     const char *scenario;
 };
 
-/** Samples of all measured iterations, after cutting. */
+/** Collect the samples of all measured iterations, after data.long_documents is applied. */
 static struct statistics measure(const struct scenario *scenario, const struct lengths *lengths)
 {
     struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
@@ -41,7 +44,7 @@ static void print_text(const struct scenario *scenario, const struct lengths *le
     printf("%s: %s lengths, context %lld tokens, %lld iteration%s of %lld documents, FLOPs of %s\n", scenario->name,
            scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->measured,
            scenario->measured > 1 ? "s" : "", (long long)scenario->data.global_batch, scenario->model.name);
-    printf("documents before cutting: mean %.1f tokens\n", lengths_mean(lengths));
+    printf("whole documents: mean %.1f tokens\n", lengths_mean(lengths));
     printf("%lld samples, %lld tokens; mean %.1f, 5%% %.0f, median %.0f, 95%% %.0f, 99%% %.0f, longest %.0f tokens\n\n",
            (long long)statistics->n_samples, (long long)statistics->n_tokens, statistics->mean_tokens,
            statistics->p5_tokens, statistics->median_tokens, statistics->p95_tokens, statistics->p99_tokens,

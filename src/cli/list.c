@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim list`: what there is to choose from. */
+/* This file is `slimsim list`. It lists the names and keys that a scenario can use. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "scenario/schema_text.h"
 #include "system/system.h"
 
-/** Files of a folder of the data. */
+/** Print the names of the files in a folder of the data. */
 static bool print_names(const char *below, struct error *err)
 {
     size_t n;
@@ -48,7 +48,7 @@ static bool list_keys(struct error *err)
     return scenario_list_keys(stdout, err);
 }
 
-/** Its values with their sources; a value without one has that of the file. */
+/** Print the values of a framework with their sources. A value without a source has that of the file. */
 static bool print_framework(const char *name, struct error *err)
 {
     struct framework framework;
@@ -81,7 +81,7 @@ static bool list_frameworks(struct error *err)
 }
 
 static const struct {
-    const char *name, *folder; /* folder: whose files are listed; NULL: print does it */
+    const char *name, *folder; /* folder: its files are listed; NULL: print does it */
     bool (*print)(struct error *err);
 } lists[] = {
     {"models", "model/llm", NULL},      {"devices", "model/gpu", NULL},
@@ -97,17 +97,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_ARG:
         if (*which >= 0)
-            argp_error(state, "one list only, '%s' is the second", argument);
+            argp_error(state, "only one list is allowed; '%s' is the second", argument);
         for (int i = 0; i < N_LISTS; i++)
             if (strcmp(argument, lists[i].name) == 0) {
                 *which = i;
                 return 0;
             }
-        argp_error(state, "cannot list '%s', only models, devices, platforms, frameworks, lengths, systems or keys",
+        argp_error(state,
+                   "there is no list '%s'; allowed: models, devices, platforms, frameworks, lengths, systems or keys",
                    argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "list what? models, devices, platforms, frameworks, lengths, systems or keys");
+        argp_error(state,
+                   "the name of a list is missing: models, devices, platforms, frameworks, lengths, systems or keys");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

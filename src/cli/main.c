@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file is the program slimsim. It chooses the command and prints the help. */
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
@@ -20,7 +21,7 @@ static const struct command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-const char *argp_program_version = "slimsim " SLIMSIM_VERSION; /* --version of every command */
+const char *argp_program_version = "slimsim " SLIMSIM_VERSION; /* printed by --version of every command */
 
 static void print_help(FILE *file)
 {
@@ -30,9 +31,8 @@ static void print_help(FILE *file)
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].meaning);
     fputs("\n`slimsim COMMAND --help` lists a command's options. Exit status: 0 ok; 1 a simulation failed;\n"
-          "2 invalid input; 64 usage; 71 SimGrid was killed or had no memory, twice; 73, 74 an output cannot be "
-          "created, written; 75 another run writes it;\n"
-          "130, 143 stopped by SIGINT, SIGTERM.\n",
+          "2 invalid input; 64 usage; 71 SimGrid was killed or had no memory, twice; 73 an output cannot be created;\n"
+          "74 it cannot be written; 75 another run writes it; 130 stopped by SIGINT; 143 stopped by SIGTERM.\n",
           file);
 }
 
@@ -49,7 +49,7 @@ static int unknown_command(const char *name)
     return ERROR_USAGE;
 }
 
-/** An installed program has its data beside it; one that was only built, where it was built from. */
+/** Use the data beside an installed program. A program without installed data uses the folder of its sources. */
 static void use_installed_data(void)
 {
     char path[PATH_MAX], data[PATH_MAX + 64], models[PATH_MAX + 80];
@@ -63,8 +63,10 @@ static void use_installed_data(void)
         setenv("SLIMSIM_DATA", data, 0);
 }
 
-/** Standard input, output and error that the caller has closed are opened: else files and pipes would get their
- * numbers, and what is printed would go there. Writing to them fails as it did: they are open for reading only. */
+/**
+ * Open standard input, output and error if the caller has closed them. Otherwise files and pipes would get their
+ * numbers, and printed text would go there. They are opened for reading only, so writing to them still fails.
+ */
 static void keep_standard_files(void)
 {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
@@ -75,7 +77,7 @@ static void keep_standard_files(void)
 int main(int argc, char **argv)
 {
     keep_standard_files();
-    signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a failed write, which has its own message */
+    signal(SIGXFSZ, SIG_IGN); /* then a file-size limit is a failed write, which has its own message */
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();
     use_installed_data();

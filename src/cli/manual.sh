@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# manual.sh PROGRAM: the page slimsim(1), made of what the program says of itself.
+# manual.sh PROGRAM prints the page slimsim(1). It consists of the program's help texts.
 set -eu
 program=$1
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim merge`: the journals of a sweep's shards made into its files. */
+/* This file is `slimsim merge`. It writes the files of a sweep from the journals of its shards. */
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp argp = {
     NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", children, NULL, NULL};
 
-/** The folder of the files: of --output, else that of all journals. Caller frees; NULL with err. */
+/**
+ * Return the folder of the files: that of --output, otherwise that of all journals. The caller frees it. NULL: err is
+ * set.
+ */
 static char *folder_of(const struct arguments *arguments, struct error *err)
 {
     struct stat first, other;
@@ -49,9 +52,10 @@ static char *folder_of(const struct arguments *arguments, struct error *err)
     free(path);
     for (int32_t i = 1; i < arguments->n && folder != NULL; i++) {
         path = check_strdup(arguments->paths[i]);
-        bool known = stat(folder, &first) == 0 && stat(dirname(path), &other) == 0; /* else no journal is read there */
+        /* otherwise no journal can be read there */
+        bool known = stat(folder, &first) == 0 && stat(dirname(path), &other) == 0;
         if (known && (first.st_dev != other.st_dev || first.st_ino != other.st_ino)) {
-            error_set(err, "%s and %s lie in different folders: --output DIR says where the files shall be",
+            error_set(err, "%s and %s are in different folders; --output DIR chooses the folder of the files",
                       arguments->paths[0], arguments->paths[i]);
             free(folder);
             folder = NULL;
@@ -78,7 +82,7 @@ int command_merge(int argc, char **argv)
     options_free(&arguments.options);
     if (!ok && stop_signal != 0)
         return stop_fail("nothing is written", &err);
-    if (ok && outcome.n_failed > 0) /* as of the whole sweep */
+    if (ok && outcome.n_failed > 0) /* failures of the whole sweep */
         ok = error_set_status(&err, ERROR_FAILED, "%d of %d points failed", outcome.n_failed, outcome.n_points);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

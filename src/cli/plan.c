@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim plan`: samples, slices, forward and backward units, need and order per stage, as JSON. */
+/* This file is `slimsim plan`. It prints samples, slices, units, need and the order of each stage, as JSON. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct arguments {
 static const char pass_letter[N_STEP_PASSES] = {'F', 'B', 'W'};
 static const char *const sharding_name[] = {"per-document", "per-sequence"}; /* over context ranks */
 
-/** What of a forward unit goes to the host, by virtual stage; of a backward unit nothing. */
+/** Return the offloaded shares of a forward unit by virtual stage. A backward unit has none. */
 static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
     json_t *shares = json_array();
@@ -30,7 +30,7 @@ static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass p
     return shares;
 }
 
-/** Whether that goes and comes back while the passes run; of a backward unit nothing goes. */
+/** Return whether a unit's offloaded activations go and return while the passes run. A backward unit has none. */
 static bool streams_some(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
     double most = 0;
@@ -68,7 +68,7 @@ static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pas
     return units;
 }
 
-/** The order of a stage as "F0", "F1", "B0", ...: one word a step; with chunks "F0.0", "F0.1". */
+/** Return the order of a stage as "F0", "F1", "B0", ..., a word for each step. With chunks it has "F0.0", "F0.1". */
 static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage)
 {
     json_t *order = json_array();
@@ -83,7 +83,7 @@ static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage
     return order;
 }
 
-/** Attention that another stage computes: by set, what passes from where to where. */
+/** Return the attention that another stage computes: for each exchange group the sending and receiving units. */
 static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
 {
     json_t *exchanges = json_array();
@@ -137,7 +137,7 @@ static json_t *json_of_plan(const struct plan *plan, const struct point_system *
                      carried, "samples", samples, "phases", phases);
 }
 
-struct wanted {
+struct collected {
     const struct arguments *arguments;
     const struct plan_search *search;
     json_t *systems;
@@ -145,15 +145,16 @@ struct wanted {
 
 static bool keep_plan(void *context, const struct point_view *view, struct error *err)
 {
-    struct wanted *wanted = context;
+    struct collected *collected = context;
     (void)err;
-    if (view->iteration->iteration == wanted->arguments->iteration &&
-        (wanted->arguments->system == NULL || strcmp(wanted->arguments->system, view->system->entry->label) == 0)) {
+    if (view->iteration->iteration == collected->arguments->iteration &&
+        (collected->arguments->system == NULL ||
+         strcmp(collected->arguments->system, view->system->entry->label) == 0)) {
         json_t *system = json_of_plan(view->plan, view->system, view->batch);
-        json_t *searched = plan_search_json(view->scenario, wanted->search, view->system_index);
+        json_t *searched = plan_search_json(view->scenario, collected->search, view->system_index);
         if (searched != NULL)
             json_object_set_new(system, "plan_search", searched);
-        json_array_append_new(wanted->systems, system);
+        json_array_append_new(collected->systems, system);
     }
     return true;
 }
@@ -180,39 +181,39 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option plan_options[] = {
     {"iteration", 'i', "K", 0, "Plan of iteration K, counted from 0 (default: 0)", 0},
-    {"system", 'y', "LABEL", 0, "Of this system only", 0},
+    {"system", 'y', "LABEL", 0, "Print only this system", 0},
     {0},
 };
 static const struct argp argp = {plan_options,
                                  parse,
                                  "SCENARIO.yaml",
-                                 "Print what each training system decides for one iteration, as JSON: samples, and per "
-                                 "pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
-                                 "formation, need and order per stage.",
+                                 "Print the plan of each training system for one iteration, as JSON: samples, and for "
+                                 "each pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
+                                 "formation, need and the order of each stage.",
                                  children,
                                  NULL,
                                  NULL};
 
-/** Run iterations 0..K on the critical path only: what a plan holds does not depend on the engine. */
+/** Run iterations 0..K only on the critical path, since plans do not depend on the engine. */
 static bool print_plans(const struct arguments *arguments, struct error *err)
 {
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct point point = {0};
     struct plan_search search = {0};
-    struct wanted wanted = {arguments, &search, json_array()};
+    struct collected collected = {arguments, &search, json_array()};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
               plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;
     scenario.measured = arguments->iteration + 1;
-    ok = ok && point_run(&scenario, &lengths, NULL, keep_plan, &wanted, &point, err);
-    if (ok && json_array_size(wanted.systems) == 0)
+    ok = ok && point_run(&scenario, &lengths, NULL, keep_plan, &collected, &point, err);
+    if (ok && json_array_size(collected.systems) == 0)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
-    if (ok && json_dumpf(wanted.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
+    if (ok && json_dumpf(collected.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
         putchar('\n');
-    json_decref(wanted.systems);
+    json_decref(collected.systems);
     plan_search_free(&search);
     point_free(&point);
     lengths_close(&lengths);

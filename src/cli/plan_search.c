@@ -11,7 +11,7 @@
 #include "trace/table.h"
 
 static const double gib = 1 << 30;
-enum { MOST_RUNNERS_UP = 10 }; /* printed */
+enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
 
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
 {
@@ -25,14 +25,14 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
                      struct plan_search *search, struct error *err)
 {
     bool shown = !options->quiet && isatty(STDERR_FILENO);
-    struct search_options how = {
+    struct search_options settings = {
         .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute,
         .progress = show_progress,
         .context = &shown,
     };
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
-    bool ok = search_scenario(scenario, lengths, &how, search->results, err);
+    bool ok = search_scenario(scenario, lengths, &settings, search->results, err);
     if (shown)
         fputs("\r\033[K", stderr);
     return ok;
@@ -77,7 +77,7 @@ static void print_result(const struct scenario_system *entry, const struct searc
 {
     const int32_t *count = result->count;
     printf(
-        "plan search for %s, space %s: %d plans, %d resolved; ruled out: %d by their least memory, %d by their "
+        "plan search for %s, space %s: %d plans, %d resolved; excluded: %d by their least memory, %d by their least "
         "time, %d not demanded by memory, %d refused, %d planned and too large, %d that did not fit all iterations\n",
         entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
         count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE],
@@ -92,13 +92,13 @@ static void print_result(const struct scenario_system *entry, const struct searc
             print_plan(plan);
     }
     if (n_runners_up > MOST_RUNNERS_UP)
-        printf("  and %d runners-up more: --json and the trace's table plans have them\n",
+        printf("  and %d more runners-up; --json and the trace's table plans have them\n",
                n_runners_up - MOST_RUNNERS_UP);
     if (result->fits)
         return;
     const struct search_plan *nearest = &result->plans[result->ranked[0]];
     double above_bytes = nearest->score.worst.peak_bytes - result->limits.gpu_bytes;
-    printf("  no plan fits: the chosen one comes nearest, ");
+    printf("  no plan fits; the chosen one comes nearest, ");
     if (above_bytes > 0)
         printf("%.2f GiB above the %.2f GiB of a GPU on stage %d\n", above_bytes / gib, result->limits.gpu_bytes / gib,
                nearest->score.worst.stage);
@@ -116,12 +116,14 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf("(batches of their own, of %d drawn: the first ranks, the best %d layouts and what is within %d%% of "
-               "them are decided on by the weighted mean of %d, by critical path%s; slower: than the chosen, ± one "
-               "standard error of these; on critical paths of more than %d passes one of the pipelines and context "
-               "ranks that are alike stands for all: the same times and peaks)\n\n",
-               SEARCH_CANDIDATES, SEARCH_FEW, SEARCH_NEAR_PERCENT, SEARCH_DECIDING_ITERATIONS,
-               engine ? " times SimGrid's contention in the first" : "", DAG_FOLD_PASSES);
+        printf(
+            "(The search has its own batches, chosen from %d draws. The first batch ranks all plans. The weighted "
+            "mean of %d batches decides between the best %d layouts and plans within %d%% of them, by critical "
+            "path%s. `slower` compares with the chosen plan, ± one standard error of this mean. On critical paths of "
+            "more than %d passes one pipeline and context rank represents all equal ones, with the same times and "
+            "peaks.)\n\n",
+            SEARCH_CANDIDATES, SEARCH_DECIDING_ITERATIONS, SEARCH_FEW, SEARCH_NEAR_PERCENT,
+            engine ? " times SimGrid's contention in the first batch" : "", DAG_FOLD_PASSES);
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim platform`: a cluster as SimGrid's XML. */
+/* This file is `slimsim platform`. It prints a cluster as SimGrid's XML. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +24,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option platform_options[] = {
-    {"device", 'd', "NAME", 0, "GPU, whose data sheet says what the platform does not (default: h800)", 0},
+    {"device", 'd', "NAME", 0, "GPU whose data sheet gives the values that the platform lacks (default: h800)", 0},
     {0},
 };
 static const struct argp argp = {.options = platform_options,
                                  .parser = parse,
                                  .args_doc = "NAME|FILE.yaml",
                                  .doc =
-                                     "Print the SimGrid platform that a name or a file of a few keys stands for: XML "
-                                     "with its zones, links and routes."};
+                                     "Print the SimGrid platform of a name, or of a file with a few keys, as XML with "
+                                     "its zones, links and routes."};
 
 static bool print(const struct arguments *arguments, struct error *err)
 {
@@ -45,7 +45,7 @@ static bool print(const struct arguments *arguments, struct error *err)
     size_t n = strlen(arguments->name);
     if (n > 4 && strcmp(arguments->name + n - 4, ".xml") == 0)
         return error_set(err,
-                         "%s: is SimGrid's XML already; allowed: a name of `slimsim list platforms` or a .yaml file",
+                         "%s: it is already SimGrid's XML; allowed: a name of `slimsim list platforms` or a .yaml file",
                          arguments->name);
     if (!platform_from_keys(&keys, &device, &platform, err))
         return false;

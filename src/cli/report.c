@@ -36,7 +36,7 @@ static void fill_metrics(const struct point_summary *summary, struct metric *met
     memcpy(metrics, all, sizeof all);
 }
 
-/** A metric of an engine that did not run is left out. */
+/** Return whether a metric is left out because its engine did not run. */
 static bool metric_absent(const struct scenario *scenario, int metric)
 {
     return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
@@ -44,9 +44,9 @@ static bool metric_absent(const struct scenario *scenario, int metric)
 
 enum spread { SPREAD_FLOP, SPREAD_TIME, N_SPREADS };
 
-/** Of the measured iterations: means, and the largest gap that branch and bound left. */
+/** These are means over the measured iterations, and the largest gap that branch and bound left. */
 struct iterations {
-    double spread[N_SPREADS][N_PASSES];  /* of those that have one (units_spread); NaN: none has */
+    double spread[N_SPREADS][N_PASSES];  /* of iterations that have one (units_spread); NaN: none has */
     double units, merged_samples, nodes; /* units of a pipeline, nodes of branch and bound */
     double largest_gap;
 };
@@ -84,13 +84,13 @@ static struct iterations iterations_of(const struct scenario *scenario, const st
     return all;
 }
 
-/** Whether a system has branch and bound. */
+/** Return whether a system has branch and bound. */
 static bool searches(const struct iterations *iterations)
 {
     return iterations->nodes > 0 || iterations->largest_gap > 0;
 }
 
-/** What the report is made of; summaries, iterations and metrics are [n_systems]. */
+/** A report needs these data. Summaries, iterations and metrics are [n_systems]. */
 struct report {
     const struct scenario *scenario;
     const struct point *point;
@@ -120,10 +120,10 @@ static void report_free(struct report *report)
     free(report->summaries);
 }
 
-/** The text of a system in a row of the table. */
+/** Write the text of a system in a row of the table. */
 typedef void cell(const struct report *report, int32_t system, char text[TEXT_SIZE]);
 
-/** "-" where there is no number. */
+/** Write a number, or "-" if there is none. */
 static void number_text(const char *format, double value, char text[TEXT_SIZE])
 {
     if (isnan(value))
@@ -177,12 +177,13 @@ static void offload_text(const struct report *report, int32_t system, char text[
     snprintf(text, TEXT_SIZE, "%g", 100 * report->point->systems[system].entry->plan.offload);
 }
 
-/** Contention: how much longer SimGrid takes than the critical path. */
+/** Write the contention: how much longer SimGrid takes than the critical path. */
 static void contention_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     const struct point_summary *summary = &report->summaries[system];
     double more = 100 * (summary->simgrid_mean_s / summary->critical_path_mean_s - 1);
-    snprintf(text, TEXT_SIZE, "%.3f", round(more * 1e3) / 1e3 + 0.0); /* sums are rounded: no -0.000 */
+    /* rounded, since sums would otherwise give -0.000 */
+    snprintf(text, TEXT_SIZE, "%.3f", round(more * 1e3) / 1e3 + 0.0);
 }
 
 static void units_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
@@ -214,8 +215,10 @@ static void fits_text(const struct report *report, int32_t system, char text[TEX
     snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].fits ? "yes" : "no");
 }
 
-/** Of model FLOPs a second, not of tokens: where samples wait for later iterations, systems train different tokens in
- * the measured ones. */
+/**
+ * Write the speed-up in model FLOPs a second, not in tokens. If samples wait for later iterations, systems train
+ * different tokens in the measured ones.
+ */
 static void speed_up_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     const struct point_summary *summary = &report->summaries[system];
@@ -304,7 +307,7 @@ static void print_spreads(const struct report *report)
     }
 }
 
-/** Whether some system lets samples wait. */
+/** Return whether samples wait in some system. */
 static bool any_delay(const struct report *report)
 {
     bool any = false;
@@ -313,7 +316,7 @@ static bool any_delay(const struct report *report)
     return any;
 }
 
-/** Whether some system has branch and bound. */
+/** Return whether some system has branch and bound. */
 static bool any_search(const struct report *report)
 {
     bool any = false;
@@ -322,7 +325,7 @@ static bool any_search(const struct report *report)
     return any;
 }
 
-/** A line where there are several stages. */
+/** Print a line if there are several stages. */
 static void print_stages(const char *label, const struct stage_peaks *stages)
 {
     if (stages->n < 2)
@@ -333,7 +336,7 @@ static void print_stages(const char *label, const struct stage_peaks *stages)
     putchar('\n');
 }
 
-/** Where it does not fit, why, and by how much. */
+/** Print which memory does not suffice and by how much. */
 static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
 {
     if (summary->misfit == EXCEEDED_GPU_MEMORY)
@@ -392,7 +395,7 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     report_free(&report);
 }
 
-/** null where there is no number. */
+/** Return a number, or null if there is none. */
 static json_t *json_of(double value)
 {
     return isnan(value) ? json_null() : json_real(value);

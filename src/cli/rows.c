@@ -24,15 +24,15 @@ bool rows_open(const char *path, struct rows *rows, struct error *err)
     *rows = (struct rows){0};
     size_t n = strlen(path);
     if (n > 3 && strcmp(path + n - 3, ".h5") == 0)
-        return error_set(err, "%s: is a trace; this takes the table beside it: %.*s.csv", path, (int)n - 3, path);
+        return error_set(err, "%s: it is a trace; give the table beside it: %.*s.csv", path, (int)n - 3, path);
     if (!measured_read(path, &rows->file, err))
         return false;
     int32_t status = measured_column(&rows->file, "status"), system = measured_column(&rows->file, "system");
     if (status < 0 || system <= status || measured_column(&rows->file, "fits") < 0)
         return error_set(
             err,
-            "%s: not the table of a sweep, which has the columns status, system and fits; a scenario without "
-            "`sweep:` has few rows, all in the table that `run` prints",
+            "%s: not the table of a sweep, which has the columns status, system and fits; for a scenario without "
+            "`sweep:` `run` prints all rows",
             path);
     rows->first_swept = status + 1;
     rows->n_swept = system - rows->first_swept;
@@ -43,7 +43,7 @@ bool rows_open(const char *path, struct rows *rows, struct error *err)
     return true;
 }
 
-/** A column by its name; X_gib means X_bytes with *scale 1/2^30. */
+/** Find a column by its name. X_gib means X_bytes with *scale 1/2^30. */
 static int32_t find_column(const struct rows *rows, const char *name, double *scale, struct error *err)
 {
     char bytes[128];
@@ -60,7 +60,7 @@ static int32_t find_column(const struct rows *rows, const char *name, double *sc
     char hint[NEAREST_HINT_BYTES];
     nearest_hint(name, (const char *const *)rows->file.columns, rows->file.n_columns, hint);
     if (column < 0)
-        error_set(err, "%s has no column '%s'; %sallowed: those of its first line, and X_gib for X_bytes",
+        error_set(err, "%s has no column '%s'; %sallowed: the names in its first line, and X_gib for X_bytes",
                   rows->file.path, name, hint);
     return column;
 }
@@ -81,7 +81,7 @@ static bool split(const char *condition, char name[128], enum relation *relation
         blanks--;
     snprintf(name, 128, "%.*s", (int)blanks, condition);
     *value = condition + length + n_sign + strspn(condition + length + n_sign, " ");
-    bool twice = n_sign == 2 && strncmp(condition + length, "==", 2) == 0; /* the same as = */
+    bool twice = n_sign == 2 && strncmp(condition + length, "==", 2) == 0; /* means the same as = */
     for (int i = 0; i < N_RELATIONS; i++)
         if ((strlen(sign[i]) == n_sign && strncmp(condition + length, sign[i], n_sign) == 0) || (twice && i == EQUAL)) {
             *relation = (enum relation)i;
@@ -109,7 +109,7 @@ bool rows_where(struct rows *rows, const char *condition, struct error *err)
         return false;
     bool numeric = quantity_parse(value, "-", &wanted);
     if (!numeric && relation < EQUAL)
-        return error_set_status(err, ERROR_USAGE, "--where: '%s' compares with something that is no number", condition);
+        return error_set_status(err, ERROR_USAGE, "--where: '%s' does not compare with a number", condition);
     for (int32_t i = 0; i < rows->n; i++) {
         bool both = numeric && cell_number(rows, rows->row[i], column, &number);
         int text_order = strcmp(cell(rows, rows->row[i], column), value);
@@ -132,7 +132,7 @@ static int compare_keyed(const void *a, const void *b)
     return left->key != right->key ? COMPARE(left->key, right->key) : COMPARE(left->row, right->row);
 }
 
-/** Order by keys, the least first; ties by row. */
+/** Order by keys, the least first. Ties are ordered by row. */
 static void order_by(struct rows *rows, struct keyed *keyed)
 {
     qsort(keyed, (size_t)rows->n, sizeof *keyed, compare_keyed);
@@ -167,8 +167,10 @@ static double number_of(const struct rows *rows, int32_t row, const char *name)
     return column >= 0 && cell_number(rows, row, column, &number) ? number : 0;
 }
 
-/** Whether a swept key is of the question, not of an answer: what is trained, on which draws, and how it is simulated;
- * a plan, a purchase or a setting of the training software changes none of it. */
+/**
+ * Return whether a swept key belongs to the question: the training, its draws, and its simulation. A plan, a purchase
+ * or a setting of the training software belongs to an answer.
+ */
 static bool of_question(const char *key)
 {
     static const char *const question[] = {"model", "data", "seed", "iterations", "engine", "all_tensor_ranks",
@@ -180,7 +182,7 @@ static bool of_question(const char *key)
     return false;
 }
 
-/** Rows by their questions, as text; 0: they answer the same. */
+/** Compare rows by their questions, as text; 0: they answer the same question. */
 static int compare_questions(const struct rows *rows, int32_t left, int32_t right)
 {
     for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++) {
@@ -198,7 +200,10 @@ static int compare_rows(const void *a, const void *b, void *rows)
     return order != 0 ? order : COMPARE(*left, *right);
 }
 
-/** Bring rows of a question together: questions in order of their first rows, the rows of each in the file's order. */
+/**
+ * Group the rows by question. Questions have the order of their first rows. Rows of a question keep
+ * the file's order.
+ */
 static void group_by_question(struct rows *rows)
 {
     struct keyed *keyed = check_malloc((size_t)rows->n * sizeof *keyed);
@@ -232,7 +237,7 @@ bool rows_any(const struct rows *rows, const char *column)
     return any;
 }
 
-/** The front of the rows [n] of one question, put at `front`, which may be `row`. @return how many */
+/** Write the front of the rows [n] of one question to `front`, which may be `row`. @return number of rows on it */
 static int32_t front_of(const struct rows *rows, const int32_t *row, int32_t n, int32_t *front)
 {
     double best = 0;
@@ -271,7 +276,7 @@ bool rows_pareto(struct rows *rows, struct error *err)
     return true;
 }
 
-/** What is printed of each row beside the swept keys. */
+/** These columns are printed for each row, beside the swept keys. */
 static const struct {
     const char *head, *column, *format;
     double scale;
@@ -286,7 +291,10 @@ static const struct {
 };
 enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
 
-/** "TP8 PP4 CP1 DP4", and what else it has: virtual stages, sharding other than zero1, recomputation, offloading. */
+/**
+ * Write "TP8 PP4 CP1 DP4" and features that the plan has: virtual stages, sharding except zero1, recomputation,
+ * offloading.
+ */
 static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
 {
     const char *recompute = measured_text(&rows->file, row, "recompute");
@@ -304,7 +312,7 @@ static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
         snprintf(text + n, CELL - (size_t)n, " offload %.0f%%", 100 * offload);
 }
 
-/** One of `shown`; "-" where the row has no such number. */
+/** Write one of `shown`, or "-" if the row has no such number. */
 static void shown_text(const struct rows *rows, int32_t row, int i, char text[CELL])
 {
     double number;
@@ -315,7 +323,7 @@ static void shown_text(const struct rows *rows, int32_t row, int i, char text[CE
         strcpy(text, "-");
 }
 
-/** A line of the printed table: point, swept keys, system, plan, numbers, fits. row -1: the head. */
+/** Write a line of the table: point, swept keys, system, plan, numbers, fits. @param row  -1: the header */
 static void fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
 {
     bool head = row < 0;
@@ -359,10 +367,10 @@ void rows_print(const struct rows *rows, int32_t most)
     free(lines);
     free(width);
     if (rows->n > n)
-        printf("... %d rows more\n", rows->n - n);
+        printf("... %d more rows\n", rows->n - n);
 }
 
-/** Whole numbers as they are written, others as double, the rest as text; an id is text. */
+/** Return whole numbers as they are written, others as double, the rest as text. An id is text. */
 static json_t *json_of_cell(const struct rows *rows, int32_t row, int32_t column)
 {
     const char *text = cell(rows, row, column), *digits = text + (*text == '-');

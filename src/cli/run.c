@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim run`: simulate a scenario, print the comparison, write NAME.h5 and NAME.csv. */
+/* This file is `slimsim run`. It simulates a scenario, prints the comparison and writes NAME.h5 and NAME.csv. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +29,14 @@ struct arguments {
     char *simgrid_cfg;         /* assignment of the key, NULL: none */
 };
 
-/** Work that follows each iteration. */
+/** It is the work after each iteration. */
 struct progress {
     struct record *record;     /* NULL: no trace */
     const char *simgrid_trace; /* NULL: none */
-    bool shown;                /* stderr is a terminal and nobody asked for quiet */
+    bool shown;                /* stderr is a terminal, without --quiet */
 };
 
-/** SimGrid does not tell of a full disk: its last line ends the outermost container. */
+/** Return whether the trace ends with the outermost container. SimGrid does not report a full disk. */
 static bool simgrid_trace_is_whole(const char *path)
 {
     char end[5] = "";
@@ -47,7 +47,10 @@ static bool simgrid_trace_is_whole(const char *path)
     return ok && memcmp(end, " 1 1\n", 5) == 0;
 }
 
-/** FILE.paje of one system; with several FILE-LABEL.paje of each. Caller frees. */
+/**
+ * Return FILE.paje for a scenario with one system. With several systems each has FILE-LABEL.paje. The
+ * caller frees it.
+ */
 static char *simgrid_trace_path(const char *path, const struct scenario *scenario, int32_t system)
 {
     const char *dot = strrchr(path, '.');
@@ -62,7 +65,7 @@ static bool is_simgrid_trace(const char *path)
     return output_begins_with(path, "#This file was generated using SimGrid-");
 }
 
-/** Whether the files of all systems may be written. A symbolic link is not followed. */
+/** Return whether the files of all systems may be written. A symbolic link is not followed. */
 static bool simgrid_traces_may_be_written(const char *path, const struct scenario *scenario, struct error *err)
 {
     bool ok = true;
@@ -79,7 +82,7 @@ static bool simgrid_traces_may_be_written(const char *path, const struct scenari
     return ok;
 }
 
-/** The iteration runs once more for it. */
+/** Run the iteration once more to write SimGrid's trace. */
 static bool write_simgrid_trace(const char *path, const struct point_view *view, struct error *err)
 {
     struct output output;
@@ -90,7 +93,7 @@ static bool write_simgrid_trace(const char *path, const struct point_view *view,
         struct execute_options options = {.cfg = view->scenario->simgrid_cfg, .trace = output.temporary};
         ok = execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err) &&
              (simgrid_trace_is_whole(output.temporary) ||
-              output_failed(&output, ERROR_IO, "SimGrid could not write all of it", err)) &&
+              output_failed(&output, ERROR_IO, "SimGrid could not write the whole file", err)) &&
              output_commit(&output, 1, err);
         output_abandon(&output);
     }
@@ -139,8 +142,10 @@ static bool record_searches(struct record *record, const struct plan_search *sea
     return ok;
 }
 
-/** What the systems' decisions cost beside the iterations they decide, warm-up left out as in the table. No result: it
- * differs from run to run. */
+/**
+ * Print the CPU time of the systems' decisions and the simulated time, without warm-up, like the table. The time is no
+ * result, as it differs from run to run.
+ */
 static void print_solve_times(const struct scenario *scenario, const struct point *point)
 {
     double n = (double)scenario->measured;
@@ -185,7 +190,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         report_print_json(scenario, &point, search);
     else if (ok)
         report_print(scenario, &point, search);
-    fflush(stdout); /* before what follows on stderr, where both go to one file */
+    fflush(stdout); /* so that text on stderr comes later if both go to one file */
     if (ok && !arguments->options.quiet)
         print_solve_times(scenario, &point);
     if (ok && traced && !arguments->options.quiet)
@@ -204,7 +209,7 @@ static void set_limits(const struct sweep_arguments *arguments)
         CHECK(setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes}) == 0);
 }
 
-/** Take the names of the files: no other slimsim writes them meanwhile. */
+/** Reserve the names of the files, so that no other slimsim writes them meanwhile. */
 static bool hold_names(const struct arguments *arguments, const struct scenario *scenario, struct journal *journal,
                        struct error *err)
 {
@@ -218,7 +223,7 @@ static bool hold_names(const struct arguments *arguments, const struct scenario 
     return ok;
 }
 
-/** Plans that were left to a search are searched first. */
+/** Search the plans that are left to a search, then simulate. */
 static bool search_and_simulate(const struct arguments *arguments, struct scenario *scenario,
                                 const struct lengths *lengths, struct error *err)
 {
@@ -238,7 +243,7 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
     return ok;
 }
 
-/** NAME-POINT for NAME. */
+/** Change NAME to NAME-POINT. */
 static bool name_point(struct scenario *scenario, int32_t point, struct error *err)
 {
     size_t used = strlen(scenario->name), room = sizeof scenario->name - used;
@@ -249,7 +254,7 @@ static bool name_point(struct scenario *scenario, int32_t point, struct error *e
                      scenario->name, point, sizeof scenario->name - 1);
 }
 
-/** One point, as a scenario without `sweep:` is. */
+/** Run one point like a scenario without `sweep:`. */
 static bool run_point(const struct arguments *arguments, const struct sweep *sweep, struct error *err)
 {
     struct sweep_runner *runner = check_calloc(1, sizeof *runner);
@@ -281,9 +286,12 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
 
 enum { OPTION_SIMGRID_CFG = 0x100, OPTION_SIMGRID_TRACE };
 enum { SWEEP_CHILD = 4 };
-static const struct argp_child children[] = {
-    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), [SWEEP_CHILD] = {&sweep_run_argp, 0, "Of sweeps:", 0},
-    {0}};
+static const struct argp_child children[] = {OPTION(set),
+                                             OPTION(output),
+                                             OPTION(json),
+                                             OPTION(quiet),
+                                             [SWEEP_CHILD] = {&sweep_run_argp, 0, "Options of sweeps:", 0},
+                                             {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -315,10 +323,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option simgrid_options[] = {
     {"simgrid-cfg", OPTION_SIMGRID_CFG, "KEY:VALUE", 0,
-     "An option of SimGrid, as its --cfg (may be repeated): key simgrid_cfg of the scenario", 0},
+     "Set an option of SimGrid, like its --cfg (may be repeated; key simgrid_cfg of the scenario)", 0},
     {"simgrid-trace", OPTION_SIMGRID_TRACE, "FILE.paje", 0,
-     "SimGrid's own trace of the first measured iteration: what each stream of each host does; no dependencies, no use "
-     "of links. With several systems FILE-LABEL.paje of each",
+     "Write SimGrid's own trace of the first measured iteration: the work of each stream of each host, without "
+     "dependencies and use of links. With several systems each has FILE-LABEL.paje",
      0},
     {0},
 };
@@ -340,7 +348,7 @@ int command_run(int argc, char **argv)
     bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err);
     bool many = ok && is_sweep && arguments.sweep.point < 0;
     if (many && arguments.simgrid_trace != NULL)
-        ok = many = error_set(&err, "--simgrid-trace: is of one point; allowed: --point INDEX with it");
+        ok = many = error_set(&err, "--simgrid-trace: it needs a single point; allowed: with --point INDEX");
     if (many) {
         stop_catch();
         ok = sweep_command(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &stop_signal, &err);
@@ -352,6 +360,6 @@ int command_run(int argc, char **argv)
     options_free(&arguments.options);
     free(arguments.simgrid_cfg);
     if (!ok && many && stop_signal != 0)
-        return stop_fail("the same command goes on where it stopped", &err);
+        return stop_fail("the same command continues from there", &err);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

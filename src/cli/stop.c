@@ -13,7 +13,7 @@
 #include "trace/output.h"
 
 volatile sig_atomic_t stop_signal;
-static volatile pid_t stop_process; /* whose files they are: not those of a forked child, which inherits the handlers */
+static volatile pid_t stop_process; /* owner of the files; a forked child inherits the handlers, but not the files */
 
 static const struct {
     int number;
@@ -40,7 +40,7 @@ static void end_at_once(int number)
     _exit(128 + number);
 }
 
-static char late_text[96]; /* what end_late says */
+static char late_text[96]; /* message of end_late */
 
 static void end_late(int number)
 {
@@ -51,8 +51,8 @@ static void end_late(int number)
     _exit(ERROR_FAILED);
 }
 
-/** Where the process ends from within, as for want of memory. */
-static void remove_own(void)
+/** Remove the files if the process ends itself, for example without memory. */
+static void remove_outputs(void)
 {
     if (getpid() == stop_process)
         output_remove_all();
@@ -75,7 +75,7 @@ void stop_at_once(void)
 {
     stop_process = getpid();
     handle(end_at_once);
-    CHECK(atexit(remove_own) == 0);
+    CHECK(atexit(remove_outputs) == 0);
 }
 
 static void set_timer(double time_s)
@@ -86,7 +86,7 @@ static void set_timer(double time_s)
 
 void stop_after(double time_s)
 {
-    snprintf(late_text, sizeof late_text, "slimsim: not finished within %g s, the time limit\n", time_s);
+    snprintf(late_text, sizeof late_text, "slimsim: it did not finish within %g s, the time limit\n", time_s);
     CHECK(sigaction(SIGALRM, &(struct sigaction){.sa_handler = end_late}, NULL) == 0);
     set_timer(time_s);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What SIGINT, SIGTERM and SIGHUP do. Where they are ignored (nohup, a shell's background job) they stay ignored. */
+/**
+ * This module handles SIGINT, SIGTERM and SIGHUP. If a signal is ignored (nohup, a shell's background job), it stays
+ * ignored.
+ */
 #ifndef SLIMSIM_CLI_STOP_H
 #define SLIMSIM_CLI_STOP_H
 
@@ -7,21 +10,25 @@
 
 #include "base/error.h"
 
-/** The signal that asks to stop, 0: none. */
+/** This is the signal that asks to stop, 0: none. */
 extern volatile sig_atomic_t stop_signal;
 
-/** From now on they end the program at once, wherever it is: no temporary file stays, and the exit status is 128 and
- * the signal's number. */
+/**
+ * From now on signals end the program immediately. They remove temporary files, and the exit status is 128 plus the
+ * signal's number.
+ */
 void stop_at_once(void);
 
-/** A limit on the wall clock: in this time [s], at least 0.001, the program ends likewise with ERROR_FAILED, unless
- * stop_catch is called before. */
+/**
+ * Limit the time on the wall clock. After time_s, at least 0.001, the program ends in the same way with ERROR_FAILED.
+ * stop_catch removes the limit.
+ */
 void stop_after(double time_s);
 
-/** From now on they set stop_signal and leave the rest to the command; the second one ends it. */
+/** From now on signals set stop_signal and the command handles the rest. A second signal ends it. */
 void stop_catch(void);
 
-/** Say that a signal ended the command and what is left of it. @return the exit status */
+/** Report that a signal ended the command. @param left  state of its files @return the exit status */
 int stop_fail(const char *left, struct error *err);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim submit`: a sweep as a Slurm job array of its shards, and a job behind it that merges them. */
+/*
+ * This file is `slimsim submit`. It submits a sweep as a Slurm job array of its shards, and a job that then merges
+ * them.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -23,13 +26,13 @@ struct arguments {
     const char *scenario;
     int32_t shards;
     int n_sbatch;
-    char **sbatch; /* options that are sbatch's, whole words */
+    char **sbatch; /* options of sbatch, one word each */
     bool dry_run;
 };
 
 enum job { JOB_SHARDS, JOB_MERGE, N_JOBS };
 
-/** Two job scripts. Paths are absolute; those that the user wrote are relative to the folder `here`. */
+/** A submission has two job scripts. Paths are absolute, except the user's, which are relative to the folder `here`. */
 struct submission {
     const struct arguments *arguments;
     struct manifest manifest;
@@ -48,12 +51,13 @@ static void add_sbatch(struct arguments *arguments, const char *name, const char
 }
 
 enum { SWEEP_CHILD = 4 };
-static const struct argp_child children[] = {OPTION(set),
-                                             OPTION(output),
-                                             OPTION(json),
-                                             OPTION(quiet),
-                                             [SWEEP_CHILD] = {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0},
-                                             {0}};
+static const struct argp_child children[] = {
+    OPTION(set),
+    OPTION(output),
+    OPTION(json),
+    OPTION(quiet),
+    [SWEEP_CHILD] = {&sweep_argp, 0, "Options of sweeps, passed on to each part:", 0},
+    {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -83,9 +87,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (arguments->shards == 0)
-            argp_error(state, "--shards N is missing: into how many parts?");
+            argp_error(state, "--shards N, the number of parts, is missing");
         if (arguments->options.json && arguments->dry_run)
-            argp_error(state, "--json tells the numbers of the jobs; --dry-run submits none");
+            argp_error(state, "--json prints the numbers of the jobs, but --dry-run submits none");
         return 0;
     default:
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
@@ -93,9 +97,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option submit_options[] = {
-    {"shards", 'n', "N", 0, "Parts of the sweep: tasks of the job array", 0},
+    {"shards", 'n', "N", 0, "Divide the sweep into N parts, which are tasks of the job array", 0},
     {"partition", 'P', "NAME", 0, "Slurm partition of the parts", 0},
-    {"time", 't', "TIME", 0, "Limit of a whole part: 2:00:00 (--time-limit is that of a point)", 0},
+    {"time", 't', "TIME", 0, "Time limit of a whole part: 2:00:00 (--time-limit limits a point)", 0},
     {"mem", 'm', "SIZE", 0, "Memory of a part: 8G", 0},
     {"sbatch", 'b', "OPTION", 0, "Another option of sbatch: --sbatch=--account=NAME (may be repeated)", 0},
     {"dry-run", 'd', NULL, 0, "Print the job scripts; write and submit nothing", 0},
@@ -104,15 +108,15 @@ static const struct argp_option submit_options[] = {
 static const struct argp argp = {submit_options,
                                  parse,
                                  "SWEEP.yaml",
-                                 "Submit a sweep to Slurm: a job array of N parts, with --jobs points at a time each "
-                                 "(default: 1), and a job behind them that merges. The folders of the scenario, the "
-                                 "output and slimsim must be the same on all machines. The same command again computes "
-                                 "what is missing.",
+                                 "Submit a sweep to Slurm as a job array of N parts, each with --jobs points at a time "
+                                 "(default: 1), and a job that then merges them. The folders of the scenario, the "
+                                 "output and slimsim must be the same on all machines. If points are missing, repeat "
+                                 "the command to compute them.",
                                  children,
                                  NULL,
                                  NULL};
 
-/** What sbatch (22.05) takes for a size and a time; it is asked only when everything else is done, or not at all. */
+/** Check a size and a time as sbatch (22.05) does. sbatch itself is called only after all other work, or never. */
 static bool check_sbatch(const struct arguments *arguments, struct error *err)
 {
     static const struct {
@@ -138,15 +142,15 @@ static bool check_sbatch(const struct arguments *arguments, struct error *err)
     return true;
 }
 
-/** Where the program and this folder are, and the names of what is written. */
+/** Find the paths of the program, this folder and the files. */
 static bool locate(struct submission *submission, struct error *err)
 {
     static const char *const suffix[N_JOBS] = {"shards", "merge"};
     const char *output = submission->arguments->options.output;
     ssize_t n = readlink("/proc/self/exe", submission->program, sizeof submission->program - 1);
     if (n < 0 || getcwd(submission->here, sizeof submission->here) == NULL)
-        return error_set_status(err, ERROR_FAILED, "the path of %s cannot be told: %s",
-                                n < 0 ? "slimsim" : "this folder", strerror(errno));
+        return error_set_status(err, ERROR_FAILED, "cannot find the path of %s: %s", n < 0 ? "slimsim" : "this folder",
+                                strerror(errno));
     submission->program[n] = '\0';
     const char *folder = *output == '/' ? "" : submission->here, *slash = *output == '/' ? "" : "/";
     submission->directory = check_asprintf("%s%s%s", folder, slash, output);
@@ -154,11 +158,11 @@ static bool locate(struct submission *submission, struct error *err)
         submission->path[i] = check_asprintf("%s/%s.%s.sbatch", output, submission->manifest.name, suffix[i]);
     if (strpbrk(submission->directory, "\\\n") == NULL && strpbrk(submission->manifest.name, "\\\n") == NULL)
         return true;
-    return error_set(err, "%s/%s: sbatch takes no file names with a backslash or a line break", submission->directory,
-                     submission->manifest.name);
+    return error_set(err, "%s/%s: sbatch does not take file names with a backslash or a line break",
+                     submission->directory, submission->manifest.name);
 }
 
-/** A comment that sbatch reads: an option and its value as one word. */
+/** Write a comment for sbatch: an option and its value as one word. */
 static void write_option(FILE *file, const char *option, const char *value)
 {
     char *word = check_asprintf("%s%s", option, value);
@@ -168,7 +172,7 @@ static void write_option(FILE *file, const char *option, const char *value)
     free(word);
 }
 
-/** `--output` of sbatch, in which % has a meaning. */
+/** Write the option `--output` of sbatch, in which % has a meaning. */
 static void write_log(FILE *file, const struct submission *submission, const char *suffix)
 {
     char *log = NULL;
@@ -195,8 +199,8 @@ static void write_head(FILE *file, const struct submission *submission, const ch
     fputs("#SBATCH --requeue\n#SBATCH --open-mode=append\n", file);
 }
 
-/** Into the folder where the user is, with the variable that slimsim reads. */
-static void write_place(FILE *file, const struct submission *submission)
+/** Write the commands that enter the user's folder and set the variable that slimsim reads. */
+static void write_environment(FILE *file, const struct submission *submission)
 {
     const char *data = getenv("SLIMSIM_DATA");
     fputs("cd ", file);
@@ -229,7 +233,7 @@ static void write_shards(FILE *file, const struct submission *submission)
     fprintf(file, "#SBATCH --array=1-%d\n#SBATCH --cpus-per-task=%d\n", arguments->shards, jobs);
     snprintf(log, sizeof log, ".shard-%%a-of-%d.log", arguments->shards);
     write_log(file, submission, log);
-    write_place(file, submission);
+    write_environment(file, submission);
     fputs(" run ", file);
     sweep_write_points(file, arguments->scenario, &arguments->options, &arguments->sweep);
     fputs(" --output ", file);
@@ -247,10 +251,10 @@ static void write_shards(FILE *file, const struct submission *submission)
 static void write_merge(FILE *file, const struct submission *submission)
 {
     char *shard = check_asprintf("%s/%s.shard-", submission->arguments->options.output, submission->manifest.name);
-    fprintf(file, SCRIPT_BEGIN "joins the %d parts; it can be submitted again.\n", submission->arguments->shards);
+    fprintf(file, SCRIPT_BEGIN "merges the %d parts; it can be submitted again.\n", submission->arguments->shards);
     write_head(file, submission, "-merge");
     write_log(file, submission, ".merge.log");
-    write_place(file, submission);
+    write_environment(file, submission);
     fputs(" merge --output ", file);
     sweep_write_quoted(file, submission->arguments->options.output);
     fputs(" -- ", file);
@@ -281,7 +285,7 @@ static bool write_files(const struct submission *submission, struct error *err)
     return ok;
 }
 
-/** What a program prints on its standard output, at most `size` - 1 bytes; its standard error is ours. */
+/** Run a program and read at most `size` - 1 bytes of its standard output. It shares this program's standard error. */
 static bool print_of(char *const argv[], char *text, size_t size, struct error *err)
 {
     int ends[2], status = -1;
@@ -301,15 +305,15 @@ static bool print_of(char *const argv[], char *text, size_t size, struct error *
     text[fread(text, 1, size - 1, file)] = '\0';
     fclose(file);
     if (reason == ENOENT)
-        return error_set_status(err, ERROR_FAILED, "there is no %s in PATH, which Slurm brings", argv[0]);
+        return error_set_status(err, ERROR_FAILED, "there is no %s in PATH; Slurm provides it", argv[0]);
     if (reason != 0)
         return error_set_status(err, ERROR_FAILED, "%s cannot be started: %s", argv[0], strerror(reason));
     while (waitpid(process, &status, 0) < 0 && errno == EINTR)
         ;
-    return status == 0 || error_set_status(err, ERROR_FAILED, "%s refused the job (it says why above)", argv[0]);
+    return status == 0 || error_set_status(err, ERROR_FAILED, "%s refused the job (its message is above)", argv[0]);
 }
 
-/** Submit a script. @param job  its number, as text */
+/** Submit a script. @param job  number of the job, as text */
 static bool submit_script(char *path, const char *after, char job[64], struct error *err)
 {
     char dependency[128];
@@ -323,7 +327,7 @@ static bool submit_script(char *path, const char *after, char job[64], struct er
            error_set_status(err, ERROR_FAILED, "sbatch printed '%s', not the number of a job", job);
 }
 
-/** What is in the queue now, the merge too unless `merge` is NULL. */
+/** Print the submitted jobs. @param merge  NULL: the merge is not submitted */
 static void print_jobs(const struct submission *submission, const char *shards, const char *merge)
 {
     const struct arguments *arguments = submission->arguments;
@@ -337,7 +341,7 @@ static void print_jobs(const struct submission *submission, const char *shards, 
     printf("job %s: %d points in an array of %d tasks; logs: %s/%s.shard-*-of-%d.log\n", shards,
            submission->manifest.n_points, arguments->shards, output, name, arguments->shards);
     if (merge != NULL)
-        printf("job %s: the merge when %s has ended; log: %s/%s.merge.log\n", merge, shards, output, name);
+        printf("job %s: it merges them when %s has ended; log: %s/%s.merge.log\n", merge, shards, output, name);
 }
 
 static bool submit(const struct submission *submission, struct error *err)
@@ -347,13 +351,13 @@ static bool submit(const struct submission *submission, struct error *err)
     if (!write_files(submission, err))
         return false;
     if (!submit_script(path[JOB_SHARDS], "", job[JOB_SHARDS], &why))
-        return error_set_status(err, why.status, "nothing is submitted, %.512s; the job scripts are %s and %s",
+        return error_set_status(err, why.status, "nothing is submitted: %.512s; the job scripts are %s and %s",
                                 why.text, path[JOB_SHARDS], path[JOB_MERGE]);
     bool merges = submit_script(path[JOB_MERGE], job[JOB_SHARDS], job[JOB_MERGE], &why);
     print_jobs(submission, job[JOB_SHARDS], merges ? job[JOB_MERGE] : NULL);
-    return merges ||
-           error_set_status(err, why.status, "job %s is submitted without its merge, %.512s; when it has ended: %s",
-                            job[JOB_SHARDS], why.text, path[JOB_MERGE]);
+    return merges || error_set_status(err, why.status,
+                                      "job %s is submitted without its merge: %.512s; when it has ended, submit %s",
+                                      job[JOB_SHARDS], why.text, path[JOB_MERGE]);
 }
 
 static void print_scripts(const struct submission *submission)
@@ -366,11 +370,11 @@ static void print_scripts(const struct submission *submission)
     }
 }
 
-/** Every point is resolved here: mistakes show before anything waits in a queue. */
+/** Resolve every point, so that mistakes are found before anything waits in a queue. */
 static bool prepare(const struct arguments *arguments, const struct sweep *sweep, struct submission *submission,
                     struct error *err)
 {
-    struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* large */
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* too large for the stack */
     runner->sweep = sweep;
     manifest_of_sweep(sweep, &submission->manifest);
     submission->manifest.command = sweep_command_text(arguments->scenario, &arguments->options, &arguments->sweep);

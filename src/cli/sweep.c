@@ -52,20 +52,21 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option sweep_options[] = {
-    {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key: one point for each value (may be repeated: a grid)", 0},
-    {"jobs", 'J', "N", 0, "Points at a time (default: cores; submit: 1)", 0},
+    {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key, with one point for each value (may be repeated: a grid)", 0},
+    {"jobs", 'J', "N", 0, "Compute N points at a time (default: number of cores; submit: 1)", 0},
     {"time-limit", 'T', "TIME", 0,
-     "Limit of a point: 90s. One that takes longer is marked: it need not fail again. A run that is no sweep ends", 0},
-    {"memory-limit", 'M', "SIZE", 0, "Limit of the process of a point, or of a run: 4GiB", 0},
-    {"retry-failed", 'R', NULL, 0, "Compute again the points that failed", 0},
+     "Time limit of a point: 90s. A slower point is marked, so that it need not fail again. A run without sweep ends",
+     0},
+    {"memory-limit", 'M', "SIZE", 0, "Memory limit of the process of a point, or of a run: 4GiB", 0},
+    {"retry-failed", 'R', NULL, 0, "Compute failed points again", 0},
     {"fail-fast", 'F', NULL, 0, "Stop at the first point that fails", 0},
     {0},
 };
 
 const struct argp sweep_argp = {.options = sweep_options, .parser = parse_option};
 
-/** Which of the points. */
-static error_t parse_part(int key, char *argument, struct argp_state *state)
+/** Parse the options that choose points. */
+static error_t parse_points(int key, char *argument, struct argp_state *state)
 {
     struct sweep_arguments *arguments = state->input;
     switch (key) {
@@ -85,22 +86,24 @@ static error_t parse_part(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (arguments->point >= 0 && (arguments->list || arguments->shard != NULL))
-            argp_error(state, "--point runs one point alone: no %s", arguments->list ? "--list" : "--shard");
+            argp_error(state, "--point runs only one point, so %s is not allowed",
+                       arguments->list ? "--list" : "--shard");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp_option part_options[] = {
-    {"list", 'l', NULL, 0, "Print the points and their number, run nothing", 0},
-    {"point", 'p', "INDEX", 0, "Run this point alone, as NAME-INDEX", 0},
-    {"shard", 'S', "K/N", 0, "Compute the K-th of N parts; auto: as Slurm or Open MPI say (then: slimsim merge)", 0},
+static const struct argp_option point_options[] = {
+    {"list", 'l', NULL, 0, "Print the points and their number, and run nothing", 0},
+    {"point", 'p', "INDEX", 0, "Run only this point, as NAME-INDEX", 0},
+    {"shard", 'S', "K/N", 0,
+     "Compute the K-th of N parts; auto: take K/N from Slurm or Open MPI (then run slimsim merge)", 0},
     {0},
 };
-static const struct argp_child part_children[] = {{&sweep_argp, 0, NULL, 0}, {0}};
+static const struct argp_child point_children[] = {{&sweep_argp, 0, NULL, 0}, {0}};
 
-const struct argp sweep_run_argp = {.options = part_options, .parser = parse_part, .children = part_children};
+const struct argp sweep_run_argp = {.options = point_options, .parser = parse_points, .children = point_children};
 
 bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                 struct sweep *sweep, bool *is_sweep, struct error *err)
@@ -126,7 +129,7 @@ bool sweep_open(const char *path, const struct options *options, const struct sw
 bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err)
 {
     return sweep->n_columns > 0 ||
-           error_set(err, "%s: the scenario has no `sweep:` and no --sweep is given: one point has no parts", what);
+           error_set(err, "%s: the scenario has no `sweep:` and no --sweep is given, and one point has no parts", what);
 }
 
 void sweep_write_quoted(FILE *file, const char *text)
@@ -148,7 +151,7 @@ void sweep_write_quoted(FILE *file, const char *text)
 void sweep_write_points(FILE *file, const char *path, const struct options *options,
                         const struct sweep_arguments *arguments)
 {
-    fputs(*path == '-' ? "./" : "", file); /* else it would be read as an option */
+    fputs(*path == '-' ? "./" : "", file); /* otherwise it would be read as an option */
     sweep_write_quoted(file, path);
     for (int i = 0; i < options->n_set; i++) {
         fputs(" --set ", file);
@@ -171,7 +174,7 @@ char *sweep_command_text(const char *path, const struct options *options, const 
     return text;
 }
 
-/** A number where it reads as one. */
+/** Return a number if the text reads as one. */
 static json_t *json_of(const char *text)
 {
     double number;
@@ -206,7 +209,7 @@ void sweep_print_notes(const struct sweep_runner *runner)
         fprintf(stderr, "%s\n", runner->notes.text);
 }
 
-/** Say on stderr how the sweep ended and what to do next. */
+/** Report on stderr how the sweep ended and the next step. */
 static void report_outcome(const struct manifest *manifest, const struct driver_options *options,
                            const struct driver_outcome *outcome, const char *command)
 {
@@ -215,7 +218,7 @@ static void report_outcome(const struct manifest *manifest, const struct driver_
             outcome->n_kept, outcome->n_failed);
     if (shard->n > 0)
         fprintf(stderr,
-                "part %d of %d is in %s/%s.shard-%d-of-%d.journal; when all parts are there:\n"
+                "part %d of %d is in %s/%s.shard-%d-of-%d.journal; when all parts are done:\n"
                 "slimsim merge %s/%s.shard-*-of-%d.journal\n",
                 shard->k, shard->n, options->directory, manifest->name, shard->k, shard->n, options->directory,
                 manifest->name, shard->n);
@@ -223,7 +226,7 @@ static void report_outcome(const struct manifest *manifest, const struct driver_
         fprintf(stderr, "written: %s/%s.h5, %s.csv and %s.points.csv\n", options->directory, manifest->name,
                 manifest->name, manifest->name);
     if (outcome->n_failed > 0) {
-        fprintf(stderr, "why points failed stands in the column message; `%s --output ", command);
+        fprintf(stderr, "the column message says why points failed; `%s --output ", command);
         sweep_write_quoted(stderr, options->directory);
         if (shard->n > 0)
             fprintf(stderr, " --shard %d/%d", shard->k, shard->n);
@@ -278,7 +281,7 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
 bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                    const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err)
 {
-    struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* large */
+    struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* too large for the stack */
     struct manifest manifest;
     struct driver_options driver = {.stop = stop};
     runner->sweep = sweep;

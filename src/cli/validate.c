@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `slimsim validate`: published measurements against what the simulator predicts. */
+/* This file is `slimsim validate`. It compares published measurements with the simulator's predictions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,15 +34,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"filter", 'f', "COLUMN=VALUE", 0, "Only rows whose column is this text (may be repeated: all must hold)", 0},
+    {"filter", 'f', "COLUMN=VALUE", 0, "Use only rows whose column is this text (may be repeated; all must hold)", 0},
     {0},
 };
 
 static const struct argp argp = {argp_options,
                                  parse,
                                  "[FILE.csv...]",
-                                 "Simulate published training runs and compare: every row, what was skipped and why, "
-                                 "errors by source; write validation.h5. Without a file: those shipped in "
+                                 "Simulate published training runs and compare: every row, skipped rows with reasons, "
+                                 "errors by source. Write validation.h5. Without a file, use those of "
                                  "model/validation.",
                                  children,
                                  NULL,

@@ -14,7 +14,7 @@ _Static_assert(VALIDATE_N_QUANTITIES == 9, "names of quantities in trace/table.c
 
 static const double gib = 1 << 30;
 
-/** Different texts of one kind, in the order of their first row. */
+/** These are the distinct texts of one kind, in the order of their first row. */
 struct texts {
     int32_t n;
     const char **text;
@@ -62,9 +62,9 @@ static void texts_free(struct texts *texts)
     free(texts->index);
 }
 
-enum { N_EXPLAINED = 10 }; /* worst rows with a sentence on the cause */
+enum { N_EXPLAINED = 10 }; /* worst rows that show a cause */
 
-/** How full the fullest GPU is predicted to be, and whether that contradicts what the run did. */
+/** Print the predicted use of the fullest GPU's memory, and whether it contradicts the real run. */
 static void print_memory(const struct validate_row *row)
 {
     if (row->memory_bytes > 0)
@@ -142,7 +142,7 @@ static void print_statistics(const struct validate *validate, const char *name, 
         return;
     printf("%-46.45s%6d%8.1f%%%8.1f%%%8.1f%%  %-8s", name, (int)statistics.n, 100 * statistics.mape,
            100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id);
-    bool order = group.quantity == VALIDATE_THROUGHPUT; /* memory has no families to put in order */
+    bool order = group.quantity == VALIDATE_THROUGHPUT; /* memory has no families that could be ordered */
     if (order && statistics.n_pairs > 0)
         printf("%6d/%-6d", (int)statistics.n_right, (int)statistics.n_pairs);
     if (order && statistics.n_families > 0)
@@ -150,7 +150,7 @@ static void print_statistics(const struct validate *validate, const char *name, 
     putchar('\n');
 }
 
-/** One line for each text of a kind. */
+/** Print one line for each text of a kind. */
 static void print_statistics_by(const struct validate *validate, const struct texts *texts, bool by_device)
 {
     for (int32_t i = 0; i < texts->n; i++) {
@@ -160,7 +160,7 @@ static void print_statistics_by(const struct validate *validate, const struct te
     }
 }
 
-/** Rows of runs that ran out of memory, or of those that fitted, if the prediction says otherwise. */
+/** Print rows of runs that ran out of memory, or that fitted, if the prediction differs. */
 static void print_misjudged(const struct validate *validate, bool ran_out)
 {
     for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
@@ -169,7 +169,7 @@ static void print_misjudged(const struct validate *validate, bool ran_out)
     putchar('\n');
 }
 
-/** Which of the simulated runs are predicted wrongly to fit or not: unless the row leaves its plan open. */
+/** Print how many simulated runs are wrongly predicted to fit or not. Rows with an open plan are left out. */
 static void print_outcomes(const struct validate *validate)
 {
     struct validate_outcomes outcomes = validate_outcomes_of(validate);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "scenario/document_read.h"
 #include "scenario/library.h"
 #include "scenario/schema_text.h"
 
@@ -166,6 +167,17 @@ static bool find(const char *data_dir, const char *name, char path[1024], struct
     return library_find(folder, name, ".yaml", "device", path, err);
 }
 
+/** Check that a device has curves. Otherwise one sentence says so, instead of one sentence for each curve. */
+static bool has_curves(const char *name, const struct document *document, struct error *err)
+{
+    if (document_find(document, 0, "launch_s") >= 0 || document_find(document, 0, "gemm") >= 0)
+        return true;
+    return error_set(err,
+                     "%s: the device has no curves, only a data sheet; `slimsim calibrate --device %s --output FILE` "
+                     "writes a file with curves",
+                     document->file, name);
+}
+
 bool device_read(const char *data_dir, const char *name, struct device *device, struct error *err)
 {
     struct schema_key keys[N_KEYS];
@@ -174,7 +186,13 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     memcpy(keys + N_SHEET, training, sizeof training);
     memcpy(keys + N_SHEET + N_TRAINING, curves, sizeof curves);
     *device = (struct device){0};
-    if (!find(data_dir, name, path, err) || !schema_read_file(path, keys, N_KEYS, documentation, device, err))
+    if (!find(data_dir, name, path, err))
+        return false;
+    struct document document = {0};
+    bool ok = document_read(path, &document, err) && has_curves(name, &document, err) &&
+              schema_read(&document, 0, keys, N_KEYS, documentation, device, err);
+    document_free(&document);
+    if (!ok)
         return false;
     const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
     for (int i = 0; i < 2; i++)

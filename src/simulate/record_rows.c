@@ -8,7 +8,7 @@ _Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each
 _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
 
 /*
- * Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/place.def, as designated
+ * Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/rank.def, as designated
  * initialisers.
  */
 #define BUBBLE_COLUMNS(of)                                                                                             \

@@ -14,7 +14,7 @@ bool sweep_present(const struct document *document)
     return document_find(document, 0, "sweep") >= 0;
 }
 
-/** Children of a node, or of none. */
+/** Count the children of a node; a negative node has none. */
 static int32_t n_children(const struct document *document, int32_t node)
 {
     int32_t n = 0;
@@ -23,7 +23,7 @@ static int32_t n_children(const struct document *document, int32_t node)
     return n;
 }
 
-/** A new axis of one or several keys, its values still to come. */
+/** Add an axis of one or several keys. The caller fills in its values. */
 static struct axis *add_axis(struct sweep *sweep, int32_t n_keys, int32_t n_values)
 {
     sweep->axes = check_grow(sweep->axes, (size_t)sweep->n_axes, &sweep->axis_capacity, sizeof *sweep->axes);
@@ -37,13 +37,12 @@ static struct axis *add_axis(struct sweep *sweep, int32_t n_keys, int32_t n_valu
 static bool too_many(const struct document *document, int32_t node, double n, const char *what, struct error *err)
 {
     return document_error(document, node, err,
-                          "%s: %.15g points; a sweep has at most %d, before `exclude`: give it fewer values (--sweep "
-                          "KEY=V1,V2 takes the place of a key's), in several runs with names of their own (--set "
-                          "name=NAME)",
+                          "%s: %.15g points; a sweep has at most %d, before `exclude`. Give it fewer values (--sweep "
+                          "KEY=V1,V2 replaces a key's), in several runs with different names (--set name=NAME)",
                           what, n, AXIS_MAX_POINTS);
 }
 
-/** The numbers of `range: [from, to, step]` or `log2: [from, to]`. @return how many, 0 with a message */
+/** Read the numbers of `range: [from, to, step]` or `log2: [from, to]`. @return number of values; 0 with err */
 static int32_t read_bounds(const struct document *document, int32_t node, bool log2, double bound[3], struct error *err)
 {
     static const char expected[] = "expected [from, to] or [from, to, step] with from <= to, step > 0";
@@ -71,7 +70,7 @@ static int32_t read_bounds(const struct document *document, int32_t node, bool l
     return 0;
 }
 
-/** An axis {range: ...} or {log2: ...}. */
+/** Add an axis {range: ...} or {log2: ...}. */
 static bool add_range(struct sweep *sweep, int32_t node, const char *key, struct error *err)
 {
     struct document *document = &sweep->document;
@@ -80,9 +79,7 @@ static bool add_range(struct sweep *sweep, int32_t node, const char *key, struct
     double bound[3];
     if (!log2 && (inside < 0 || strcmp(document->node[inside].key, "range") != 0))
         return document_error(document, node, err,
-                              "%s: expected a list of values, {range: [from, to, step]} or {log2: "
-                              "[from, to]}",
-                              key);
+                              "%s: expected a list of values, {range: [from, to, step]} or {log2: [from, to]}", key);
     int32_t n = read_bounds(document, node, log2, bound, err);
     if (n == 0)
         return false;
@@ -112,7 +109,7 @@ static bool add_list(struct sweep *sweep, int32_t node, const char *key, struct 
     return true;
 }
 
-/** A group of zip, key: [values] each. */
+/** Add a group of zip that is a mapping, key: [values] each. */
 static bool zip_lists(struct sweep *sweep, int32_t group, struct error *err)
 {
     const struct document *document = &sweep->document;
@@ -133,7 +130,7 @@ static bool zip_lists(struct sweep *sweep, int32_t group, struct error *err)
     return true;
 }
 
-/** A group of zip, a list of mappings with the same keys. */
+/** Add a group of zip that is a list of mappings with the same keys. */
 static bool zip_mappings(struct sweep *sweep, int32_t group, struct error *err)
 {
     const struct document *document = &sweep->document;
@@ -164,8 +161,7 @@ static bool read_zip(struct sweep *sweep, int32_t zip, struct error *err)
     bool ok = true;
     if (document->node[zip].kind != DOCUMENT_SEQUENCE || document->node[zip].child < 0)
         return document_error(document, zip, err,
-                              "zip: expected a list of groups, such as [{model: [a, b], platform: "
-                              "[c, d]}]");
+                              "zip: expected a list of groups, such as [{model: [a, b], platform: [c, d]}]");
     for (int32_t group = document->node[zip].child; group >= 0; group = document->node[group].next) {
         bool empty = document->node[group].child < 0;
         if (document->node[group].kind == DOCUMENT_SCALAR || empty)
@@ -200,7 +196,7 @@ static bool read_exclude(struct sweep *sweep, int32_t exclude, struct error *err
     return ok;
 }
 
-/** Seeds s, s + 1, ... of the scenario's seed s. */
+/** Add the seeds s, s + 1, ... after the scenario's seed s. */
 static bool read_replicates(struct sweep *sweep, int32_t node, struct error *err)
 {
     struct document *document = &sweep->document;
@@ -224,7 +220,7 @@ static bool read_replicates(struct sweep *sweep, int32_t node, struct error *err
     return true;
 }
 
-/** A key that two axes vary, that --set fixes as well, or that may not vary. */
+/** Refuse a key that two axes vary, that --set also sets, or that may not vary. */
 static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, struct error *err)
 {
     const struct document *document = &sweep->document;
@@ -234,9 +230,9 @@ static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, 
         return document_error(document, at, err, "sweep: '%s' cannot vary: it names the files of all points", key);
     for (int32_t i = 0; i < column; i++)
         if (strcmp(sweep->column[i], key) == 0)
-            return document_error(document, at, err, "sweep: '%s' stands twice; a key varies in one place", key);
+            return document_error(document, at, err, "sweep: '%s' varies twice; a key may vary in one place", key);
     if (base >= 0 && strncmp(document->node[base].file, "--set '", 7) == 0)
-        return document_error(document, at, err, "sweep: %s sets what is swept here; use one of them",
+        return document_error(document, at, err, "sweep: %s sets a key that is swept here; use one of them",
                               document->node[base].file);
     return true;
 }
@@ -260,7 +256,7 @@ static bool read_columns(struct sweep *sweep, struct error *err)
     return ok;
 }
 
-/** The node of an axis's key at a combination of the grid. */
+/** Return the node that holds the value of an axis's key at a combination of the grid. */
 static int32_t value_node(const struct sweep *sweep, int64_t combination, int32_t axis, int32_t key)
 {
     for (int32_t a = sweep->n_axes - 1; a > axis; a--)
@@ -290,7 +286,7 @@ static bool compares(double value, double bound, char sign, bool equal)
     return equal ? value >= bound : value > bound;
 }
 
-/** One value against one condition: equal (as numbers where both are), or "<n", "<=n", ">n", ">=n", "!=x". */
+/** Compare a value with one condition: equal, or "<n", "<=n", ">n", ">=n", "!=x". Two numbers compare as numbers. */
 static bool satisfies(const struct document *document, int32_t value, int32_t condition)
 {
     const struct document_node *at = &document->node[condition];
@@ -310,7 +306,7 @@ static bool satisfies(const struct document *document, int32_t value, int32_t co
     return ok;
 }
 
-/** A condition on what stands nowhere would exclude nothing, silently. */
+/** Refuse a condition on a missing key. It would silently exclude nothing. */
 static bool check_conditions(const struct sweep *sweep, const struct exclusion *exclusion, struct error *err)
 {
     const struct document *document = &sweep->document;
@@ -318,12 +314,12 @@ static bool check_conditions(const struct sweep *sweep, const struct exclusion *
     for (int32_t child = document->node[exclusion->where].child; child >= 0; child = document->node[child].next)
         if (find_value(sweep, 0, document->node[child].key) < 0)
             ok = document_key_error(document, child, err,
-                                    "exclude: '%s' stands neither in the scenario nor among the swept keys",
+                                    "exclude: '%s' is neither a key of the scenario nor a swept key",
                                     document->node[child].key);
     return ok;
 }
 
-/** Whether all conditions of an exclusion hold; those of a list are alternatives. */
+/** Return whether all conditions of an exclusion hold. The conditions in a list are alternatives. */
 static bool excludes(const struct sweep *sweep, const struct exclusion *exclusion, int32_t combination)
 {
     const struct document *document = &sweep->document;
@@ -369,19 +365,19 @@ bool sweep_read(struct document *document, struct sweep *sweep, struct error *er
 {
     *sweep = (struct sweep){.document = *document};
     *document = (struct document){0};
-    struct document *own = &sweep->document;
-    int32_t node = document_find(own, 0, "sweep");
+    struct document *taken = &sweep->document;
+    int32_t node = document_find(taken, 0, "sweep");
     bool ok = true;
-    if (node >= 0 && own->node[node].kind != DOCUMENT_MAPPING && !document_is_null(&own->node[node]))
-        return document_error(own, node, err, "sweep: expected keys of the scenario, each with a list of its values");
-    for (int32_t child = node >= 0 ? own->node[node].child : -1; child >= 0; child = own->node[child].next)
-        if (strcmp(own->node[child].key, "zip") == 0)
+    if (node >= 0 && taken->node[node].kind != DOCUMENT_MAPPING && !document_is_null(&taken->node[node]))
+        return document_error(taken, node, err, "sweep: expected keys of the scenario, each with a list of its values");
+    for (int32_t child = node >= 0 ? taken->node[node].child : -1; child >= 0; child = taken->node[child].next)
+        if (strcmp(taken->node[child].key, "zip") == 0)
             ok &= read_zip(sweep, child, err);
-        else if (strcmp(own->node[child].key, "exclude") == 0)
+        else if (strcmp(taken->node[child].key, "exclude") == 0)
             ok &= read_exclude(sweep, child, err);
-        else if (strcmp(own->node[child].key, "replicates") != 0) /* read last: they vary fastest */
-            ok &= add_list(sweep, child, own->node[child].key, err);
-    int32_t replicates = document_find(own, node, "replicates");
+        else if (strcmp(taken->node[child].key, "replicates") != 0) /* replicates are read last, so they vary fastest */
+            ok &= add_list(sweep, child, taken->node[child].key, err);
+    int32_t replicates = document_find(taken, node, "replicates");
     if (replicates >= 0)
         ok &= read_replicates(sweep, replicates, err);
     return ok && read_columns(sweep, err) && number_points(sweep, err);

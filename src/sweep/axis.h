@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * `sweep:` of a scenario: the points it stands for.
+ * This module reads `sweep:` of a scenario and lists its points.
  *
  *     sweep:
  *       data.context: [64Ki, 128Ki]                    a grid: each key with each value of the others
- *       seed: {range: [1, 9, 2]}                       1, 3, 5, 7, 9; the step is 1 when it is left out
+ *       seed: {range: [1, 9, 2]}                       1, 3, 5, 7, 9; the step is 1 if it is left out
  *       data.global_batch: {log2: [64, 512]}           64, 128, 256, 512
  *       zip:                                           keys that vary together, in groups
  *         - {model: [llama-7b, llama-70b], platform: [hopper-16x8, hopper-32x8]}
- *         - [{systems.0.plan.tp: 4, systems.0.plan.pp: 2}, {systems.0.plan.tp: 2, systems.0.plan.pp: 4}]
- *       exclude:                                       points that satisfy all conditions are left out
- *         - {where: {model: llama-7b, data.context: ">64Ki"}, reason: ...}
- *       replicates: 3                                  seeds s, s + 1, s + 2, s the scenario's own
+ *         - [{systems.0.plan.tp: 4, systems.0.plan.pp: 2}, {systems.0.plan.tp: 2, systems.0.plan.pp: 4}] exclude:
+ *           points that satisfy all conditions are left out
+ *         - {where: {model: llama-7b, data.context: ">64Ki"}, reason: ...} replicates: 3
+ *           seeds s, s + 1, s + 2, if s is the scenario's
  *
- * Keys and values are those of the scenario; a value may be a mapping or list. Keys vary in the order they are written,
- * the last one fastest, replicates faster still. A sweep has at most AXIS_MAX_POINTS, before `exclude`.
+ * 1. Keys and values are those of the scenario. A value may be a mapping or list.
+ * 2. Keys vary in the order they are written. The last one varies fastest, and replicates vary faster still.
+ * 3. A sweep has at most AXIS_MAX_POINTS, before `exclude`.
  */
 #ifndef SLIMSIM_SWEEP_AXIS_H
 #define SLIMSIM_SWEEP_AXIS_H
 
 #include "scenario/document.h"
 
-enum { AXIS_MAX_POINTS = 1000000 }; /* a few hundred bytes of memory each, and kilobytes of disk */
+enum { AXIS_MAX_POINTS = 1000000 }; /* each takes a few hundred bytes of memory and kilobytes of disk */
 
-/** Keys that vary together. */
+/** An axis has one or several keys that vary together. */
 struct axis {
     int32_t n_keys, n_values;
     const char **key; /* borrowed from the document, or constant */
@@ -33,7 +34,7 @@ struct axis {
 struct exclusion {
     int32_t where;      /* mapping of conditions */
     const char *reason; /* borrowed */
-    int32_t n_points;   /* it left out, that no earlier one did */
+    int32_t n_points;   /* points that it left out and no earlier exclusion did */
 };
 
 struct sweep {
@@ -42,22 +43,24 @@ struct sweep {
     size_t axis_capacity, exclusion_capacity;
     struct axis *axes;
     struct exclusion *exclusions;
-    int32_t *combination; /* of each point: its number in the whole grid */
+    int32_t *combination; /* number of each point in the whole grid */
     int32_t n_columns;    /* keys of all axes, in order */
     const char **column;
 };
 
-/** Whether the scenario sweeps at all. */
+/** Return whether the scenario has a sweep. */
 bool sweep_present(const struct document *document);
 
-/** Take the document over and read its `sweep:`; one without keys stands for one point. All errors with
- * file:line:column; the caller frees in any case. */
+/**
+ * Take the document over and read its `sweep:`. Without keys it is one point. All errors have file:line:column. The
+ * caller frees in any case.
+ */
 bool sweep_read(struct document *document, struct sweep *sweep, struct error *err);
 
-/** The scenario of one point: the document with the point's values in it and without `sweep:`. The caller frees. */
+/** Make the scenario of one point: the document with the point's values and without `sweep:`. The caller frees it. */
 bool sweep_point(const struct sweep *sweep, int32_t point, struct document *document, struct error *err);
 
-/** The value of a column at a point as YAML flow text: what a user wrote. Caller frees. */
+/** Return the value of a column at a point as YAML flow text, as the user wrote it. The caller frees it. */
 char *sweep_value(const struct sweep *sweep, int32_t point, int32_t column);
 
 void sweep_free(struct sweep *sweep);

@@ -9,7 +9,7 @@
 #include "sweep/progress.h"
 #include "sweep/sweep_output.h"
 
-/** A sweep while it runs. */
+/** A driver runs one sweep. */
 struct driver {
     struct sweep_runner *runner;
     const struct manifest *manifest;
@@ -19,7 +19,7 @@ struct driver {
     struct progress progress;
 };
 
-/** Add what is wrong with one point, unless another point had the same. */
+/** Add the error of one point, unless another point had the same. */
 static void add_point_error(const struct manifest *manifest, int32_t point, const struct error *wrong,
                             struct error *err)
 {
@@ -55,7 +55,7 @@ bool driver_resolve(struct sweep_runner *runner, struct manifest *manifest, cons
     return err->status == ERROR_NONE;
 }
 
-/** Open the journal of this shard and see what is finished. */
+/** Open the journal of this shard and read the finished points. */
 static bool open_journal(struct driver *driver, struct error *err)
 {
     const struct shard *shard = &driver->options->shard;
@@ -68,7 +68,10 @@ static bool open_journal(struct driver *driver, struct error *err)
     return ok;
 }
 
-/** The points of this shard that are to be computed; and how many of them another build has computed. */
+/**
+ * List the points of this shard that must be computed. The caller frees the list.
+ * @param n_outdated  number of these points that another build has computed
+ */
 static int32_t *list_points(struct driver *driver, int32_t *n, int32_t *n_outdated)
 {
     const struct driver_options *options = driver->options;
@@ -92,12 +95,12 @@ static int32_t *list_points(struct driver *driver, int32_t *n, int32_t *n_outdat
     return points;
 }
 
-/** In a worker. */
+/** Compute one point in a worker. */
 static void work(void *context, int32_t point, FILE *answer)
 {
     struct driver *driver = context;
     struct point_result result;
-    finished_points_close(&driver->finished); /* or the lock would outlive a killed driver */
+    finished_points_close(&driver->finished); /* otherwise the lock would outlive a killed driver */
     sweep_runner_run(driver->runner, point, &result);
     point_result_pack(answer, &result);
     point_result_free(&result);
@@ -116,7 +119,7 @@ static bool fail_fast(const struct driver *driver, int32_t point, struct error *
     return false;
 }
 
-/** A result of our own about a point that gave none. */
+/** Write the failed result of a point whose worker gave none. The caller frees it. */
 static void *pack_failure(const struct driver *driver, const struct pool_answer *answer, size_t *n_bytes)
 {
     struct point_result result = {
@@ -173,7 +176,7 @@ static bool compute(struct driver *driver, struct error *err)
         .stop = options->stop,
     };
     if (options->progress && n_outdated > 0)
-        fprintf(stderr, "%d points in %s are another build's of slimsim: they are computed again\n", n_outdated,
+        fprintf(stderr, "another build of slimsim computed %d points in %s; they are computed again\n", n_outdated,
                 driver->finished.journals[0].path);
     progress_begin(&driver->progress, options->progress, driver->outcome->n_points, driver->outcome->n_kept,
                    driver->outcome->n_failed);

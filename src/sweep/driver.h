@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * A sweep from its scenario to its files: points are resolved and numbered, those that the journal lacks are computed
- * by a pool of workers, each is in the journal as soon as it is finished, and at the end the files are written from
- * there. The same call goes on where an earlier one stopped.
+ * This module runs a sweep from its scenario to its files.
+ *
+ * 1. It resolves and numbers the points.
+ * 2. A pool of workers computes the points that the journal lacks. Each result goes to the journal as soon as it is
+ *    finished.
+ * 3. In the end it writes the files from the journal.
+ *
+ * The same call continues from the end of an earlier one that stopped.
  */
 #ifndef SLIMSIM_SWEEP_DRIVER_H
 #define SLIMSIM_SWEEP_DRIVER_H
@@ -19,24 +24,29 @@ struct driver_options {
     struct shard shard;
     double time_limit_s;               /* of a point; 0: none */
     int64_t memory_bytes;              /* of a worker; 0: no limit */
-    bool retry_failed, fail_fast;      /* compute failed points again; stop at the first that fails */
+    bool retry_failed, fail_fast;      /* compute failed points again; stop at the first point that fails */
     bool progress;                     /* on stderr */
-    const volatile sig_atomic_t *stop; /* not 0: end; the journal keeps what is finished */
+    const volatile sig_atomic_t *stop; /* not 0: end; the journal keeps the finished points */
 };
 
 struct driver_outcome {
-    int32_t n_points, n_kept, n_computed, n_failed; /* of this shard: all; in the journal before; now; of all */
+    /* of this shard: all; earlier in the journal; computed now; failed */
+    int32_t n_points, n_kept, n_computed, n_failed;
 };
 
-/** Resolve every point and take its id. @param manifest  of this sweep, without name and ids; its name is set here
- * @param stop  not 0: end; NULL: never. @return false with err, or with err untouched when *stop ended it */
+/**
+ * Resolve every point and compute its id.
+ * @param manifest  of this sweep, without name and ids; both are set here
+ * @param stop      not 0: end; NULL: never
+ * @return          false with err, or with err untouched if *stop ended it
+ */
 bool driver_resolve(struct sweep_runner *runner, struct manifest *manifest, const volatile sig_atomic_t *stop,
                     struct error *err);
 
 /**
- * Compute what is missing and, unless this is one of several shards, write the files (sweep/sweep_output.h) below the
- * directory, which exists and holds no results of a single run of this name. @return false with err, or with err
- * untouched when *stop ended it
+ * Compute the missing points. Unless this is one of several shards, also write the files (sweep/sweep_output.h) below
+ * the directory. The directory must exist and hold no results of a single run with this name.
+ * @return  false with err, or with err untouched if *stop ended it
  */
 bool driver_run(struct sweep_runner *runner, const struct manifest *manifest, const struct driver_options *options,
                 struct driver_outcome *outcome, struct error *err);

@@ -87,18 +87,18 @@ static int compare_ids(const void *a, const void *b)
     return left->id != right->id ? COMPARE(left->id, right->id) : COMPARE(left->point, right->point);
 }
 
-/** The order that bsearch needs: an id stands once. */
+/** Compare by id only, as bsearch needs it. Every id occurs once. */
 static int compare_id(const void *key, const void *entry)
 {
     return COMPARE(*(const uint64_t *)key, ((const struct sorted_id *)entry)->id);
 }
 
-/** Name what computes results: version, hash of the program, its libraries. The caller frees. */
+/** Name the build that computes results: version, hash of the program, its libraries. The caller frees the text. */
 static char *build_text(void)
 {
     struct error err = {0};
     uint64_t hash = HASH_START;
-    hash_file("/proc/self/exe", &hash, &err); /* without /proc the versions must do */
+    hash_file("/proc/self/exe", &hash, &err); /* without /proc the versions must suffice */
     return check_asprintf("slimsim %s (program %016" PRIx64 ", SimGrid %s, igraph %s, GSL %s, HDF5 %s)",
                           SLIMSIM_VERSION, hash, execute_simgrid_version(), graph_igraph_version(), gsl_version,
                           trace_hdf5_version());
@@ -118,8 +118,8 @@ bool finished_points_open(const struct manifest *manifest, struct finished_point
     for (size_t i = 1; i < n; i++)
         if (points->sorted[i].id == points->sorted[i - 1].id)
             return error_set(err,
-                             "sweep: points %d and %d are the same scenario; a value stands twice in a list, or one "
-                             "key overrides another",
+                             "sweep: points %d and %d are the same scenario; a list has a value twice, or one key "
+                             "overrides another",
                              points->sorted[i - 1].point, points->sorted[i].point);
     return true;
 }
@@ -132,7 +132,7 @@ static bool report_damage(const struct journal *journal, int64_t offset, struct 
                      journal->path, offset);
 }
 
-/** The point of a packed result; -1: none of this manifest. */
+/** Return the point of a packed result; -1: it is no point of this manifest. */
 static int32_t find_point(const struct finished_points *points, const void *payload, size_t n_bytes)
 {
     struct journal_fields fields = {.at = payload, .n_left = n_bytes, .ok = true};
@@ -142,7 +142,7 @@ static int32_t find_point(const struct finished_points *points, const void *payl
     return fields.ok && found != NULL ? found->point : -1;
 }
 
-/** Enter where the result of a point lies in the last journal, in place of what was entered before. */
+/** Enter the position of a point's result in the last journal. It replaces an earlier entry. */
 static bool enter(struct finished_points *points, int32_t point, int64_t offset, const void *payload, size_t n_bytes,
                   struct error *err)
 {
@@ -164,15 +164,15 @@ static bool visit_result(struct finished_points *points, int64_t offset, const v
     if (point < 0)
         return true;
     if (before >= 0 && before != last)
-        return error_set(err, "%s: point %d stands in %s too; each shard is given once", points->journals[last].path,
-                         point, points->journals[before].path);
+        return error_set(err, "%s: point %d is also in %s; give each shard once", points->journals[last].path, point,
+                         points->journals[before].path);
     if (points->same_build)
         return enter(points, point, offset, payload, n_bytes, err);
     points->entries[point].outdated = before < 0;
     return true;
 }
 
-/** Whether a payload is these bytes. */
+/** Return whether a payload equals these bytes. */
 static bool is_same(const void *payload, size_t n_bytes, const void *bytes, size_t n)
 {
     return n_bytes == n && memcmp(payload, bytes, n) == 0;
@@ -191,7 +191,7 @@ static bool visit(void *context, enum journal_kind kind, int64_t offset, const v
     return true;
 }
 
-/** One more journal, which is not open yet. */
+/** Add a journal, which is not open yet. */
 static struct journal *add_journal(struct finished_points *points)
 {
     size_t n = (size_t)points->n_journals++;
@@ -201,12 +201,12 @@ static struct journal *add_journal(struct finished_points *points)
     return &points->journals[n];
 }
 
-/** The journal that is resumed, while it is read. */
+/** This is the journal that is resumed, while it is read. */
 struct resumed {
     struct finished_points *points;
-    char *manifest; /* ours, packed */
+    char *manifest; /* of this sweep, packed */
     size_t n_bytes;
-    bool same_manifest; /* the last one is ours */
+    bool same_manifest; /* the last manifest in the journal equals this one */
 };
 
 static bool visit_resumed(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,

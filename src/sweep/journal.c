@@ -16,12 +16,12 @@
 #include "base/regular.h"
 #include "trace/output.h"
 
-static const char magic[16] = "slimsim journal"; /* and the terminating NUL */
+static const char magic[16] = "slimsim journal"; /* with the terminating NUL */
 
 enum { FORMAT = 1 };
-static const double SYNC_S = 1, LOCK_S = 1; /* longest wait for the disk, for a driver that is just dying */
+static const double SYNC_S = 1, LOCK_S = 1; /* longest wait for the disk, for the end of a dying driver */
 
-/** It stands before a payload. `hash` is that of the fields before it and the payload. */
+/** A head precedes each payload. Its hash covers the fields before the hash, and the payload. */
 struct head {
     uint32_t kind, format;
     uint64_t n_bytes;
@@ -34,7 +34,7 @@ static uint64_t record_hash(const struct head *head, const void *payload)
     return hash_bytes(hash, payload, head->n_bytes);
 }
 
-/** Read all of a range; false at the end of the file or on failure. */
+/** Read a whole range. @return false at the end of the file or on failure */
 static bool read_at(int descriptor, void *bytes, size_t n_bytes, int64_t offset)
 {
     for (size_t done = 0; done < n_bytes;) {
@@ -57,7 +57,7 @@ static bool write_at(int descriptor, const void *bytes, size_t n_bytes, int64_t 
     return true;
 }
 
-/** Visit whole records; journal->end is the end of the last. */
+/** Visit whole records. Then journal->end is the end of the last one. */
 static bool scan(struct journal *journal, int64_t size, journal_visitor *visitor, void *context, struct error *err)
 {
     struct head head;
@@ -82,7 +82,7 @@ static bool scan(struct journal *journal, int64_t size, journal_visitor *visitor
     return ok;
 }
 
-/** Take the lock. A driver that was killed holds it until its last process is gone. */
+/** Take the lock. A killed driver holds it until its last process has ended. */
 static bool lock(const struct journal *journal, struct error *err)
 {
     for (double begin_s = clock_wall_s(); flock(journal->descriptor, LOCK_EX | LOCK_NB) != 0;) {
@@ -107,24 +107,26 @@ static bool create_failed(const struct journal *journal, const char *reason, str
     return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", journal->path, reason);
 }
 
-/** Whether the file begins as a journal does. */
+/** Return whether the file begins as a journal does. */
 static bool has_magic(const struct journal *journal)
 {
     char begin[sizeof magic];
     return read_at(journal->descriptor, begin, sizeof begin, 0) && memcmp(begin, magic, sizeof begin) == 0;
 }
 
-/** Give a new file its name. @return false with errno, EEXIST where the name is taken */
+/** Give a new file its name. @return false with errno; EEXIST if the name is taken */
 static bool put_in_place(const struct output *output)
 {
     if (link(output->temporary, output->path) == 0)
         return true;
-    return (errno == EPERM || errno == EOPNOTSUPP) && /* a file system without links */
+    return (errno == EPERM || errno == EOPNOTSUPP) && /* the file system has no links */
            renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->path, RENAME_NOREPLACE) == 0;
 }
 
-/** Make a journal without records. It has the lock and is on disk before it has its name. @return false with err, or
- * with err untouched where somebody else made one meanwhile */
+/**
+ * Create a journal without records. It has the lock and is on disk before it has its name.
+ * @return  false with err, or with err untouched if another process created one meanwhile
+ */
 static bool make(struct journal *journal, struct error *err)
 {
     struct output output;
@@ -135,7 +137,8 @@ static bool make(struct journal *journal, struct error *err)
               fdatasync(journal->descriptor) == 0;
     ok = (ok || write_failed(journal, err)) && lock(journal, err);
     bool placed = ok && put_in_place(&output);
-    if (ok && !placed && errno != EEXIST && errno != ENOENT) /* who has the name may have removed the other one */
+    /* ENOENT: the process that has the name may have removed the temporary file */
+    if (ok && !placed && errno != EEXIST && errno != ENOENT)
         create_failed(journal, strerror(errno), err);
     if (placed && !output_sync_folder(journal->path)) {
         placed = write_failed(journal, err);
@@ -145,15 +148,17 @@ static bool make(struct journal *journal, struct error *err)
     return placed;
 }
 
-/** Whether the path still leads to the open file: who held the lock may have removed it. */
+/** Return whether the path still leads to the open file. An earlier holder of the lock may have removed the file. */
 static bool is_at(const char *path, const struct stat *status)
 {
     struct stat other;
     return lstat(path, &other) == 0 && other.st_dev == status->st_dev && other.st_ino == status->st_ino;
 }
 
-/** Open what stands there. Somebody may have put a link there in a shared folder: it is not followed. @return false
- * with err, or with err untouched where nothing stands there any more */
+/**
+ * Open the existing file. In a shared folder the path may be somebody's link, which is not followed.
+ * @return  false with err, or with err untouched if the file does not exist any more
+ */
 static bool open_existing(struct journal *journal, struct error *err)
 {
     struct stat status;
@@ -167,7 +172,7 @@ static bool open_existing(struct journal *journal, struct error *err)
     return lock(journal, err) && is_at(journal->path, &status);
 }
 
-/** Open, made where it is missing, and take the lock. */
+/** Open the journal, or create it, and take the lock. */
 static bool open_locked(const char *path, struct journal *journal, struct error *err)
 {
     bool open = false;
@@ -183,7 +188,7 @@ static bool open_locked(const char *path, struct journal *journal, struct error 
         }
     }
     if (open)
-        output_clean(path); /* what a process left that was killed while it made one */
+        output_clean(path); /* a process that was killed while it created one may have left a file */
     else
         *err = wrong;
     return open;
@@ -221,7 +226,7 @@ bool journal_open(const char *path, journal_visitor *visitor, void *context, str
     if (!open_locked(path, journal, err))
         return false;
     if (!has_magic(journal))
-        return refuse(journal, "; another folder (--output DIR) or name (--set name=NAME) keeps it", err);
+        return refuse(journal, "; to keep it choose another folder (--output DIR) or name (--set name=NAME)", err);
     if (fstat(journal->descriptor, &status) != 0)
         return write_failed(journal, err);
     return scan(journal, status.st_size, visitor, context, err) &&
@@ -244,8 +249,8 @@ bool journal_read(const char *path, journal_visitor *visitor, void *context, str
         return false;
     return journal->end == status.st_size ||
            error_set(err,
-                     "%s: truncated or damaged at byte %lld of %lld; the same command with its --shard mends the "
-                     "journal and computes what is lost",
+                     "%s: truncated or damaged at byte %lld of %lld; the same command with its --shard repairs the "
+                     "journal and computes the lost points",
                      path, (long long)journal->end, (long long)status.st_size);
 }
 
@@ -258,8 +263,8 @@ bool journal_append(struct journal *journal, enum journal_kind kind, const void 
     if (!write_at(journal->descriptor, &head, sizeof head, journal->end) ||
         !write_at(journal->descriptor, payload, n_bytes, offset)) {
         write_failed(journal, err);
-        bool cut = ftruncate(journal->descriptor, journal->end) == 0;
-        (void)cut; /* otherwise the next driver does it */
+        bool truncated = ftruncate(journal->descriptor, journal->end) == 0;
+        (void)truncated; /* otherwise the next driver does it */
         return false;
     }
     journal->end = offset + (int64_t)n_bytes;

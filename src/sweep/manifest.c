@@ -61,19 +61,19 @@ static char **unpack_texts(struct journal_fields *fields, size_t n, size_t size)
 enum {
     MAX_TEXT_BYTES = 1 << 24, /* of a command or a scenario */
     MAX_KEYS = 1000,
-    MAX_KEY_BYTES = 100,       /* of a column of HDF5, in whose attributes' names it stands */
-    MAX_VALUE_BYTES = 1 << 16, /* every point has as many bytes as the longest */
-    MAX_NOTES_BYTES = 1 << 26  /* likewise every note */
+    MAX_KEY_BYTES = 100,       /* of a column of HDF5, since names of attributes contain it */
+    MAX_VALUE_BYTES = 1 << 16, /* every point takes the bytes of the longest */
+    MAX_NOTES_BYTES = 1 << 26  /* every note takes the bytes of the longest, too */
 };
 
-/** Whether it is a key of a scenario, as "data.context". */
+/** Return whether the text is a key of a scenario, such as "data.context". */
 static bool is_key(const char *text)
 {
     size_t n = strlen(text);
     return n > 0 && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n;
 }
 
-/** Whether the names can be those of files and of columns: a table has no two of one name. */
+/** Return whether files and columns can have the names. A table has no two columns of one name. */
 static bool names_fit(const struct manifest *manifest)
 {
     static const char *const taken[] = {"point", "id", "status", "message", "scenario", "command"};
@@ -89,7 +89,7 @@ static bool names_fit(const struct manifest *manifest)
     return fit;
 }
 
-/** Whether the notes are of a length that their table can have. */
+/** Return whether the notes fit into their table. */
 static bool notes_fit(const struct manifest *manifest)
 {
     size_t longest = 0;
@@ -98,7 +98,7 @@ static bool notes_fit(const struct manifest *manifest)
     return (size_t)manifest->n_notes * longest <= MAX_NOTES_BYTES;
 }
 
-/** How many texts can follow at most: each has its length before it. */
+/** Return the largest number of texts that can follow. Each has its length before it. */
 static int64_t most_texts(const struct journal_fields *fields, int64_t limit)
 {
     int64_t most = (int64_t)(fields->n_left / sizeof(int64_t));

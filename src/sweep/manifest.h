@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The points of a sweep: index, id and values of each. All shards of a sweep have the same one. */
+/** This module lists the points of a sweep: index, id and values of each. All shards of a sweep have the same list. */
 #ifndef SLIMSIM_SWEEP_MANIFEST_H
 #define SLIMSIM_SWEEP_MANIFEST_H
 
@@ -7,7 +7,7 @@
 
 struct manifest {
     char *name;     /* of the files */
-    char *command;  /* that runs the sweep, to which `--point INDEX` is added */
+    char *command;  /* runs the sweep; `--point INDEX` is added to it */
     char *scenario; /* as written, with `sweep:` */
     int32_t n_points, n_columns, n_notes;
     char **column; /* swept keys */
@@ -16,24 +16,27 @@ struct manifest {
     uint64_t *id;  /* [n_points] */
 };
 
-/** The value of a point for a swept key, as written. */
+/** Return the value of a point for a swept key, as the user wrote it. */
 static inline const char *manifest_value(const struct manifest *manifest, int32_t point, int32_t column)
 {
     return manifest->value[(size_t)point * (size_t)manifest->n_columns + (size_t)column];
 }
 
-/** All but name, command and ids. */
+/** Fill in all fields except name, command and ids. */
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest);
 
 void manifest_pack(FILE *file, const struct manifest *manifest);
 
-/** @return false where the bytes are no manifest or a field is out of its range; the caller frees in any case */
+/**
+ * Read a packed manifest. The caller frees in any case.
+ * @return  false if it is no manifest or a field is out of its range
+ */
 bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifest);
 
 /** Print "index id key=value ..." lines, the exclusions and the number of points on stdout. */
 void manifest_print(const struct manifest *manifest);
 
-/** The command that repeats one point. Caller frees. */
+/** Return the command that repeats one point. The caller frees it. */
 char *manifest_command(const struct manifest *manifest, int32_t point);
 
 void manifest_free(struct manifest *manifest);

@@ -9,7 +9,7 @@
 #include "sweep/shard.h"
 #include "sweep/sweep_output.h"
 
-/** The last manifest of a journal, packed. */
+/** These are the bytes of a journal's last manifest. */
 struct packed {
     char *bytes;
     size_t n_bytes; /* 0: there is none */
@@ -34,10 +34,10 @@ static bool read_packed(const char *path, struct packed *packed, struct error *e
     struct journal journal;
     bool ok = journal_read(path, visit, packed, &journal, err);
     journal_close(&journal);
-    return ok && (packed->n_bytes > 0 || error_set(err, "%s: holds no sweep yet", path));
+    return ok && (packed->n_bytes > 0 || error_set(err, "%s: it holds no sweep yet", path));
 }
 
-/** The manifest, which all journals must have alike. */
+/** Read the manifest, which must be the same in all journals. */
 static bool read_manifest(int32_t n, const char *const *paths, struct manifest *manifest, struct error *err)
 {
     struct packed first = {0};
@@ -63,7 +63,7 @@ static bool read_points(int32_t n, const char *const *paths, struct finished_poi
     return ok;
 }
 
-/** N of a path that ends in ".shard-K-of-N.journal", else 0. */
+/** Return N of a path that ends in ".shard-K-of-N.journal", otherwise 0. */
 static int32_t n_of_path(const char *path)
 {
     const char *mark = NULL, *next = path;
@@ -79,7 +79,7 @@ static int32_t n_of_path(const char *path)
     return strcmp(end, ".journal") == 0 && 1 <= n && n <= SHARD_MAX ? (int32_t)n : 0;
 }
 
-/** Into how many parts the sweep was divided, as the names of all journals say; 0: they do not. */
+/** Return the number of shards in the names of all journals. 0: the names do not agree. */
 static int32_t n_shards(int32_t n_paths, const char *const *paths)
 {
     int32_t n = n_of_path(paths[0]);
@@ -89,7 +89,7 @@ static int32_t n_shards(int32_t n_paths, const char *const *paths)
     return n;
 }
 
-/** A few numbers as "1, 4, ...". */
+/** The text lists a few numbers as "1, 4, ...". */
 struct few {
     int32_t n;
     char text[160];
@@ -104,7 +104,7 @@ static void few_add(struct few *few, int32_t number)
         snprintf(few->text + used, sizeof few->text - used, ", ...");
 }
 
-/** @param n  shards, 0: not known */
+/** Require a result for every point. @param n  shards; 0: unknown */
 static bool check_complete(const struct finished_points *finished, int32_t n, struct error *err)
 {
     struct few points = {0}, shards = {0};
@@ -128,8 +128,8 @@ static bool check_complete(const struct finished_points *finished, int32_t n, st
     if (n > 0)
         snprintf(of_shards, sizeof of_shards, ", of shard %s of %d", shards.text, n);
     return error_set(err,
-                     "%d of %d points are missing (%s)%s: a shard is missing or has not ended; the same `slimsim run` "
-                     "or `slimsim submit` again computes what is missing",
+                     "%d of %d points are missing (%s)%s: a shard is missing or has not ended; repeat the same "
+                     "`slimsim run` or `slimsim submit` to compute them",
                      points.n, n_points, points.text, of_shards);
 }
 

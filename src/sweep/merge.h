@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The journals of all shards of a sweep made into the files of the whole sweep. */
+/** This module merges the journals of all shards of a sweep into the files of the whole sweep. */
 #ifndef SLIMSIM_SWEEP_MERGE_H
 #define SLIMSIM_SWEEP_MERGE_H
 
@@ -14,9 +14,13 @@ struct merge_outcome {
 };
 
 /**
- * Check and copy. A journal that is truncated or damaged, shards of different sweeps or of another build of slimsim,
- * points that are missing or stand in two shards: an error that names them, and nothing is written.
- * @param stop  as of driver_run
+ * Check the journals and write the files of the sweep. After an error, which names its cause, nothing is written.
+ * Errors:
+ *
+ *  - a journal that is truncated or damaged;
+ *  - shards of different sweeps, or of another build of slimsim;
+ *  - points that are missing, or are in two shards.
+ * @param stop  as in driver_run
  */
 bool merge_journals(int32_t n, const char *const *paths, const char *directory, const volatile sig_atomic_t *stop,
                     struct merge_outcome *outcome, struct error *err);

@@ -21,8 +21,8 @@ struct worker {
     int task_end, answer_end, said_end;
     int32_t position; /* of its task in the list, -1: idle */
     double begin_s;   /* of the task */
-    bool expired;     /* its time was over and it was killed */
-    char *answer;     /* [n_bytes] so far, its length first */
+    bool expired;     /* its time was over, so it was killed */
+    char *answer;     /* [n_bytes] so far; its length comes first */
     size_t n_bytes, capacity;
     char said[SAID_BYTES]; /* beginning of its stderr */
     size_t n_said;
@@ -32,7 +32,7 @@ struct run {
     const struct pool *pool;
     const int32_t *tasks;
     int32_t n_tasks, n_given, n_taken;
-    int32_t n_again, *again; /* positions to be given once more */
+    int32_t n_again, *again; /* positions that are given once more */
     int8_t *attempts;        /* of each position */
     struct worker *workers;  /* [pool->jobs] */
     struct error *err;
@@ -60,7 +60,7 @@ static bool write_all(int descriptor, const void *bytes, size_t n_bytes)
     return true;
 }
 
-/** The life of a worker: tasks until the pipe ends. */
+/** Run tasks until the pipe ends. */
 static _Noreturn void run_tasks(const struct pool *pool, int task_end, int answer_end)
 {
     int32_t task;
@@ -74,13 +74,16 @@ static _Noreturn void run_tasks(const struct pool *pool, int task_end, int answe
         if (!write_all(answer_end, &length, sizeof length) || !write_all(answer_end, answer, n_bytes))
             break;
         free(answer);
-        if (pool->memory_bytes > 0) /* what one task left must not count against the next */
+        if (pool->memory_bytes > 0) /* memory that one task left must not count against the next */
             break;
     }
     _exit(EXIT_SUCCESS);
 }
 
-/** In the child: nothing of the parent's but memory; a process group of its own, which Ctrl-C does not reach. */
+/**
+ * Become a worker, in the child. It keeps only the memory of the parent. Its process group differs, so Ctrl-C does not
+ * reach it.
+ */
 static _Noreturn void become_worker(const struct run *run, pid_t parent, const int ends[6])
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -109,7 +112,7 @@ static _Noreturn void become_worker(const struct run *run, pid_t parent, const i
     run_tasks(run->pool, ends[0], ends[3]);
 }
 
-/* Pipes [read, write] of tasks, answers and what is said. */
+/* Make pipes [read, write] of tasks, of answers and of the worker's stderr. */
 static bool make_pipes(int ends[6])
 {
     for (int i = 0; i < 6; i += 2)
@@ -126,7 +129,7 @@ static bool start_worker(struct run *run, struct worker *worker)
     int ends[6];
     if (!make_pipes(ends))
         return error_set_status(run->err, ERROR_FAILED, "a worker cannot be started: %s", strerror(errno));
-    fflush(NULL); /* or the child writes it again */
+    fflush(NULL); /* otherwise the child writes it again */
     pid_t parent = getpid(), process = fork();
     if (process == 0)
         become_worker(run, parent, ends);
@@ -140,7 +143,7 @@ static bool start_worker(struct run *run, struct worker *worker)
         close(ends[4]);
         return error_set_status(run->err, ERROR_FAILED, "a worker cannot be started: %s", strerror(reason));
     }
-    setpgid(process, process); /* whoever comes first */
+    setpgid(process, process); /* both processes call it, as either may be first */
     *worker = (struct worker){.process = process, .task_end = ends[1], .answer_end = ends[2], .said_end = ends[4]};
     worker->position = -1;
     fcntl(ends[2], F_SETFL, O_NONBLOCK);
@@ -148,14 +151,14 @@ static bool start_worker(struct run *run, struct worker *worker)
     return true;
 }
 
-/** Reap a worker that is dead or about to die; *status is of waitpid. */
+/** Wait for a worker that is dead or about to die. @param status  of waitpid */
 static void end_worker(struct worker *worker, bool kill_it, int *status)
 {
     if (kill_it)
         kill(-worker->process, SIGKILL);
     while (waitpid(worker->process, status, 0) < 0 && errno == EINTR)
         ;
-    kill(-worker->process, SIGKILL); /* what it forked, if that outlives it */
+    kill(-worker->process, SIGKILL); /* processes that it forked may outlive it */
     close(worker->task_end);
     close(worker->answer_end);
     close(worker->said_end);
@@ -174,11 +177,11 @@ static bool give_task(struct run *run, struct worker *worker)
     worker->begin_s = clock_wall_s();
     worker->expired = false;
     worker->n_bytes = 0;
-    write_all(worker->task_end, &run->tasks[worker->position], sizeof *run->tasks); /* a dead one shows itself */
+    write_all(worker->task_end, &run->tasks[worker->position], sizeof *run->tasks); /* a dead worker is noticed later */
     return true;
 }
 
-/** Hand over how the worker's task ended; the worker is idle then. */
+/** Report how the worker's task ended. The worker is idle then. */
 static bool hand_over(struct run *run, struct worker *worker, struct pool_answer answer)
 {
     answer.task = run->tasks[worker->position];
@@ -198,7 +201,7 @@ static void read_said(struct worker *worker)
     worker->said[worker->n_said] = '\0';
 }
 
-/** The worker is gone: with a task in hand that is an answer too. Death by SIGKILL or SIGTERM came from outside. */
+/** Handle the end of a worker. If it had a task, its end is an answer too. SIGKILL or SIGTERM came from outside. */
 static bool reap_worker(struct run *run, struct worker *worker)
 {
     int status = 0;
@@ -210,7 +213,7 @@ static bool reap_worker(struct run *run, struct worker *worker)
         return true;
     worker->said[strcspn(worker->said, "\n")] = '\0';
     if (expired) {
-        snprintf(said, sizeof said, "not finished within %g s, the time limit", run->pool->time_limit_s);
+        snprintf(said, sizeof said, "it did not finish within %g s, the time limit", run->pool->time_limit_s);
         return hand_over(run, worker, (struct pool_answer){.ending = POOL_TIME_LIMIT, .said = said});
     }
     bool killed = WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM);
@@ -229,7 +232,7 @@ static bool reap_worker(struct run *run, struct worker *worker)
     return hand_over(run, worker, (struct pool_answer){.ending = killed ? POOL_KILLED : POOL_DIED, .said = said});
 }
 
-/** Take what the worker has written; a whole answer is handed over. */
+/** Read the bytes that the worker has written. A complete answer is reported. */
 static bool read_answer(struct run *run, struct worker *worker)
 {
     for (;;) {
@@ -252,7 +255,7 @@ static bool read_answer(struct run *run, struct worker *worker)
             .ending = POOL_ANSWERED, .bytes = worker->answer + sizeof length, .n_bytes = length};
         if (!hand_over(run, worker, answer))
             return false;
-        if (run->pool->memory_bytes > 0) { /* it ends by itself */
+        if (run->pool->memory_bytes > 0) { /* the worker ends by itself */
             int status;
             end_worker(worker, false, &status);
         }
@@ -272,7 +275,7 @@ static void check_times(struct run *run)
     }
 }
 
-/** Wait for workers a moment and deal with all that have something to say. */
+/** Wait a moment for workers, and handle all that have written something. */
 static bool step(struct run *run, struct pollfd *files)
 {
     int32_t jobs = run->pool->jobs;
@@ -299,10 +302,10 @@ static bool step(struct run *run, struct pollfd *files)
 
 bool pool_run(const struct pool *pool, int32_t n_tasks, const int32_t *tasks, struct error *err)
 {
-    struct pool own = *pool;
-    own.jobs = own.jobs < n_tasks ? own.jobs : n_tasks;
-    size_t jobs = (size_t)own.jobs;
-    struct run run = {.pool = &own, .tasks = tasks, .n_tasks = n_tasks, .err = err};
+    struct pool used = *pool;
+    used.jobs = used.jobs < n_tasks ? used.jobs : n_tasks;
+    size_t jobs = (size_t)used.jobs;
+    struct run run = {.pool = &used, .tasks = tasks, .n_tasks = n_tasks, .err = err};
     run.workers = check_calloc(jobs, sizeof *run.workers);
     run.again = check_calloc(jobs, sizeof *run.again);
     run.attempts = check_calloc((size_t)n_tasks, sizeof *run.attempts);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * A pool of forked workers, without exec: each takes one task after another and answers with bytes.
+ * This module is a pool of forked workers, without exec. Each takes one task after another and answers with bytes.
  *
- * Workers die with their parent, and are killed with all they forked. The parent must never have touched SimGrid.
+ * Workers die with their parent, and all processes that they forked are killed. The parent must never have used
+ * SimGrid.
  */
 #ifndef SLIMSIM_SWEEP_POOL_H
 #define SLIMSIM_SWEEP_POOL_H
@@ -17,7 +18,7 @@
 
 enum pool_ending {
     POOL_ANSWERED,
-    POOL_DIED,      /* of a signal or with a status: `said` tells */
+    POOL_DIED,      /* of a signal or with a status; `said` is the reason */
     POOL_KILLED,    /* of SIGKILL or SIGTERM, three times */
     POOL_TIME_LIMIT /* killed when the time was over */
 };
@@ -27,25 +28,27 @@ struct pool_answer {
     enum pool_ending ending;
     const void *bytes; /* of an answer */
     size_t n_bytes;
-    const char *said; /* why it died, a sentence */
+    const char *said; /* reason of its death, a sentence */
 };
 
 struct pool {
-    int32_t jobs;         /* workers at a time */
-    double time_limit_s;  /* wall time of a task; 0: none */
-    int64_t memory_bytes; /* data of a worker and of each process it forks; 0: no limit. Then each task has a fresh
-                             worker. */
-    void (*work)(void *context, int32_t task, FILE *answer);                          /* in a worker */
-    bool (*take)(void *context, const struct pool_answer *answer, struct error *err); /* here; false: stop with err */
-    void (*idle)(void *context);                                                      /* here, a few times a second */
+    int32_t jobs;        /* workers at the same time */
+    double time_limit_s; /* wall time of a task; 0: none */
+    /* data of a worker and of each process it forks; 0: no limit. With a limit each task has a fresh worker. */
+    int64_t memory_bytes;
+    void (*work)(void *context, int32_t task, FILE *answer); /* in a worker */
+    /* in the parent; false: stop with err */
+    bool (*take)(void *context, const struct pool_answer *answer, struct error *err);
+    /* in the parent, a few times a second */
+    void (*idle)(void *context);
     void *context;
     const volatile sig_atomic_t *stop; /* not 0: end at once */
 };
 
 /**
- * Do all tasks. A task whose worker somebody killed from outside is given to another worker, up to three times.
- * @return false with err when take() said so or workers cannot be made, and, err untouched, when *stop was set. No
- * worker is left in any case.
+ * Do all tasks. If somebody killed a worker from outside, another worker gets its task, up to three times. No worker
+ * remains in any case.
+ * @return  false with err if take() failed or workers cannot start; false with err untouched if *stop was set
  */
 bool pool_run(const struct pool *pool, int32_t n_tasks, const int32_t *tasks, struct error *err);
 

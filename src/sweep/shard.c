@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A whole number from an environment variable. @return false where it is not set; a bad one is an error */
+/** Read a whole number from an environment variable. @return false if it is not set; with err if it is not a number */
 static bool from_environment(const char *name, int64_t *value, struct error *err)
 {
     const char *text = getenv(name);
@@ -19,7 +19,7 @@ static bool from_environment(const char *name, int64_t *value, struct error *err
     return true;
 }
 
-/** Refine the shard by one level: process `rank` from 0 of `size`. */
+/** Refine the shard by one level, of which this is process `rank` (from 0) of `size`. */
 static void refine(struct shard *shard, int64_t rank, int64_t size, const char *name, struct error *err)
 {
     int64_t k = ((int64_t)shard->k - 1) * size + rank + 1, n = shard->n * size;
@@ -41,7 +41,7 @@ static bool from_scheduler(struct shard *shard, struct error *err)
         refine(shard, rank - least, size, "SLURM_ARRAY_TASK_ID", err);
     }
     bool srun = from_environment("SLURM_PROCID", &rank, err) && from_environment("SLURM_NTASKS", &size, err);
-    if (srun && getenv("SLURM_STEP_ID") != NULL) { /* a batch script itself is no process of srun's */
+    if (srun && getenv("SLURM_STEP_ID") != NULL) { /* the batch script itself is no process of srun */
         refine(shard, rank, size, "SLURM_PROCID", err);
         return err->status == ERROR_NONE;
     }

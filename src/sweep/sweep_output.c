@@ -15,7 +15,7 @@
 #include "trace/output.h"
 #include "trace/trace.h"
 
-/** A table of single runs with the point and the swept keys before its columns. */
+/** This is a table of single runs, with the point and the swept keys before its columns. */
 struct point_table {
     struct trace_table table;
     struct trace_column *columns;
@@ -23,13 +23,13 @@ struct point_table {
     int32_t id;
 };
 
-/** The files while they are written. */
+/** These are the files while they are written. */
 struct tables {
     const struct manifest *manifest;
     struct trace_column *swept; /* of each swept key: name, type, size; offsets from 0 */
     size_t swept_bytes;
     struct point_table points, summary, iterations, scenarios;
-    struct trace_column point_columns[3], scenario_column; /* behind the swept keys in two of them */
+    struct trace_column point_columns[3], scenario_column; /* follow the swept keys in two of the tables */
     struct trace *trace;
     FILE *csv, *points_csv;
     int32_t n_labels;
@@ -38,7 +38,7 @@ struct tables {
     struct error *err;
 };
 
-/** The narrowest type that holds all values of a column: whole numbers, numbers, or text. */
+/** Return the narrowest type that holds all values of a column: whole numbers, numbers, or text. */
 static enum trace_type type_of(const struct manifest *manifest, int32_t column)
 {
     enum trace_type type = TRACE_INT64;
@@ -70,12 +70,12 @@ static void type_columns(struct tables *tables)
         enum trace_type type = type_of(manifest, c);
         size_t bytes = type == TRACE_TEXT ? text_bytes(manifest, c) : sizeof(int64_t);
         tables->swept[c] = (struct trace_column){
-            manifest->column[c], "1", "swept: this key of the scenario", type, false, tables->swept_bytes, NULL, bytes};
+            manifest->column[c], "1", "swept key of the scenario", type, false, tables->swept_bytes, NULL, bytes};
         tables->swept_bytes += bytes;
     }
 }
 
-/** Put the swept values of a point at `to`. */
+/** Write the swept values of a point to `to`. */
 static void put_values(const struct tables *tables, int32_t point, char *to)
 {
     for (int32_t c = 0; c < tables->manifest->n_columns; c++) {
@@ -83,7 +83,7 @@ static void put_values(const struct tables *tables, int32_t point, char *to)
         const char *text = manifest_value(tables->manifest, point, c);
         double number = 0;
         if (column->type == TRACE_TEXT) {
-            strncpy(to + column->offset, text, column->bytes); /* padded with NUL, as HDF5 has it */
+            strncpy(to + column->offset, text, column->bytes); /* padded with NUL, as HDF5 requires */
             continue;
         }
         CHECK(quantity_parse(text, "-", &number));
@@ -92,14 +92,14 @@ static void put_values(const struct tables *tables, int32_t point, char *to)
     }
 }
 
-/** Make a table `point, swept keys, ...`. The columns of `rest` follow, moved behind these. */
+/** Make a table `point, swept keys, ...`. The columns of `rest` follow; their offsets are moved. */
 static void make_table(const struct tables *tables, const char *name, const struct trace_column *rest, int32_t n_rest,
                        size_t rest_bytes, struct point_table *table)
 {
     int32_t n_swept = tables->manifest->n_columns, n = 0;
     table->columns = check_calloc((size_t)(1 + n_swept + n_rest), sizeof *table->columns);
     table->columns[n++] = (struct trace_column){
-        "point", "1", "its number, as run --list prints it", TRACE_INT64, false, 0, NULL, sizeof(int64_t)};
+        "point", "1", "number of the point, as run --list prints it", TRACE_INT64, false, 0, NULL, sizeof(int64_t)};
     table->swept_end = sizeof(int64_t) + tables->swept_bytes;
     for (int32_t c = 0; c < n_swept; c++) {
         table->columns[n] = tables->swept[c];
@@ -127,7 +127,7 @@ static bool append(const struct tables *tables, const struct point_table *table,
 
 static const struct trace_names status_names = {RESULT_N, result_status_name};
 
-/** A column of texts is as wide as the longest. */
+/** Find the longest texts, since a column of texts is as wide as its longest. */
 static void measure(const struct finished_points *finished, size_t *message_bytes, size_t *scenario_bytes)
 {
     *message_bytes = *scenario_bytes = 1;
@@ -147,11 +147,11 @@ static void make_tables(struct tables *tables, const struct finished_points *fin
         "id", "1",           "hash of the resolved scenario and its inputs", TRACE_TEXT, false, sizeof(int32_t),
         NULL, TRACE_ID_BYTES};
     tables->point_columns[1] =
-        (struct trace_column){"status", "1", "how it ended", TRACE_INT32, false, 0, &status_names, 0};
+        (struct trace_column){"status", "1", "how the point ended", TRACE_INT32, false, 0, &status_names, 0};
     tables->point_columns[2] = (struct trace_column){
         "message", "1", "why it failed", TRACE_TEXT, false, sizeof(int32_t) + TRACE_ID_BYTES, NULL, message_bytes};
     tables->scenario_column = (struct trace_column){
-        "scenario", "1", "resolved; empty of a point that failed", TRACE_TEXT, false, 0, NULL, scenario_bytes};
+        "scenario", "1", "resolved scenario; empty if the point failed", TRACE_TEXT, false, 0, NULL, scenario_bytes};
     make_table(tables, "manifest", tables->point_columns, 3, sizeof(int32_t) + TRACE_ID_BYTES + message_bytes,
                &tables->points);
     make_table(tables, "summary", summary->columns, summary->n_columns, summary->row_bytes, &tables->summary);
@@ -208,7 +208,7 @@ static void print_heads(const struct tables *tables)
     fputs(",message,command\n", tables->points_csv);
 }
 
-/** The number of a label among the file's systems. */
+/** Return the index of a label among the file's systems. A new label is added. */
 static int32_t label_number(struct tables *tables, const char *label)
 {
     for (int32_t i = 0; i < tables->n_labels; i++)
@@ -228,7 +228,7 @@ static void print_cell(const struct tables *tables, const struct trace_column *c
         return;
     }
     int32_t value;
-    CHECK(column->type == TRACE_INT32); /* all others of summary.def */
+    CHECK(column->type == TRACE_INT32); /* all other columns of summary.def */
     memcpy(&value, row + column->offset, sizeof value);
     if (column->names == NULL)
         fprintf(file, "%d", value);
@@ -263,7 +263,7 @@ static void print_point(const struct tables *tables, int32_t point, const struct
     free(command);
 }
 
-/** The full trace of a point. */
+/** Copy the full trace of a point, if it has one. */
 static bool copy_image(const struct tables *tables, const struct point_result *result)
 {
     char group[32];
@@ -273,7 +273,7 @@ static bool copy_image(const struct tables *tables, const struct point_result *r
     return trace_copy_image(tables->trace, group, result->image.bytes, result->image.n_bytes, tables->err);
 }
 
-/** The rows of the tables of points. */
+/** Append a point's rows to `manifest` and `scenarios`. */
 static bool append_point(struct tables *tables, int32_t point, const struct point_result *result)
 {
     size_t bytes = sizeof(int32_t) + TRACE_ID_BYTES + tables->point_columns[2].bytes,
@@ -360,7 +360,7 @@ static FILE *open_csv(const char *directory, const char *name, const char *suffi
     return file;
 }
 
-/* Close all three files, the largest first; each lacks only its name then. */
+/* Close all three files, the largest first. Then each lacks only its name. */
 static bool end_files(struct tables *tables, bool ok, struct output outputs[3])
 {
     if (tables->trace != NULL && ok)
@@ -403,12 +403,12 @@ void sweep_output_clean(const char *directory, const char *name)
     }
 }
 
-/** Whether the table of points that stands there is this sweep's. */
+/** It collects whether the existing table of points belongs to this sweep. */
 struct former_table {
     const struct manifest *sweep;
     uint64_t *ids;             /* of the sweep, ascending */
-    int64_t n_rows;            /* the header among them */
-    bool same_ids, same_texts; /* all its points are in the sweep; one command made both */
+    int64_t n_rows;            /* the header counts */
+    bool same_ids, same_texts; /* all its points are in the sweep; the same command made both */
 };
 
 static int compare_ids(const void *one, const void *other)
@@ -433,7 +433,7 @@ static bool visit_former(void *context, const struct csv_row *row, struct error 
     return true;
 }
 
-/** Whether the points of DIRECTORY/NAME.points.csv are this sweep's, as far as can be read. */
+/** Return whether the readable points of DIRECTORY/NAME.points.csv belong to this sweep. */
 static bool is_of_sweep(const char *directory, const char *name, const struct manifest *sweep)
 {
     char *path = check_asprintf("%s/%s.points.csv", directory, name);
@@ -469,7 +469,7 @@ static bool is_table(const char *path)
 
 static const char another[] = "another folder (--output DIR) or name (--set name=NAME)";
 
-/** Whether no foreign file has the name of one that is written. */
+/** Refuse to replace a file of another program. */
 static bool none_is_foreign(const char *directory, const char *name, bool sweep, struct error *err)
 {
     static const struct {
@@ -498,8 +498,8 @@ bool sweep_output_may_be_replaced(const char *directory, const char *name, const
         what = "the table of a single run";
     else if (is_sweep_table(path) && !is_of_sweep(directory, name, sweep))
         what = "the table of another sweep";
-    bool ok = what == NULL || error_set(err, "%s is %s, which this %s would replace; %s keeps both", path, what,
-                                        sweep != NULL ? "sweep" : "run", another);
+    bool ok = what == NULL || error_set(err, "%s is %s, which this %s would replace; to keep both choose %s", path,
+                                        what, sweep != NULL ? "sweep" : "run", another);
     free(path);
     return ok;
 }

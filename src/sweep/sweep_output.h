@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * What a finished sweep writes: NAME.h5, NAME.csv and NAME.points.csv. The bytes depend on the manifest and the results
- * alone.
+ * This module writes the files of a finished sweep. Their bytes depend only on the manifest and the results.
  *
- * NAME.h5 holds at the root `manifest` (a row per point: id, status, message), `summary` (a row per point and system,
- * the columns of a single run), `iterations` (likewise) and `scenarios` (the resolved text of each point), all with the
- * point and the swept keys first; and, of points with a full trace, points/ID as the file of a run of that point.
- * NAME.csv is `summary`, where a point that failed is a row without numbers. NAME.points.csv is `manifest` with the
- * command that repeats each point.
+ * 1. NAME.h5 has four tables at its root. Point and swept keys are their first columns.
+ *     - `manifest`: a row for each point, with id, status and message.
+ *     - `summary`: a row for each point and system, with the columns of a single run.
+ *     - `iterations`: a row for each point, system and iteration, with the columns of a single run.
+ *     - `scenarios`: the resolved text of each point.
+ * 2. If a point has a full trace, the group points/ID of NAME.h5 is the file of a run of that point.
+ * 3. NAME.csv is `summary`. A failed point is a row without numbers.
+ * 4. NAME.points.csv is `manifest` with the command that repeats each point.
  */
 #ifndef SLIMSIM_SWEEP_SWEEP_OUTPUT_H
 #define SLIMSIM_SWEEP_SWEEP_OUTPUT_H
@@ -17,20 +19,25 @@
 #include "sweep/finished_points.h"
 
 /**
- * Whether DIRECTORY/NAME.h5 and NAME.csv may be replaced, by a sweep NAME.points.csv, too. Each is absent, empty or a
- * file of slimsim (trace/output.h). NAME.csv is of the same kind, as its first column says (`point` of a sweep,
- * `system` of a run). A sweep replaces only its own: one command made both, or all points of the table that stands
- * there, as NAME.points.csv names them, are the new one's, too. NAME.h5 goes with it.
+ * Return whether DIRECTORY/NAME.h5 and NAME.csv may be replaced. For a sweep this includes NAME.points.csv.
  *
- * @param sweep  that would write it, with command and ids; NULL: a run
+ * 1. Each file must be absent, empty or a file of slimsim (trace/output.h).
+ * 2. NAME.csv must be of the same kind, which its first column tells: `point` for a sweep, `system` for a run.
+ * 3. A sweep may only replace its own files. They are its own if one command made both. They are also its own if all
+ *    points of the existing NAME.points.csv are in the new sweep.
+ * 4. NAME.h5 is not checked further; it belongs to NAME.csv.
+ *
+ * @param sweep  that would write them, with command and ids; NULL: a run
  * @return       false with err
  */
 bool sweep_output_may_be_replaced(const char *directory, const char *name, const struct manifest *sweep,
                                   struct error *err);
 
 /**
- * Write all three files below `directory`, when all points are finished. They get their names when they are whole.
- * @param stop  not 0: end; NULL: never. @return false with err, or with err untouched when *stop ended it
+ * Write all three files below `directory`, once all points are finished. The files get their names when they are
+ * complete.
+ * @param stop  not 0: end; NULL: never
+ * @return      false with err, or with err untouched if *stop ended it
  */
 bool sweep_output_write(const char *directory, const struct finished_points *finished,
                         const volatile sig_atomic_t *stop, struct error *err);

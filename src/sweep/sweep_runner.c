@@ -62,7 +62,7 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
     return true;
 }
 
-/** A point while it runs. */
+/** It collects the results of a point that runs. */
 struct run {
     struct record record; /* of a full trace */
     struct point_result *result;
@@ -82,7 +82,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
     return run->record.trace == NULL || record_observe(&run->record, view, err);
 }
 
-/** Open the record of a full trace. Its first table has the plans that a search looked at. */
+/** Open the record of a full trace. Its first table has the plans that a search tried. */
 static bool start_record(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
                          struct error *err)
 {
@@ -94,12 +94,12 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
     return ok;
 }
 
-/** Fill in the plans that the scenario leaves to a search; then its resolved text is known. */
+/** Fill in the plans that the scenario leaves to a search. Then its resolved text is known. */
 static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct run *run, struct error *err)
 {
-    struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute};
+    struct search_options options = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute};
     run->searched = check_calloc((size_t)scenario->n_systems, sizeof *run->searched);
-    bool ok = search_scenario(scenario, lengths, &how, run->searched, err);
+    bool ok = search_scenario(scenario, lengths, &options, run->searched, err);
     run->result->scenario = scenario_text(scenario);
     return ok && start_record(scenario, lengths, run, err);
 }
@@ -152,7 +152,7 @@ void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_r
             *result = (struct point_result){.id = id, .status = status, .message = check_strdup(err.text)};
         }
     }
-    CHECK(ok || result->status != RESULT_DONE); /* the driver resolved it before */
+    CHECK(ok || result->status != RESULT_DONE); /* the driver resolved the point before */
     record_abandon(&run.record);
     point_free(&point);
     free_searches(run.searched, scenario.n_systems);

@@ -7,20 +7,20 @@
 #include <math.h>
 #include <stdlib.h>
 
-/** Where a GPU stands, in all phases or in several places. */
-struct place {
+/** A GPU has one position in the plan, or it moves between several. */
+struct position {
     bool known, moves;
     int32_t phase, pipeline, stage, context, tensor;
 };
 
-/** What is being written, and which tracks have been named. */
+/** It is the state of writing, and knows which tracks have names. */
 struct chrome {
     struct trace_reader *reader;
     FILE *file;
     int32_t gpus;
-    struct place *places; /* [systems x gpus] */
-    bool *named;          /* [systems x gpus x DAG_N_STREAMS] */
-    bool any;             /* an event was written: a comma comes before the next */
+    struct position *positions; /* [systems x gpus] */
+    bool *named;                /* [systems x gpus x DAG_N_STREAMS] */
+    bool any;                   /* an event was written, so a comma comes before the next */
 };
 
 static void write_text(const char *text, FILE *file)
@@ -64,7 +64,7 @@ static void name_process(struct chrome *chrome, const struct trace_task *task, i
             (long long)process);
     write_text(trace_system(chrome->reader, task->system), chrome->file);
     fputs(": ", chrome->file);
-    if (!chrome->places[process].moves)
+    if (!chrome->positions[process].moves)
         fprintf(chrome->file, "pipeline %d stage %d, context %d tensor %d, ", task->pipeline, task->stage,
                 task->context, task->tensor);
     fprintf(chrome->file, "GPU %d\"}}", task->rank);
@@ -73,7 +73,7 @@ static void name_process(struct chrome *chrome, const struct trace_task *task, i
             (long long)process, (long long)process);
 }
 
-/* Say once what a track is; the first track of a process also names the process. */
+/* Name a track once. The first track of a process also names the process. */
 static void name_track(struct chrome *chrome, const struct trace_task *task, int64_t process)
 {
     bool *named = &chrome->named[process * DAG_N_STREAMS];
@@ -94,7 +94,7 @@ static void name_track(struct chrome *chrome, const struct trace_task *task, int
     fprintf(chrome->file, "\"args\":{\"sort_index\":%d}}", task->stream);
 }
 
-/* "forward 3", "attention forward 3", "boundary backward 0", "optimizer". */
+/* Write a name such as "forward 3", "attention forward 3", "boundary backward 0" or "optimizer". */
 static void write_event_name(const struct trace_task *task, FILE *file)
 {
     if (task->purpose != DAG_PASS)
@@ -111,10 +111,10 @@ static bool in_range(int32_t index, int32_t n)
     return 0 <= index && index < n;
 }
 
-/* 2^63 ns is little more. */
+/* The limit of int64_t is a little more, 2^63 ns. */
 static const double longest_s = 9e9;
 
-/* The file may have been written by anyone: indices into our arrays are checked, and what must be a number in JSON. */
+/* Check the indices and the numbers that JSON will contain, since another program may have written the file. */
 static bool check_task(const struct chrome *chrome, const struct trace_task *task, struct error *err)
 {
     if (in_range(task->system, trace_n_systems(chrome->reader)) && in_range(task->rank, chrome->gpus) &&
@@ -126,17 +126,19 @@ static bool check_task(const struct chrome *chrome, const struct trace_task *tas
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
 }
 
-static bool note_place(void *context, const void *row, struct error *err)
+static bool note_position(void *context, const void *row, struct error *err)
 {
     struct chrome *chrome = context;
     const struct trace_task *task = row;
     if (!check_task(chrome, task, err))
         return false;
-    struct place *place = &chrome->places[process_of(chrome, task->system, task->rank)];
-    if (!place->known)
-        *place = (struct place){true, false, task->phase, task->pipeline, task->stage, task->context, task->tensor};
-    place->moves = place->moves || place->phase != task->phase || place->pipeline != task->pipeline ||
-                   place->stage != task->stage || place->context != task->context || place->tensor != task->tensor;
+    struct position *position = &chrome->positions[process_of(chrome, task->system, task->rank)];
+    if (!position->known)
+        *position =
+            (struct position){true, false, task->phase, task->pipeline, task->stage, task->context, task->tensor};
+    position->moves = position->moves || position->phase != task->phase || position->pipeline != task->pipeline ||
+                      position->stage != task->stage || position->context != task->context ||
+                      position->tensor != task->tensor;
     return true;
 }
 
@@ -158,7 +160,7 @@ static bool write_task(void *context, const void *row, struct error *err)
     write_microseconds("dur", finish - start, file);
     fprintf(file, ",\"args\":{\"task\":%d,\"unit\":%d,\"bytes\":%.17g", task->task, task->unit, task->bytes);
     fprintf(file, ",\"slack_us\":%.3f", task->slack_s * 1e6);
-    if (chrome->places[process].moves)
+    if (chrome->positions[process].moves)
         fprintf(file, ",\"phase\":%d,\"pipeline\":%d,\"stage\":%d", task->phase, task->pipeline, task->stage);
     fputs("}}", file);
     return true;
@@ -194,15 +196,15 @@ bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
         return error_set(err, "the trace is damaged: its summary says %d GPUs", summary.gpus);
     struct chrome chrome = {.reader = reader, .file = file, .gpus = summary.gpus};
     size_t n_processes = (size_t)trace_n_systems(reader) * (size_t)summary.gpus;
-    chrome.places = check_calloc(n_processes, sizeof *chrome.places);
+    chrome.positions = check_calloc(n_processes, sizeof *chrome.positions);
     chrome.named = check_calloc(n_processes, DAG_N_STREAMS);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", file);
-    bool ok = trace_visit(reader, TRACE_TASKS, note_place, &chrome, err) &&
+    bool ok = trace_visit(reader, TRACE_TASKS, note_position, &chrome, err) &&
               trace_visit(reader, TRACE_TASKS, write_task, &chrome, err) &&
               trace_visit(reader, TRACE_MEMORY, write_memory, &chrome, err);
-    if (ok) /* what is cut short must not read as whole */
+    if (ok) /* an incomplete file must not read as complete */
         fputs("\n]}\n", file);
-    free(chrome.places);
+    free(chrome.positions);
     free(chrome.named);
     return ok;
 }

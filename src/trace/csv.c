@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* RFC 4180: quotes around what holds a comma, a quote or a line's end; quotes inside are doubled. */
+/* RFC 4180 quotes text with a comma, a quote or a line's end. Quotes inside are doubled. */
 void csv_print_text(const char *text, FILE *file)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {
@@ -64,14 +64,14 @@ static void write_value(const struct trace_reader *reader, const struct trace_co
         fprintf(file, "%lld", (long long)value);
 }
 
-/** What is being written. */
+/** It is the state of writing. */
 struct csv {
     const struct trace_reader *reader;
     const struct trace_table *table;
     FILE *file;
 };
 
-/* A line; the header where row is NULL. */
+/* Write a line. It is the header if row is NULL. */
 static bool write_line(void *context, const void *row, struct error *err)
 {
     (void)err;

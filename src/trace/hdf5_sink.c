@@ -8,16 +8,16 @@
 
 #include "base/check.h"
 
-/** Bytes that could not be written. */
+/** These bytes could not be written. */
 struct unwritten {
     haddr_t address;
     size_t n;
     char *bytes;
 };
 
-/** A file as HDF5 knows it. */
+/** It is a file as HDF5 knows it. */
 struct sink_file {
-    H5FD_t common; /* HDF5's own, first */
+    H5FD_t common; /* HDF5's fields, which must be first */
     struct hdf5_sink *sink;
     haddr_t allocated, end;
     size_t n_unwritten, capacity;
@@ -46,7 +46,7 @@ static herr_t sink_close(H5FD_t *common)
     return 0;
 }
 
-/* As HDF5's own driver of plain files, so that the same bytes lie at the same places. */
+/* Return the features of HDF5's own driver of plain files, so that files have the same layout. */
 static herr_t sink_query(const H5FD_t *common, unsigned long *flags)
 {
     (void)common;
@@ -74,7 +74,7 @@ static haddr_t sink_end(const H5FD_t *common, H5FD_mem_t type)
     return ((const struct sink_file *)common)->end;
 }
 
-/* Copy what two ranges share. */
+/* Copy the bytes that two ranges share. */
 static void copy_overlap(const struct unwritten *from, haddr_t address, size_t n, char *to)
 {
     haddr_t begin = from->address > address ? from->address : address, from_end = from->address + from->n,
@@ -92,7 +92,7 @@ static herr_t sink_read(H5FD_t *common, H5FD_mem_t type, hid_t transfer, haddr_t
         ssize_t got = pread(file->sink->descriptor, (char *)bytes + done, n - done, (off_t)(address + done));
         if (got < 0 && errno != EINTR)
             return -1;
-        if (got == 0) { /* behind the end are zeros */
+        if (got == 0) { /* bytes after the end are zeros */
             memset((char *)bytes + done, 0, n - done);
             break;
         }
@@ -158,5 +158,5 @@ void hdf5_sink_use(hid_t access, struct hdf5_sink *sink)
 {
     hid_t driver = H5FDregister(&sink_class);
     CHECK(driver >= 0 && H5Pset_driver(access, driver, &sink) >= 0);
-    CHECK(H5FDunregister(driver) >= 0); /* the access list holds it */
+    CHECK(H5FDunregister(driver) >= 0); /* the access list holds the driver */
 }

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A process that ends in the midst of a run need not write its files. This must be HDF5's first call: before main. */
+/*
+ * A process that ends during a run need not write its files. This must be HDF5's first call, so it
+ * comes before main.
+ */
 __attribute__((constructor)) static void forbid_closing_at_exit(void)
 {
     H5dont_atexit();
@@ -17,9 +20,12 @@ void hdf5_quiet(void)
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-static char reason[256]; /* as HDF5's own error stack: one for the process */
+static char reason[256]; /* one for the process, like HDF5's own error stack */
 
-/* Drivers quote errno as "... error message = 'No space left on device', ..."; the innermost entry comes first. */
+/*
+ * Take the reason of a failure. Drivers quote errno as "... error message = 'No space left on device', ...". The
+ * innermost entry comes first.
+ */
 static herr_t take_reason(unsigned depth, const H5E_error2_t *entry, void *context)
 {
     (void)context;
@@ -56,7 +62,7 @@ hid_t hdf5_memory_type(enum trace_type type)
     return type == TRACE_INT64 ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE;
 }
 
-/** A column of numbers as it is in the file: little endian. */
+/** Return the type of a column of numbers in the file, which is little endian. */
 static hid_t file_type(enum trace_type type)
 {
     if (type == TRACE_INT32)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What writer and reader of traces share of HDF5. */
+/** This module has the calls of HDF5 that the writer and the reader of traces share. */
 #ifndef SLIMSIM_TRACE_HDF5_TYPE_H
 #define SLIMSIM_TRACE_HDF5_TYPE_H
 
@@ -11,22 +11,22 @@
 /** Stop HDF5 from printing its error stack. */
 void hdf5_quiet(void);
 
-/** An id or status that HDF5 returned is not a failure. Remembers the reason of one. */
+/** Return whether an id or status of HDF5 is no failure. The reason of a failure is remembered. */
 bool hdf5_ok(int64_t result);
 
-/** Why the last call given to hdf5_ok failed, in the operating system's words where there are some. Static storage. */
+/** Return why the last call given to hdf5_ok failed, if possible in the operating system's words. Storage is static. */
 const char *hdf5_reason(void);
 
-/** A column of numbers as it is in memory: native. Not to be closed. */
+/** Return the native type of a column of numbers in memory. It must not be closed. */
 hid_t hdf5_memory_type(enum trace_type type);
 
-/** Text of fixed length, UTF-8, padded with NUL. To be closed. */
+/** Return the type of a text of fixed length, UTF-8, padded with NUL. The caller closes it. */
 hid_t hdf5_text_type(size_t bytes);
 
-/** A row of the table as HDF5 sees it, in memory or (packed) in the file. To be closed. */
+/** Return the type of a row of the table, in memory or (packed) in the file. The caller closes it. */
 hid_t hdf5_row_type(const struct trace_table *table, bool in_file);
 
-/** Open a file in memory, which is copied, for reading. @return a negative number where it is none */
+/** Open a copy of a file in memory for reading. @return a negative number if it is no HDF5 file */
 hid_t hdf5_open_image(void *image, size_t n_bytes);
 
 #endif

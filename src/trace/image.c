@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Whether a trace in memory is one that slimsim writes: a journal that holds it may be somebody else's. */
+/*
+ * This file checks that slimsim could have written a trace in memory. Another program may have written the journal that
+ * holds it.
+ */
 #include "trace/trace.h"
 
 #include "trace/hdf5_type.h"
@@ -7,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INFLATED = 1032 }; /* bytes that one byte of deflate can stand for */
+enum { MOST_INFLATED = 1032 }; /* largest number of bytes that one byte of deflate can become */
 
 static const char *const text_sets[] = {"systems", "assumed"};
 
-/* Whether elements of a fixed size, `each` of them a byte at least, can lie in the file. */
+/* Return whether the file has room for the elements. They have a fixed size of at least one byte. */
 static bool size_fits(hid_t type, hid_t space, size_t most_bytes)
 {
     hssize_t n = H5Sget_simple_extent_npoints(space);
@@ -19,7 +22,7 @@ static bool size_fits(hid_t type, hid_t space, size_t most_bytes)
     return n >= 0 && each > 0 && (size_t)n <= most_bytes / each;
 }
 
-/* An attribute is a text of fixed length, or 64-bit integers. */
+/* Check that an attribute is a text of fixed length, or 64-bit integers. */
 static herr_t check_attribute(hid_t object, const char *name, const H5A_info_t *info, void *context)
 {
     size_t n_bytes = *(const size_t *)context;
@@ -41,7 +44,7 @@ static bool attributes_fit(hid_t object, size_t n_bytes)
     return H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, check_attribute, &n_bytes) >= 0;
 }
 
-/* Texts of fixed length, in the file itself. */
+/* Check that texts have a fixed length and are in the file itself. */
 static bool texts_fit(hid_t type, hid_t space, hid_t creation, size_t n_bytes)
 {
     return H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
@@ -49,7 +52,7 @@ static bool texts_fit(hid_t type, hid_t space, hid_t creation, size_t n_bytes)
            size_fits(type, space, n_bytes);
 }
 
-/* Rows of the table's type, in chunks with its filters. */
+/* Check that rows have the table's type and are in chunks with its filters. */
 static bool rows_fit(const struct trace_table *table, hid_t type, hid_t space, hid_t creation, size_t n_bytes)
 {
     static const H5Z_filter_t filters[] = {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32};
@@ -88,7 +91,7 @@ static bool dataset_fits(hid_t dataset, const char *name, size_t n_bytes)
     return fits;
 }
 
-/* A member of the root is a data set of this file, no link to another one. */
+/* Check that a member of the root is a data set of this file, and no link to another one. */
 static bool member_fits(hid_t root, hsize_t number, size_t n_bytes)
 {
     char name[32];
@@ -113,7 +116,7 @@ static bool members_fit(hid_t root, size_t n_bytes)
     return fit;
 }
 
-/** The table that is visited, and of which file. */
+/** It names the visited table and its file. */
 struct visited {
     const struct trace_reader *reader;
     const struct trace_table *table;

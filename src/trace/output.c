@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The only global state: a signal's handler has nothing else to go by. */
+/* This is the only global state, because a signal's handler has no other data. */
 enum { MAX_OUTPUTS = 16 };
-static char *volatile temporaries[MAX_OUTPUTS]; /* of the outputs that are on their way; NULL: none */
+static char *volatile temporaries[MAX_OUTPUTS]; /* of the outputs that are being written; NULL: none */
 
 static void replace(const char *from, char *to)
 {
@@ -45,7 +45,7 @@ void output_remove_all(void)
             unlink(temporaries[i]);
 }
 
-/* Opening a pipe would wait for whoever writes. */
+/* Open only a regular file. Opening a pipe would wait for its writer. */
 static FILE *open_regular(const char *path)
 {
     struct stat status;
@@ -78,13 +78,14 @@ bool output_may_replace(const char *path, output_recognizer *is_ours, const char
         return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path,
                                 S_ISDIR(status.st_mode) ? strerror(EISDIR) : "it is not a regular file");
     return status.st_size == 0 || is_ours == NULL || is_ours(path) ||
-           error_set(err, "%s is no %s of slimsim, which this command would replace; %s keeps both", path, what, other);
+           error_set(err, "%s is no %s of slimsim, which this command would replace; to keep both choose %s", path,
+                     what, other);
 }
 
 static const char temporary_mark[] = ".tmp-";
 enum { RANDOM_DIGITS = 16 };
 
-/* The caller frees. */
+/* Return a new random name beside the path. The caller frees it. */
 static char *random_name(const char *path)
 {
     uint64_t number;
@@ -101,7 +102,7 @@ bool output_begin(struct output *output, const char *path, struct error *err)
         return true;
     output_failed(output, ERROR_CANT_CREATE, strerror(errno), err);
     replace(output->temporary, NULL);
-    free(output->temporary); /* a file of this name is somebody else's */
+    free(output->temporary); /* a file of this name belongs to another process */
     output->temporary = NULL;
     output_abandon(output);
     return false;
@@ -158,7 +159,7 @@ bool output_end(struct output *output, FILE *file, bool ok, struct error *err)
     return ok && written;
 }
 
-/* Keep a second name of what stands there, where the file system has such, and put the output in its place. */
+/* Move the output to its path. A file there first gets a second name, if the file system supports it. */
 static bool put_in_place(struct output *output)
 {
     char *former = random_name(output->path);
@@ -172,7 +173,7 @@ static bool put_in_place(struct output *output)
     return rename(output->temporary, output->path) == 0;
 }
 
-/* Bring back what stood there before put_in_place. */
+/* Restore the file that was there before put_in_place. */
 static void take_back(const struct output *output)
 {
     if (output->former == NULL || rename(output->former, output->path) != 0)
@@ -221,7 +222,7 @@ bool output_close(struct output *output, FILE *file, bool ok, struct error *err)
     return output_end(output, file, ok, err) && output_commit(output, 1, err);
 }
 
-/* Whether this is what follows NAME in the name of a temporary file, and its process is gone. */
+/* Return whether `rest` follows NAME in the name of a temporary file, and its process has ended. */
 static bool is_left_over(const char *rest)
 {
     char *end;

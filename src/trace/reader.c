@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file has the reader of traces. */
 #include "trace/trace.h"
 
 #include "base/check.h"
@@ -8,24 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A data set to read; absent ones have no rows. */
+/** This is a data set to read. Absent data sets have no rows. */
 struct readable {
     hid_t dataset;
     int64_t n_rows; /* -1: absent */
-    hid_t type;     /* row struct, only the columns that the file has */
+    hid_t type;     /* row struct with only the columns that the file has */
     struct trace_table found;
-    hid_t found_type; /* row of it */
+    hid_t found_type; /* type of a row of `found` */
 };
 
 struct trace_reader {
     char *path;
-    hid_t file, root; /* root: the file, or the group in it that holds the trace of a point */
+    hid_t file, root; /* root: the file, or its group with the trace of a point */
     int32_t n_systems;
     char **systems;
     struct readable tables[TRACE_N_TABLES];
 };
 
-/* An integer attribute of the root; -1: there is none. */
+/* Read an integer attribute of the root; -1: there is none. */
 static int64_t read_integer(hid_t file, const char *name)
 {
     int64_t value = -1;
@@ -64,7 +65,7 @@ static bool read_systems(struct trace_reader *reader)
     return ok;
 }
 
-/* The row struct's columns that the file's compound type has too. */
+/* Return a type with the row struct's columns that the file's compound type also has. */
 static hid_t common_type(hid_t file_type, const struct trace_table *table)
 {
     hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
@@ -77,7 +78,10 @@ static hid_t common_type(hid_t file_type, const struct trace_table *table)
     return type;
 }
 
-/* A column as the file has it, behind `row_bytes` of a row; one that the table knows has its names. */
+/*
+ * Describe a column as the file has it. It starts after `row_bytes` of a row. A known column takes its names from the
+ * table.
+ */
 static bool find_column(hid_t file_type, unsigned member, const struct trace_table *known, size_t row_bytes,
                         struct trace_column *column)
 {
@@ -97,7 +101,7 @@ static bool find_column(hid_t file_type, unsigned member, const struct trace_tab
     return fixed && column->name != NULL;
 }
 
-/* All columns of the file's compound type, whatever the table knows. */
+/* Describe all columns of the file's compound type, including those that the table does not know. */
 static bool find_columns(hid_t file_type, const struct trace_table *known, struct readable *readable)
 {
     int n = H5Tget_nmembers(file_type);
@@ -144,10 +148,10 @@ static bool open_complete(struct trace_reader *reader, struct error *err)
     if (version < 0)
         return error_set(err, "%s: not a trace of slimsim (no attribute format_version)", reader->path);
     if (version != TRACE_FORMAT_VERSION)
-        return error_set(err, "%s: format version %lld, this slimsim reads %d", reader->path, (long long)version,
-                         TRACE_FORMAT_VERSION);
+        return error_set(err, "%s: it has format version %lld, but this slimsim reads %d", reader->path,
+                         (long long)version, TRACE_FORMAT_VERSION);
     if (read_integer(reader->root, "complete") != 1)
-        return error_set(err, "%s: not complete, the run that wrote it did not end", reader->path);
+        return error_set(err, "%s: it is not complete, as the run that wrote it did not end", reader->path);
     if (!read_systems(reader))
         return error_set(err, "%s: the data set systems is missing or damaged", reader->path);
     for (int32_t t = 0; t < TRACE_N_TABLES; t++)
@@ -156,7 +160,7 @@ static bool open_complete(struct trace_reader *reader, struct error *err)
     return true;
 }
 
-/** The ids of a sweep's points, in order. Caller frees; NULL where the file has no sweep that can be read. */
+/** Read the ids of a sweep's points, in order. The caller frees them. NULL: the file has no readable sweep. */
 static char (*read_ids(hid_t file, int64_t *n_points))[TRACE_ID_BYTES]
 {
     hid_t dataset = H5Lexists(file, "manifest", H5P_DEFAULT) > 0 ? H5Dopen2(file, "manifest", H5P_DEFAULT) : -1;
@@ -178,14 +182,14 @@ static char (*read_ids(hid_t file, int64_t *n_points))[TRACE_ID_BYTES]
     return ids;
 }
 
-/** Where the full trace of a point lies. @return whether there is one */
+/** Return whether a point has a full trace, and write the name of its group. */
 static bool find_group(hid_t file, const char id[TRACE_ID_BYTES], char group[32])
 {
     snprintf(group, 32, "points/%.*s", TRACE_ID_BYTES, id);
     return H5Lexists(file, "points", H5P_DEFAULT) > 0 && H5Lexists(file, group, H5P_DEFAULT) > 0;
 }
 
-/** Which points have a full trace: "0-3, 7, ..." */
+/** List the points that have a full trace: "0-3, 7, ..." */
 static void list_traced(hid_t file, char (*ids)[TRACE_ID_BYTES], int64_t n_points, char text[160])
 {
     enum { SHOWN = 8 };
@@ -208,22 +212,22 @@ static void list_traced(hid_t file, char (*ids)[TRACE_ID_BYTES], int64_t n_point
     }
 }
 
-/** Let the group of a point be the root. */
+/** Make the group of a point the root. */
 static bool enter_point(struct trace_reader *reader, int64_t point, struct error *err)
 {
     char group[32], traced[160];
     int64_t n_points = 0;
     char(*ids)[TRACE_ID_BYTES] = read_ids(reader->file, &n_points);
     if (ids == NULL)
-        return error_set(err, "%s: no file of a sweep, so it has no point %lld", reader->path, (long long)point);
+        return error_set(err, "%s: it is no file of a sweep, so it has no point %lld", reader->path, (long long)point);
     bool found = 0 <= point && point < n_points && find_group(reader->file, ids[point], group);
     if (!found)
         list_traced(reader->file, ids, n_points, traced);
     free(ids);
     if (!found && *traced == '\0')
-        return error_set(err, "%s: no point has a full trace: `trace: full` in the scenario writes them", reader->path);
+        return error_set(err, "%s: no point has a full trace; `trace: full` in the scenario writes them", reader->path);
     if (!found)
-        return error_set(err, "%s: there is no full trace of point %lld; there are those of %s", reader->path,
+        return error_set(err, "%s: there is no full trace of point %lld; these points have one: %s", reader->path,
                          (long long)point, traced);
     reader->root = H5Gopen2(reader->file, group, H5P_DEFAULT);
     return hdf5_ok(reader->root) || error_set(err, "%s: %s cannot be read: %s", reader->path, group, hdf5_reason());
@@ -237,7 +241,7 @@ static struct trace_reader *reader_of(hid_t file, const char *path)
     return reader;
 }
 
-/** The file; its format is not looked at. */
+/** Open the file without a check of its format. */
 static struct trace_reader *open_file(const char *path, struct error *err)
 {
     if (!regular_check(path, err))
@@ -305,7 +309,7 @@ const struct trace_table *trace_file_table(const struct trace_reader *reader, en
     return reader->tables[table].n_rows >= 0 ? &reader->tables[table].found : NULL;
 }
 
-/* Rows as the table says, its own or the file's. */
+/* Read rows as `as` describes them, which is the table or the file's own. */
 static bool read_rows(const struct readable *readable, const struct trace_table *as, int64_t first, int64_t n,
                       void *rows)
 {
@@ -328,7 +332,7 @@ static bool read_failed(const struct trace_reader *reader, enum trace_table_id t
     return error_set(err, "%s: cannot read the table %s: %s", reader->path, trace_tables[table].name, hdf5_reason());
 }
 
-/** What a user must know where a table is not found in the file of a sweep; else "". */
+/** Write a note for a table that is missing in the file of a sweep. Otherwise write "". */
 static void describe_points(const struct trace_reader *reader, char text[256])
 {
     char traced[160];
@@ -338,8 +342,8 @@ static void describe_points(const struct trace_reader *reader, char text[256])
     if (ids == NULL)
         return;
     list_traced(reader->file, ids, n_points, traced);
-    snprintf(text, 256, "; of a sweep, --point N takes the full trace of a point: %s%s",
-             *traced != '\0' ? "there are those of " : "there is none", traced);
+    snprintf(text, 256, "; --point N takes the full trace of a sweep's point; %s%s",
+             *traced != '\0' ? "these points have one: " : "no point has one", traced);
     free(ids);
 }
 
@@ -350,7 +354,7 @@ bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, 
     if (table == TRACE_PLANS || table == TRACE_DECIDING)
         writer = "a search (`plan: auto`) writes it";
     else if (table == TRACE_STAGES)
-        writer = "a run writes it, but for `trace: none`";
+        writer = "a run writes it, except with `trace: none`";
     else if (table == TRACE_FAULTS)
         writer = "`faults:` in the scenario write it";
     else if (table == TRACE_VALIDATION)

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* In the order of the enumeration; one more or less does not compile. */
+/* The names follow the enumeration. A wrong number of names does not compile. */
 #define NAMES(column, n, ...)                                                                                          \
     static const char *const column##_text[] = {__VA_ARGS__};                                                          \
     _Static_assert(sizeof column##_text / sizeof column##_text[0] == (n), "names of " #column);                        \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * The tables of a trace. Their columns are written once, in trace/NAME.def:
+ * This module has the tables of a trace. Their columns are written once, in trace/NAME.def.
  *
  *     COLUMN(c_type, HDF5_TYPE, name, unit, meaning)
  *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
  *     OPTIONAL(name, unit, meaning)                       a double that a row may lack: NaN, an empty cell of CSV
  *
- * The row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files come from there.
- * The files are in trace/: summary, iteration, stage, plan, deciding, task, transfer, memory, unit, length, edge,
- * fault; validation is that of `slimsim validate` and stands alone.
+ * They give the row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files. The
+ * files are in trace/: summary, iteration, stage, plan, deciding, task, transfer, memory, unit, length, edge, fault.
+ * `slimsim validate` writes only validation.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H
@@ -65,7 +65,7 @@ struct trace_validation {
 #undef NAMED
 #undef OPTIONAL
 
-/** In the order they are listed to users. */
+/** Users see the tables in this order. */
 enum trace_table_id {
     TRACE_SUMMARY,
     TRACE_ITERATIONS,
@@ -85,7 +85,7 @@ enum trace_table_id {
 
 enum trace_type { TRACE_INT32, TRACE_INT64, TRACE_DOUBLE, TRACE_TEXT /* padded with NUL */ };
 
-/** What the values 0, 1, ... of a column are called. n = 0: the file's data set `systems` says it. */
+/** These are the names of the values 0, 1, ... of a column. If n = 0, the file's data set `systems` has them. */
 struct trace_names {
     int32_t n;
     const char *const *text;
@@ -96,7 +96,7 @@ struct trace_column {
     enum trace_type type;
     bool optional;                   /* a double that may be NaN */
     size_t offset;                   /* in the row struct */
-    const struct trace_names *names; /* NULL: a plain number */
+    const struct trace_names *names; /* NULL: a number without names */
     size_t bytes;                    /* of a text */
 };
 
@@ -112,14 +112,17 @@ extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pas
     trace_stream_names, trace_edge_names, trace_formation_names, trace_recompute_names, trace_quantity_names,
     trace_sharding_names, trace_gradients_names, trace_gradient_buffers_names, trace_misfit_names, trace_verdict_names;
 
-/** Whether a table has a column of this name. */
+/** Return whether a table has a column of this name. */
 bool trace_table_has(enum trace_table_id table, const char *column);
 
-/** Whether the numbers of a row are in their ranges: finite, or NaN where a column is optional; an index has a name.
- * @param n_systems  of the file */
+/**
+ * Return whether the numbers of a row are in their ranges. They must be finite, or NaN if a column is optional. Indices
+ * must have names.
+ * @param n_systems  of the file
+ */
 bool trace_row_fits(const struct trace_table *table, const void *row, int32_t n_systems);
 
-/** A table by its name, -1: there is none. */
+/** Return a table by its name; -1: there is none. */
 int32_t trace_table_find(const char *name);
 
 #endif

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFLATE_LEVEL = 4, MAX_OWN_TABLES = 4, IMAGE_GROWTH_BYTES = 1 << 16, MAX_CHUNK_BYTES = 1 << 23 };
+enum { DEFLATE_LEVEL = 4, MAX_ADDED_TABLES = 4, IMAGE_GROWTH_BYTES = 1 << 16, MAX_CHUNK_BYTES = 1 << 23 };
 
-/** A data set that grows, and the rows that are not in it yet. */
+/** A data set grows, and its buffer has the rows that are not in it yet. */
 struct growing {
-    const struct trace_table *table; /* of those of one's own */
+    const struct trace_table *table; /* of an added table */
     bool open;
     hid_t dataset, memory_type;
     int64_t n_written;
@@ -26,8 +26,8 @@ struct trace {
     struct output output;
     hid_t file;
     struct hdf5_sink sink; /* of a file on disk */
-    int32_t n_own;
-    struct growing tables[TRACE_N_TABLES + MAX_OWN_TABLES];
+    int32_t n_added;
+    struct growing tables[TRACE_N_TABLES + MAX_ADDED_TABLES];
 };
 
 static const struct trace_table *table_of(const struct trace *trace, int32_t id)
@@ -41,7 +41,7 @@ static bool write_failed(const struct trace *trace, struct error *err)
     return output_failed(&trace->output, ERROR_IO, reason, err);
 }
 
-/* sink NULL: in memory. */
+/* Create the file. @param sink  NULL: in memory */
 static hid_t create_file(struct hdf5_sink *sink)
 {
     hid_t creation = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
@@ -60,7 +60,11 @@ static hid_t create_file(struct hdf5_sink *sink)
     return file;
 }
 
-/* Create the file of a trace whose output is named. sink NULL: in memory. @return NULL with err, the trace freed */
+/*
+ * Create the file of a trace whose output has its path.
+ * @param sink  NULL: in memory
+ * @return      NULL with err; the trace is freed
+ */
 static struct trace *begin(struct trace *trace, struct hdf5_sink *sink, struct error *err)
 {
     hdf5_quiet();
@@ -95,8 +99,8 @@ struct trace *trace_create_image(const char *name, struct error *err)
 
 int32_t trace_add_table(struct trace *trace, const struct trace_table *table)
 {
-    CHECK(trace->n_own < MAX_OWN_TABLES);
-    int32_t id = TRACE_N_TABLES + trace->n_own++;
+    CHECK(trace->n_added < MAX_ADDED_TABLES);
+    int32_t id = TRACE_N_TABLES + trace->n_added++;
     trace->tables[id].table = table;
     return id;
 }
@@ -130,7 +134,7 @@ const char *trace_hdf5_version(void)
     return text;
 }
 
-/* n < 0: a scalar. */
+/* Write an attribute. @param n  negative: a scalar */
 static bool set_attribute(hid_t object, const char *name, hid_t type, int64_t n, const void *values)
 {
     hid_t space = n < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
@@ -151,7 +155,7 @@ static bool set_text(hid_t object, const char *name, const char *text)
     return ok;
 }
 
-/* Texts side by side, padded with NUL to the longest. Caller frees. */
+/* Write texts one after the other, each padded with NUL to the longest. The caller frees them. */
 static char *pad_texts(int32_t n, const char *const *text, size_t *bytes)
 {
     *bytes = 1;
@@ -212,7 +216,7 @@ bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels
     return trace_set_texts(trace, "systems", n, labels, err);
 }
 
-/* Rows of long texts make smaller chunks. */
+/* Return the rows of a chunk. Rows of long texts make smaller chunks. */
 static int32_t chunk_rows(const struct trace_table *table)
 {
     int32_t n = TRACE_CHUNK_ROWS;
@@ -287,7 +291,7 @@ static bool write_buffered(struct growing *growing)
     return ok;
 }
 
-/* Or NaN in a column that is optional. */
+/* Require finite numbers, or NaN in an optional column. */
 static bool check_finite(const struct trace *trace, const struct trace_table *table, const char *row, int64_t number,
                          struct error *err)
 {
@@ -305,7 +309,7 @@ static bool check_finite(const struct trace *trace, const struct trace_table *ta
 
 bool trace_append(struct trace *trace, int32_t id, const void *rows, int64_t n, struct error *err)
 {
-    CHECK(0 <= id && id < TRACE_N_TABLES + trace->n_own && n >= 0);
+    CHECK(0 <= id && id < TRACE_N_TABLES + trace->n_added && n >= 0);
     const struct trace_table *table = table_of(trace, id);
     struct growing *growing = &trace->tables[id];
     if (!growing->open && !create_table(trace, id))
@@ -321,11 +325,11 @@ bool trace_append(struct trace *trace, int32_t id, const void *rows, int64_t n, 
     return true;
 }
 
-/* Close what is open of the tables; without `keep`, buffered rows are dropped. */
+/* Close all open tables. Without `keep` buffered rows are dropped. */
 static bool close_tables(struct trace *trace, bool keep)
 {
     bool ok = true;
-    for (int32_t t = 0; t < TRACE_N_TABLES + trace->n_own; t++) {
+    for (int32_t t = 0; t < TRACE_N_TABLES + trace->n_added; t++) {
         struct growing *growing = &trace->tables[t];
         if (!growing->open)
             continue;
@@ -338,7 +342,7 @@ static bool close_tables(struct trace *trace, bool keep)
     return ok;
 }
 
-/* All that is buffered and the mark that nothing is missing. */
+/* Write all buffered rows and the mark of a complete file. */
 static bool complete(struct trace *trace)
 {
     return close_tables(trace, true) && set_attribute(trace->file, "complete", H5T_NATIVE_INT64, -1, &(int64_t){1}) &&
@@ -366,7 +370,10 @@ bool trace_close(struct trace *trace, struct error *err)
     return trace_end(trace, &output, err) && output_commit(&output, 1, err);
 }
 
-/* HDF5 1.10.8 refuses what its own H5Fget_file_image gives (checksum of the superblock): read the driver's memory. */
+/*
+ * Copy the memory of HDF5's driver. HDF5 1.10.8 refuses the result of its own H5Fget_file_image, because of the
+ * checksum of the superblock.
+ */
 bool trace_close_image(struct trace *trace, void **image, size_t *n_bytes, struct error *err)
 {
     hsize_t n = 0;

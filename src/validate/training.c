@@ -271,6 +271,8 @@ bool training_fit(const struct training_source *source, const struct device *lik
     choose(like, calibration, &training);
     for (int32_t i = 0; ok && training.n_free > 0 && i < source->n_files; i++)
         ok = read_runs(&source->files[i], &training, err);
+    if (ok && training.n_runs == 0 && like != NULL)
+        training.n_free = 0; /* the curves of `like`, as shares of this device's peaks, stay */
     if (ok && training.n_free > 0 && training.n_runs == 0)
         ok = error_set(err, "training: no row of split calib%s%s%s ran on %s", source->n_files > 0 ? " of " : "",
                        source->n_files > 0 ? source->files[0].path : "",
