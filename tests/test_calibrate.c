@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests fit devices and training constants to rows that are written from known ones. */
 #include "validate/calibrate.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "validate/families.h"
 #include "validate/training.h"
 
-/** A device whose every curve is known: rows are written from it, and calibrating on them must give it back. */
+/** Make a device with known curves. Rows are written from it, and a calibration on them must give it back. */
 static struct device known_device(void)
 {
     struct device device = {.name = "known",
@@ -72,7 +73,7 @@ static void write_attention(FILE *file, const struct device *device, enum pass p
                 }
 }
 
-/** Norms on the other memory, and timed by events around the call (50 us) on the device's. */
+/** Write norms on the other memory, and norms on the device's memory that events around the call time (50 us). */
 static void write_norms(FILE *file, const struct device *device, int *id)
 {
     struct device other = *device;
@@ -94,7 +95,7 @@ static const char *write_kernels(const struct device *device)
     FILE *file = open_memstream(&text, &bytes);
     int id = 1;
     fputs(kernel_header, file);
-    fputs("K000,gemm,open,KNOWN,bf16,lib,gemm,fwd,512,512,512,,,,,,,,1000,,,\n", file); /* never fitted */
+    fputs("K000,gemm,open,KNOWN,bf16,lib,gemm,fwd,512,512,512,,,,,,,,1000,,,\n", file); /* this row is never fitted */
     write_gemms(file, device, &id);
     write_attention(file, device, PASS_FORWARD, &id);
     write_attention(file, device, PASS_BACKWARD, &id);
@@ -149,7 +150,7 @@ static void check_flash(const struct device_flash *fitted, const struct device_f
     CHECK_TRUE(fitted->keys.min == 512 && fitted->keys.max == 196608 && fitted->head_dim.min == 64);
 }
 
-/** The curves that have rows in the files come back; the others are those of `like`. */
+/** Check that the curves with rows in the files come back, and that the others are those of `like`. */
 static void check_calibration(const struct calibration *calibration, const struct device *known,
                               const struct device *like)
 {
@@ -174,7 +175,7 @@ static void check_calibration(const struct calibration *calibration, const struc
     CHECK_TRUE(strncmp(fit_named(calibration, "gemm")->rows, "K001-K", 6) == 0);
 }
 
-TEST(curves_come_back_from_rows_written_with_them)
+TEST(calibrate__gives_back_the_curves_that_its_rows_were_written_with)
 {
     struct device known = known_device(), like;
     struct measured kernels = {0}, collectives = {0};
@@ -196,14 +197,14 @@ TEST(curves_come_back_from_rows_written_with_them)
     calibration_free(&calibration);
     sheet.measured_nic_bytes_per_s = 0;
     CHECK_TRUE(!calibrate(&source, &like, &calibration, &err));
-    CHECK_CONTAINS(err.text, "known: collectives need measured.nvlink");
+    CHECK_CONTAINS(err.text, "known: collectives need the bandwidths of the links they ran on: measured.nvlink");
     calibration_free(&calibration);
     measured_free(&collectives);
     measured_free(&kernels);
 }
 
-/* A backward that was timed with its forward only: 3.5 x 10 GFLOP at 7 TFLOP/s less 10 GFLOP at 10. */
-TEST(a_backward_is_the_difference_of_two_rows)
+/* A backward pass was timed only with its forward pass: 3.5 x 10 GFLOP at 7 TFLOP/s less 10 GFLOP at 10. */
+TEST(samples_attention__take_a_backward_as_the_difference_of_two_rows)
 {
     struct device device = known_device();
     struct measured kernels = {0};
@@ -224,14 +225,14 @@ TEST(a_backward_is_the_difference_of_two_rows)
     measured_free(&kernels);
 }
 
-/* Runs of a device that has no like, in layers' times. */
+/* Columns of runs of a device without like, in layers' times. */
 static const char run_header[] =
     "id,split,device,attention,kernels,model.name,model.hidden,model.layers,model.heads,model.kv_heads,model.ffn,"
     "model.vocabulary,model.activation,model.tied_embeddings,data.context,platform.nodes,platform.gpus_per_node,"
     "platform.nvlink,platform.nic,platform.pcie,platform.host_memory,plan.tp,plan.pp,micro_batch,data.global_batch,"
     "metric,value_ms\n";
 
-/** One row of a layer whose time is the device's own; of split open it is wrong by far. */
+/** Write a row of a layer whose time is the device's own. If its split is open, its time is wrong by far. */
 static void write_layer(FILE *file, const struct device *device, bool flash1, int tokens, int id)
 {
     const struct model model = {
@@ -259,7 +260,7 @@ static void write_layer(FILE *file, const struct device *device, bool flash1, in
                 1e3 * (pass.other_s + pass.attention_s) * (open ? 9 : 1));
 }
 
-/** A library with the device "known" alone. */
+/** Read a library that has only the device "known". */
 static void read_library(struct device *device)
 {
     struct error err = {0};
@@ -271,9 +272,9 @@ static void read_library(struct device *device)
     free(text);
 }
 
-/* Times written with planted constants give them back, to what the weak priors leave; rows of split open, nine times as
- * slow, are no part of it: the same to the last bit without them. */
-TEST(training_constants_come_back_from_runs_written_with_them)
+/* Times written with planted constants give the constants back, up to the effect of the weak priors. Rows of split open
+ * are nine times as slow, but they change no bit of the result. */
+TEST(training_fit__gives_back_the_constants_that_its_runs_were_written_with)
 {
     struct device device, planted;
     struct measured runs = {0};
@@ -306,8 +307,9 @@ TEST(training_constants_come_back_from_runs_written_with_them)
     free(text);
 }
 
-/* The same chip has the same constants; another one takes them too and fits what its rows tell, GEMMs alone. */
-TEST(a_device_like_another_takes_its_constants)
+/* A device with the same chip has the same constants. Another device takes them too, but it fits what its rows
+ * determine, which is only GEMMs. */
+TEST(training_fit__takes_the_constants_of_the_device_under_like)
 {
     struct device device, like;
     struct error err = {0};
@@ -328,8 +330,9 @@ TEST(a_device_like_another_takes_its_constants)
     calibration_free(&calibration);
 }
 
-/* Its instructions do as much a clock on both: half the peak a clock, twice the share; never more than all. */
-TEST(flash2_takes_the_peak_of_its_instructions)
+/* The kernel's instructions do the same work per clock on both. Half the peak per clock gives twice the share, and
+ * never more than all of it. */
+TEST(calibrate__takes_the_peak_of_flash2s_instructions)
 {
     struct device known = known_device(), like, sheet;
     struct measured kernels = {0};

@@ -127,7 +127,7 @@ class Validation(unittest.TestCase):
     def test_wrong_files_and_filters_are_invalid(self):
         done = self.validate(write("other.csv", "id,x\n1,2\n"))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("other.csv: has no column 'data.context': no table of measured rows; model/validation/normalise.py", done.stderr)
+        self.assertIn("other.csv: has no column 'data.context', so it is no table of measured rows; model/validation/normalise.py", done.stderr)
         for text in ("id,x\n1\n", "id,x\n1,\"2\n"):
             done = self.validate(write("wrong.csv", text))
             self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -142,7 +142,7 @@ class Validation(unittest.TestCase):
         causes.write_text(text + "X1,,,,,,," + "x" * 256 + "\n")
         done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
         self.assertEqual(done.returncode, 2)
-        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; at most 255", done.stderr)
+        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; allowed: at most 255", done.stderr)
         causes.write_text(text + "X1,,,,,,64k,long\n")
         done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
@@ -244,10 +244,10 @@ class Calibrate(unittest.TestCase):
         collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
         for arguments, status, message in [
-            ((kernels, "--device", "h801"), 2, "no device 'h801'; did you mean 'h800'?"),
+            ((kernels, "--device", "h801"), 2, "there is no device 'h801'; did you mean 'h800'?"),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
             ((kernels, "--device", own), 2, "kernels.csv: no row belongs to this device; a row counts if split is calib"),
-            ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s, more than the peak of h800, 989.4 TFLOP/s"),
+            ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
             ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h800", "--output", ""), 64, "--output needs the name of a file"),
@@ -303,11 +303,11 @@ class Messages(unittest.TestCase):
             done = run(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(f"{named}:", done.stderr)
-            self.assertIn("a file of another kind: of its keys ", done.stderr)
+            self.assertIn("a file of another kind, since ", done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         for other in (model, device):  # platform and systems, which are read by themselves, are missing, too
             done = run("run", other)
-            self.assertIn(f"{other}:2:1: a file of another kind: of its keys ", done.stderr)
+            self.assertIn(f"{other}:2:1: a file of another kind, since ", done.stderr)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 3), done.stderr)
 
     def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(self):
@@ -349,7 +349,7 @@ class Messages(unittest.TestCase):
         for stem, status in (("n" * 63, 0), ("n" * 64, 2)):
             done = run("lengths", write(f"{stem}.yaml", text))
             self.assertEqual(done.returncode, status, done.stderr)
-        self.assertIn(f"{stem}.yaml: name: is not given, and that of the file is longer than 63 bytes", done.stderr)
+        self.assertIn(f"{stem}.yaml: name: is required if the file's own name is longer than 63 bytes", done.stderr)
 
     def test_faults_name_what_exists(self):
         for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),

@@ -423,7 +423,7 @@ class Platforms(unittest.TestCase):
     def test_platform__a_wrong_name_or_file_is_told(self):
         for arguments, status, part in ((["hoper-2x8"], 2, "did you mean 'hopper'?"), ([], 64, "is missing"),
                                         (["a.xml"], 2, "it is already SimGrid's XML"), (["absent.yaml"], 2, "absent.yaml: "),
-                                        (["hopper", "--device", "x"], 2, "no device 'x'")):
+                                        (["hopper", "--device", "x"], 2, "there is no device 'x'")):
             done = run("platform", *arguments)
             self.assertEqual((done.returncode, done.stdout), (status, ""), arguments)
             self.assertIn(part, done.stderr)

@@ -44,7 +44,7 @@ static const struct {
     const char *old, *new, *message;
 } refused[] = {
     {"launch_s: 2us\n", "",
-     "launch_s: is required (of a kernel but GEMMs and attention); allowed: a number [s], 0 to 1"},
+     "launch_s: is required (launch of a kernel, except GEMMs and attention); allowed: a number [s], 0 to 1"},
     {"launch_s: 2us", "launch_s: .nan", "launch_s: '.nan' is not a number"},
     {"efficiency: 0.8, small", "efficiency: 0, small", "gemm.efficiency: '0' is out of range"},
     {"efficiency: 0.8, small", "efficiency: 1.1, small", "gemm.efficiency: '1.1' is out of range"},
@@ -114,6 +114,7 @@ TEST(device_read__lists_the_names_there_are)
     struct device device;
     struct error err = {0};
     CHECK_TRUE(!device_read(fixture_data("device"), "h80", &device, &err));
-    CHECK_TEXT(err.text,
-               "no device 'h80'; did you mean 'h800'? available: h800, or the path of a file that ends in .yaml");
+    CHECK_TEXT(
+        err.text,
+        "there is no device 'h80'; did you mean 'h800'? available: h800, or the path of a file that ends in .yaml");
 }

@@ -60,23 +60,23 @@ TEST(document__finds_keys_values_and_their_places)
 static const struct {
     const char *text, *message;
 } refused[] = {
-    {"", "file.yaml:1:1: there is nothing in it"},
-    {"# only a comment\n", "file.yaml:1:1: there is nothing in it"},
+    {"", "file.yaml:1:1: the file has no content"},
+    {"# only a comment\n", "file.yaml:1:1: the file has no content"},
     {"just text", "file.yaml:1:1: expected keys with values (key: value), found a single value"},
     {"- a\n- b\n", "file.yaml:1:1: expected keys with values (key: value), found a list"},
-    {"a: 1\nb: 2\na: 3\n", "file.yaml:3:1: a: this key stands twice here, first on line 1"},
-    {"a: {x: 1, x: 2}\n", "file.yaml:1:11: x: this key stands twice here, first on line 1"},
+    {"a: 1\nb: 2\na: 3\n", "file.yaml:3:1: a: this key appears twice here, first on line 1"},
+    {"a: {x: 1, x: 2}\n", "file.yaml:1:11: x: this key appears twice here, first on line 1"},
     {"a: &x 1\n", "file.yaml:1:4: anchors (&x) are not allowed"},
     {"a: *x\n", "file.yaml:1:4: aliases (*x) are not allowed"},
     {"a: &x [1]\nb: [*x, *x]\n", "file.yaml:1:4: anchors (&x) are not allowed"},
     {"&x a: 1\n", "file.yaml:1:1: anchors (&x) are not allowed"},
     {"a: !!str 5\n", "file.yaml:1:4: tags (tag:yaml.org,2002:str) are not allowed"},
     {"a: 1\n---\nb: 2\n", "file.yaml:2:1: a second document starts here"},
-    {"[a]: 1\n", "file.yaml:1:1: a key must be a word"},
+    {"[a]: 1\n", "file.yaml:1:1: a key is a list or mapping; allowed: a word"},
     {"a: b: c\n", "file.yaml:1:5: not valid YAML: mapping values are not allowed in this context"},
     {"a: [1, 2\n", "not valid YAML: did not find expected ',' or ']'"},
     {"ok: 1\na: \xff\n", "file.yaml:2:4: not valid YAML: invalid leading UTF-8 octet"},
-    {"a: \"\\0\"\n", "file.yaml:1:4: a text may not hold the character NUL"},
+    {"a: \"\\0\"\n", "file.yaml:1:4: a text cannot hold the character NUL"},
     {"a: \x01\n", "file.yaml:1:4: not valid YAML: control characters are not allowed"},
 };
 
@@ -103,7 +103,7 @@ TEST(document__limits_nesting_to_64_levels)
         memset(text + 3 + lists, ']', (size_t)lists);
         CHECK_TRUE(parse(text, &document, &err) == (lists == 63));
         if (lists == 64)
-            CHECK_CONTAINS(err.text, "file.yaml:1:67: nested more than 64 levels deep");
+            CHECK_CONTAINS(err.text, "file.yaml:1:67: more than 64 levels of nesting");
         document_free(&document);
     }
 }
@@ -119,7 +119,7 @@ TEST(document__refuses_a_file_over_one_megabyte)
     struct document document;
     struct error err = {0};
     CHECK_TRUE(!document_read(path, &document, &err));
-    CHECK_CONTAINS(err.text, "larger than 1048576 bytes, the limit");
+    CHECK_CONTAINS(err.text, "larger than the limit of 1048576 bytes");
     text[n - 1] = '\0';
     err = (struct error){0};
     CHECK_TRUE(document_read(fixture_write("large.yaml", text), &document, &err));
@@ -171,20 +171,19 @@ TEST(document_set__replaces_adds_and_selects)
 static const struct {
     const char *assignment, *message;
 } refused_sets[] = {
-    {"seed", "--set 'seed': expected key=value, such as data.context=64Ki"},
-    {"=5", "--set '=5': expected key=value"},
-    {"seed=", "--set 'seed=': there is no value behind '='"},
+    {"seed", "--set 'seed': expected KEY=VALUE, such as data.context=64Ki"},
+    {"=5", "--set '=5': expected KEY=VALUE"},
+    {"seed=", "--set 'seed=': there is no value after '='"},
     {"seed=[1", "--set 'seed=[1': not valid YAML"},
     {"seed=*x", "--set 'seed=*x': aliases (*x) are not allowed"},
-    {".seed=1", "a key is missing before or behind a dot"},
-    {"data..context=1", "a key is missing before or behind a dot"},
-    {"name.x=1", "--set 'name.x=1': 'name' has the value 'main'; there are no keys below it"},
-    {"systems.2.name=x",
-     "--set 'systems.2.name=x': '2' selects nothing from the list 'systems'; it has entries 0 to 1"},
+    {".seed=1", "a key is missing before or after a dot"},
+    {"data..context=1", "a key is missing before or after a dot"},
+    {"name.x=1", "--set 'name.x=1': 'name' has the value 'main', so it has no keys below it"},
+    {"systems.2.name=x", "--set 'systems.2.name=x': '2' selects nothing from the list 'systems'; allowed: 0 to 1"},
     {"systems.slimpack.name=x", "'slimpack' selects nothing from the list 'systems'"},
     {"systems.-1.name=x", "'-1' selects nothing from the list 'systems'"},
     {"systems.00.name=x", "'00' selects nothing from the list 'systems'"},
-    {"a={b: 1, b: 2}", "--set 'a={b: 1, b: 2}': b: this key stands twice here"},
+    {"a={b: 1, b: 2}", "--set 'a={b: 1, b: 2}': b: this key appears twice here"},
     {"a=1\n---\nb: 2", "a second document starts here"},
 };
 
@@ -207,8 +206,8 @@ TEST(document_set__sets_nothing_below_a_searched_plan)
     struct error err = {0};
     CHECK_TRUE(parse("plan: auto\n", &document, &err));
     CHECK_TRUE(!document_set(&document, "plan.tp=8", &err));
-    CHECK_TEXT(err.text, "--set 'plan.tp=8': 'plan' has the value 'auto'; there are no keys below it, "
-                         "set all of it: plan={tp: 4, pp: 2}");
+    CHECK_TEXT(err.text, "--set 'plan.tp=8': 'plan' has the value 'auto', so it has no keys below it; "
+                         "set the whole key: plan={tp: 4, pp: 2}");
     document_free(&document);
 }
 
@@ -222,7 +221,7 @@ TEST(document_set__refuses_assignments_deeper_than_the_limit)
     strcat(assignment, "=1");
     CHECK_TRUE(parse(sample, &document, &err));
     CHECK_TRUE(!document_set(&document, assignment, &err));
-    CHECK_CONTAINS(err.text, "more than 64 keys deep");
+    CHECK_CONTAINS(err.text, "more than 64 levels");
     document_free(&document);
 }
 

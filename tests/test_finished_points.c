@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A result of two systems and two iterations, which a journal might hold. */
+/* A result of two systems and two iterations that a journal might hold. */
 struct sample {
     char *label[2], text[9000];
     struct trace_summary summary[2];
@@ -42,7 +42,7 @@ static char *pack(const struct sample *sample, size_t *n_bytes)
     return bytes;
 }
 
-/* Whether its packed form is taken. */
+/* Return whether the packed form of a sample is accepted. */
 static bool is_taken(const struct sample *sample)
 {
     size_t n_bytes;
@@ -182,7 +182,7 @@ TEST(finished_points_resume__refuses_a_record_that_is_no_result)
     free(path);
 }
 
-/* Somebody else's bytes stand where the trace of the point should be. */
+/* Foreign bytes are in the place of the point's trace. */
 TEST(finished_points_result__refuses_a_trace_that_is_none)
 {
     struct sample sample;

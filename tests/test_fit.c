@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests solve robust least squares with exact, wrong and unsupported rows. */
 #include "validate/fit.h"
 
 #include "harness.h"
@@ -24,8 +25,8 @@ static struct fit_problem problem_of(struct line *line, const double *measured)
     return (struct fit_problem){2, N_ROWS, unknowns, measured, predict, line};
 }
 
-/* Without noise the unknowns come back, also one that lies at its limit 0; all errors are then 0. */
-TEST(exact_rows_give_the_unknowns_back)
+/* Without noise the unknowns come back, even if one is at its limit 0. All errors are then 0. */
+TEST(fit_robust__gives_back_the_unknowns_of_exact_rows)
 {
     const double truth[][2] = {{3, 0.5}, {20, 7}, {0, 2}, {99, 0.001}};
     for (int c = 0; c < 4; c++) {
@@ -46,9 +47,9 @@ TEST(exact_rows_give_the_unknowns_back)
     }
 }
 
-/* A fifth of the rows are twice too long: plain least squares would move by tens of percent, Cauchy's weights by less
- * than 1%; the errors are then those of the wrong rows, 1 - 1/2, and the median that of the right ones. */
-TEST(wrong_rows_do_not_bend_the_curve)
+/* A fifth of the rows are twice too long. Plain least squares would move by tens of percent, Cauchy's weights move by
+ * less than 1%. The errors are then those of the wrong rows, 1 - 1/2, and the median is that of the right rows. */
+TEST(fit_robust__does_not_let_wrong_rows_bend_the_curve)
 {
     struct line line;
     double measured[N_ROWS], values[2];
@@ -65,8 +66,8 @@ TEST(wrong_rows_do_not_bend_the_curve)
     CHECK_TRUE(quality.median < 0.005 && quality.worst % 5 == 0 && quality.bias < 0);
 }
 
-/* What no row can hold stays within the limits: a slope above 100 is found at 100. */
-TEST(unknowns_stay_within_their_limits)
+/* An unknown without support stays within its limits: a slope above 100 is found at 100. */
+TEST(fit_robust__keeps_unknowns_within_their_limits)
 {
     struct line line;
     double measured[N_ROWS], values[2];

@@ -22,7 +22,7 @@ static const char mine[] =
     "plan: {sharding: zero3, fsdp: 2, fsdp_ends: own, gradients: bf16, early_stop: true}\n"
     "sources: {loss: a page, plan: {fsdp: another page}}\n";
 
-/** A scenario beside the file mine.yaml, which holds `framework`. */
+/** Read a scenario beside the file mine.yaml, which holds `framework`. */
 static bool read_beside(const char *framework, const char *text, const char *set, struct scenario *scenario,
                         struct error *err)
 {
@@ -32,7 +32,7 @@ static bool read_beside(const char *framework, const char *text, const char *set
     return scenario_read(fixture_write("framework/run.yaml", text), set != NULL, &set, scenario, err);
 }
 
-/** The resolved text of a scenario beside mine.yaml. The caller frees. */
+/** Return the resolved text of a scenario beside mine.yaml. The caller frees it. */
 static char *resolved(const char *framework, const char *text)
 {
     struct scenario s;
@@ -44,7 +44,7 @@ static char *resolved(const char *framework, const char *text)
     return written;
 }
 
-/* These values stood in the schema before there were frameworks. */
+/* The schema had these values before there were frameworks. */
 TEST(framework__the_default_holds_the_defaults_of_before)
 {
     struct scenario s;
@@ -116,7 +116,7 @@ TEST(framework__a_search_takes_what_it_does_not_decide)
     scenario_free(&s);
 }
 
-/* Finished points of a sweep are known by this text, so another source does not run them again. */
+/* Finished points of a sweep are known by this text. Another source therefore does not run them again. */
 TEST(framework__the_resolved_text_has_its_values_and_not_its_sources)
 {
     char *other_source = fixture_replace(mine, "a test", "another test");
@@ -152,10 +152,10 @@ static const struct {
     {"kernels: eager", "seed: 2", "framework/mine.yaml:3:1: seed: unknown key; "},
     {"source: a test\n", "", "framework/mine.yaml:1:1: source: is required (where the values come from)"},
     {"loss: a page", "swiglu: a page",
-     "framework/mine.yaml:7:19: sources.swiglu: is the source of a key that this file does not set"},
+     "framework/mine.yaml:7:19: sources.swiglu: is not allowed, since this file does not set the key"},
     {"loss: a page", "seed: a page", "framework/mine.yaml:7:11: sources.seed: unknown key; "},
     {"fsdp: 2", "fsdp: 1.000000000000000000000000000000000000000000000000000000000000000",
-     "plan.fsdp: is longer than 63 bytes"},
+     "plan.fsdp: is longer than the limit of 63 bytes"},
 };
 
 TEST(framework__mistakes_name_file_key_and_what_is_allowed)
@@ -178,13 +178,13 @@ TEST(framework__an_unknown_name_is_told_beside_the_other_mistakes)
     struct error err;
     char *named = fixture_replace(minimal, "device:", "framework: slimpack\nseed: -1\ndevice:");
     CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
-    CHECK_CONTAINS(err.text, "framework/run.yaml:2:12: framework: no framework 'slimpack'; ");
+    CHECK_CONTAINS(err.text, "framework/run.yaml:2:12: framework: there is no framework 'slimpack'; ");
     CHECK_CONTAINS(err.text, "available: slimpack-paper, or the path of a file that ends in .yaml");
     CHECK_CONTAINS(err.text, "seed: '-1' is out of range");
     CHECK_TRUE(!read_beside(mine, minimal, "framework=missing.yaml", &s, &err));
     CHECK_CONTAINS(err.text, "missing.yaml: cannot be read");
     CHECK_TRUE(!read_beside(mine, minimal, "framework=[a]", &s, &err));
-    CHECK_CONTAINS(err.text, "framework: is a list, not one value");
+    CHECK_CONTAINS(err.text, "framework: is a list instead of one value");
     free(named);
 }
 
@@ -196,7 +196,8 @@ TEST(framework__the_base_sets_every_key)
     fixture_data("framework");
     fixture_write(name, "name: slimpack-paper\nsource: a test\nkernels: fused\n");
     CHECK_TRUE(!scenario_read(fixture_write("framework/run.yaml", minimal), 0, NULL, &s, &err));
-    CHECK_CONTAINS(err.text, "slimpack-paper.yaml: plan.sharding: is required; other frameworks take from here");
+    CHECK_CONTAINS(err.text,
+                   "slimpack-paper.yaml: plan.sharding: is required, since other frameworks take from this file");
     fixture_data("framework");
 }
 

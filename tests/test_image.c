@@ -15,7 +15,7 @@ struct image {
     size_t n_bytes;
 };
 
-/* A trace of two systems with iterations and one task, as slimsim writes it. */
+/* Make a trace of two systems with iterations and one task, as slimsim writes it. */
 static struct image make(void)
 {
     const char *const labels[] = {"best-fit", "slimpack"};
@@ -32,7 +32,7 @@ static struct image make(void)
     return image;
 }
 
-/* A change that somebody makes in a trace. */
+/* The type of a function that changes a trace. */
 typedef void forger(hid_t file);
 
 static void leave(hid_t file)
@@ -87,7 +87,7 @@ static void add_group(hid_t file)
     CHECK(H5Gclose(H5Gcreate2(file, "stages", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)) >= 0);
 }
 
-/* A data set of numbers. @param path  of its bytes, NULL: in the file itself */
+/* Add a data set of numbers. @param path  path of its bytes; NULL: they are in the file itself */
 static void add_numbers(hid_t file, const char *name, const char *path)
 {
     hid_t space = H5Screate_simple(1, &(hsize_t){4}, NULL), creation = H5Pcreate(H5P_DATASET_CREATE), text;
@@ -134,7 +134,7 @@ static void drop_systems(hid_t file)
     CHECK(H5Ldelete(file, "systems", H5P_DEFAULT) >= 0);
 }
 
-/* The image after somebody had it. */
+/* Return the image after a change. */
 static struct image forge(struct image image, forger *how)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
@@ -187,7 +187,7 @@ TEST(trace_image_fits__refuses_images_that_are_cut_or_damaged)
     CHECK_TRUE(trace_image_fits(bytes, image.n_bytes));
     CHECK_TRUE(!trace_image_fits(bytes, image.n_bytes / 2));
     CHECK_TRUE(!trace_image_fits("no trace", 8));
-    bytes[20] ^= 1; /* in the superblock, which has a checksum */
+    bytes[20] ^= 1; /* this byte is in the superblock, which has a checksum */
     CHECK_TRUE(!trace_image_fits(bytes, image.n_bytes));
     free(image.bytes);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests write, read and damage journals. */
 #include "sweep/journal.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "base/check.h"
 #include "harness.h"
 
-/** A visitor saw this: "kind:text " for each record. */
+/** The records that a visitor saw: "kind:text " for each. */
 struct seen {
     char text[256];
 };
@@ -33,7 +34,7 @@ static char *new_path(const char *name)
     return path;
 }
 
-/** A journal of three records. */
+/** Write a journal of three records. */
 static void write_three(const char *path)
 {
     struct seen seen = {""};
@@ -90,7 +91,7 @@ TEST(journal_open__cuts_off_a_torn_record_and_keeps_the_others)
     free(path);
 }
 
-/* Any single bit: magic, head, payload. */
+/* The flipped bit may be any single bit of magic, head or payload. */
 TEST(journal_read__finds_a_flipped_bit)
 {
     char *path = new_path("flipped.journal"), bytes[4096];
@@ -190,7 +191,7 @@ TEST(journal_open__does_not_touch_another_file)
     free(path);
 }
 
-/* A process that was killed before it put a new journal in its place leaves this. */
+/* A process leaves this file if it is killed before it puts a new journal in its place. */
 TEST(journal_open__removes_what_a_killed_maker_left)
 {
     char *path = new_path("left.journal"), *left;
@@ -247,7 +248,7 @@ TEST(journal_fields__are_taken_as_they_were_put)
     free(bytes);
 }
 
-/* Which of an integer, a text and rows are out of their range. */
+/* Read an integer, a text and rows of which one may be out of its range. */
 TEST(journal_fields__refuse_what_is_out_of_range)
 {
     for (int wrong = -1; wrong < 6; wrong++) {

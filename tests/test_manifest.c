@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This test refuses packed manifests with bad names or values. */
 #include "base/check.h"
 #include "harness.h"
 #include "sweep/manifest.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the packed form of a manifest of these names is taken. */
+/* Return whether the packed form of a manifest of these names is accepted. */
 static bool is_taken(char *name, char *first, char *second, char *value)
 {
     char *bytes = NULL, *columns[] = {first, second}, *values[] = {"7", value}, *notes[] = {"1 points excluded: large"};

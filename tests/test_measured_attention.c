@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* These tests hold predicted attention of packed slices and of rings against model/validation/kernels.csv. */
+/* These tests compare predicted attention of packed slices and of rings with model/validation/kernels.csv. */
 #include "base/check.h"
 #include "cost/attention.h"
 #include "cost/kernels.h"
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Three predictions of a packed kernel: as one; its work alone, as if no tile ever waited; each slice in a kernel of
- * its own. Seconds, or their relative errors. */
+/** Three predictions of a packed kernel: as one kernel; only its work, as if no tile ever waited; each slice in a
+ * kernel of its own. They are seconds, or their relative errors. */
 struct pack_times {
     double packed, work, apart;
 };
 
-/** One more slice, or `count` alike, in a kernel of `heads` heads of 128. */
+/** Add one more slice, or `count` equal ones, in a kernel of `heads` heads of 128. */
 static void add_slices(struct cost_attention_load *load, struct pack_times *times, const struct device *device,
                        enum pass pass, double heads, const char *text)
 {
@@ -54,7 +54,7 @@ static struct pack_times pack_times_of(const struct device *device, const struct
     return times;
 }
 
-/** The device's file says the largest error of the rows that flash2 was fitted to. */
+/** Return the largest error of the rows that flash2 was fitted to. The device's file gives it. */
 static double worst_fitted(enum pass pass)
 {
     struct document document = {0};
@@ -71,10 +71,15 @@ static double worst_fitted(enum pass pass)
     return worst;
 }
 
-/* Packed kernels measured on an H100 that nothing is fitted to, by the shipped curve. None is as fast as its work
- * alone. With a slice behind a prefix none is further off than the worst kernel that the curve was fitted to. The mean
- * error is smaller than without waves of tiles (work alone) and than as kernels apart, for these and for whole samples
- * (most of them short: slower than the curve, which follows another release; none seen further off than 35%). */
+/*
+ * Packed kernels were measured on an H100, and nothing is fitted to them. They are predicted by the shipped curve.
+ * 1. No kernel is as fast as its work alone.
+ * 2. With a slice behind a prefix no error exceeds that of the worst kernel that the curve was fitted to.
+ * 3. The mean error is smaller than without waves of tiles (work alone) and than with separate kernels. This holds for
+ * these kernels and for whole samples.
+ * 4. Most whole samples are short and slower than the curve, which follows another release. No error above 35% was
+ * seen.
+ */
 TEST(packed_slices__take_as_long_as_measured)
 {
     struct device device;
@@ -82,7 +87,7 @@ TEST(packed_slices__take_as_long_as_measured)
     struct error err = {0};
     char path[1024];
     int32_t n[2] = {0};
-    struct pack_times sum[2] = {0}; /* of |error|: whole samples; with a slice behind a prefix */
+    struct pack_times sum[2] = {0}; /* means of |error|: whole samples; with a slice behind a prefix */
     const double worst[N_PASSES] = {worst_fitted(PASS_FORWARD), worst_fitted(PASS_BACKWARD)};
     snprintf(path, sizeof path, "%s/model/validation/kernels.csv", scenario_data_dir());
     CHECK_TRUE(device_read(scenario_data_dir(), "h100-sxm", &device, &err));
@@ -108,7 +113,8 @@ TEST(packed_slices__take_as_long_as_measured)
     measured_free(&kernels);
 }
 
-/** A rank's forward of a ring, by the shipped curve [s]: the row's own block of `tokens`, the others alike. */
+/** Return the time of a rank's forward pass of a ring by the shipped curve [s]. The row's own block has `tokens`, and
+ * the other blocks are equal. */
 static double ring_s(const struct device *device, const struct measured *kernels, int32_t row, int32_t tokens)
 {
     int32_t ranks = (int32_t)strtol(measured_text(kernels, row, "shape_note"), NULL, 10);
@@ -128,7 +134,7 @@ static double ring_s(const struct device *device, const struct measured *kernels
     return all.kernel[0].seconds / (1 + device->training.products);
 }
 
-/** The same ring took so long with the others' other shape [s]. */
+/** Return the time that the same ring took with the other shape of the other ranks [s]. */
 static double other_shape_s(const struct measured *kernels, int32_t row)
 {
     static const char *const columns[] = {"library", "heads", "shape_note"};
@@ -143,10 +149,13 @@ static double other_shape_s(const struct measured *kernels, int32_t row)
     return NAN;
 }
 
-/* Forwards of whole rings on two streams that nothing is fitted to, the slower of both shapes: none is off by more than
- * the worst kernel that flash2's curve was fitted to (25%), the mean less than 10%; one after the other the blocks
- * would be too slow by up to a factor of two. Copies and sums beside them move their bytes at the rate of copies: all
- * within 40%, their sum within 10% (limits as seen, 37% and 6%: a change is noticed). */
+/*
+ * Forward passes of whole rings ran on two streams, and nothing is fitted to them. The slower of both shapes counts.
+ * 1. No error exceeds that of the worst kernel that flash2's curve was fitted to (25%), and the mean is below 10%.
+ * 2. One after the other, the blocks would be too slow by up to a factor of two.
+ * 3. Copies and sums beside them move their bytes at the rate of copies. All are within 40%, their sum within 10%. The
+ *    errors seen are 37% and 6%, so a change is noticed.
+ */
 TEST(rings__take_as_long_as_measured)
 {
     struct device device;

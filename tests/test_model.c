@@ -178,15 +178,17 @@ TEST(model_read__lists_the_names_there_are)
     const char *data = fixture_data("model-names");
     fixture_write("model-names/model/llm/another.yaml", "a: 1\n");
     CHECK_TRUE(!model_read(data, "llama-13", &model, &err));
-    CHECK_TEXT(err.text,
-               "no model 'llama-13'; did you mean 'llama-13b'? available: another, llama-13b, or the path of a file "
-               "that ends in .yaml");
+    CHECK_TEXT(
+        err.text,
+        "there is no model 'llama-13'; did you mean 'llama-13b'? available: another, llama-13b, or the path of a file "
+        "that ends in .yaml");
     err = (struct error){0};
     CHECK_TRUE(!model_read(data, "../llm/llama-13b", &model, &err));
-    CHECK_CONTAINS(err.text, "no model '../llm/llama-13b'; ");
+    CHECK_CONTAINS(err.text, "there is no model '../llm/llama-13b'; ");
     err = (struct error){0};
     CHECK_TRUE(!model_read("/nowhere", "llama-13b", &model, &err));
-    CHECK_CONTAINS(err.text, "no model 'llama-13b': the folder /nowhere/model/llm cannot be read: No such file");
+    CHECK_CONTAINS(err.text,
+                   "there is no model 'llama-13b', since the folder /nowhere/model/llm cannot be read: No such file");
     err = (struct error){0};
     CHECK_TRUE(!model_read(data, "absent.yaml", &model, &err));
     CHECK_CONTAINS(err.text, "absent.yaml: cannot be read: No such file or directory");

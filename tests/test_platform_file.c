@@ -37,7 +37,7 @@ static char *xml_of(const char *name)
     return hand_platform_xml(&platform);
 }
 
-/* Each is one change of hopper-2x8; `line` stands for the line of the change. */
+/* Each case is one change of hopper-2x8. `line` means the line of the change. */
 static const struct {
     const char *old, *new, *message;
 } refused[] = {
@@ -50,15 +50,15 @@ static const struct {
     {"bandwidth=\"200000000000Bps\" ", "", ": <link> lacks the attribute bandwidth"},
     {"<link id=\"ib1_7_d\" bandwidth=\"50000000000Bps\"", "<link id=\"ib1_7_d\" bandwidth=\"25000000000Bps\"",
      "ib1_7_d has another bandwidth (2.5e+10) than ib0_0_u (5e+10, line "},
-    {"latency=\"0\"", "latency=\"2us\"", "latency '2us' is not 0; here it must be 0: SimGrid shares"},
+    {"latency=\"0\"", "latency=\"2us\"", "latency '2us' is not allowed; allowed: 0, since SimGrid shares"},
     {"id=\"pc1_2_d\"", "id=\"pc1_2_x\"", "link pc1_2_d is missing; nodes must be equal"},
-    {"id=\"pt1_u\"", "id=\"pt1_x\"", "a route names the link 'pt1_u', which the file does not declare"},
-    {"id=\"pt1_u\"", "id=\"pt0_u\"", "pt0_u stands twice, first on line "},
+    {"id=\"pt1_u\"", "id=\"pt1_x\"", "a route refers to the link 'pt1_u', which the file does not declare"},
+    {"id=\"pt1_u\"", "id=\"pt0_u\"", "pt0_u appears twice, first on line "},
     {"id=\"nv1_0_u\"", "id=\"nv0_0_u\"", "link nv1_0_u is missing"},
     {"<host id=\"g1_7\"", "<host id=\"g2_0\"", "host g1_7 is missing; nodes must be equal, and the file has 3 of them"},
-    {"<host id=\"g1_7\"", "<host id=\"gpu\"", "host gpu: allowed are g<node>_<gpu> and cpu<node>"},
-    {"<host id=\"g1_7\"", "<host id=\"g01_7\"", "host g01_7: allowed are"},
-    {"<host id=\"g1_7\"", "<host id=\"g99999999999_7\"", "host g99999999999_7: allowed are"},
+    {"<host id=\"g1_7\"", "<host id=\"gpu\"", "host gpu is unknown; allowed: g<node>_<gpu> and cpu<node>"},
+    {"<host id=\"g1_7\"", "<host id=\"g01_7\"", "host g01_7 is unknown; allowed:"},
+    {"<host id=\"g1_7\"", "<host id=\"g99999999999_7\"", "host g99999999999_7 is unknown; allowed:"},
     {"<host id=\"cpu1\"", "<host id=\"cpu0\"", "host cpu1 is missing"},
     {"<host id=\"g0_0\" speed=\"989400000000000f\"", "<host id=\"g0_0\" speed=\"1Tf\"", "has another speed"},
     {"<host id=\"g0_0\" speed=\"989400000000000f\"", "<host id=\"g0_0\" speed=\"0f\"",
@@ -68,8 +68,8 @@ static const struct {
     {"id=\"host_memory_bytes\" value=\"1073741824000\"", "id=\"host_memory_bytes\" value=\"1\"",
      "node 1 has another host_memory_bytes than node 0"},
     {"<route src=\"g0_0\"", "<route src=\"g7_0\"",
-     "a route names the host or router 'g7_0', which the file does not declare"},
-    {"gw_src=\"sw0\"", "gw_src=\"sw9\"", "a route names the host or router 'sw9'"},
+     "a route refers to the host or router 'g7_0', which the file does not declare"},
+    {"gw_src=\"sw0\"", "gw_src=\"sw9\"", "a route refers to the host or router 'sw9'"},
     {"</platform>", "", "not well-formed XML: no element found"},
     {"</zone>", "</zoen>", "not well-formed XML: mismatched tag"},
 };
@@ -109,11 +109,12 @@ TEST(platform_file__refuses_files_of_another_kind)
         const char *text, *message;
     } cases[] = {
         {"", "empty.xml:1:1: not well-formed XML: no element found"},
-        {"<platform/>", "no GPU in it; allowed: hosts g0_0"},
-        {"<platform><host id=\"cpu0\" speed=\"1f\"/></platform>", "no GPU in it"},
+        {"<platform/>", "the file has no GPU; allowed: hosts g0_0"},
+        {"<platform><host id=\"cpu0\" speed=\"1f\"/></platform>", "the file has no GPU"},
         {"<platform><host id=\"0123456789012345678901234567890123456789012345678\" speed=\"1f\"/></platform>",
-         "empty.xml:1: the name 0123456789012345678901234567890123456789012345678... is longer than 47 bytes"},
-        {"<platform><prop id=\"host_memory_bytes\" value=\"5\"/></platform>", "host_memory_bytes stands in ''"},
+         "empty.xml:1: the name 0123456789012345678901234567890123456789012345678... is longer than the limit of 47 "
+         "bytes"},
+        {"<platform><prop id=\"host_memory_bytes\" value=\"5\"/></platform>", "host_memory_bytes belongs to ''"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct platform platform;
@@ -123,7 +124,7 @@ TEST(platform_file__refuses_files_of_another_kind)
     }
 }
 
-/* A node of one GPU needs no route between GPUs; the memory may stand in the node's zone. */
+/* A node of one GPU needs no route between GPUs. The memory may be a property of the node's zone. */
 TEST(platform_file__allows_one_gpu_and_memory_of_a_zone)
 {
     struct platform platform;
@@ -141,7 +142,7 @@ TEST(platform_file__allows_one_gpu_and_memory_of_a_zone)
     CHECK_TRUE(platform.nic_bytes_per_s == 1e9 && platform.pcie_bytes_per_s == 0x1p30);
 }
 
-/* Seed 3. */
+/* The seed is 3. */
 TEST(platform_file__reads_or_refuses_random_mutations)
 {
     char *good = xml_of("hopper-1x8");

@@ -16,7 +16,7 @@ static const struct device device = {.name = "hand",
                                      .node_pcie_bytes_per_s = 64e9,
                                      .node_host_memory_bytes = 2e12};
 
-/* A scenario with this line of `platform:`, and --set assignments. */
+/* Read a scenario with this line of `platform:` and --set assignments. */
 static bool read_with(const char *platform, int32_t n_set, const char *const *set, struct scenario *scenario,
                       struct error *err)
 {
@@ -52,7 +52,8 @@ TEST(platform__every_key_reaches_its_field)
     scenario_free(&s);
 }
 
-/* A word, the same as a mapping; a size behind the name; keys beside it and --set change what the file says. */
+/* A word is the same as a mapping, and a size may follow the name. Keys beside it and --set change what the file says.
+ */
 TEST(platform__a_name_is_a_base_for_keys)
 {
     static const struct {
@@ -99,8 +100,7 @@ TEST(platform__what_is_not_given_is_the_devices)
     struct device silent = device;
     silent.node_nic_bytes_per_s = silent.nvlink_bytes_per_s = 0;
     CHECK_TRUE(!platform_from_keys(&keys, &silent, &same, &err));
-    CHECK_TEXT(err.text,
-               "platform.nvlink: is not given, and the file of device hand does not say it; allowed: give it");
+    CHECK_TEXT(err.text, "platform.nvlink: is required, since the file of device hand does not give it either");
     err = (struct error){0};
     struct platform_keys changed = keys, given = platform.keys;
     changed.leaf = 16;
@@ -108,7 +108,7 @@ TEST(platform__what_is_not_given_is_the_devices)
     CHECK_TRUE(same.hash == platform.hash && other.hash != platform.hash);
 }
 
-/* The resolved text holds what was taken as a default, and reads back to the same bits and text. */
+/* The resolved text holds the defaults that were used. It reads back to the same bits and text. */
 TEST(platform__the_resolved_text_reads_back)
 {
     static const char *const lines[] = {
@@ -143,12 +143,13 @@ TEST(platform__wrong_keys_are_refused)
         {"platform: ''", "run.yaml:3:11: platform: '' is empty"},
         {"platform: [a]", "run.yaml:3:11: platform: expected a mapping of keys, found a list"},
         {"platform: hoper-16x8",
-         "run.yaml:3:11: platform: no platform 'hoper'; did you mean 'hopper'? available: dgx, "
-         "hopper, or the path of a file that ends in .yaml, or .xml; of other sizes: hopper-16x8"},
-        {"platform: hopper-0x8", "platform: no platform 'hopper-0x8'"},
-        {"platform: hopper-16x8x2", "platform: no platform 'hopper-16x8x2'"},
-        {"platform: hopper-016x8", "platform: no platform 'hopper-016x8'"},
-        {"platform: hopper-9999999999999999999999x8", "platform: no platform 'hopper-9999999999999999999999x8'"},
+         "run.yaml:3:11: platform: there is no platform 'hoper'; did you mean 'hopper'? available: dgx, "
+         "hopper, or the path of a file that ends in .yaml, or .xml; a name may end in a size: hopper-16x8"},
+        {"platform: hopper-0x8", "platform: there is no platform 'hopper-0x8'"},
+        {"platform: hopper-16x8x2", "platform: there is no platform 'hopper-16x8x2'"},
+        {"platform: hopper-016x8", "platform: there is no platform 'hopper-016x8'"},
+        {"platform: hopper-9999999999999999999999x8",
+         "platform: there is no platform 'hopper-9999999999999999999999x8'"},
         {"platform: ./absent.yaml", "absent.yaml: cannot be read: No such file"},
         {"platform: {nodes: 2, nik: 1GBps}", "run.yaml:3:22: platform.nik: unknown key; did you mean 'nic'?"},
         {"platform: {nodes: 2.5}", "platform.nodes: '2.5' is not a whole number"},
@@ -160,10 +161,10 @@ TEST(platform__wrong_keys_are_refused)
         {"platform: {name: dgx, topology: torus}",
          "platform.topology: 'torus' is not known; allowed: fat-tree, rail, "},
         {"platform: {name: dgx, leaf: 0}", "platform.leaf: '0' is out of range"},
-        {"platform: {nic: 4GBps}", "run.yaml:3:11: platform.nodes: is required where no file says it"},
-        {"platform: {nodes: 2}", "platform.nic: is not given, and the file of device h800 does not say it"},
+        {"platform: {nic: 4GBps}", "run.yaml:3:11: platform.nodes: is required if no file gives it"},
+        {"platform: {nodes: 2}", "platform.nic: is required, since the file of device h800 does not give it either"},
         {"platform: {name: dgx, nodes: 5000, leaf: 2, topology: dragonfly}",
-         "platform.leaf: 2 of 5000 nodes make 2500 groups of a dragonfly; allowed: at most 1024 groups"},
+         "platform.leaf: 2 divides 5000 nodes into 2500 groups of a dragonfly; allowed: at most 1024 groups"},
         {"platform: {name: dgx, topology: rail}\nfaults: [{kind: uplink, nodes: [0], factor: 2}]",
          "platform dgx-4x8 has no links pt<node>_u and _d, which kind uplink slows down; allowed: topology fat-tree or "
          "dragonfly"},
@@ -172,7 +173,8 @@ TEST(platform__wrong_keys_are_refused)
          "rail "
          "with more nodes than platform.leaf"},
         {"platform: {name: ./own.xml, nic: 4GBps}",
-         "run.yaml:3:29: platform.nic: the XML file that platform.name names says all; leave this key out"},
+         "run.yaml:3:29: platform.nic: is not allowed beside an XML file (platform.name), which describes the whole "
+         "cluster; leave this key out"},
     };
     fixture_data("platform_keys");
     fixture_write("platform_keys/own.xml", "<platform/>");
@@ -185,7 +187,7 @@ TEST(platform__wrong_keys_are_refused)
     }
 }
 
-/* A user's file is named by its path; its faults have its lines. */
+/* A user's file is named by its path, and its errors have its lines. */
 TEST(platform__a_file_of_the_users_is_read)
 {
     struct scenario s;
@@ -202,7 +204,7 @@ TEST(platform__a_file_of_the_users_is_read)
     CHECK_CONTAINS(err.text, "lab.yaml:3:1: nick: unknown key; did you mean 'nic'?");
 }
 
-/* Every shipped file says all but the GPU, with its source. */
+/* Every shipped file gives all values except the GPU's, with their sources. */
 TEST(platform__shipped_files_name_their_sources)
 {
     static const char *const names[] = {"hopper", "h100", "a800", "a100n400"};

@@ -27,7 +27,7 @@ enum { N_BUILT = sizeof built / sizeof built[0] };
 
 static const double giga = 1e9; /* bytes sent by each transfer */
 
-/* Run; a failure is the test's. */
+/* Run the graph. A failure makes the test fail. */
 static bool run(const struct dag *dag, const struct built *platform, struct timeline *timeline)
 {
     struct platform used = hand_platform(platform->name);
@@ -37,15 +37,15 @@ static bool run(const struct dag *dag, const struct built *platform, struct time
     return ok;
 }
 
-/* Append a lone transfer from GPU to GPU (-1: its host's memory), after all before it. */
+/* Append a transfer from GPU to GPU (-1: its host's memory) that begins after all before it. */
 static void append_route(struct dag *dag, int32_t from, int32_t to, double bytes_per_s)
 {
     int32_t send = hand_send(dag, 0, DAG_STREAM_SEND_FORWARD, to, hand_transfer(0, giga, bytes_per_s));
     dag->tasks[send].from_rank = from;
 }
 
-/* 1 GB alone from the first and the last node: NVLink inside a node, the NIC between nodes (next node, farthest node,
-   same and other rail), PCIe to and from the host. */
+/* 1 GB is sent by itself from the first and the last node. It goes by NVLink inside a node, by the NIC between nodes
+ * (next node, farthest node, same and other rail), and by PCIe to and from the host. */
 TEST(platform_xml__gives_routes_their_bandwidths)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
@@ -69,7 +69,7 @@ TEST(platform_xml__gives_routes_their_bandwidths)
     }
 }
 
-/* SimGrid's own tool finds all routes of a file: its graph has a vertex for the last NIC. */
+/* SimGrid's own tool finds all routes of a file. Its graph has a vertex for the last NIC. */
 TEST(platform_xml__opens_in_simgrids_graphicator)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
@@ -89,8 +89,8 @@ TEST(platform_xml__opens_in_simgrids_graphicator)
     }
 }
 
-/* 8 GPUs of node 0 send to those of the last node, on rails, while the other direction does so too: ports and uplinks
-   are as wide as the NICs, so nobody is slowed down. */
+/* 8 GPUs of node 0 send to those of the last node on rails, while the other direction does so too. Ports and uplinks
+ * are as wide as the NICs, so no transfer is slowed down. */
 TEST(platform_xml__lets_all_nics_run_at_full_speed)
 {
     for (int32_t i = 1; i < N_BUILT; i++) {
@@ -109,8 +109,8 @@ TEST(platform_xml__lets_all_nics_run_at_full_speed)
     }
 }
 
-/* All GPUs but one of node 0 send to its GPU 0, and to their host's memory: NVLink into GPU 0 is shared by 7, PCIe is
-   one link a GPU. On a free platform nothing is shared. */
+/* All GPUs of node 0 except GPU 0 send to GPU 0, and to their host's memory. 7 transfers share NVLink into GPU 0, and
+ * each GPU has its own PCIe link. On a free platform nothing is shared. */
 TEST(platform_xml__shares_links_unless_free)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
@@ -130,7 +130,7 @@ TEST(platform_xml__shares_links_unless_free)
     }
 }
 
-/* A platform of these keys, and numbers of the paper's cluster. */
+/* Make a platform of these keys with numbers of the paper's cluster. */
 static struct platform platform_of(int32_t topology, int64_t nodes, int64_t gpus, int64_t leaf, double oversubscription)
 {
     const struct platform_keys keys = {.nodes = nodes,
@@ -151,7 +151,8 @@ static struct platform platform_of(int32_t topology, int64_t nodes, int64_t gpus
     return platform;
 }
 
-/* 1 GB at once from each GPU of `first` to `last` - 1 to the GPU `shift` behind it: each takes this long. */
+/* Check the time of 1 GB sent at once from each GPU of `first` to `last` - 1 to the GPU with a number larger by
+ * `shift`. */
 static void check_shift(const struct platform *platform, int32_t first, int32_t last, int32_t shift, double seconds)
 {
     struct dag dag = hand_dag(last, last - first, 0);
@@ -167,11 +168,11 @@ static void check_shift(const struct platform *platform, int32_t first, int32_t 
     timeline_free(&timeline);
 }
 
-/* Makespan of 1 GB from each GPU to each other GPU of another node, all at once. */
+/* Return the makespan of 1 GB from each GPU to each GPU of another node, all at once. */
 static double all_to_all_s(const struct platform *platform)
 {
     int32_t n = platform_n_gpus(platform);
-    struct dag dag = hand_dag(n * n, n * n, 0); /* a place each, so that all start at once */
+    struct dag dag = hand_dag(n * n, n * n, 0); /* each transfer has its own rank, so all start at once */
     for (int32_t from = 0; from < n; from++)
         for (int32_t to = 0; to < n; to++)
             if (!platform_same_node(platform, from, to)) {
@@ -191,8 +192,9 @@ static double all_to_all_s(const struct platform *platform)
     return seconds;
 }
 
-/* 4 nodes of 4 GPUs, leaves of 2 nodes. Half sends to the other half, so 8 GB cross: from a leaf switch 8 x 50 GB/s / o
- * leads to the spine. All to all: a GPU sends 12 GB by its NIC, a leaf 8 x 8 GB to the spine. */
+/* 4 nodes have 4 GPUs each, and a leaf has 2 nodes. One half sends to the other half, so 8 GB cross, and 8 x 50 GB/s /
+ * o lead from a leaf switch to the spine. All to all, a GPU sends 12 GB by its NIC, and a leaf sends 8 x 8 GB to the
+ * spine. */
 TEST(fat_tree__half_and_all_to_all_take_the_uplinks_time)
 {
     for (double o = 1; o <= 4; o *= 2) {
@@ -204,8 +206,9 @@ TEST(fat_tree__half_and_all_to_all_take_the_uplinks_time)
     }
 }
 
-/* 6 nodes of 2 GPUs in 3 groups of 2 nodes: a group has 4 NICs, and 4 x 50 GB/s / o / 2 to each other group. 4 GB from
- * a group to the next one share that link. All to all: 4 x 4 GB between two groups, 10 GB by a NIC. */
+/* 6 nodes of 2 GPUs form 3 groups of 2 nodes. A group has 4 NICs, and 4 x 50 GB/s / o / 2 lead to each other group. 4
+ * GB from a group to the next one share that link. All to all, 4 x 4 GB go between two groups, and 10 GB go by a NIC.
+ */
 TEST(dragonfly__half_and_all_to_all_take_the_time_of_links_between_groups)
 {
     for (double o = 1; o <= 4; o *= 2) {
@@ -218,9 +221,10 @@ TEST(dragonfly__half_and_all_to_all_take_the_time_of_links_between_groups)
     }
 }
 
-/* 4 nodes of 4 GPUs in groups of 2 nodes: a rail's switch has 2 NICs, and 2 x 50 GB/s / o to the spine. On their rails
- * 8 GB cross from half to half, 2 on each. Inside a group nothing above the NICs is shared. All to all: 12 GB into a
- * NIC; out of it 4 of its node to its number in the group, 8 of its own to the other group; 16 on a rail's uplink. */
+/* 4 nodes of 4 GPUs form groups of 2 nodes. A rail's switch has 2 NICs, and 2 x 50 GB/s / o lead to the spine. On the
+ * rails 8 GB cross from half to half, 2 GB on each. Inside a group nothing above the NICs is shared. All to all, 12 GB
+ * go into a NIC. Out of it go 4 GB of its node to its number in the group, and 8 GB of its own to the other group. 16
+ * GB go by a rail's uplink. */
 TEST(rail__half_and_all_to_all_take_the_time_of_the_rails)
 {
     for (double o = 1; o <= 4; o *= 2) {
@@ -232,8 +236,8 @@ TEST(rail__half_and_all_to_all_take_the_time_of_the_rails)
     }
 }
 
-/* GPUs 0 and 1 of node 0 send 1 GB to GPU 1 of two other nodes. In a group both take NIC 1: 40 ms. To other groups each
- * takes its own: 20 ms. By a fat tree too. */
+/* GPUs 0 and 1 of node 0 send 1 GB to GPU 1 of two other nodes. In a group both take NIC 1, which lasts 40 ms. To other
+ * groups each takes its own NIC, which lasts 20 ms. The same holds for a fat tree. */
 TEST(rail__another_gpu_number_is_reached_by_nvlink_and_the_receivers_rail)
 {
     for (int32_t i = 0; i < 3; i++) {
@@ -252,7 +256,7 @@ TEST(rail__another_gpu_number_is_reached_by_nvlink_and_the_receivers_rail)
     }
 }
 
-/* Inside a node of rails: NVLink between GPUs, PCIe to the host, each alone. */
+/* Inside a node of rails, NVLink connects GPUs and PCIe connects them to the host. Each transfer runs by itself. */
 TEST(rail__transfers_inside_a_node_stay_there)
 {
     struct platform platform = platform_of(PLATFORM_RAIL, 2, 4, 1, 1);
@@ -271,8 +275,8 @@ TEST(rail__transfers_inside_a_node_stay_there)
     timeline_free(&timeline);
 }
 
-/* A place that stands for the 4 GPUs of a node, to a node of the other group. Each GPU has a switch of its own, whose
- * 2 x 50 GB/s / 2 to the spine carry its NIC, though not 4 of them. At an oversubscription of 4 they do not. */
+/* One rank for the 4 GPUs of a node sends to a node of the other group. Each GPU has a switch of its own, with 2 x 50
+ * GB/s / 2 to the spine. This carries the GPU's NIC, though not 4 of them. At an oversubscription of 4 it does not. */
 TEST(rail__a_folded_group_crosses_a_switch_for_each_gpu)
 {
     for (double o = 2; o <= 4; o *= 2) {
@@ -289,7 +293,8 @@ TEST(rail__a_folded_group_crosses_a_switch_for_each_gpu)
     }
 }
 
-/* The uplink of rail 0 of group 0 at a quarter of 100 GB/s, which GPU 0 crosses to the other group, not GPU 1. */
+/* The uplink of rail 0 of group 0 has a quarter of its 100 GB/s. GPU 0 crosses it to the other group, and GPU 1 does
+ * not. */
 TEST(rail__a_slow_spine_link_is_that_of_one_rail)
 {
     struct platform platform = platform_of(PLATFORM_RAIL, 4, 4, 2, 1);
@@ -310,7 +315,7 @@ TEST(rail__a_slow_spine_link_is_that_of_one_rail)
     faults_free(&faults);
 }
 
-/* Reads back as what the keys say, for users who change it. */
+/* The XML reads back as what the keys say, for users who change it. */
 TEST(platform_xml__is_read_back_for_every_topology)
 {
     for (int32_t topology = PLATFORM_FAT_TREE; topology <= PLATFORM_DRAGONFLY; topology++) {
@@ -325,9 +330,8 @@ TEST(platform_xml__is_read_back_for_every_topology)
     }
 }
 
-/* SimGrid's own cluster with its hosts named as ours are, one GPU a node, links of 50 GB/s; and memories without
- * routes.
- */
+/* Make SimGrid's own cluster, with hosts named like those of slimsim, one GPU a node and links of 50 GB/s. Its memories
+ * have no routes. */
 static struct platform cluster_of(const struct platform *like, const char *topology, const char *parameters)
 {
     struct platform platform = *like;
@@ -350,7 +354,7 @@ static struct platform cluster_of(const struct platform *like, const char *topol
     return platform;
 }
 
-/* Random transfers, some after others, take the same times on both. Seeds 1 to 5. */
+/* Check that random transfers, some after others, take the same times on both. The seeds are 1 to 5. */
 static void check_same_times(const struct platform *ours, const struct platform *simgrids)
 {
     for (int seed = 1; seed <= 5; seed++) {
@@ -375,7 +379,7 @@ static void check_same_times(const struct platform *ours, const struct platform 
     }
 }
 
-/* 4 switches of 4 nodes with one link each to the root: an oversubscription of 4. */
+/* 4 switches of 4 nodes have one link each to the root, which is an oversubscription of 4. */
 TEST(fat_tree__transfers_take_the_times_of_simgrids_own)
 {
     struct platform ours = platform_of(PLATFORM_FAT_TREE, 16, 1, 4, 4);
@@ -383,8 +387,8 @@ TEST(fat_tree__transfers_take_the_times_of_simgrids_own)
     check_same_times(&ours, &simgrids);
 }
 
-/* 3 groups of 6 nodes, 3 links between each two. SimGrid's group has 3 routers, whose links to each other are 1000
- * times as wide as they need be. */
+/* 3 groups of 6 nodes have 3 links between each two. SimGrid's group has 3 routers, and their links to each other are
+ * 1000 times as wide as needed. */
 TEST(dragonfly__transfers_take_the_times_of_simgrids_own)
 {
     struct platform ours = platform_of(PLATFORM_DRAGONFLY, 18, 1, 6, 1);

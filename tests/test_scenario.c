@@ -232,23 +232,24 @@ TEST(assignments__win_over_the_file_in_order)
 static const struct {
     const char *old, *new, *message;
 } refused[] = {
-    {"model: llama-13b", "model: llama-31b", "run.yaml:1:8: model: no model 'llama-31b'; did you mean 'llama-13b'?"},
+    {"model: llama-13b", "model: llama-31b",
+     "run.yaml:1:8: model: there is no model 'llama-31b'; did you mean 'llama-13b'?"},
     {"model: llama-13b", "model: absent.yaml", "run.yaml:1:8: model: "},
     {"model: llama-13b", "model: absent.yaml", "scenario/absent.yaml: cannot be read: No such file"},
     {"model: llama-13b\n", "", "run.yaml:1:1: model: is required"},
-    {"device: h800", "device: v100", "run.yaml:2:9: device: no device 'v100'; "},
+    {"device: h800", "device: v100", "run.yaml:2:9: device: there is no device 'v100'; "},
     {"platform: hopper-2x8", "platform: hoper-3x8",
-     "run.yaml:3:11: platform: no platform 'hoper'; did you mean 'hopper'?"},
+     "run.yaml:3:11: platform: there is no platform 'hoper'; did you mean 'hopper'?"},
     {"platform: hopper-2x8", "platform: ''", "run.yaml:3:11: platform: '' is empty"},
     {"lengths: github", "lengths: githb",
-     "run.yaml:4:17: data.lengths: no law or table 'githb'; did you mean 'github'?"},
+     "run.yaml:4:17: data.lengths: there is no law or table 'githb'; did you mean 'github'?"},
     {"context: 64Ki", "context: 64.5",
      "data.context: '64.5' is not a whole number; allowed: a whole number [tokens], 1 to"},
     {"context: 64Ki", "contxt: 64Ki", "run.yaml:4:25: data.contxt: unknown key; did you mean 'context'?"},
     {"global_batch: 8", "global_batch: 0", "data.global_batch: '0' is out of range"},
     {"model:", "seed: nan\nmodel:", "run.yaml:1:7: seed: 'nan' is not a number"},
     {"model:", "sweep: {seed: [1, 2]}\nmodel:",
-     "run.yaml:1:1: sweep: is for `slimsim run`; this command takes one point"},
+     "run.yaml:1:1: sweep: is allowed only in `slimsim run`, and this command takes one point"},
     {"model:", "name: a/b\nmodel:", "run.yaml:1:7: name: 'a/b' cannot name files"},
     {"model:", "engine: simgird\nmodel:", "did you mean 'simgrid'? allowed: simgrid, critical-path, both"},
     {"model:", "communication: {dp_overlap: true}\nmodel:",
@@ -256,16 +257,16 @@ static const struct {
     {"{tp: 2, pp: 2}", "automatic",
      "run.yaml:5:34: plan: 'automatic'; allowed: auto, or a layout such as {tp: 4, pp: 4}"},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {name: fre}",
-     "run.yaml:5:59: plan_space.name: no plan space 'fre'; did you mean 'free'?"},
+     "run.yaml:5:59: plan_space.name: there is no plan space 'fre'; did you mean 'free'?"},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {tp: [1, 0]}",
      "run.yaml:5:61: plan_space.tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {recompute: [ful]}",
      "recompute: 'ful' is not known; did you mean "},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {pp: []}", "pp: is an empty list; name at least one value"},
     {"{tp: 2, pp: 2}", "{tp: 2, pp: 2}, plan_space: {tp: 2}",
-     "run.yaml:5:50: plan_space: restricts a search, and this entry names its plan"},
+     "run.yaml:5:50: plan_space: restricts a search, but this entry names its plan"},
     {"model:", "plan_space: {tp: 2}\nmodel:",
-     "run.yaml:1:1: plan_space: restricts a search, and no entry of systems is left to it"},
+     "run.yaml:1:1: plan_space: restricts a search, but no entry of systems uses it"},
     {", plan: {tp: 2, pp: 2}", "", "run.yaml:5:11: plan.tp: is required"},
     {"plan: {tp: 2, pp: 2}", "tp: 2", "tp: unknown key; did you mean 'plan.tp'"},
     {"tp: 2", "tp: 16", "run.yaml:5:39: plan.tp: 16 does not divide the GPUs of a node"},
@@ -275,7 +276,7 @@ static const struct {
     {"pp: 2", "pp: 2, dp: 3",
      "run.yaml:5:34: plan: tp x pp x cp x dp = 2 x 2 x 1 x 3 = 12, but platform hopper-2x8 has 16 GPUs"},
     {"pp: 2", "pp: 2, vpp: 3", "run.yaml:5:46: plan: the model's 40 layers cannot be shared by pp x vpp = 2 x 3"},
-    {"pp: 2", "pp: 1, vpp: 2", "plan.vpp: 2 chunks a rank need more than one stage; pp is 1"},
+    {"pp: 2", "pp: 1, vpp: 2", "plan.vpp: 2 chunks of a rank need more than one stage, but pp is 1"},
     {"pp: 2", "pp: 2, schedule: 1f1c", "plan.schedule: '1f1c' is not known; did you mean '1f1b'?"},
     {"pp: 2", "pp: 2, schedule: interleaved", "plan.schedule: interleaved needs plan.vpp above 1"},
     {"pp: 2", "pp: 2, vpp: 2, schedule: zero-bubble", "plan.vpp: 2, but plan.schedule allows only 1"},
@@ -286,16 +287,19 @@ static const struct {
     {"pp: 2", "pp: 2, sharding: none, shard_group: 2", "plan.shard_group: 2 ranks cannot share with sharding none"},
     {"pp: 2", "pp: 2, sharding: zero3",
      "plan.sharding: zero2 and zero3 need pp 1, which is 2; with pipeline stages zero1 and none"},
-    {"pp: 2", "pp: 2, recompute: [norm, full]", "plan.recompute: 'full' repeats whole layers and stands alone"},
-    {"pp: 2", "pp: 2, recompute: [norm, alternate-gemms]", "alternate-gemms stands beside norm and activation"},
+    {"pp: 2", "pp: 2, recompute: [norm, full]",
+     "plan.recompute: 'full' repeats whole layers, so it allows no other entry"},
+    {"pp: 2", "pp: 2, recompute: [norm, alternate-gemms]", "alternate-gemms needs norm and activation beside it"},
     {"pp: 2", "pp: 2, recompute: [norm, activtion]",
-     "'activtion' in the list is not known; did you mean 'activation'? allowed: none, or one or a [list] of norm, "},
-    {"pp: 2", "pp: 2, recompute: sometimes", "plan.recompute: 'sometimes' is not known; allowed: none, or one or a"},
-    {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys, not one value"},
+     "'activtion' in the list is not known; did you mean 'activation'? allowed: none, one of these or a [list] of "
+     "them: norm, "},
+    {"pp: 2", "pp: 2, recompute: sometimes",
+     "plan.recompute: 'sometimes' is not known; allowed: none, one of these or a"},
+    {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys instead of one value"},
     {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses",
      "to divide heads and kv_heads, 40 and 40; rings and all-gather do not"},
     {"pp: 2", "pp: 2, fsdp: 2", "plan.fsdp: 2 needs sharding zero2 or zero3"},
-    {"pp: 2", "pp: 1, sharding: zero3, fsdp_ends: own", "plan.fsdp_ends: own needs fsdp 2"},
+    {"pp: 2", "pp: 1, sharding: zero3, fsdp_ends: own", "plan.fsdp_ends: 'own' needs fsdp 2"},
     {"pp: 2", "pp: 1, sharding: zero3, schedule: zero-bubble",
      "plan.schedule: zero-bubble needs sharding zero1 or none"},
     {"pp: 2", "pp: 1, sharding: zero3, fsdp: 2, fsdp_prefetch: backward-post",
@@ -315,7 +319,7 @@ static const struct {
     {"[{name: slimpack, plan: {tp: 2, pp: 2}}]", "[slimpack]", "run.yaml:5:11: this entry: expected a mapping of keys"},
     {"systems: [{name: slimpack, plan: {tp: 2, pp: 2}}]\n", "", "run.yaml: systems: is required"},
     {"}}]", "}}, {name: slimpack, plan: {tp: 2, pp: 2}}]",
-     "label: 'slimpack' names systems.0 already; give each entry a `label:`"},
+     "label: 'slimpack' is already the label of systems.0; give each entry a `label:`"},
 };
 
 TEST(scenario_read__refuses_wrong_scenarios_with_what_is_allowed)
@@ -370,8 +374,8 @@ TEST(learned_positions__bound_the_context)
     CHECK_TRUE(scenario_read(fixture_write("scenario/run.yaml", text), 1, most, &s, &err));
     scenario_free(&s);
     CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, more, &s, &err));
-    CHECK_CONTAINS(err.text, "data.context: 2049 tokens are more than model llama-13b has learned positions for");
-    CHECK_CONTAINS(err.text, "allowed: at most its positions, 2048");
+    CHECK_CONTAINS(err.text, "data.context: 2049 tokens are more than the learned positions of model llama-13b");
+    CHECK_CONTAINS(err.text, "allowed: at most 2048");
     free(model);
     free(text);
 }
@@ -390,7 +394,7 @@ TEST(swiglu__is_refused_for_other_activations)
     CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_SEPARATE);
     scenario_free(&s);
     CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, separate, &s, &err));
-    CHECK_CONTAINS(err.text, "swiglu: separate, but model llama-13b has no SwiGLU; leave the key out");
+    CHECK_CONTAINS(err.text, "swiglu: 'separate' needs SwiGLU, which model llama-13b does not have; leave the key out");
     free(model);
     free(text);
 }
@@ -407,8 +411,8 @@ TEST(scenario_read__names_all_errors_in_one_pass)
                                            "systems: [{name: slimpack, plan: {tp: 2.5}}]\n");
     CHECK_TRUE(!scenario_read(path, 3, set, &s, &err));
     static const char *const parts[] = {
-        "--set 'systems.7.name=y': '7' selects nothing from the list 'systems'; it has entries 0 to 0",
-        "--set 'nothing': expected key=value",
+        "--set 'systems.7.name=y': '7' selects nothing from the list 'systems'; allowed: 0 to 0",
+        "--set 'nothing': expected KEY=VALUE",
         "run.yaml:1:1: modle: unknown key; did you mean 'model'?",
         "run.yaml:1:1: model: is required",
         "run.yaml:5:34: data.context: 'big' is not a number",
@@ -417,7 +421,7 @@ TEST(scenario_read__names_all_errors_in_one_pass)
         "run.yaml:4:7: name: '.x' cannot name files",
         "run.yaml:6:39: plan.tp: '2.5' is not a whole number",
         "run.yaml:6:34: plan.pp: is required",
-        "run.yaml:2:9: device: no device 'h80'; did you mean 'h800'?",
+        "run.yaml:2:9: device: there is no device 'h80'; did you mean 'h800'?",
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         CHECK_CONTAINS(err.text, parts[i]);
@@ -460,7 +464,7 @@ TEST(path__is_refused_if_too_long)
     memset(set + 13, 'd', 500);
     strcpy(set + 513, "/x");
     CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", minimal), 1, sets, &s, &err));
-    CHECK_CONTAINS(err.text, "ddd...': data.lengths: as an absolute path this is longer than 511 bytes");
+    CHECK_CONTAINS(err.text, "ddd...': data.lengths: the absolute path is longer than 511 bytes");
 }
 
 TEST(quickstart__is_the_main_comparison)

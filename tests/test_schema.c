@@ -71,14 +71,14 @@ static const struct {
      "f.yaml:1:16: group.count: '2.5' is not a whole number; allowed: a whole number [tokens], 1 to 1048576"},
     {"group: {count: 0}", "group.count: '0' is out of range; allowed: a whole number [tokens], 1 to 1048576"},
     {"group: {count: 2Mi}", "group.count: '2Mi' is out of range"},
-    {"group: {count: '5'}", "group.count: '5' stands in quotes, so it is text"},
+    {"group: {count: '5'}", "group.count: '5' is text, because it is in quotes"},
     {"group: {count: nan}", "group.count: 'nan' is not a number"},
     {"group: {count: .inf}", "group.count: '.inf' is not a number"},
     {"group: {count: 64K}", "group.count: '64K' may mean 1000 or 1024: k is 1000, Ki 1024"},
     {"group: {count: many}", "group.count: 'many' is not a number"},
     {"group: {count: }", "group.count: has no value"},
-    {"group: {count: [1]}", "group.count: is a list, not one value"},
-    {"group: {count: {a: 1}}", "group.count: is a mapping of keys, not one value"},
+    {"group: {count: [1]}", "group.count: is a list instead of one value"},
+    {"group: {count: {a: 1}}", "group.count: is a mapping of keys instead of one value"},
     {"group: {share: 0.5}", "f.yaml:1:8: group.count: is required"},
     {"flag: true", "f.yaml:1:1: group.count: is required"},
     {"group:\n", "f.yaml:1:7: group.count: is required"},
@@ -88,18 +88,18 @@ static const struct {
     {"group: {count: 1, share: -0.1}", "group.share: '-0.1' is out of range"},
     {"group: {count: 1, inner: {time: -1us}}", "allowed: a number [s], at least 0"},
     {"group: {count: 1, inner: {time: 1GB}}", "group.inner.time: '1GB' is not a number"},
-    {"group: {count: 1}\nflag: yes", "f.yaml:2:7: flag: 'yes' is neither; allowed: true or false"},
+    {"group: {count: 1}\nflag: yes", "f.yaml:2:7: flag: 'yes' is not a truth value; allowed: true or false"},
     {"group: {count: 1}\nchoice: selctive",
      "choice: 'selctive' is not known; did you mean 'selective'? allowed: none, selective, full"},
     {"group: {count: 1}\nchoice: x", "choice: 'x' is not known; allowed: none, selective, full"},
     {"group: {count: 1}\nword: 0123456789012345678901234567890123456789012345678901234567890123",
      "is too long; allowed: text of at most 63 bytes"},
-    {"group: {count: 1}\nword: \"a\\nb\"", "word: 'a?b' holds a line end or control character"},
+    {"group: {count: 1}\nword: \"a\\nb\"", "word: 'a?b' contains a line end or control character"},
     {"group: {cuont: 1}", "f.yaml:1:9: group.cuont: unknown key; did you mean 'count'? allowed: count, share, inner"},
     {"group: {count: 1, zzz: 1}", "group.zzz: unknown key; allowed: count, share, inner"},
     {"group: {count: 1}\nknob: 1", "f.yaml:2:1: knob: unknown key; did you mean 'knobs'?"},
-    {"count: 1", "count: unknown key; did you mean 'group.count' (a dot stands for a level of nesting)?"},
-    {"group.count: 1", "group.count: unknown key; did you mean 'group.count' (a dot stands for a level of nesting)?"},
+    {"count: 1", "count: unknown key; did you mean 'group.count' (a dot means a level of nesting)?"},
+    {"group.count: 1", "group.count: unknown key; did you mean 'group.count' (a dot means a level of nesting)?"},
 };
 
 TEST(schema_read__names_wrong_values_with_what_is_allowed)
@@ -121,7 +121,7 @@ TEST(schema_read__names_all_errors_in_one_pass)
     CHECK_TEXT(err.text,
                "f.yaml:2:1: falg: unknown key; did you mean 'flag'? allowed: flag, group, choice, word, text, knobs\n"
                "f.yaml:3:27: group.inner.tme: unknown key; did you mean 'time'? allowed: time\n"
-               "f.yaml:1:7: flag: '1' is neither; allowed: true or false\n"
+               "f.yaml:1:7: flag: '1' is not a truth value; allowed: true or false\n"
                "f.yaml:3:8: group.count: is required (how many); allowed: a whole number [tokens], 1 to 1048576\n"
                "f.yaml:3:16: group.share: 'x' is not a number; allowed: a number, 0 to 1");
 }
@@ -152,7 +152,7 @@ TEST(schema_read__names_nested_keys_in_full)
     CHECK_TRUE(document_parse(text, sizeof text - 1, "f.yaml", &document, &err));
     CHECK_TRUE(!schema_read(&document, document_find(&document, 0, "knobs"), keys, N, NULL, &object, &err));
     CHECK_CONTAINS(err.text, "f.yaml:1:26: knobs.group.cont: unknown key; did you mean 'count'?");
-    CHECK_CONTAINS(err.text, "f.yaml:1:15: knobs.flag: '5' is neither; allowed: true or false");
+    CHECK_CONTAINS(err.text, "f.yaml:1:15: knobs.flag: '5' is not a truth value; allowed: true or false");
     CHECK_CONTAINS(err.text, "f.yaml:1:25: knobs.group.count: is required");
     document_free(&document);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sweeps as their users run them: points, results, shards, engines."""
+"""These tests run sweeps as users do: points, results, shards, engines."""
 import csv
 import filecmp
 import json
@@ -52,7 +52,7 @@ class Points(Sweep):
         self.assertTrue(filecmp.cmp(folder / "options.csv", other / "options.csv", shallow=False))
 
     def test_sweep__varies_one_key_of_a_named_platform(self):
-        """NICs of half the speed: the same as on a platform that has them, and slower."""
+        """NICs of half the speed give the same times as a platform that has them, and these are slower."""
         folder = fresh("nics")
         self.sweep(folder, "--quiet", "--sweep", "platform.nic=200Gbps,400Gbps", scenario=BASE.replace("name: small", "name: nics"))
         table = rows(folder / "nics.csv")
@@ -224,7 +224,7 @@ class Best(Sweep):
                                            "0,00,done,slim,8,1,9,\n")).stdout, r" 9\.0 +- ")
 
     def test_the_front_is_that_of_all_pairs(self):
-        """Few values, so that there are ties; of equal rows the first stands for all."""
+        """Few values make ties. The first of equal rows represents all."""
         random.seed(5)
         for _ in range(12):
             points = [(random.choice((8, 16, 32, 64)), random.randrange(1, 12), random.random() < 0.8)
@@ -241,7 +241,7 @@ class Best(Sweep):
             self.assertEqual([row[2] for row in front], [points.index((*row[:2], True)) for row in front])
 
     def test_a_front_for_each_question(self):
-        """A small model is no answer to what a large one needs; another platform, attention kernel or system is."""
+        """A small model does not answer what a large one needs. Another platform, attention kernel or system does."""
         head = "point,id,status,model,data.context,platform,attention,system,gpus,tokens_per_s_per_gpu,fits,token_delay,message\n"
         table = [("large", 8, "a", 8, 1), ("small", 8, "a", 8, 9), ("large", 8, "b", 16, 2), ("small", 8, "b", 16, 4),
                  ("large", 4, "a", 8, 3), ("small", 8, "b", 16, 5), ("large", 8, "c", 16, 0.25)]
@@ -360,7 +360,7 @@ class Shards(Sweep):
 
 
 class Engines(Sweep):
-    """What a point may ask for beside the critical path."""
+    """A point may ask for more than the critical path."""
 
     def test_simgrid_in_workers_gives_the_same_bytes_for_any_number_of_jobs(self):
         scenario = BASE.replace("critical-path", "both") + "sweep: {data.context: [16Ki, 32Ki], replicates: 3}\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sweeps that are disturbed: same bytes whatever happens on the way. SLIMSIM_KILLS: kills of each kind."""
+"""These tests disturb sweeps, which must write the same bytes whatever happens. SLIMSIM_KILLS: kills of each kind."""
 import contextlib
 import filecmp
 import os
@@ -146,7 +146,7 @@ class Failures(Sweep):
 
     @contextlib.contextmanager
     def disk(self, kib):
-        """A file system of this size, empty."""
+        """Makes an empty file system of this size."""
         folder = fresh("disk")
         folder.mkdir()
         if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
@@ -173,7 +173,7 @@ class Failures(Sweep):
             self.same(self.whole, folder)
 
     def test_a_full_disk_leaves_nothing_under_the_final_names(self):
-        """Sizes at which the journal, the tables, the traces of points or nothing meets the end of the disk."""
+        """At these sizes the journal, the tables, the traces of points or nothing meets the end of the disk."""
         traced = BASE + "trace: full\nsweep: {replicates: 2}\n"
         plenty = fresh("plenty")
         self.sweep(plenty, "--quiet", scenario=traced)
@@ -205,7 +205,7 @@ class Failures(Sweep):
             self.assertEqual(list(folder.iterdir()), [])
 
     def test_a_forged_trace_in_a_journal__is_refused(self):
-        """The last record is a result, and its last field the trace: the file of a stranger stands there instead."""
+        """The last record is a result, and its last field is the trace. A foreign file replaces it."""
         scenario, folder, stranger = BASE + "trace: full\nsweep: {replicates: 1}\n", fresh("forged"), SCRATCH / "stranger.h5"
         self.sweep(folder, "--quiet", scenario=scenario)
         with h5py.File(stranger, "w") as file:
@@ -269,7 +269,7 @@ class Failures(Sweep):
             self.assertFalse((SCRATCH / "shardless").exists())
 
     def test_a_size_or_time_that_sbatch_does_not_take_is_refused(self):
-        """What is good and what is not was tried on sbatch 22.05."""
+        """The good and the bad values were tried on sbatch 22.05."""
         small = write("small.yaml", GRID)
 
         def submit(option):
@@ -294,7 +294,7 @@ class Failures(Sweep):
             self.assertRegex(line, r"^\d+ of 40 points, [\d.]+ a second, \d+:\d\d:\d\d left, 0 failed$")
 
     def test_closed_standard_files_change_nothing_but_what_is_printed(self):
-        """Pipes and journals do not take their numbers."""
+        """Pipes and journals do not take the descriptors of standard files."""
         folder = fresh("closed")
         command = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', PROGRAM, "run", write("small.yaml", GRID), "--output", folder]
         self.assertEqual(subprocess.run(command, timeout=300).returncode, 74)
@@ -310,7 +310,7 @@ class Failures(Sweep):
             self.assertEqual(done.returncode, 74, (arguments, done.stderr))
 
     def test_a_reader_that_has_enough_ends_it_silently(self):
-        """As Unix tools end, of SIGPIPE; what is to be written is written."""
+        """The program ends by SIGPIPE, as Unix tools do. It still writes its files."""
         folder, alone = fresh("enough"), write("enough.yaml", BASE)
         for arguments in (("run", alone, "--output", folder, "--quiet"), ("run", write("small.yaml", GRID), "--list"),
                           ("best", self.whole / "small.csv", "--json", "--quiet"), ("list", "keys"), ("--version",),
@@ -358,7 +358,7 @@ class Resume(Sweep):
         first = self.start(folder)
         while not (folder / "small.journal").exists() or (folder / "small.journal").stat().st_size == 0:
             time.sleep(0.005)
-        first.send_signal(signal.SIGSTOP)  # else it may have ended before the second one comes to its files
+        first.send_signal(signal.SIGSTOP)  # otherwise it may end before the second one comes to its files
         second = run("run", SCRATCH / "long.yaml", "--output", folder)
         first.send_signal(signal.SIGCONT)
         self.assertEqual(second.returncode, 75, second.stderr)
@@ -381,7 +381,7 @@ class Resume(Sweep):
             self.assertEqual(run("run", alone, "--quiet", "--output", folder, *arguments).returncode, 0)
         first.kill()
         first.communicate(timeout=60)
-        self.assertEqual(len(list(folder.glob("small.*"))), 2)  # what a killed run leaves does not hinder the next
+        self.assertEqual(len(list(folder.glob("small.*"))), 2)  # files of a killed run do not hinder the next one
         self.assertEqual(run("run", alone, "--quiet", "--output", folder).returncode, 0)
         self.assertEqual(sorted(path.name for path in folder.iterdir()), ["other.csv", "other.h5", "small.csv", "small.h5"])
 
@@ -407,11 +407,11 @@ class Resume(Sweep):
             self.assertIn("the same command continues", errors)
             self.assertFalse(alive(below))
             self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
-            enough = (folder / "small.journal").stat().st_size + 6000  # a point more at least: the next one runs
+            enough = (folder / "small.journal").stat().st_size + 6000  # room for at least one more point, so the next one runs
         self.assertNotIn(" 0 kept", self.finish(folder))
 
     def test_killed_runs_leave_nothing_in_the_way(self):
-        """A run that is killed anywhere and started again writes the bytes of one that nobody disturbed."""
+        """A run that is killed anywhere and started again writes the same bytes as an undisturbed run."""
         alone, undisturbed, folder = write("alone.yaml", BASE.replace("measured: 2", "measured: 10")), fresh("calm"), fresh("killed-run")
         command = ("run", alone, "--quiet", "--output")
         begin = time.monotonic()
@@ -447,7 +447,7 @@ class Resume(Sweep):
             self.assertFalse(alive(below))
             journal = folder / "small.journal"
             size = journal.stat().st_size if journal.exists() else 0
-            self.assertGreater(size, last - 30000)  # but for a frame that was torn
+            self.assertGreater(size, last - 30000)  # except a torn frame
             last = size
             if (folder / "small.h5").exists():
                 self.finish(folder)

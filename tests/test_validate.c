@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* scratch/NAME with this text. */
+/* Write scratch/NAME with this text. */
 static const char *written(const char *name, const char *text)
 {
     const char *path = harness_path(name);
@@ -27,11 +27,11 @@ TEST(measured_read__names_wrong_files_with_their_line)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"id,x\n1,2\n3\n", ":3: 1 fields; the header has 2 columns"},
-        {"id,x\n1,2,3\n", ":2: 3 fields"},
-        {"id,id\n1,2\n", ":1: column 'id' stands twice"},
-        {"id,x\n", "holds no rows"},
-        {"", "holds no rows"},
+        {"id,x\n1,2\n3\n", ":3: the row has 1 fields, but the header has 2 columns"},
+        {"id,x\n1,2,3\n", ":2: the row has 3 fields"},
+        {"id,id\n1,2\n", ":1: column 'id' appears twice"},
+        {"id,x\n", "the file has no rows"},
+        {"", "the file has no rows"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct measured measured;
@@ -60,7 +60,7 @@ TEST(measured_number__takes_a_whole_cell_from_0)
         struct error err = {0};
         double value;
         snprintf(text, sizeof text, "a,b\n\"%s\",1\n", cases[i].text);
-        snprintf(message, sizeof message, "numbers.csv:2: a: '%s' is not a number; allowed: a number from 0",
+        snprintf(message, sizeof message, "numbers.csv:2: a: '%s' is not a number; allowed: a number of at least 0",
                  cases[i].text);
         CHECK(measured_read(written("numbers.csv", text), &measured, &err));
         CHECK_EQUAL(measured_number(&measured, 0, "a", &value, &err), cases[i].value >= 0);
@@ -97,7 +97,7 @@ static const char *const usual[][2] = {{"device", "h100-sxm"},
                                        {"plan.pp", "1"}};
 enum { N_USUAL = sizeof usual / sizeof *usual, MOST_COLUMNS = 64 };
 
-/* The value that "COLUMN=VALUE|COLUMN=VALUE" gives a column, NULL: none. */
+/* Return the value that "COLUMN=VALUE|COLUMN=VALUE" gives a column; NULL: none. */
 static const char *value_in(const char *changes, const char *column, char value[128])
 {
     size_t length = strlen(column);
@@ -109,7 +109,7 @@ static const char *value_in(const char *changes, const char *column, char value[
     return NULL;
 }
 
-/* Columns of the usual row, then those that changes add. */
+/* List the columns of the usual row, then those that changes add. */
 static int columns_of(int n_rows, const char *const *changes, char columns[MOST_COLUMNS][64])
 {
     int n = 0;
@@ -130,7 +130,7 @@ static int columns_of(int n_rows, const char *const *changes, char columns[MOST_
     return n;
 }
 
-/* A file of usual rows, each with its changes. */
+/* Write a file of usual rows, each with its changes. */
 static const char *rows_with(int n_rows, const char *const *changes)
 {
     char columns[MOST_COLUMNS][64], value[128], *text;
@@ -151,7 +151,7 @@ static const char *rows_with(int n_rows, const char *const *changes)
     return path;
 }
 
-/* The setting of a usual row with changes; what is wrong with it. */
+/* Return the setting of a usual row with changes. err receives its errors. */
 static struct setting setting_with(const char *changes, struct error *err)
 {
     struct measured measured;
@@ -219,7 +219,8 @@ TEST(setting_read__takes_an_empty_bandwidth_from_the_devices_data_sheet)
     CHECK_CLOSE(setting.scenario.platform.nic_bytes_per_s, 12.5e9, 0);
     CHECK_CLOSE(setting.scenario.platform.host_memory_bytes, 2e12, 0);
     setting_with("device=mine|platform.nic=", &err);
-    CHECK_CONTAINS(err.text, "rows.csv:2: platform.nic: is not given, and the file of device mine does not say it");
+    CHECK_CONTAINS(err.text,
+                   "rows.csv:2: platform.nic: is required, since the file of device mine does not give it either");
 }
 
 TEST(setting_read__sets_the_rows_sizes_over_a_models_file)
@@ -237,7 +238,7 @@ TEST(setting_read__sets_the_rows_sizes_over_a_models_file)
     CHECK_EQUAL(setting.scenario.model.vocabulary_multiple, 0);
 }
 
-/* File, line, key, value, and what is allowed. */
+/* A message names file, line, key, value, and what is allowed. */
 TEST(setting_read__says_what_is_wrong_with_a_cell)
 {
     static const char *const cases[][2] = {
@@ -250,17 +251,16 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"plan.dp=4", "tp x pp x cp x dp = 1 x 1 x 1 x 4 = 4, but platform 1x8 has 8 GPUs"},
         {"plan.pp=3", "does not divide the 8 GPUs"},
         {"plan.pp=8", "the model's 4 layers cannot be shared by pp x vpp = 8 x 1"},
-        {"model=llama9", "model: no model 'llama9'"},
+        {"model=llama9", "model: there is no model 'llama9'"},
         {"model.heads=many", "model.heads: 'many' is not a number"},
         {"model.heads=7|model.kv_heads=7", "heads: 7 does not divide hidden = 1024"},
         {"model.depth=4", "model.depth: unknown key"},
-        {"model.positions=1024", "data.context: 2048 tokens are more than model tiny has learned positions for"},
+        {"model.positions=1024", "data.context: 2048 tokens are more than the learned positions of model tiny"},
         {"platform.nic=fast", "platform.nic: 'fast'"},
-        {"platform.nodes=0", "platform.nodes: is required where no file says it"},
+        {"platform.nodes=0", "platform.nodes: is required if no file gives it"},
         {"micro_batch=", "micro_batch: is required"},
         {"micro_batch=3", "data.global_batch: 64 is not allowed; allowed: a multiple of micro_batch x dp = 3 x 8"},
-        {"plan.pp=2|plan.vpp=2|data.global_batch=12",
-         "plan.vpp: 2 needs micro-batches of a pipeline that are a multiple of pp = 2"},
+        {"plan.pp=2|plan.vpp=2|data.global_batch=12", "plan.vpp: 2 needs micro-batches in multiples of pp = 2"},
         {"data.context=8Mi|data.global_batch=1024",
          "data.context: 8388608 tokens times micro_batch or data.global_batch"},
     };
@@ -272,7 +272,7 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
     }
 }
 
-/* The first line that fits; ids are whole, other cells parts, sequences at least. */
+/* The first line that matches counts. Ids match as a whole, other cells by a part, and sequences from a length on. */
 TEST(cause_of__is_that_of_the_first_line_that_fits)
 {
     struct measured causes, rows;
@@ -294,7 +294,7 @@ static void no_progress(void *context, int32_t row, int32_t n_rows)
     CHECK(row < n_rows);
 }
 
-/* All rows of a file. */
+/* Predict all rows of a file. */
 static struct validate validated(const char *path, const char *filter)
 {
     struct validate validate = {0};
@@ -307,7 +307,7 @@ static struct validate validated(const char *path, const char *filter)
     return validate;
 }
 
-/* A usual row with changes is refused with this error. */
+/* Check that a usual row with changes is refused, and return the error. */
 static struct error refused(int n_rows, const char *const *changes)
 {
     struct validate validate = {0};
@@ -322,10 +322,10 @@ static struct error refused(int n_rows, const char *const *changes)
 TEST(row_read__says_what_is_wrong_with_a_measured_cell)
 {
     static const char *const cases[][2] = {
-        {"tps_per_gpu=~100", "tps_per_gpu: '~100' is not a number; allowed: a number from 0"},
+        {"tps_per_gpu=~100", "tps_per_gpu: '~100' is not a number; allowed: a number of at least 0"},
         {"tps_per_gpu=100|step_time_s=2 s", "step_time_s: '2 s' is not a number"},
         {"tps_per_gpu=",
-         "tps_per_gpu, tokens_per_s, step_time_s, tflops_per_gpu with a flops_formula, or fitted is required"},
+         "one of tps_per_gpu, tokens_per_s, step_time_s, fitted, or tflops_per_gpu with a flops_formula is required"},
         {"tflops_per_gpu=100", "tflops_per_gpu with a flops_formula"},
         {"tflops_per_gpu=100|flops_formula=mine", "flops_formula: 'mine' is not allowed; allowed: none|gemms+12Lhs"},
         {"metric=peak|value_bytes=1", "metric: 'peak' is not allowed; allowed: throughput|max_memory_allocated"},
@@ -336,7 +336,7 @@ TEST(row_read__says_what_is_wrong_with_a_measured_cell)
         {"tps_per_gpu=1|fitted=no", "fitted: no is not allowed in a row with a measured value"},
         {"fitted=OOM", "fitted: 'OOM' is not allowed; allowed: yes|no"},
         {"tps_per_gpu=1|params_b=7B", "params_b: '7B' is not a number"},
-        {"tps_per_gpu=1|device=h101", "device: no device 'h101'"},
+        {"tps_per_gpu=1|device=h101", "device: there is no device 'h101'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct error err = refused(1, &cases[i][0]);
@@ -345,7 +345,7 @@ TEST(row_read__says_what_is_wrong_with_a_measured_cell)
     }
 }
 
-/* A row that is skipped is not read; all rows that are wrong are said at once. */
+/* A row that is skipped is not read. All wrong rows are reported at once. */
 TEST(validate_run__says_every_wrong_row_and_none_that_is_skipped)
 {
     static const char *const changes[] = {"tps_per_gpu=1|plan.tp=x", "tps_per_gpu=1|plan.tp=y|skip=of no use",
@@ -361,7 +361,7 @@ TEST(validate_run__says_every_wrong_row_and_none_that_is_skipped)
     validate_free(&validate);
 }
 
-/* The formula of activations is of layers that are all alike, a layer's seconds of one that recomputes. */
+/* The formula of activations assumes equal layers. The seconds of a layer are those of a layer that recomputes. */
 TEST(row_predict__knows_no_recomputation_of_some_layers_for_metrics_of_one)
 {
     static const char *const metrics[] = {"metric=activation-formula|value_bytes=1000",
@@ -387,14 +387,15 @@ TEST(row_predict__compares_no_number_that_is_next_to_nothing)
     validate_free(&validate);
 }
 
-/* Sizes that make other than params_b to 10%; columns that contradict each other by 5%; a unit that is wrong. */
+/* A row is doubtful if its sizes differ from params_b by 10%, if its columns contradict each other by 5%, or if a unit
+ * is wrong. */
 TEST(row_read__says_what_is_doubtful)
 {
     static const char *const cases[][2] = {
-        {"tps_per_gpu=50000|params_b=7", "params_b is 7, though the sizes make 0.12"},
+        {"tps_per_gpu=50000|params_b=7", "params_b is 7, though the sizes give 0.12"},
         {"tps_per_gpu=50000|params_b=0.12", ""},
         {"assumed=a|tps_per_gpu=50000|tokens_per_s=600000",
-         "a; tps_per_gpu taken: 50000 tokens/s/GPU, though tokens_per_s gives 75000"},
+         "a; tps_per_gpu is used: 50000 tokens/s/GPU, though tokens_per_s gives 75000"},
         {"tps_per_gpu=1", "measured 1 tokens/s/GPU would be"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct validate validate = validated(rows_with(1, &cases[i][0]), NULL);
@@ -408,7 +409,7 @@ TEST(row_read__says_what_is_doubtful)
     }
 }
 
-/* One GPU, 3 micro-batches of 2 sequences: 3 x (forward + backward of layers and head) + optimizer. */
+/* One GPU runs 3 micro-batches of 2 sequences: 3 x (forward + backward of layers and head) + optimizer. */
 TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
 {
     struct error err = {0};
@@ -439,8 +440,8 @@ TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
     CHECK_TRUE(result.peak_bytes > predict_state_bytes(&setting, &device, false));
 }
 
-/* 8 GPUs hold 1 sequence a pass, not 256: 524288 tokens of 4 layers, 32 x 1024 bytes each, alone are 64 GiB, their
- * logits of 32000 and 4 bytes as much; the limit is the device's memory less its context. */
+/* 8 GPUs hold 1 sequence a pass, and not 256. 524288 tokens of 4 layers with 32 x 1024 bytes each are 64 GiB. Their
+ * logits, 32000 of 4 bytes, are as much. The limit is the device's memory less its context. */
 TEST(validate_run__says_that_a_run_is_predicted_not_to_fit)
 {
     static const char *const changes[] = {"data.global_batch=2048|tps_per_gpu=100",
@@ -461,8 +462,8 @@ TEST(validate_run__says_that_a_run_is_predicted_not_to_fit)
     validate_free(&validate);
 }
 
-/* Tokens a second and GPU from each column: 100 reported; 64 x 2048 tokens / 2 s / 8 GPUs; 100 TFLOP/s over
- * 96 l h^2 (1 + s/6h + V/16lh) a token. */
+/* Tokens a second and GPU come from each column: 100 reported; 64 x 2048 tokens / 2 s / 8 GPUs; 100 TFLOP/s over 96 l
+ * h^2 (1 + s/6h + V/16lh) a token. */
 TEST(row_read__takes_the_first_column_that_has_a_throughput)
 {
     static const char *const changes[] = {"tps_per_gpu=100|step_time_s=2|tflops_per_gpu=100|flops_formula=96BsLh^2",
@@ -480,8 +481,8 @@ TEST(row_read__takes_the_first_column_that_has_a_throughput)
     validate_free(&validate);
 }
 
-/* Tokens a second of 100 TFLOP/s by each formula, on a model of these changes. attention: times L h s of it; gemms,
- * all: weights of the GEMMs, and parameters. */
+/* Check the tokens a second of 100 TFLOP/s by each formula, on a model of these changes. attention: times L h s of it;
+ * gemms, all: weights of the GEMMs, and parameters */
 static void check_formulas(const char *model, const double attention[6], double gemms, double all)
 {
     static const char *const formulas[] = {"gemms+12Lhs", "gemms+12Lqs", "6N+12Lhs", "6N+12Lqs", "6N+6Lhs", "6N+6Lqs"};
@@ -498,8 +499,8 @@ static void check_formulas(const char *model, const double attention[6], double 
     validate_free(&validate);
 }
 
-/* 6 for each of 4 x 12h^2 weights and the head's h V, or of these, two norms a layer, the last one and the embedding;
- * and 12 or 6 L h s, where heads are as wide as h. */
+/* A formula counts 6 for each of 4 x 12h^2 weights and the head's h V, or for each of these, two norms a layer, the
+ * last norm and the embedding. It adds 12 or 6 L h s, since heads are as wide as h. */
 TEST(formulas__count_a_tokens_flops)
 {
     double h = 1024, gemms = 48 * h * h + h * 32000, all = gemms + h * 32000 + 9 * h, lh = 4 * h;
@@ -507,7 +508,7 @@ TEST(formulas__count_a_tokens_flops)
     check_formulas("plan.pp=1", attention, gemms, all);
 }
 
-/* Qwen3 4B's heads are 128 wide, 1.6 of its h in all: q is that width. */
+/* Qwen3 4B's heads are 128 wide, together 1.6 of its h. q is that width. */
 TEST(formulas__count_the_width_of_heads_where_they_say_so)
 {
     double layer = 2560.0 * (2 * 4096 + 2 * 1024) + 3 * 2560.0 * 9728, table = 2560 * 151936.0;
@@ -519,7 +520,7 @@ TEST(formulas__count_the_width_of_heads_where_they_say_so)
         attention, gemms, all);
 }
 
-/* On four stages the first holds four micro-batches and the embedding, the last one and the head. */
+/* Among four stages the first holds four micro-batches and the embedding, the last holds one and the head. */
 TEST(row_predict__takes_the_memory_of_the_ranks_named)
 {
     static const char *const ranks[] = {"all", "first", "last"};
@@ -538,7 +539,7 @@ TEST(row_predict__takes_the_memory_of_the_ranks_named)
     CHECK_CLOSE(predicted[0], fmax(predicted[1], predicted[2]), 1e-15);
 }
 
-/* Columns that mean nothing here are told. */
+/* Columns that are not read are reported. */
 TEST(validate_run__tells_columns_that_are_not_read)
 {
     const char *changes = "ep=1|tps_per_gpu=900|mfu_pct=40|printed=gpu=H100";
@@ -558,9 +559,11 @@ static struct validate_row row_of(const char *source, int64_t gpus, double measu
 }
 
 /*
- * Family of 8 GPUs: measured 100, 110, 103, 200; predicted 110, 99, 103, 180: errors 10%, -10%, 0, -10%. Pairs apart by
- * more than 7%: (100,110) wrong, (100,200), (110,200), (103,200) right; (110,103) is 6.8%. Ranks 1 3 2 4 and 3 1 2 4:
- * Spearman 1 - 6 (4 + 4 + 0 + 0) / (4 x 15) = 0.2. The row of 16 GPUs, 300 and 150: -50%, no pair.
+ * - Family of 8 GPUs: measured 100, 110, 103, 200; predicted 110, 99, 103, 180. The errors are 10%, -10%, 0, -10%.
+ * - Pairs that differ by more than 7%: (100,110) is wrong, (100,200), (110,200), (103,200) are right. (110,103)
+ * is 6.8%.
+ * - The ranks are 1 3 2 4 and 3 1 2 4: Spearman 1 - 6 (4 + 4 + 0 + 0) / (4 x 15) = 0.2.
+ * - The row of 16 GPUs, 300 and 150, has an error of -50% and no pair.
  */
 TEST(statistics__are_those_by_hand)
 {
@@ -598,9 +601,9 @@ TEST(statistics__are_those_by_hand)
     free(worst);
 }
 
-/* By hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards, 16/8 under zero3, whatever gradients were reduced
- * in. The allocator adds 1 MiB to each of two tables' three fp32 tensors of 125 MiB, or 222 MiB less the 231,753,728
- * bytes of the weights. */
+/* By hand, a parameter has 18 bytes if replicated, 6 + 12/8 with 8 shards and 16/8 under zero3. The precision of
+ * reduction does not matter. The allocator adds 1 MiB to each of two tables' three fp32 tensors of 125 MiB, or 222 MiB
+ * less the 231,753,728 bytes of the weights. */
 TEST(predict_state_bytes__follow_the_sharding)
 {
     struct error err;
@@ -615,8 +618,8 @@ TEST(predict_state_bytes__follow_the_sharding)
     CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 16.0 / 8 * parameters + 1e6, 1e-12);
 }
 
-/* The promises about memory: formulas of Korthikanti et al. 2022 within 2%; measured peaks within 5% on average, static
- * states within 1%; nothing reserved lies below the prediction. */
+/* Check the promises about memory. Formulas of Korthikanti et al. 2022 hold within 2%. Measured peaks are within 5% on
+ * average, and static states within 1%. No reserved value is below the prediction. */
 static void check_predicted_memory(const struct validate *validate)
 {
     double allocated = 0;
@@ -639,7 +642,8 @@ static void check_predicted_memory(const struct validate *validate)
     CHECK_TRUE(allocated / n[VALIDATE_ALLOCATED] < 0.05);
 }
 
-/* Every shipped row is read; each has a prediction or a reason. (They are simulated once: it takes seconds.) */
+/* Every shipped row is read, and each has a prediction or a reason. They are simulated only once, since it takes
+ * seconds. */
 TEST(shipped_rows__are_complete_and_keep_the_promises_about_memory)
 {
     struct validate validate = validated(NULL, NULL);
@@ -672,9 +676,9 @@ TEST(filters__choose_rows_and_refuse_unknown_columns)
     static const char *const messages[] = {"did you mean 'micro_batch'?",
                                            "COLUMN=VALUE",
                                            "COLUMN=VALUE",
-                                           "--filter id=X000: no row has this text there; it must be the whole",
-                                           "did you mean 'MPT-7B'? it must be the whole",
-                                           "did you mean 'a100-40g'? it must be the whole"};
+                                           "--filter id=X000: no row has this text in the column; allowed: the whole",
+                                           "did you mean 'MPT-7B'? allowed: the whole",
+                                           "did you mean 'a100-40g'? allowed: the whole"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct error err = {0};
         struct validate_request request = {.n_filters = 1, .filters = &wrong[i]};

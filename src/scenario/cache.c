@@ -10,13 +10,13 @@
 #include "scenario/library.h"
 
 struct cache_entry {
-    char name[SCHEMA_TEXT_BYTES]; /* as the scenario has it */
+    char name[SCHEMA_TEXT_BYTES]; /* as the scenario writes it */
     uint64_t hash;
     void *value;
 };
 
-/** What is kept of a name, if anything. */
-static bool kept(const struct cache_list *list, const char *name, void *value, size_t bytes, uint64_t *hash)
+/** Copy what the cache holds of a name. @return whether it holds any */
+static bool find_entry(const struct cache_list *list, const char *name, void *value, size_t bytes, uint64_t *hash)
 {
     for (size_t i = 0; i < list->n; i++)
         if (strcmp(list->entries[i].name, name) == 0) {
@@ -27,7 +27,7 @@ static bool kept(const struct cache_list *list, const char *name, void *value, s
     return false;
 }
 
-static void keep(struct cache_list *list, const char *name, const void *value, size_t bytes, uint64_t hash)
+static void add_entry(struct cache_list *list, const char *name, const void *value, size_t bytes, uint64_t hash)
 {
     list->entries = check_grow(list->entries, list->n, &list->capacity, sizeof *list->entries);
     struct cache_entry *entry = &list->entries[list->n++];
@@ -36,7 +36,7 @@ static void keep(struct cache_list *list, const char *name, const void *value, s
     entry->value = memcpy(check_malloc(bytes), value, bytes);
 }
 
-/** The hash of the file FOLDER/NAME.yaml or, a path, NAME. */
+/** Hash the file FOLDER/NAME.yaml, or the file NAME if it is a path. */
 static bool hash_named(const char *data_dir, const char *below, const char *name, uint64_t *hash, struct error *err)
 {
     char folder[1024], path[1024];
@@ -47,22 +47,22 @@ static bool hash_named(const char *data_dir, const char *below, const char *name
 bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
                  uint64_t *hash, struct error *err)
 {
-    if (kept(&cache->models, name, model, sizeof *model, hash))
+    if (find_entry(&cache->models, name, model, sizeof *model, hash))
         return true;
     if (!model_read(data_dir, name, model, err) || !hash_named(data_dir, "model/llm", name, hash, err))
         return false;
-    keep(&cache->models, name, model, sizeof *model, *hash);
+    add_entry(&cache->models, name, model, sizeof *model, *hash);
     return true;
 }
 
 bool cache_device(struct scenario_cache *cache, const char *data_dir, const char *name, struct device *device,
                   uint64_t *hash, struct error *err)
 {
-    if (kept(&cache->devices, name, device, sizeof *device, hash))
+    if (find_entry(&cache->devices, name, device, sizeof *device, hash))
         return true;
     if (!device_read(data_dir, name, device, err) || !hash_named(data_dir, "model/gpu", name, hash, err))
         return false;
-    keep(&cache->devices, name, device, sizeof *device, *hash);
+    add_entry(&cache->devices, name, device, sizeof *device, *hash);
     return true;
 }
 
@@ -71,12 +71,12 @@ bool cache_platform(struct scenario_cache *cache, const struct platform_keys *ke
 {
     uint64_t none = 0;
     bool is_file = library_is_path(keys->name, ".xml");
-    if (is_file && kept(&cache->platforms, keys->name, platform, sizeof *platform, &none))
+    if (is_file && find_entry(&cache->platforms, keys->name, platform, sizeof *platform, &none))
         return true;
     if (!platform_from_keys(keys, device, platform, err))
         return false;
     if (is_file)
-        keep(&cache->platforms, keys->name, platform, sizeof *platform, none);
+        add_entry(&cache->platforms, keys->name, platform, sizeof *platform, none);
     return true;
 }
 
@@ -84,11 +84,11 @@ bool cache_framework(struct scenario_cache *cache, const char *path, const struc
                      struct framework *framework, struct error *err)
 {
     uint64_t none = 0;
-    if (kept(&cache->frameworks, path, framework, sizeof *framework, &none))
+    if (find_entry(&cache->frameworks, path, framework, sizeof *framework, &none))
         return true;
     if (!framework_read(path, keys, n_keys, framework, err))
         return false;
-    keep(&cache->frameworks, path, framework, sizeof *framework, none);
+    add_entry(&cache->frameworks, path, framework, sizeof *framework, none);
     return true;
 }
 

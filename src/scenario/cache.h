@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Models, devices, platforms, frameworks and what is known of full memories, read already: the points of a sweep share
- * few. */
+/** This cache holds models, devices, platforms, frameworks and memory pressure that were read, since the points of a
+ * sweep share few. */
 #ifndef SLIMSIM_SCENARIO_CACHE_H
 #define SLIMSIM_SCENARIO_CACHE_H
 
@@ -12,21 +12,21 @@
 #include "scenario/platform_keys.h"
 #include "scenario/pressure.h"
 
-/** Of one kind of file, each name once. */
+/** Files of one kind, each name once. */
 struct cache_list {
     size_t n, capacity;
     struct cache_entry *entries;
 };
 
-/** {0} is empty. Only what was read without errors is kept. */
+/** A cache; {0} is empty. It keeps only what was read without errors. */
 struct scenario_cache {
     struct cache_list models, devices, platforms, frameworks;
     bool knows_pressure;
     struct memory_pressure pressure;
 };
 
-/** As model_read, device_read, platform_from_keys (an XML file is kept), framework_read and pressure_read; and the hash
- * of the file, which stands for its content. */
+/** Read like model_read, device_read, platform_from_keys, framework_read and pressure_read, and keep the result.
+ * cache_platform keeps only XML files. `hash` receives the hash of the file, which identifies its content. */
 bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
                  uint64_t *hash, struct error *err);
 bool cache_device(struct scenario_cache *cache, const char *data_dir, const char *name, struct device *device,

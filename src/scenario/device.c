@@ -10,7 +10,7 @@
 
 #define FIELD(field) offsetof(struct device, field)
 
-/* An efficiency of 0 would make times infinite: the limits ask for at least a thousandth. */
+/* An efficiency of 0 would make times infinite, so the limits ask for at least a thousandth. */
 #define KEY(name, unit, min, max, fallback, meaning, field)                                                            \
     {                                                                                                                  \
         name, SCHEMA_REAL, unit, min, max, fallback, NULL, meaning, FIELD(field)                                       \
@@ -19,101 +19,108 @@
 #define SHARE(name, meaning, field)                REAL(name, "-", 1e-3, 1, meaning, field)
 #define HALF(name, meaning, field)                 REAL(name, "-", 0, 1e9, meaning, field)
 #define RANGE(name, unit, field)                                                                                       \
-    KEY(name "_min", unit, 0, 1e15, "0", "least of the fitted rows", field.min),                                       \
-        KEY(name "_max", unit, 0, 1e15, "0", "largest of the fitted rows", field.max)
+    KEY(name "_min", unit, 0, 1e15, "0", "smallest value of the fitted rows", field.min),                              \
+        KEY(name "_max", unit, 0, 1e15, "0", "largest value of the fitted rows", field.max)
 #define FLASH(name, pass, index)                                                                                       \
-    SHARE("attention." name "." #pass ".efficiency", "of the peak, for long sequences", pass[index].efficiency),       \
+    SHARE("attention." name "." #pass ".efficiency", "share of the peak, for long sequences", pass[index].efficiency), \
         HALF("attention." name "." #pass ".q_half", "queries that halve the efficiency", pass[index].q_half),          \
         HALF("attention." name "." #pass ".k_half", "keys that halve the efficiency", pass[index].k_half),             \
-        HALF("attention." name "." #pass ".d_half", "head width of as much time as the exponentials",                  \
+        HALF("attention." name "." #pass ".d_half", "head width whose products take as long as the exponentials",      \
              pass[index].d_half),                                                                                      \
-        REAL("attention." name "." #pass ".tail", "-", 0, 1, "longest tiles that run alone at the end",                \
+        REAL("attention." name "." #pass ".tail", "-", 0, 1, "longest tiles that run by themselves at the end",        \
              pass[index].tail),                                                                                        \
-        REAL("attention." name "." #pass ".alone", "-", 0, 1, "of a multiprocessor's rate with one tile",              \
-             pass[index].alone),                                                                                       \
-        REAL("attention." name "." #pass ".launch_s", "s", 0, 1, "of the pass, start and drain",                       \
-             pass[index].launch_s),                                                                                    \
+        REAL("attention." name "." #pass ".alone", "-", 0, 1,                                                          \
+             "rate of a multiprocessor with one tile, as a share of its full rate", pass[index].alone),                \
+        REAL("attention." name "." #pass ".launch_s", "s", 0, 1, "start and drain of the pass", pass[index].launch_s), \
         RANGE("attention." name "." #pass ".keys", "tokens", pass[index].keys),                                        \
         RANGE("attention." name "." #pass ".head_dim", "-", pass[index].head_dim)
 #define COLLECTIVE(name, index, least)                                                                                 \
-    REAL("collective." name ".latency_s", "s", 0, 1, "of the collective", collective[index].latency_s),                \
-        REAL("collective." name ".step_s", "s", 0, 1, "for each further GPU", collective[index].step_s),               \
-        REAL("collective." name ".efficiency", "-", least, 1, "of the platform's bandwidth, for large messages",       \
+    REAL("collective." name ".latency_s", "s", 0, 1, "latency of the collective", collective[index].latency_s),        \
+        REAL("collective." name ".step_s", "s", 0, 1, "time for each further GPU", collective[index].step_s),          \
+        REAL("collective." name ".efficiency", "-", least, 1, "share of the platform's bandwidth, for large messages", \
              collective[index].efficiency),                                                                            \
         REAL("collective." name ".ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages",                      \
              collective[index].ramp_bytes),                                                                            \
         HALF("collective." name ".pair", "GPUs that halve the efficiency", collective[index].pair),                    \
         RANGE("collective." name ".bytes", "bytes", collective[index].bytes)
 #define LINK(name)                                                                                                     \
-    REAL(#name ".latency_s", "s", 0, 1, "of a message", name.latency_s),                                               \
-        SHARE(#name ".efficiency", "of the platform's bandwidth, for large messages", name.efficiency),                \
+    REAL(#name ".latency_s", "s", 0, 1, "latency of a message", name.latency_s),                                       \
+        SHARE(#name ".efficiency", "share of the platform's bandwidth, for large messages", name.efficiency),          \
         REAL(#name ".ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages", name.ramp_bytes),                 \
         RANGE(#name ".bytes", "bytes", name.bytes)
 #define PROTOCOL(name, index)                                                                                          \
-    REAL("rings." name ".start_s", "s", 0, 1, "of a ring over nodes", ring[index].start_s),                            \
-        REAL("rings." name ".nvlink_s", "s", 0, 1, "of a step inside a node", ring[index].nvlink_s),                   \
-        REAL("rings." name ".nic_s", "s", 0, 1, "of a step between nodes", ring[index].nic_s),                         \
-        SHARE("rings." name ".share", "of the fabric's efficiency", ring[index].share),                                \
-        SHARE("rings." name ".share_alone", "the same with one GPU on each node", ring[index].share_alone)
+    REAL("rings." name ".start_s", "s", 0, 1, "start of a ring over nodes", ring[index].start_s),                      \
+        REAL("rings." name ".nvlink_s", "s", 0, 1, "time of a step inside a node", ring[index].nvlink_s),              \
+        REAL("rings." name ".nic_s", "s", 0, 1, "time of a step between nodes", ring[index].nic_s),                    \
+        SHARE("rings." name ".share", "share of the fabric's efficiency", ring[index].share),                          \
+        SHARE("rings." name ".share_alone", "share of the fabric's efficiency with one GPU on each node",              \
+              ring[index].share_alone)
 
 static const struct schema_key sheet[] = {
-    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the device", FIELD(name)},
-    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the numbers come from", FIELD(source)},
-    REAL("peak_flop_per_s", "flop/s", 1e9, 1e18, "bf16 dense", peak_flop_per_s),
+    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the device", FIELD(name)},
+    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
+    REAL("peak_flop_per_s", "flop/s", 1e9, 1e18, "peak of dense bf16", peak_flop_per_s),
     REAL("hbm_bytes_per_s", "bytes/s", 1e9, 1e15, "bandwidth of the GPU's memory", hbm_bytes_per_s),
-    KEY("nvlink_bytes_per_s", "bytes/s", 0, 1e15, "0", "of one direction; a platform's where it gives none; 0: unknown",
-        nvlink_bytes_per_s),
-    REAL("memory_bytes", "bytes", 1e9, 1e15, "what a process can allocate at most", memory_bytes),
-    REAL("context_bytes", "bytes", 0, 1e12, "CUDA context and NCCL, outside the allocator", context_bytes),
-    KEY("workspace_bytes", "bytes", 0, 1e12, "0", "that libraries keep inside the allocator once they have run",
+    KEY("nvlink_bytes_per_s", "bytes/s", 0, 1e15, "0",
+        "bandwidth of one direction, for platforms that give none; 0: unknown", nvlink_bytes_per_s),
+    REAL("memory_bytes", "bytes", 1e9, 1e15, "largest amount that a process can allocate", memory_bytes),
+    REAL("context_bytes", "bytes", 0, 1e12, "memory of CUDA context and NCCL, outside the allocator", context_bytes),
+    KEY("workspace_bytes", "bytes", 0, 1e12, "0", "memory that libraries keep inside the allocator once they have run",
         workspace_bytes),
-    {"multiprocessors", SCHEMA_INT, "-", 0, 4096, NULL, NULL, "that tiles run on; 0: work divides evenly",
-     FIELD(multiprocessors)},
-    KEY("tensor_flop_per_clock", "-", 0, 1e6, "0", "of a multiprocessor, bf16 dense; 0: as the device under like",
-        tensor_flop_per_clock),
+    {"multiprocessors", SCHEMA_INT, "-", 0, 4096, NULL, NULL,
+     "multiprocessors that tiles run on; 0: work divides evenly", FIELD(multiprocessors)},
+    KEY("tensor_flop_per_clock", "-", 0, 1e6, "0",
+        "FLOPs a clock of a multiprocessor, bf16 dense; 0: those of the device under like", tensor_flop_per_clock),
     {"nvls", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "the switches of NVLink add up", FIELD(nvls)},
     {"rows", SCHEMA_TEXT, "-", 0, 0, "", NULL,
-     "words in the column gpu of its measurements; word@bandwidth: same chip, other memory", FIELD(rows)},
-    {"like", SCHEMA_WORD, "-", 0, 0, "", NULL, "device whose curves stand in where there are no rows", FIELD(like)},
-    KEY("node.nic", "bytes/s", 0, 1e15, "0", "of a GPU and direction, where a platform gives none; 0: unknown",
-        node_nic_bytes_per_s),
-    KEY("node.pcie", "bytes/s", 0, 1e15, "0", "of a GPU and direction, likewise", node_pcie_bytes_per_s),
-    KEY("node.host_memory", "bytes", 0, 1e18, "0", "of a node, likewise", node_host_memory_bytes),
-    KEY("measured.nvlink", "bytes/s", 0, 1e15, "0", "of one direction, where collectives were measured",
-        measured_nvlink_bytes_per_s),
-    KEY("measured.nic", "bytes/s", 0, 1e15, "0", "of one direction, where collectives were measured",
+     "words in the column gpu of its measurements; word@bandwidth: rows of the same chip with other memory",
+     FIELD(rows)},
+    {"like", SCHEMA_WORD, "-", 0, 0, "", NULL, "device whose curves replace missing rows", FIELD(like)},
+    KEY("node.nic", "bytes/s", 0, 1e15, "0",
+        "bandwidth of a GPU's NIC in one direction, for platforms that give none; 0: unknown", node_nic_bytes_per_s),
+    KEY("node.pcie", "bytes/s", 0, 1e15, "0",
+        "bandwidth of a GPU's PCIe link in one direction, for platforms that give none; 0: unknown",
+        node_pcie_bytes_per_s),
+    KEY("node.host_memory", "bytes", 0, 1e18, "0", "host memory of a node, for platforms that give none; 0: unknown",
+        node_host_memory_bytes),
+    KEY("measured.nvlink", "bytes/s", 0, 1e15, "0",
+        "bandwidth of one direction on the machines of measured collectives", measured_nvlink_bytes_per_s),
+    KEY("measured.nic", "bytes/s", 0, 1e15, "0", "bandwidth of one direction on the machines of measured collectives",
         measured_nic_bytes_per_s),
-    KEY("measured.pcie", "bytes/s", 0, 1e15, "0", "of one direction, where copies were measured",
+    KEY("measured.pcie", "bytes/s", 0, 1e15, "0", "bandwidth of one direction on the machines of measured copies",
         measured_pcie_bytes_per_s),
 };
 
-/* Beside the data sheet, with sources of their own: calibrate leaves them as they stand. */
+/* Keys beside the data sheet, with sources of their own. calibrate keeps them unchanged. */
 static const struct schema_key training[] = {
     REAL("training.collective_multiprocessors", "-", 0, 4096,
-         "that a collective over nodes takes from the kernels beside it", training.collective_multiprocessors),
-    REAL("training.node_multiprocessors", "-", 0, 4096, "that a collective in a node takes from the kernels beside it",
-         training.node_multiprocessors),
+         "multiprocessors that a collective over nodes takes from the kernels beside it",
+         training.collective_multiprocessors),
+    REAL("training.node_multiprocessors", "-", 0, 4096,
+         "multiprocessors that a collective in a node takes from the kernels beside it", training.node_multiprocessors),
     {"training.persistent_gemms", SCHEMA_BOOL, "-", 0, 0, NULL, NULL,
-     "a GEMM's blocks are as many as all multiprocessors, whatever else runs", FIELD(training.persistent_gemms)},
+     "a GEMM has as many blocks as the device has multiprocessors, whatever else runs",
+     FIELD(training.persistent_gemms)},
     PROTOCOL("simple", DEVICE_SIMPLE),
     PROTOCOL("ll128", DEVICE_LL128),
 };
 
 static const struct schema_key curves[] = {
-    REAL("launch_s", "s", 0, 1, "of a kernel but GEMMs and attention", launch_s),
-    SHARE("memory.norm", "of hbm_bytes_per_s that norms of fused kernels reach", memory_share[DEVICE_NORM]),
-    SHARE("memory.layer_norm", "of hbm_bytes_per_s that PyTorch's LayerNorm reaches", memory_share[DEVICE_LAYER_NORM]),
-    SHARE("memory.activation", "of hbm_bytes_per_s that SwiGLU reaches", memory_share[DEVICE_ACTIVATION]),
-    SHARE("memory.gelu", "of hbm_bytes_per_s that GELU and compiled SwiGLU reach", memory_share[DEVICE_GELU]),
-    SHARE("memory.loss", "of hbm_bytes_per_s that the cross-entropy reaches", memory_share[DEVICE_LOSS]),
-    SHARE("memory.copy", "of hbm_bytes_per_s that other kernels reach", memory_share[DEVICE_COPY]),
+    REAL("launch_s", "s", 0, 1, "launch of a kernel, except GEMMs and attention", launch_s),
+    SHARE("memory.norm", "share of hbm_bytes_per_s that norms of fused kernels reach", memory_share[DEVICE_NORM]),
+    SHARE("memory.layer_norm", "share of hbm_bytes_per_s that PyTorch's LayerNorm reaches",
+          memory_share[DEVICE_LAYER_NORM]),
+    SHARE("memory.activation", "share of hbm_bytes_per_s that SwiGLU reaches", memory_share[DEVICE_ACTIVATION]),
+    SHARE("memory.gelu", "share of hbm_bytes_per_s that GELU and compiled SwiGLU reach", memory_share[DEVICE_GELU]),
+    SHARE("memory.loss", "share of hbm_bytes_per_s that the cross-entropy reaches", memory_share[DEVICE_LOSS]),
+    SHARE("memory.copy", "share of hbm_bytes_per_s that other kernels reach", memory_share[DEVICE_COPY]),
     RANGE("memory.bytes", "bytes", memory_range),
-    SHARE("gemm.efficiency", "of the peak, for full waves of large tiles", gemm.efficiency),
+    SHARE("gemm.efficiency", "share of the peak, for full waves of large tiles", gemm.efficiency),
     HALF("gemm.small_tile", "extra time of a small tile", gemm.small_tile),
     REAL("gemm.wave", "-", 0, 1, "share of the last wave's gap that stays idle", gemm.wave),
-    REAL("gemm.launch_s", "s", 0, 1, "of a GEMM, its start and drain", gemm.launch_s),
+    REAL("gemm.launch_s", "s", 0, 1, "start and drain of a GEMM", gemm.launch_s),
     REAL("gemm.epilogue", "-", 0, 1, "share of writing the output that products do not hide", gemm.epilogue),
-    REAL("gemm.sum", "-", 0, 1, "of hbm_bytes_per_s that adding to a sum of gradients reaches", gemm.sum),
+    REAL("gemm.sum", "-", 0, 1, "share of hbm_bytes_per_s that adding to a sum of gradients reaches", gemm.sum),
     RANGE("gemm.m", "-", gemm.m),
     RANGE("gemm.n", "-", gemm.n),
     RANGE("gemm.k", "-", gemm.k),
@@ -128,11 +135,11 @@ static const struct schema_key curves[] = {
     COLLECTIVE("all_reduce", DEVICE_ALL_REDUCE, 1e-3),
     COLLECTIVE("nvls", DEVICE_NVLS, 0),
     COLLECTIVE("all_to_all", DEVICE_ALL_TO_ALL, 1e-3),
-    REAL("fabric.latency_s", "s", 0, 1, "of an all-reduce over nodes", fabric.latency_s),
-    REAL("fabric.hop_s", "s", 0, 1, "for each doubling of the nodes", fabric.hop_s),
-    SHARE("fabric.efficiency", "of the NICs' bandwidth, for large messages", fabric.efficiency),
+    REAL("fabric.latency_s", "s", 0, 1, "latency of an all-reduce over nodes", fabric.latency_s),
+    REAL("fabric.hop_s", "s", 0, 1, "time for each doubling of the nodes", fabric.hop_s),
+    SHARE("fabric.efficiency", "share of the NICs' bandwidth, for large messages", fabric.efficiency),
     REAL("fabric.ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages", fabric.ramp_bytes),
-    HALF("fabric.ramp_hop", "growth of them for each doubling of the nodes", fabric.ramp_hop),
+    HALF("fabric.ramp_hop", "growth of ramp_bytes for each doubling of the nodes", fabric.ramp_hop),
     RANGE("fabric.bytes", "bytes", fabric.bytes),
     LINK(nvlink),
     LINK(nic),
@@ -148,7 +155,7 @@ enum {
     N_KEYS = N_SHEET + N_TRAINING + N_CURVES
 };
 
-/* What stands beside the data sheet: how the numbers were found, and the curves. */
+/* Keys beside the data sheet: the method of the fit, its sources, and the curves. */
 static const char *const beside[] = {"fit",        "sources", "launch_s", "memory", "gemm",      "attention", "nvlink",
                                      "collective", "fabric",  "nic",      "pcie",   "sustained", NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
@@ -160,7 +167,7 @@ static bool find(const char *data_dir, const char *name, char path[1024], struct
     return library_find(folder, name, ".yaml", "device", path, err);
 }
 
-/** A data sheet alone gets one sentence, not one for each curve. */
+/** Check that a device has curves. Otherwise one sentence says so, instead of one sentence for each curve. */
 static bool has_curves(const char *name, const struct document *document, struct error *err)
 {
     if (document_find(document, 0, "launch_s") >= 0 || document_find(document, 0, "gemm") >= 0)
@@ -190,11 +197,10 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
     for (int i = 0; i < 2; i++)
         if (device->multiprocessors > 0 && held[i] >= (double)device->multiprocessors)
-            return error_set(
-                err,
-                "%s: training.%s_multiprocessors: %g leaves no kernel a multiprocessor; allowed: less than "
-                "multiprocessors, %d",
-                path, i == 0 ? "collective" : "node", held[i], (int)device->multiprocessors);
+            return error_set(err,
+                             "%s: training.%s_multiprocessors: %g leaves no multiprocessor to a kernel; allowed: less "
+                             "than multiprocessors, %d",
+                             path, i == 0 ? "collective" : "node", held[i], (int)device->multiprocessors);
     return true;
 }
 

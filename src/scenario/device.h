@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** GPUs: data-sheet limits and curves fitted to measured kernels, from model/gpu/NAME.yaml. */
+/** This module describes GPUs: limits of data sheets and curves fitted to measured kernels, from model/gpu/NAME.yaml.
+ */
 #ifndef SLIMSIM_SCENARIO_DEVICE_H
 #define SLIMSIM_SCENARIO_DEVICE_H
 
@@ -9,9 +10,13 @@
 #include "base/error.h"
 #include "scenario/schema.h"
 
-/** Kernels of attention. The first DEVICE_N_CURVES have curves of their own; flash1, flash-attention's first version as
- * PyTorch frameworks of early 2023 called it, takes a multiple of flash2's time; unfused is batched GEMMs and passes
- * over all scores (cost/attention.h). */
+/**
+ * Kernels of attention:
+ * - The first DEVICE_N_CURVES have curves of their own.
+ * - flash1 is flash-attention's first version as PyTorch frameworks of early 2023 called it. It takes a multiple of
+ *   flash2's time.
+ * - unfused consists of batched GEMMs and passes over all scores (cost/attention.h).
+ */
 enum device_attention {
     DEVICE_FLASH2,
     DEVICE_FLASH3,
@@ -22,8 +27,15 @@ enum device_attention {
 };
 #define DEVICE_ATTENTION "flash2|flash3|cudnn|flash1|unfused"
 
-/** Kernels whose time is that of their bytes: norms of fused kernels; LayerNorm of PyTorch; SwiGLU; GELU and what
- * compilers make of SwiGLU; the loss; copies are all other element-wise kernels and the optimizer. */
+/**
+ * Kernels whose time follows from their bytes, in this order:
+ * - norms of fused kernels
+ * - LayerNorm of PyTorch
+ * - SwiGLU
+ * - GELU, and the kernels that compilers make of SwiGLU
+ * - the loss
+ * - copies: all other element-wise kernels and the optimizer
+ */
 enum device_memory_kind {
     DEVICE_NORM,
     DEVICE_LAYER_NORM,
@@ -34,7 +46,7 @@ enum device_memory_kind {
     DEVICE_N_MEMORY
 };
 
-/** Collectives over NVLink. NVLS: the all-reduce that the switches add up (5 GPUs and more). */
+/** Collectives over NVLink. NVLS is the all-reduce that the switches add up (5 GPUs and more). */
 enum device_collective_kind {
     DEVICE_ALL_GATHER,
     DEVICE_REDUCE_SCATTER,
@@ -44,23 +56,27 @@ enum device_collective_kind {
     DEVICE_N_COLLECTIVES
 };
 
-/** What the fitted rows span; beyond it a curve is extrapolated. Both 0: unknown, nothing is beyond. */
+/** The range of the fitted rows. A curve is extrapolated beyond it. If both are 0, the range is unknown and nothing is
+ * beyond it. */
 struct device_range {
     double min, max;
 };
 
 /**
- * A grid of output tiles over the multiprocessors, each 2 K FLOPs a position:
+ * The time of a GEMM: a grid of output tiles over the multiprocessors, each with 2 K FLOPs a position.
  *
  *     time = launch + max(products + epilogue x O, I + O)
  *     products = min over tiles a x b of  slowdown x 2 K a b W x multiprocessors / (peak x efficiency),
  *     W = w + wave (ceil w - w),   w = ceil(M/a) ceil(N/b) / multiprocessors
  *
- * The tiles are 128x256, 256x128 (slowdown 1) and 128x128 (slowdown 1 + small_tile). `wave`: share of the last wave's
- * idle multiprocessors that is not filled otherwise (split of K, overlap with the next kernel). I, O: seconds of the
- * memory to read the inputs and to write the output, 2 bytes an element at the share of copies; `epilogue`: share of O
- * that products do not hide. A weight's gradient that is added to a sum reads and writes it, 4 or 8 bytes an element,
- * at the share `sum` of the memory's bandwidth (0: unknown, it is only written).
+ * 1. The tiles are 128x256, 256x128 (slowdown 1) and 128x128 (slowdown 1 + small_tile).
+ * 2. `wave` is the share of the last wave's idle multiprocessors that nothing else fills. Split of K and overlap with
+ * the next kernel can fill them.
+ * 3. I and O are the seconds of the memory to read the inputs and to write the output. They count 2 bytes an element at
+ *    the share of copies.
+ * 4. `epilogue` is the share of O that products do not hide.
+ * 5. A weight's gradient that is added to a sum reads and writes it, 4 or 8 bytes an element. This happens at the share
+ *    `sum` of the memory's bandwidth (0: unknown, it is only written).
  */
 struct device_gemm {
     double efficiency, small_tile, wave, launch_s, epilogue, sum;
@@ -68,36 +84,43 @@ struct device_gemm {
 };
 
 /**
+ * The time of an attention kernel of one pass:
+ *
  *     time of a sequence = flop / (peak x efficiency) x (1 + q_half/queries) (1 + k_half/keys) D,
  *     time of a kernel   = launch + max(W + L (u idle + (1 - u) tail), L / alone),
  *     D = (1 + d_half/head_dim) / (1 + d_half/128),   idle = ceil(n/P) - n/P,   u = 2 W P/(n L) - 1 in 0..1
  *
- * W: sum over the kernel's sequences. A tile is 128 queries of one head (backward: 128 keys); n tiles run on P
- * multiprocessors, the longest of F FLOPs takes L = F P / (peak x efficiency) (1 + k_half/(2 keys)) D (backward:
- * q_half, queries). What the other one's half-length counts is the work that each tile has besides its products, the
- * own one's is the padding of a sequence. d_half: exponentials, which do not grow with the head's width. The end: tiles
- * all alike (W P = n L, slices behind a long prefix) run in waves, of which the last leaves multiprocessors idle; tiles
- * of a whole causal sample, from none of its keys to all (W P = n L/2), end with `tail` of a longest one alone; u
- * blends. alone: rate of a multiprocessor with one tile, as a share of that with as many as it holds (0: unknown, the
- * same). launch_s: start and drain, of all kernels that the pass consists of.
+ * 1. W is the sum over the kernel's sequences.
+ * 2. A tile is 128 queries of one head (backward: 128 keys). n tiles run on P multiprocessors.
+ * 3. The longest tile, of F FLOPs, takes L = F P / (peak x efficiency) (1 + k_half/(2 keys)) D (backward: q_half,
+ * queries).
+ * 4. The half-length of the other operand counts the work that each tile has besides its products. The half-length of
+ * its own operand counts the padding of a sequence.
+ * 5. d_half counts exponentials, which do not grow with the head's width.
+ * 6. Equal tiles (W P = n L, slices behind a long prefix) run in waves. The last wave leaves multiprocessors idle.
+ * 7. Tiles of a whole causal sample see from none of its keys to all (W P = n L/2). They end with `tail` of a longest
+ * tile that runs by itself. u blends 6 and 7.
+ * 8. `alone` is the rate of a multiprocessor with one tile, as a share of its rate when full. 0 means
+ * that the rate is unknown and taken as the same.
+ * 9. launch_s is start and drain of all kernels of the pass.
  */
 struct device_flash {
     double efficiency, q_half, k_half, d_half, tail, alone, launch_s;
     struct device_range keys, head_dim;
 };
 
-/** time = latency + (bytes + ramp x bytes/(bytes + ramp)) / (efficiency x bandwidth of the platform's link) */
+/** A link: time = latency + (bytes + ramp x bytes/(bytes + ramp)) / (efficiency x bandwidth of the platform's link) */
 struct device_link {
     double latency_s, efficiency, ramp_bytes;
     struct device_range bytes;
 };
 
 /**
- * n GPUs of a node, of which each sends b bytes (n - 1 parts of n; NVLS: all bytes once):
+ * A collective of n GPUs of a node, in which each GPU sends b bytes (n - 1 parts of n; NVLS: all bytes once):
  *
  *     time = latency + step (n - 1) + (b + ramp x b/(b + ramp)) (1 + pair/n) / (efficiency x NVLink's bandwidth)
  *
- * pair: fewer GPUs open fewer channels. efficiency 0: the device has no such collective.
+ * `pair` exists because fewer GPUs open fewer channels. With efficiency 0 the device has no such collective.
  */
 struct device_collective {
     double latency_s, step_s, efficiency, ramp_bytes, pair;
@@ -105,7 +128,7 @@ struct device_collective {
 };
 
 /**
- * All-reduce over whole nodes, of which each NIC sends b bytes (2 (n - 1)/n of the tensor over its GPUs a node):
+ * An all-reduce over whole nodes. Each NIC sends b bytes (2 (n - 1)/n of the tensor over its GPUs a node):
  *
  *     time = latency + hop log2(nodes) + (b + r b/(b + r)) / (efficiency x NIC's bandwidth),
  *     r = ramp (1 + ramp_hop log2(nodes))
@@ -115,29 +138,31 @@ struct device_fabric {
     struct device_range bytes;
 };
 
-/** NCCL's protocols: how a ring hands on what it sends. */
+/** NCCL's protocols by which a ring passes data on. */
 enum device_protocol { DEVICE_SIMPLE, DEVICE_LL128, DEVICE_N_PROTOCOLS };
 
 /**
- * All-gather or reduce-scatter over nodes, which NCCL runs as rings through all n GPUs: each step hands a part to the
- * next one, and a part passes all of them. Each NIC sends b bytes; the protocol is the one of less time:
+ * An all-gather or reduce-scatter over nodes. NCCL runs it as rings through all n GPUs: each step passes a part to the
+ * next GPU, and a part visits all of them. Each NIC sends b bytes. NCCL takes the protocol with less time:
  *
  *     time = start + (n - nodes) nvlink + (nodes - 1) nic + b / (share x efficiency of the fabric x NIC's bandwidth)
  *
- * share_alone: in place of share with one GPU on each node. share 0: the device has no such protocol. Source:
+ * share_alone replaces share if each node has one GPU. With share 0 the device has no such protocol. Source:
  * NVIDIA/nccl, src/graph/tuning.cc (ncclTopoTuneModel: baseLat, hwLat; trees are for all-reduces only).
  */
 struct device_ring {
     double start_s, nvlink_s, nic_s, share, share_alone;
 };
 
-/** What a training run adds to kernels and links measured alone. */
+/** Losses that a training run adds to kernels and links that were measured by themselves. */
 struct device_training {
-    double collective_multiprocessors; /* that a collective over nodes takes from the kernels beside it */
-    double node_multiprocessors;       /* likewise one inside a node */
-    bool persistent_gemms;             /* a GEMM's blocks are as many as all multiprocessors, whatever else runs */
-    double products; /* extra time of GEMMs and attention, as a share: clocks that power limits under lasting load, cold
-                      * caches, gaps between kernels; fitted to training runs after the curves, as flash1; 0: none */
+    double
+        collective_multiprocessors; /* multiprocessors that a collective over nodes takes from the kernels beside it */
+    double node_multiprocessors;    /* multiprocessors that a collective inside a node takes */
+    bool persistent_gemms; /* a GEMM has as many blocks as the device has multiprocessors, whatever else runs */
+    double products; /* extra time of GEMMs and attention, as a share; 0: none. Its causes are clocks under lasting
+                        load, cold caches and gaps between kernels. It is fitted to training runs after the curves, like
+                        flash1 */
     double flash1;   /* extra time of flash1 over flash2, as a share */
 };
 
@@ -146,23 +171,25 @@ struct device {
     char source[512];
     double peak_flop_per_s; /* bf16 dense */
     double hbm_bytes_per_s;
-    double nvlink_bytes_per_s;    /* of one direction, as the data sheet has it; 0: unknown. Links are the platform's */
-    double memory_bytes;          /* what a process can allocate at most */
+    double nvlink_bytes_per_s;    /* of one direction, as in the data sheet; 0: unknown. A platform has the links' own
+                                     values */
+    double memory_bytes;          /* largest amount that a process can allocate */
     double context_bytes;         /* CUDA context and NCCL, outside the allocator */
-    double workspace_bytes;       /* that libraries keep inside the allocator once they have run: cuBLAS */
-    bool nvls;                    /* the switches of NVLink add up: NVLS */
-    double tensor_flop_per_clock; /* of a multiprocessor, bf16 dense; 0: as `like` */
-    int64_t multiprocessors;      /* 0: work divides evenly, there are no waves and tails */
-    char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
-    char like[64];  /* device whose curves stand in where there are no rows, "" for none */
-    double node_nic_bytes_per_s; /* a platform's, where it gives none; each 0: unknown */
+    double workspace_bytes;       /* bytes that libraries (cuBLAS) keep inside the allocator once they have run */
+    bool nvls;                    /* NVLS: the switches of NVLink add up */
+    double tensor_flop_per_clock; /* of a multiprocessor, bf16 dense; 0: that of `like` */
+    int64_t multiprocessors;      /* 0: work divides evenly, so there are no waves and tails */
+    char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": rows of its chip with other memory */
+    char like[64];  /* device whose curves replace missing rows; "": none */
+    double node_nic_bytes_per_s; /* these three are defaults of a platform; each 0: unknown */
     double node_pcie_bytes_per_s;
     double node_host_memory_bytes;
-    double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
+    double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s,
+        measured_pcie_bytes_per_s; /* links of the machines that were measured */
     struct device_training training;
     struct device_ring ring[DEVICE_N_PROTOCOLS];
-    double launch_s;                      /* per kernel but GEMMs and attention */
-    double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
+    double launch_s;                      /* of a kernel, except GEMMs and attention */
+    double memory_share[DEVICE_N_MEMORY]; /* share of hbm_bytes_per_s, for the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;
     struct device_flash forward[DEVICE_N_CURVES], backward[DEVICE_N_CURVES];
@@ -173,13 +200,13 @@ struct device {
     struct device_link pcie;   /* host copies, pinned */
 };
 
-/** Read model/gpu/NAME.yaml below the data folder, or the file itself when `name` ends in .yaml. */
+/** Read model/gpu/NAME.yaml below the data folder, or the file `name` if it ends in .yaml. */
 bool device_read(const char *data_dir, const char *name, struct device *device, struct error *err);
 
-/** As device_read, but the data sheet alone: curves are neither needed nor read. @param path  [1024]: the file */
+/** Read only the data sheet; curves are neither required nor read. @param path  [1024]: receives the file's path */
 bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err);
 
-/** Write the curves as YAML lines that device_read takes. */
+/** Write the curves as YAML lines that device_read reads. */
 void device_write_curves(FILE *file, const struct device *device);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/check.h"
 
 struct document_texts {
-    size_t node_capacity; /* of document.node */
+    size_t node_capacity; /* entries that document.node has room for */
     size_t n, capacity;
     char **text;
 };
@@ -114,7 +114,7 @@ bool document_is_null(const struct document_node *node)
            (*node->value == '\0' || strcmp(node->value, "~") == 0 || strcmp(node->value, "null") == 0);
 }
 
-/** Where `file` of a node of `from` lies in its copy. */
+/** Return the copy of a node's `file`. `from` is the original document and `to` its copy. */
 static const char *copied_file(const struct document *from, const struct document *to, const char *file)
 {
     if (file == from->file)
@@ -185,7 +185,7 @@ void document_name_mapping(struct document *document, const char *key)
     mapping->child = name;
 }
 
-/** One character of UTF-8 text as \U12345678: line ends and signs beyond ASCII survive any reader. */
+/** Write one character of UTF-8 text as \U12345678. Line ends and signs beyond ASCII then survive any reader. */
 static const char *write_escaped(FILE *file, const char *text)
 {
     const unsigned char *byte = (const unsigned char *)text;
@@ -197,7 +197,8 @@ static const char *write_escaped(FILE *file, const char *text)
     return (const char *)byte + 1;
 }
 
-/** Numbers, words, paths and blanks between them mean the same in every place of YAML. */
+/** Return whether a text means the same in every place of YAML. It then holds numbers, words, paths and blanks between
+ * them. */
 static bool is_plain(const char *text)
 {
     size_t n = strlen(text);

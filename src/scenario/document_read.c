@@ -13,7 +13,7 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
-/** One text on its way into the tree. */
+/** A text that is being read into the tree. */
 struct reader {
     yaml_parser_t parser;
     struct document *document;
@@ -21,11 +21,11 @@ struct reader {
     const char *text;
     size_t n_bytes;
     bool placed; /* lines and columns mean something to the user */
-    bool failed; /* something was added to err, reading goes on */
+    bool failed; /* an error was added to err, and reading goes on */
     struct error *err;
 };
 
-/** Of the text that is being read, at one of libyaml's marks. */
+/** Add an error with the place of one of libyaml's marks in the text. */
 static bool reader_error(struct reader *reader, yaml_mark_t mark, const char *format, ...)
 {
     va_list list;
@@ -37,7 +37,7 @@ static bool reader_error(struct reader *reader, yaml_mark_t mark, const char *fo
     return false;
 }
 
-/** libyaml gives a byte offset, not a mark, for bytes that are no text. */
+/** Find the mark of a byte offset. libyaml gives an offset instead of a mark for bytes that are no text. */
 static yaml_mark_t mark_of_offset(const struct reader *reader, size_t offset)
 {
     yaml_mark_t mark = {0};
@@ -57,16 +57,18 @@ static bool next_event(struct reader *reader, yaml_event_t *event)
         check_out_of_memory("a parser of YAML");
     yaml_mark_t mark =
         parser->error == YAML_READER_ERROR ? mark_of_offset(reader, parser->problem_offset) : parser->problem_mark;
-    return reader_error(reader, mark, "not valid YAML: %s", parser->problem ? parser->problem : "no reason given");
+    return reader_error(reader, mark, "not valid YAML: %s",
+                        parser->problem ? parser->problem : "libyaml gives no reason");
 }
 
-/** Aliases could blow up memory, tags could change types: a scenario needs neither. */
+/** Refuse aliases and tags, which a scenario does not need. Aliases could use up memory, and tags could change types.
+ */
 static bool plain_event(struct reader *reader, const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (event->type) {
     case YAML_ALIAS_EVENT:
-        return reader_error(reader, event->start_mark, "aliases (*%s) are not allowed; write the value again",
+        return reader_error(reader, event->start_mark, "aliases (*%s) are not allowed; write the value itself",
                             (const char *)event->data.alias.anchor);
     case YAML_SCALAR_EVENT:
         anchor = event->data.scalar.anchor;
@@ -84,18 +86,20 @@ static bool plain_event(struct reader *reader, const yaml_event_t *event)
         break;
     }
     if (anchor != NULL)
-        return reader_error(reader, event->start_mark, "anchors (&%s) are not allowed", (const char *)anchor);
+        return reader_error(reader, event->start_mark, "anchors (&%s) are not allowed; leave the anchor out",
+                            (const char *)anchor);
     if (tag != NULL)
-        return reader_error(reader, event->start_mark, "tags (%s) are not allowed", (const char *)tag);
+        return reader_error(reader, event->start_mark, "tags (%s) are not allowed; leave the tag out",
+                            (const char *)tag);
     return true;
 }
 
-/** A copy of a scalar's text, NULL with a message when it holds a NUL character (as "\0"). */
+/** Copy a scalar's text. @return NULL with a message if it holds a NUL character (as "\0") */
 static char *scalar_text(struct reader *reader, const yaml_event_t *event)
 {
     const char *value = (const char *)event->data.scalar.value;
     if (strlen(value) != event->data.scalar.length) {
-        reader_error(reader, event->start_mark, "a text may not hold the character NUL");
+        reader_error(reader, event->start_mark, "a text cannot hold the character NUL");
         return NULL;
     }
     return check_strdup(value);
@@ -103,7 +107,7 @@ static char *scalar_text(struct reader *reader, const yaml_event_t *event)
 
 static bool read_children(struct reader *reader, int32_t parent, int32_t depth);
 
-/** The node that begins with this event, -1 with a message when there is none. */
+/** Read the node that begins with this event. @return -1 with a message if there is none */
 static int32_t read_node(struct reader *reader, const yaml_event_t *event, int32_t depth)
 {
     if (!plain_event(reader, event))
@@ -123,25 +127,25 @@ static int32_t read_node(struct reader *reader, const yaml_event_t *event, int32
         return at->value != NULL ? node : -1;
     }
     if (depth == DOCUMENT_MAX_DEPTH) {
-        reader_error(reader, event->start_mark, "nested more than %d levels deep", DOCUMENT_MAX_DEPTH);
+        reader_error(reader, event->start_mark, "more than %d levels of nesting; use fewer", DOCUMENT_MAX_DEPTH);
         return -1;
     }
     return read_children(reader, node, depth + 1) ? node : -1;
 }
 
-/** The key of the next entry of a mapping and its place. */
+/** Read the key of the next entry of a mapping, with its place. */
 static char *read_key(struct reader *reader, const yaml_event_t *event)
 {
     if (!plain_event(reader, event))
         return NULL;
     if (event->type != YAML_SCALAR_EVENT) {
-        reader_error(reader, event->start_mark, "a key must be a word, not a list or a mapping");
+        reader_error(reader, event->start_mark, "a key is a list or mapping; allowed: a word");
         return NULL;
     }
     return scalar_text(reader, event);
 }
 
-/** One entry of a mapping or sequence, -1 with a message. Takes its first event over. */
+/** Read one entry of a mapping or sequence. Takes over its first event. @return -1 with a message */
 static int32_t read_entry(struct reader *reader, yaml_event_t *event, bool mapping, int32_t depth)
 {
     char *key = NULL;
@@ -174,7 +178,8 @@ static int compare_keys(const void *a, const void *b)
     return order != 0 ? order : COMPARE(*left, *right);
 }
 
-/** Sorted, so that a hostile file of many keys costs no more than reading it. */
+/** Refuse duplicate keys. They are sorted first, so that a hostile file with many keys costs no more than reading it.
+ */
 static void refuse_duplicate_keys(struct reader *reader, int32_t mapping)
 {
     const struct document_node *node = reader->document->node;
@@ -188,7 +193,7 @@ static void refuse_duplicate_keys(struct reader *reader, int32_t mapping)
     for (i = 1; i < n; i++)
         if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0) {
             document_key_error(reader->document, (int32_t)(sorted[i] - node), reader->err,
-                               "%.200s: this key stands twice here, first on line %d", sorted[i]->key,
+                               "%.200s: this key appears twice here, first on line %d", sorted[i]->key,
                                sorted[i - 1]->key_line);
             reader->failed = true;
         }
@@ -218,7 +223,7 @@ static bool read_children(struct reader *reader, int32_t parent, int32_t depth)
     return true;
 }
 
-/** Take one event that only frames a document. */
+/** Skip one event that only frames a document. */
 static bool skip_event(struct reader *reader)
 {
     yaml_event_t event;
@@ -228,7 +233,7 @@ static bool skip_event(struct reader *reader)
     return true;
 }
 
-/** The root of the only document of a stream, -1 with a message. */
+/** Read the only document of a stream. @return its root, -1 with a message */
 static int32_t read_stream(struct reader *reader)
 {
     yaml_event_t event;
@@ -237,7 +242,7 @@ static int32_t read_stream(struct reader *reader)
     bool empty = event.type == YAML_STREAM_END_EVENT;
     yaml_event_delete(&event);
     if (empty) {
-        reader_error(reader, (yaml_mark_t){0}, "there is nothing in it; expected YAML");
+        reader_error(reader, (yaml_mark_t){0}, "the file has no content; expected YAML");
         return -1;
     }
     if (!next_event(reader, &event))
@@ -247,7 +252,7 @@ static int32_t read_stream(struct reader *reader)
     if (root < 0 || !skip_event(reader) || !next_event(reader, &event)) /* the document ends */
         return -1;
     if (event.type != YAML_STREAM_END_EVENT)
-        reader_error(reader, event.start_mark, "a second document starts here; only one is allowed");
+        reader_error(reader, event.start_mark, "a second document starts here; allowed: only one");
     yaml_event_delete(&event);
     return reader->failed ? -1 : root;
 }
@@ -258,7 +263,7 @@ int32_t document_read_nodes(struct document *document, const char *text, size_t 
     struct reader reader = {
         .document = document, .file = file, .text = text, .n_bytes = n_bytes, .placed = placed, .err = err};
     if (n_bytes > MAX_BYTES) {
-        error_add(err, "%s: larger than %d bytes, the limit", file, MAX_BYTES);
+        error_add(err, "%s: is larger than the limit of %d bytes", file, MAX_BYTES);
         return -1;
     }
     if (!yaml_parser_initialize(&reader.parser))
@@ -290,7 +295,7 @@ bool document_read(const char *path, struct document *document, struct error *er
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return error_add(err, "%s: cannot be read: %s", path, strerror(errno));
-    char *text = check_malloc(MAX_BYTES + 1); /* one byte more shows that the file is too long */
+    char *text = check_malloc(MAX_BYTES + 1); /* one more byte shows that the file is too long */
     size_t n_bytes = fread(text, 1, MAX_BYTES + 1, file);
     bool failed = ferror(file);
     int reason = errno;

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "scenario/document_read.h"
 
-/** Put `entry` where `old` stands among the parent's children, or after the last when old is -1. */
+/** Put `entry` in the position of `old` among the parent's children, or after the last child if old is -1. */
 static void put_entry(struct document *document, int32_t parent, int32_t old, int32_t entry, const char *key)
 {
     int32_t *link = &document->node[parent].child;
@@ -18,23 +18,23 @@ static void put_entry(struct document *document, int32_t parent, int32_t old, in
     document->node[entry].key = document->node[parent].kind == DOCUMENT_MAPPING ? check_strdup(key) : NULL;
 }
 
-/** The entry that one segment of a path selects; *entry = -1: a mapping lacks it. */
+/** Find the entry that one segment of a path selects. *entry is -1 if a mapping lacks it. */
 static bool select_entry(struct document *document, int32_t parent, const char *segment, const char *file,
                          int32_t *entry, struct error *err)
 {
     if (parent == document_child(document, 0, "platform", strlen("platform")))
-        document_name_mapping(document, "platform"); /* whose keys may be set though it is one word */
+        document_name_mapping(document, "platform"); /* its keys may be set even if it is one word */
     struct document_node *at = &document->node[parent];
-    if (document_is_null(at)) { /* `knobs:` with nothing behind it: a mapping without keys yet */
+    if (document_is_null(at)) { /* `knobs:` without a value: a mapping without keys yet */
         free(at->value);
         at->value = NULL;
         at->kind = DOCUMENT_MAPPING;
     }
     *entry = -1;
     if (at->kind == DOCUMENT_SCALAR)
-        return error_add(err, "%s: '%.200s' has the value '%.200s'; there are no keys below it%s", file,
+        return error_add(err, "%s: '%.200s' has the value '%.200s', so it has no keys below it%s", file,
                          at->key ? at->key : "this entry", at->value,
-                         strcmp(at->value, "auto") == 0 ? ", set all of it: plan={tp: 4, pp: 2}" : "");
+                         strcmp(at->value, "auto") == 0 ? "; set the whole key: plan={tp: 4, pp: 2}" : "");
     if (at->kind == DOCUMENT_MAPPING) {
         *entry = document_child(document, parent, segment, strlen(segment));
         return true;
@@ -46,11 +46,12 @@ static bool select_entry(struct document *document, int32_t parent, const char *
         if (strcmp(segment, index) == 0)
             *entry = child;
     }
-    return *entry >= 0 || error_add(err, "%s: '%.200s' selects nothing from the list '%.200s'; it has entries 0 to %d",
-                                    file, segment, at->key ? at->key : "of a list", n - 1);
+    return *entry >= 0 || error_add(err, "%s: '%.200s' selects nothing from the list '%.200s'; allowed: 0 to %d", file,
+                                    segment, at->key ? at->key : "of a list", n - 1);
 }
 
-/** Walk the path, which is cut into segments on the way, and put `value` at its end. place: names it in messages */
+/** Follow the path and put `value` at its end. The path is split into segments on the way. place: its name in messages
+ */
 static bool set_at_path(struct document *document, char *path, int32_t value, const char *place, struct error *err)
 {
     int32_t at = 0, entry = -1, depth = 0;
@@ -60,9 +61,9 @@ static bool set_at_path(struct document *document, char *path, int32_t value, co
         if (next != NULL)
             *next++ = '\0';
         if (*segment == '\0')
-            return error_add(err, "%s: a key is missing before or behind a dot; keys look like data.context", place);
+            return error_add(err, "%s: a key is missing before or after a dot; keys look like data.context", place);
         if (++depth > DOCUMENT_MAX_DEPTH)
-            return error_add(err, "%s: more than %d keys deep", place, DOCUMENT_MAX_DEPTH);
+            return error_add(err, "%s: the key has more than %d levels; use fewer", place, DOCUMENT_MAX_DEPTH);
         if (!select_entry(document, at, segment, place, &entry, err))
             return false;
         if (next == NULL) {
@@ -75,7 +76,7 @@ static bool set_at_path(struct document *document, char *path, int32_t value, co
     return true;
 }
 
-/** How messages name an assignment of an option, kept as long as the document; a long one is cut. */
+/** Return the name of an option's assignment for messages, with a limited length. The document keeps it. */
 static const char *assignment_name(struct document *document, const char *option, const char *assignment)
 {
     enum { SHOWN = 200 };
@@ -83,20 +84,21 @@ static const char *assignment_name(struct document *document, const char *option
     return document_keep(document, check_asprintf("%s '%.*s%s'", option, SHOWN, assignment, more));
 }
 
-/** The '=' of key=value, NULL with a message. */
+/** Find the '=' of key=value. @return NULL with a message */
 static const char *value_of(const char *assignment, const char *name, struct error *err)
 {
     const char *equals = strchr(assignment, '=');
     if (equals == NULL || equals == assignment)
-        error_add(err, "%s: expected key=value, such as data.context=64Ki", name);
+        error_add(err, "%s: expected KEY=VALUE, such as data.context=64Ki", name);
     else if (equals[1 + strspn(equals + 1, " ")] == '\0')
-        error_add(err, "%s: there is no value behind '='", name);
+        error_add(err, "%s: there is no value after '='", name);
     else
         return equals;
     return NULL;
 }
 
-/** Set a path, which is cut into segments on the way, from YAML flow text. file: kept as long as the document */
+/** Set a path to a value from YAML flow text. The path is split into segments on the way. file: lives as long as the
+ * document */
 static bool set_value(struct document *document, char *path, const char *text, const char *file, struct error *err)
 {
     int32_t value = document_read_nodes(document, text, strlen(text), file, false, err);
@@ -123,7 +125,8 @@ bool document_set_value(struct document *document, const char *path, const char 
     return ok;
 }
 
-/** The root's mapping of this name, made where there is none; -1 with a message when it is something else. */
+/** Return the root's mapping of this name. It is made if it is missing. @return -1 with a message if it is something
+ * else */
 static int32_t root_group(struct document *document, const char *name, const char *file, struct error *err)
 {
     int32_t group = -1;

@@ -15,16 +15,18 @@ const char *const fault_kind_name[FAULT_N_KINDS] = {"gpu", "nvlink", "nic", "pci
 
 static const struct schema_key keys[] = {
     {"kind", SCHEMA_CHOICE, "-", 0, 0, NULL, "gpu|nvlink|nic|pcie|uplink|spine",
-     "what is slow: of a GPU its computing or a link; a node's link to its leaf switch; a leaf's to the spine",
+     "the slow part: computing of a GPU (gpu) or one of its links (nvlink, nic, pcie); uplink: a node's link to its "
+     "leaf switch; spine: a leaf switch's link to the spine",
      FIELD(kind)},
-    {"gpus", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "whose: these GPUs, counted over the nodes from 0", FIELD(gpus)},
-    {"nodes", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "or all GPUs of these nodes; of uplink: these nodes",
+    {"gpus", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "slow GPUs, counted over the nodes from 0", FIELD(gpus)},
+    {"nodes", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "nodes whose GPUs are all slow; with uplink: slow nodes",
      FIELD(nodes)},
-    {"leaves", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "of spine: these leaf switches", FIELD(leaves)},
+    {"leaves", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "with spine: slow leaf switches", FIELD(leaves)},
     {"share", SCHEMA_REAL, "-", 0, 1, "0", NULL,
-     "or so many of all GPUs (uplink: nodes, spine: leaves), drawn; rounded to whole ones", FIELD(share)},
-    {"seed", SCHEMA_INT, "-", 0, 0x1p53, "0", NULL, "of the draw; default: the scenario's seed", FIELD(seed)},
-    {"factor", SCHEMA_REAL, "-", 1, 1e6, NULL, NULL, "work takes so many times as long; bandwidth is divided by it",
+     "share of all GPUs that is drawn to be slow (uplink: of nodes, spine: of leaf switches), rounded to whole ones",
+     FIELD(share)},
+    {"seed", SCHEMA_INT, "-", 0, 0x1p53, "0", NULL, "seed of the draw; default: the scenario's seed", FIELD(seed)},
+    {"factor", SCHEMA_REAL, "-", 1, 1e6, NULL, NULL, "factor by which work takes longer; bandwidth is divided by it",
      FIELD(factor)},
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
@@ -34,7 +36,7 @@ static int32_t drawn(double share, int32_t n)
     return (int32_t)lround(share * n);
 }
 
-/** Devices of the platform that can have this kind of fault. */
+/** Return the number of devices of the platform that can have this kind of fault. */
 static int32_t devices(const struct platform *platform, int32_t kind)
 {
     return kind == FAULT_UPLINK  ? platform->n_uplinks
@@ -42,7 +44,7 @@ static int32_t devices(const struct platform *platform, int32_t kind)
                                  : platform_n_gpus(platform);
 }
 
-/** Numbers of a list are below n. */
+/** Check that the numbers of a list are below n. */
 static bool check_numbers(const struct document *document, int32_t node, const struct schema_ints *list, int32_t n,
                           const char *what, struct error *err)
 {
@@ -54,7 +56,7 @@ static bool check_numbers(const struct document *document, int32_t node, const s
     return true;
 }
 
-/** An entry says once whose, in the terms of its kind, and the platform has such links. */
+/** Check that an entry names its devices once, in the terms of its kind, and that the platform has such links. */
 static bool check_whose(const struct document *document, int32_t node, const struct fault *fault,
                         const struct platform *platform, struct error *err)
 {
@@ -66,7 +68,7 @@ static bool check_whose(const struct document *document, int32_t node, const str
             1 ||
         (fault->gpus.n > 0 && !gpus_ok) || (fault->leaves.n > 0) > leaves_ok || (fault->nodes.n > 0 && leaves_ok))
         return document_error(document, node, err,
-                              "faults: an entry of kind %s needs one of %s and share, to say whose",
+                              "faults: an entry of kind %s needs one of %s and share, to say which devices are slow",
                               fault_kind_name[fault->kind], terms[fault->kind]);
     if (devices(platform, fault->kind) == 0 || (fault->kind == FAULT_UPLINK && platform->n_uplinks < platform->n_nodes))
         return document_error(document, node, err,
@@ -87,11 +89,11 @@ static bool check_fault(const struct document *document, int32_t node, const str
         return false;
     if (share >= 0 && drawn(fault->share, n) == 0)
         return document_error(document, share, err,
-                              "faults: share %g of all (%d) is less than half a %s; allowed: %g to 1", fault->share, n,
-                              what[fault->kind], 0.5 / n);
+                              "faults: share %g of all %d devices is less than half a %s; allowed: %g to 1",
+                              fault->share, n, what[fault->kind], 0.5 / n);
     if (share < 0 && document_find(document, node, "seed") >= 0)
         return document_error(document, document_find(document, node, "seed"), err,
-                              "faults: seed is of a draw, and nothing is drawn without share");
+                              "faults: seed needs share, since without it nothing is drawn");
     return check_numbers(document, document_find(document, node, "gpus"), &fault->gpus, n, "GPU", err) &&
            check_numbers(document, document_find(document, node, "leaves"), &fault->leaves, n, "leaf", err) &&
            check_numbers(document, document_find(document, node, "nodes"), &fault->nodes, platform->n_nodes, "node",
@@ -111,7 +113,8 @@ bool faults_read(const struct document *document, const struct platform *platfor
     for (int32_t child = document->node[node].child; child >= 0; child = document->node[child].next)
         n_entries++;
     if (n_entries > FAULT_MOST)
-        return document_error(document, node, err, "faults: %d entries; at most %d are allowed", n_entries, FAULT_MOST);
+        return document_error(document, node, err, "faults: %d entries are too many; allowed: at most %d", n_entries,
+                              FAULT_MOST);
     *list = check_calloc((size_t)n_entries, sizeof **list);
     bool ok = true;
     for (int32_t child = document->node[node].child; child >= 0; child = document->node[child].next) {
@@ -124,7 +127,7 @@ bool faults_read(const struct document *document, const struct platform *platfor
     return ok;
 }
 
-/** Keys that say nothing are left out, so that what is written reads back. */
+/** Write the entries. Keys without effect are left out, so the text reads back. */
 void faults_write(FILE *file, const struct fault *list, int32_t n)
 {
     if (n > 0)
@@ -142,7 +145,7 @@ void faults_list_keys(FILE *file)
     schema_list(file, keys, N_KEYS, "faults.N.");
 }
 
-/** Mark k different ones of n GPUs, all sets of k being as likely. */
+/** Mark k different ones of n GPUs. All choices of k GPUs are equally likely. */
 static void draw(struct rng *rng, int32_t k, int32_t n, bool *chosen)
 {
     int32_t *left = check_malloc((size_t)n * sizeof *left);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Devices that are slower than their kind: `faults:` of a scenario, a list.
+ * This module describes devices that are slower than their kind: `faults:` of a scenario, a list.
  *
  *     faults:
  *       - {kind: gpu, gpus: [17], factor: 1.5}            GPU 17 computes 1.5 times as long
  *       - {kind: nic, nodes: [3], factor: 2}              the NICs of node 3 have half their bandwidth, each way
- *       - {kind: nvlink, share: 0.01, seed: 7, factor: 4} of 1% of all GPUs, drawn
- *       - {kind: uplink, nodes: [3], factor: 4}           what node 3's NICs share to their leaf switch
- *       - {kind: spine, leaves: [0], factor: 4}           what leaf 0 has to the spine
+ *       - {kind: nvlink, share: 0.01, seed: 7, factor: 4} NVLink of 1% of all GPUs, drawn
+ *       - {kind: uplink, nodes: [3], factor: 4}           the link that node 3's NICs share to their leaf switch
+ *       - {kind: spine, leaves: [0], factor: 4}           the link of leaf 0 to the spine
  *
- * Links above the NICs (uplink, spine) are SimGrid's alone: the critical path has no links that several GPUs share.
- * So the scenario's engine must be SimGrid; and since one rank for all of a TP group sends by one NIC of them,
- * `all_tensor_ranks` must be on where a plan has TP.
+ * 1. Only SimGrid simulates links above the NICs (uplink, spine), since several GPUs share them. The critical path has
+ * no such links, so the scenario's engine must include SimGrid.
+ * 2. One rank for a whole TP group would send by a single NIC of the group. A plan with TP therefore needs
+ *    `all_tensor_ranks` with these kinds.
  */
 #ifndef SLIMSIM_SCENARIO_FAULTS_H
 #define SLIMSIM_SCENARIO_FAULTS_H
@@ -19,68 +20,78 @@
 #include "scenario/platform.h"
 #include "scenario/schema.h"
 
-/** What is slow: of a GPU its computing, or one of its links, in both directions; or a link above the NICs. */
+/** The slow part: computing of a GPU, one of its links in both directions, or a link above the NICs. */
 enum fault_kind {
     FAULT_GPU,
     FAULT_NVLINK,
     FAULT_NIC,
     FAULT_PCIE,
     FAULT_N_OF_GPUS,
-    FAULT_UPLINK = FAULT_N_OF_GPUS, /* of a node: pt<node> of the platform */
-    FAULT_SPINE,                    /* of a leaf switch: up<leaf> */
+    FAULT_UPLINK = FAULT_N_OF_GPUS, /* a node's link, pt<node> of the platform */
+    FAULT_SPINE,                    /* a leaf switch's link, up<leaf> */
     FAULT_N_KINDS
 };
 
 extern const char *const fault_kind_name[FAULT_N_KINDS];
 
-enum { FAULT_MOST = 1000 }; /* entries */
+enum { FAULT_MOST = 1000 }; /* limit of entries */
 
-/** One entry. Its devices: those of `gpus`, or of all GPUs of `nodes`, or (share > 0) drawn. Of links above the NICs
- * those of `nodes`, or `leaves`, or drawn. */
+/**
+ * One entry. Its devices are one of these:
+ * - `gpus`
+ * - all GPUs of `nodes`
+ * - drawn GPUs, if share > 0
+ *
+ * For links above the NICs they are `nodes`, `leaves` or drawn ones.
+ */
 struct fault {
     int32_t kind; /* enum fault_kind */
     struct schema_ints gpus, nodes, leaves;
     double share;  /* of all GPUs, nodes or leaves, rounded to whole ones */
-    int64_t seed;  /* of the draw */
-    double factor; /* work takes so many times as long, bandwidth is divided by it; at least 1 */
+    int64_t seed;  /* seed of the draw */
+    double factor; /* at least 1: work takes this many times as long, and bandwidth is divided by it */
 };
 
-/** Factors of every GPU, node and leaf. Zeroed: all sound. */
+/** Factors of every GPU, node and leaf. A zeroed struct has no fault. */
 struct faults {
-    int32_t n[FAULT_N_KINDS];      /* devices that can have each kind; all 0: no fault */
-    double *factor[FAULT_N_KINDS]; /* [n of the kind], 1: sound; several faults of one device multiply */
+    int32_t n[FAULT_N_KINDS];      /* devices that can have each kind; all are 0 without a fault */
+    double *factor[FAULT_N_KINDS]; /* [n of the kind]; 1: no fault; the factors of several faults of one device are
+                                      multiplied */
 };
 
-/** Whether there are any. */
+/** Return whether there are any faults. */
 static inline bool faults_any(const struct faults *faults)
 {
     return faults != NULL && faults->n[FAULT_GPU] > 0;
 }
 
-/** Read `faults:` of a scenario's document, against its platform. A draw without a seed takes the scenario's.
- * @param list  receives up to FAULT_MOST entries, the caller frees; NULL for none */
+/**
+ * Read `faults:` of a scenario's document and check it against its platform. A draw without a seed uses the scenario's.
+ * @param list  receives up to FAULT_MOST entries, which the caller frees; NULL if there are none
+ */
 bool faults_read(const struct document *document, const struct platform *platform, int64_t seed, struct fault **list,
                  int32_t *n, struct error *err);
 
-/** The entries as YAML, "faults:" and all; nothing where there are none. */
+/** Write the entries as YAML with the line "faults:". Without entries nothing is written. */
 void faults_write(FILE *file, const struct fault *list, int32_t n);
 
-/** Keys of an entry, as `slimsim list keys` prints them. */
+/** Print the keys of an entry for `slimsim list keys`. */
 void faults_list_keys(FILE *file);
 
-/** Make the draws and join all entries. The caller frees with faults_free. */
+/** Make the draws and combine all entries. The caller frees the result with faults_free. */
 struct faults faults_of(const struct fault *list, int32_t n, const struct platform *platform);
 
-/** Every group of `tensor` neighbours is as slow as its slowest: for places that stand for a whole TP group. */
+/** Give every group of `tensor` neighbours the factor of its slowest GPU, since one rank represents a whole TP group.
+ */
 void faults_fold(struct faults *faults, int32_t tensor);
 
-/** @param device  GPU; node of an uplink, leaf of a spine link */
+/** Return the factor of a device. @param device  a GPU, the node of an uplink, or the leaf of a spine link */
 static inline double faults_factor(const struct faults *faults, enum fault_kind kind, int32_t device)
 {
     return faults != NULL && faults->n[kind] > 0 ? faults->factor[kind][device] : 1;
 }
 
-/** The largest factor of this kind. */
+/** Return the largest factor of this kind. */
 double faults_worst(const struct faults *faults, enum fault_kind kind);
 
 void faults_free(struct faults *faults);

@@ -9,13 +9,13 @@
 #include "scenario/library.h"
 #include "scenario/path.h"
 
-/* Find the file that a key names: the name in `text`, below `folder`, or a path (then made absolute). */
+/* Find the file that a key names. `text` is a name below `folder`, or a path, which becomes absolute. */
 static bool resolve_name(const struct document *document, const char *key, const char *folder, const char *suffix,
                          char *text, struct error *err)
 {
     char path[1024];
     struct error unknown = {0};
-    if (*text == '\0') /* said already */
+    if (*text == '\0') /* the error was already added */
         return false;
     int32_t node = document_find(document, 0, key);
     if (library_is_path(text, suffix))
@@ -27,14 +27,14 @@ static bool resolve_name(const struct document *document, const char *key, const
     return document_error(document, node, err, "%s: %s", key, unknown.text);
 }
 
-/* A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` and listed lengths
- * need none. */
+/* Find the lengths. A law or table is a name of model/lengths without dot or slash, a user's file is a path. `fixed`
+ * and listed lengths need no file. */
 static bool resolve_lengths(struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
     char *lengths = scenario->data.lengths, folder[PATH_MAX], path[1024];
     struct error unknown = {0};
-    if (*lengths == '\0') /* said already */
+    if (*lengths == '\0') /* the error was already added */
         return false;
     if (strcmp(lengths, "fixed") == 0 || scenario_lists_lengths(&scenario->data))
         return true;
@@ -44,12 +44,11 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
     if (library_find(folder, lengths, ".yaml", "law or table", path, &unknown))
         return true;
     return document_error(document, document_find(document, 0, "data.lengths"), err,
-                          "data.lengths: %s; lengths of your own are named by the path of their file, with a . or / in "
-                          "it",
+                          "data.lengths: %s; a file of your own is named by its path, with a . or / in it",
                           unknown.text);
 }
 
-/* Its keys are checked in any case, but the device knows what they do not say. */
+/* Check the keys of the platform in any case. Their defaults come from the device. */
 static bool resolve_platform(struct scenario *scenario, bool device_ok, struct scenario_cache *cache, struct error *err)
 {
     struct platform_keys keys;
@@ -58,7 +57,7 @@ static bool resolve_platform(struct scenario *scenario, bool device_ok, struct s
         return false;
     if (cache_platform(cache, &keys, &scenario->device, &scenario->platform, &wrong))
         return true;
-    if (*scenario->platform.path != '\0') /* the XML's faults have their own places */
+    if (*scenario->platform.path != '\0') /* errors of an XML file already name their places */
         return error_add(err, "%s", wrong.text);
     return document_error(&scenario->document, document_find(&scenario->document, 0, "platform"), err, "%s",
                           wrong.text);

@@ -17,7 +17,7 @@ struct reading {
 
 #define FIELD(field) offsetof(struct reading, framework.field)
 
-/** Write a value that the key allows. It stands for one that the file leaves out. */
+/** Write a value that the key allows. It replaces a value that the file leaves out. */
 static const char *any_value(const struct schema_key *key, char text[SCHEMA_WORD_BYTES])
 {
     CHECK(key->type == SCHEMA_BOOL || key->type == SCHEMA_CHOICE || key->type == SCHEMA_INT);
@@ -41,7 +41,8 @@ static bool read_texts(const struct document *document, struct framework *framew
         if (strlen(text) < sizeof value->text)
             strcpy(value->text, text);
         else
-            ok = document_error(document, node, err, "%s: is longer than %d bytes", value->key, SCHEMA_WORD_BYTES - 1);
+            ok = document_error(document, node, err, "%s: is longer than the limit of %d bytes", value->key,
+                                SCHEMA_WORD_BYTES - 1);
     }
     return ok;
 }
@@ -64,7 +65,7 @@ static bool read_sources(const struct document *document, struct reading *readin
         const struct framework_value *value = &framework->values[i];
         if (*value->source != '\0' && *value->text == '\0')
             ok = document_error(document, document_find(document, sources, value->key), err,
-                                "sources.%s: is the source of a key that this file does not set", value->key);
+                                "sources.%s: is not allowed, since this file does not set the key", value->key);
     }
     return ok;
 }
@@ -75,7 +76,7 @@ static bool read_document(const struct document *document, const struct schema_k
     enum { N_OWN = 2 };
     static const char *const others[] = {"sources", NULL};
     struct schema_key table[N_OWN + FRAMEWORK_MOST_KEYS] = {
-        {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the framework", FIELD(name)},
+        {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the framework", FIELD(name)},
         {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the values come from", FIELD(source)}};
     char fallback[FRAMEWORK_MOST_KEYS][SCHEMA_WORD_BYTES];
     struct framework *framework = &reading->framework;
@@ -111,8 +112,9 @@ bool framework_check_complete(const struct framework *framework, const char *pat
     bool ok = true;
     for (int32_t i = 0; i < framework->n_values; i++)
         if (*framework->values[i].text == '\0')
-            ok = error_add(err, "%s: %s: is required; other frameworks take from here the keys that they leave out",
-                           path, framework->values[i].key);
+            ok = error_add(
+                err, "%s: %s: is required, since other frameworks take from this file the keys that they leave out",
+                path, framework->values[i].key);
     return ok;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Training frameworks, from model/framework/NAME.yaml: presets of the keys that describe one. */
+/** This module reads training frameworks, presets of the keys that describe one, from model/framework/NAME.yaml. */
 #ifndef SLIMSIM_SCENARIO_FRAMEWORK_H
 #define SLIMSIM_SCENARIO_FRAMEWORK_H
 
 #include "scenario/schema.h"
 
-/** This framework sets every key. Every other takes from it the keys that it leaves out. */
+/** The framework that sets every key. All others take from it the keys that they leave out. */
 #define FRAMEWORK_BASE "slimpack-paper"
 /** The framework of a scenario that names none. */
 #define FRAMEWORK_DEFAULT FRAMEWORK_BASE
@@ -28,15 +28,15 @@ struct framework {
 };
 
 /**
- * Read the file of a framework. It holds `name`, `source`, any of the marked keys as a scenario would write them, and
- * below `sources` a source for each key.
+ * Read the file of a framework. It holds `name`, `source` and any of the marked keys as a scenario would write them.
+ * Below `sources` it has a source for each key.
  *
  * @param keys  of a scenario and of an entry of its systems
  */
 bool framework_read(const char *path, const struct schema_key *keys, int32_t n_keys, struct framework *framework,
                     struct error *err);
 
-/** Whether FRAMEWORK_BASE sets every key; `path` is its file. */
+/** Check that FRAMEWORK_BASE sets every key. `path` is its file. */
 bool framework_check_complete(const struct framework *framework, const char *path, struct error *err);
 
 /** Make the framework's values the defaults of their keys. The table then borrows texts of the framework. */

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-/** What is wrong with a key of the plan, in front of it "plan.KEY: ". */
+/** Add an error about a key of the plan that begins with "plan.KEY: ". */
 __attribute__((format(printf, 5, 6))) static bool refuse(const struct scenario *scenario,
                                                          const struct scenario_system *system, const char *key,
                                                          struct error *err, const char *format, ...)
@@ -21,7 +21,7 @@ __attribute__((format(printf, 5, 6))) static bool refuse(const struct scenario *
     return document_error(&scenario->document, node >= 0 ? node : system->node, err, "%s%s: %s", path, by, what);
 }
 
-/** tp x pp x cp x dp are the platform's GPUs; fills dp in. */
+/** Check that tp x pp x cp x dp is the number of the platform's GPUs, and fill in dp. */
 static bool check_gpus(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
@@ -37,13 +37,13 @@ static bool check_gpus(const struct scenario *scenario, struct scenario_system *
         return document_error(&scenario->document, node, err,
                               "plan: tp x pp x cp x dp = %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
                               " = %" PRId64 ", but platform %s has %" PRId64
-                              " GPUs; they must be equal (without dp it is derived)",
+                              " GPUs; make them equal, or leave out dp, which then follows",
                               plan->tp, plan->pp, plan->cp, plan->dp, replica * plan->dp, platform->name, n_gpus);
     system->plan.dp = n_gpus / replica;
     return true;
 }
 
-/** A degree of the plan, the value of this node, must divide a count of the model or platform. */
+/** Check that a degree of the plan, the value of this node, divides a count of the model or platform. */
 static bool check_divides(const struct document *document, int32_t node, int64_t degree, int64_t count,
                           const char *of_what, struct error *err)
 {
@@ -53,7 +53,7 @@ static bool check_divides(const struct document *document, int32_t node, int64_t
                           document->node[node].key, degree, of_what, count);
 }
 
-/** Interleaving needs stages, and every virtual stage a whole number of layers. */
+/** Check that interleaving has stages and that every virtual stage has a whole number of layers. */
 static bool check_stages(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
@@ -61,8 +61,8 @@ static bool check_stages(const struct scenario *scenario, const struct scenario_
     const struct document *document = &scenario->document;
     int64_t layers = scenario->model.layers;
     if (plan->vpp > 1 && plan->pp == 1)
-        return refuse(scenario, system, "vpp", err, "%" PRId64 " chunks a rank need more than one stage; pp is 1",
-                      plan->vpp);
+        return refuse(scenario, system, "vpp", err,
+                      "%" PRId64 " chunks of a rank need more than one stage, but pp is 1", plan->vpp);
     if (plan->pp * plan->vpp <= layers + 2 && scenario_stages_fit(split, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
         return true;
     return document_error(
@@ -76,7 +76,7 @@ static bool check_stages(const struct scenario *scenario, const struct scenario_
         split->count_head ? "true" : "false");
 }
 
-/** dp is filled in. */
+/** Check the group that shares states. dp must be filled in. */
 static bool check_shard_group(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
@@ -90,7 +90,7 @@ static bool check_shard_group(const struct scenario *scenario, const struct scen
                   plan->shard_group, plan->dp, plan->cp);
 }
 
-/** Ulysses deals whole heads to the ranks. */
+/** Check that Ulysses can give whole heads to the ranks. */
 static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
@@ -103,16 +103,16 @@ static bool check_context(const struct scenario *scenario, const struct scenario
                   plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
 }
 
-/** Keys of one version of FSDP alone. */
+/** Check the keys that belong to one version of FSDP. */
 static bool check_fsdp(const struct scenario *scenario, const struct scenario_system *system, bool in_passes,
                        struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
     if (plan->fsdp_ends == SCENARIO_ENDS_OWN && plan->fsdp != 2)
-        return refuse(scenario, system, "fsdp_ends", err, "own needs fsdp 2");
+        return refuse(scenario, system, "fsdp_ends", err, "'own' needs fsdp 2");
     if (plan->fsdp_ends == SCENARIO_ENDS_OWN && scenario->model.tied_embeddings)
         return refuse(scenario, system, "fsdp_ends", err,
-                      "own needs untied embeddings, the head has the embedding's tensor");
+                      "'own' needs untied embeddings, since a tied head has the embedding's tensor");
     if (plan->fsdp_prefetch == SCENARIO_BACKWARD_POST && (plan->fsdp == 2 || !in_passes))
         return refuse(scenario, system, "fsdp_prefetch", err, "backward-post needs fsdp 1 and sharding zero2 or zero3");
     return true;
@@ -139,11 +139,11 @@ static bool check_recompute(const struct scenario *scenario, const struct scenar
     if (scenario_recompute_fits(system->plan.recompute, &scenario->model))
         return true;
     return refuse(scenario, system, "recompute", err,
-                  "alternate-gemms stands beside norm and activation, [selective, "
-                  "alternate-gemms], and needs a model with swiglu and without dropout");
+                  "alternate-gemms needs norm and activation beside it ([selective, alternate-gemms]), and a model "
+                  "with swiglu and without dropout");
 }
 
-/** So many layers of a stage recompute, evenly over its chunks. */
+/** Check the number of layers of a stage that recompute, which are spread evenly over its chunks. */
 static bool check_recompute_layers(const struct scenario *scenario, const struct scenario_system *system,
                                    struct error *err)
 {
@@ -168,7 +168,7 @@ static bool check_recompute_layers(const struct scenario *scenario, const struct
                   plan->recompute_layers, plan->vpp, largest);
 }
 
-/** Chunks and slices only with the schedules that have them. */
+/** Check that chunks and slices are used only with schedules that have them. */
 static bool check_schedule(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
@@ -210,7 +210,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     layout_fit(scenario, system->node, &system->plan);
     bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
     ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
-                        "the GPUs of a node (tensor parallelism stays inside one)", err);
+                        "the GPUs of a node (a tensor-parallel group stays inside a node)", err);
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);

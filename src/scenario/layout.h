@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The layout that a scenario gives a system, against its model and platform. */
+/** This module checks the layout that a scenario gives a system against its model and platform. */
 #ifndef SLIMSIM_SCENARIO_LAYOUT_H
 #define SLIMSIM_SCENARIO_LAYOUT_H
 
 #include "scenario/scenario.h"
 
-/** Degrees, stages, shards, schedule and recomputation go together, and with the model and the GPUs; dp is filled in,
- * and layout_fit applied.
- * Of an entry that was read without errors. Every error is a line of err with its place. */
+/** Check that degrees, stages, shards, schedule and recomputation match each other, the model and the GPUs. dp is
+ * filled in, and layout_fit is applied. The entry must have been read without errors. Every error is a line of err with
+ * its place. */
 bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err);
 
 /**
- * A value that comes from the framework counts only in a plan that can have it: `early_stop` with recompute full,
- * `fsdp` with sharding zero2 or zero3, `fsdp_ends` and `fsdp_prefetch` with their version of FSDP. Keys of the entry
- * stay.
+ * Reset values of the framework that the plan cannot have. Keys that the entry itself sets stay.
+ * - `early_stop` needs recompute full.
+ * - `fsdp` needs sharding zero2 or zero3.
+ * - `fsdp_ends` and `fsdp_prefetch` need their version of FSDP.
  *
- * @param node  of the entry in the scenario's document, -1: the search's
+ * @param node  the entry in the scenario's document; -1: the plan is a search's
  */
 void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_plan *plan);
 

@@ -50,7 +50,7 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
     size_t n = 0;
     char **names = library_list(folder, suffix, &n), hint[NEAREST_HINT_BYTES], available[600] = "";
     if (names == NULL)
-        return error_add(err, "no %s '%.100s': the folder %.500s cannot be read: %s", what, name, folder,
+        return error_add(err, "there is no %s '%.100s', since the folder %.500s cannot be read: %s", what, name, folder,
                          strerror(errno));
     nearest_hint(name, (const char *const *)names, (int32_t)n, hint);
     for (size_t i = 0; i < n; i++) {
@@ -60,8 +60,8 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
     for (size_t i = 0; i < n; i++)
         free(names[i]);
     free(names);
-    return error_add(err, "no %s '%.100s'; %savailable: %s, or the path of a file that ends in %s", what, name, hint,
-                     n > 0 ? available : "none", suffix);
+    return error_add(err, "there is no %s '%.100s'; %savailable: %s, or the path of a file that ends in %s", what, name,
+                     hint, n > 0 ? available : "none", suffix);
 }
 
 bool library_find(const char *folder, const char *name, const char *suffix, const char *what, char path[1024],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Files that are found by name in a folder: models, devices, platforms. */
+/** This module finds files by name in a folder: models, devices, platforms. */
 #ifndef SLIMSIM_SCENARIO_LIBRARY_H
 #define SLIMSIM_SCENARIO_LIBRARY_H
 
@@ -8,16 +8,16 @@
 
 #include "base/error.h"
 
-/** Whether `name` means a file of the user's: it ends in the suffix (".yaml"). */
+/** Return whether `name` means a file of the user, because it ends in the suffix (".yaml"). */
 bool library_is_path(const char *name, const char *suffix);
 
-/** Names of a folder's files that end in the suffix, without it, in alphabetical order. The caller frees each of them
- * and the array. @return NULL with errno when the folder cannot be read */
+/** List the names of a folder's files that end in the suffix, without it, in alphabetical order. The caller frees each
+ * of them and the array. @return NULL with errno if the folder cannot be read */
 char **library_list(const char *folder, const char *suffix, size_t *n_names);
 
 /**
- * The path of what `name` means: FOLDER/NAME.suffix, or the name itself when it is a path. An unknown name is an error
- * that lists those there are and the nearest; whether a path can be read is seen when it is.
+ * Find the path that `name` means: FOLDER/NAME.suffix, or the name itself if it is a path. An unknown name is an error
+ * that lists the available names and the nearest. A path is not checked for a readable file.
  *
  * @param what  in messages: "model"
  */

@@ -11,28 +11,30 @@
 
 #define FIELD(field) offsetof(struct model, field)
 
-/* The upper limits are far above any model, and keep products of sizes within 63 bits. */
+/* The upper limits are far above any model. They keep products of sizes within 63 bits. */
 static const struct schema_key keys[] = {
-    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the model", FIELD(name)},
-    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the sizes come from", FIELD(source)},
+    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the model", FIELD(name)},
+    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the sizes", FIELD(source)},
     {"hidden", SCHEMA_INT, "-", 1, 1 << 20, NULL, NULL, "h, width of a token between layers", FIELD(hidden)},
     {"layers", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "l, transformer layers", FIELD(layers)},
     {"heads", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "n, query heads", FIELD(heads)},
     {"kv_heads", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "g, key and value heads", FIELD(kv_heads)},
-    {"head_width", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL, "d, of a head; 0: hidden / heads", FIELD(head_width)},
+    {"head_width", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL, "d, width of a head; 0: hidden / heads", FIELD(head_width)},
     {"ffn", SCHEMA_INT, "-", 1, 1 << 20, NULL, NULL, "f, inner width of the feed-forward block", FIELD(ffn)},
-    {"vocabulary", SCHEMA_INT, "-", 1, 1 << 24, NULL, NULL, "V, tokens the head tells apart", FIELD(vocabulary)},
-    {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu", "of the feed-forward block", FIELD(activation)},
-    {"tied_embeddings", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "embedding and head share a matrix",
+    {"vocabulary", SCHEMA_INT, "-", 1, 1 << 24, NULL, NULL, "V, tokens that the head distinguishes", FIELD(vocabulary)},
+    {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu", "activation function of the feed-forward block",
+     FIELD(activation)},
+    {"tied_embeddings", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "embedding and head share one matrix",
      FIELD(tied_embeddings)},
-    {"norm", SCHEMA_CHOICE, "-", 0, 0, "rmsnorm", "rmsnorm|layernorm", "before attention and feed-forward block",
-     FIELD(norm)},
+    {"norm", SCHEMA_CHOICE, "-", 0, 0, "rmsnorm", "rmsnorm|layernorm",
+     "norm before attention and before the feed-forward block", FIELD(norm)},
     {"biases", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "the GEMMs of a layer have biases", FIELD(biases)},
-    {"dropout", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "trained with dropout, whose masks are kept", FIELD(dropout)},
-    {"positions", SCHEMA_INT, "tokens", 0, 1 << 24, "0", NULL, "learned position embeddings; 0: rotary ones",
-     FIELD(positions)},
+    {"dropout", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "the model is trained with dropout, and its masks are kept",
+     FIELD(dropout)},
+    {"positions", SCHEMA_INT, "tokens", 0, 1 << 24, "0", NULL,
+     "number of learned position embeddings; 0: rotary embeddings", FIELD(positions)},
     {"vocabulary_multiple", SCHEMA_INT, "-", 0, 1 << 20, "128", NULL,
-     "embedding and head are padded to a multiple of it times tp, as Megatron-LM does; 0: not padded",
+     "embedding and head are padded to a multiple of this times tp, as in Megatron-LM; 0: no padding",
      FIELD(vocabulary_multiple)},
 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The folder where relative paths written in this node start. */
+/* Find the folder from which relative paths in this node start. */
 static bool base_folder(const struct document *document, int32_t node, char folder[PATH_MAX])
 {
     if (document->node[node].file != document->file)
@@ -28,10 +28,10 @@ bool path_resolve(const struct document *document, int32_t node, const char *key
     else if (base_folder(document, node, folder))
         snprintf(joined, sizeof joined, "%s/%s", folder, text);
     else
-        return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
+        return document_error(document, node, err, "%s: the folder from which this path starts cannot be read", key);
     const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
     if (strlen(path) >= SCHEMA_TEXT_BYTES)
-        return document_error(document, node, err, "%s: as an absolute path this is longer than %d bytes", key,
+        return document_error(document, node, err, "%s: the absolute path is longer than %d bytes", key,
                               SCHEMA_TEXT_BYTES - 1);
     strcpy(text, path);
     return true;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What a plan search may choose from: `plan_space:` over a named space of model/plan_space/. */
+/** This module reads what a plan search may choose from: `plan_space:` over a named space of model/plan_space/. */
 #ifndef SLIMSIM_SCENARIO_PLAN_SPACE_H
 #define SLIMSIM_SCENARIO_PLAN_SPACE_H
 
 #include "scenario/schema.h"
 
 /**
- * Features that a plan may have only when memory demands it: a plan with k of the listed features is considered only if
- * no plan of the space with fewer of them fits (in the iteration that ranks).
+ * Features that a plan may have only if memory demands it. A plan with k of the listed features is a candidate only if
+ * no plan of the space with fewer fits. The iteration that ranks decides this.
  *
  *   cp               context-parallel degree above 1
  *   cp-across-nodes  TP x CP beyond the GPUs of a node
@@ -21,29 +21,33 @@ enum plan_space_feature {
     PLAN_SPACE_OFFLOAD,
 };
 
-/** Lists of allowed values; an empty one: every value that model, platform and system allow (vpp: 1; sharding: the
- * system's own; offload: none). Of vpp and sharding a layout takes those that it can have: vpp above 1 with several
- * stages of whole chunks, in systems with an interleaved order; zero2 and zero3 with one stage. */
+/**
+ * Lists of allowed values. An empty list allows every value that model, platform and system allow, except these:
+ * - vpp: 1
+ * - sharding: the system's default
+ * - offload: none
+ *
+ * A layout takes only values of vpp and sharding that it can have. vpp above 1 needs several stages of whole chunks and
+ * a system with an interleaved order. zero2 and zero3 need one stage.
+ */
 struct plan_space {
-    char name[SCHEMA_TEXT_BYTES], source[SCHEMA_TEXT_BYTES]; /* name: of a file of the user's, its absolute path */
+    char name[SCHEMA_TEXT_BYTES], source[SCHEMA_TEXT_BYTES]; /* name: if it is a user's file, its absolute path */
     struct schema_ints tp, pp, cp, dp, vpp;
-    struct schema_choices sharding;  /* enum scenario_sharding but SCENARIO_UNSHARDED */
+    struct schema_choices sharding;  /* enum scenario_sharding, except SCENARIO_UNSHARDED */
     struct schema_choices recompute; /* none, selective, full, in this order */
     struct schema_reals offload;
     struct schema_choices on_demand; /* enum plan_space_feature */
 };
 
-/**
- * Read `name` and the lists of the mapping at `node` (-1: none, so `free`), on top of model/plan_space/NAME.yaml: a
- * list that is given takes the place of the named space's. Every error is a line of err.
- */
+/** Read `name` and the lists of the mapping at `node` (-1: none, so `free`). A list that is given replaces that of
+ * model/plan_space/NAME.yaml. Every error is a line of err. */
 bool plan_space_read(const struct document *document, int32_t node, const char *data_dir, struct plan_space *space,
                      struct error *err);
 
-/** The keys of `plan_space:` as YAML lines, `indent` spaces deep; reading them gives the same space. */
+/** Write the keys of `plan_space:` as YAML lines, `indent` spaces deep. Reading them gives the same space. */
 void plan_space_write(FILE *file, const struct plan_space *space, int32_t indent);
 
-/** Its rows of `slimsim list keys`. */
+/** Print its rows of `slimsim list keys`. */
 void plan_space_list_keys(FILE *file, const char *prefix);
 
 #endif

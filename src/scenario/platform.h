@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Clusters of equal nodes: `platform:` of a scenario, files of platforms/, or SimGrid's XML. */
+/** This module describes clusters of equal nodes: `platform:` of a scenario, files of platforms/, or SimGrid's XML. */
 #ifndef SLIMSIM_SCENARIO_PLATFORM_H
 #define SLIMSIM_SCENARIO_PLATFORM_H
 
@@ -8,41 +8,47 @@
 
 #include "scenario/schema_key.h"
 
-/** Switches above the NICs (scenario/platform_xml.h draws them). */
+/** Topologies of the switches above the NICs (scenario/platform_xml.h draws them). */
 enum platform_topology { PLATFORM_FAT_TREE, PLATFORM_RAIL, PLATFORM_DRAGONFLY };
 #define PLATFORM_TOPOLOGIES "fat-tree|rail|dragonfly"
 
-/** The keys of `platform:`. Bandwidths are of a GPU and one direction. */
+/** The keys of `platform:`. Bandwidths are those of a GPU in one direction. */
 struct platform_keys {
-    char name[SCHEMA_TEXT_BYTES]; /* of platforms/, a .yaml or a .xml file; "": the keys say all */
+    char name[SCHEMA_TEXT_BYTES]; /* name in platforms/, or a .yaml or .xml file; "": the keys describe the whole
+                                     cluster */
     int64_t nodes, gpus_per_node; /* nodes 0: not given */
-    double nvlink_bytes_per_s;    /* this and the next three, 0: not given */
+    double nvlink_bytes_per_s;    /* this and the next three; 0: not given */
     double nic_bytes_per_s;
     double pcie_bytes_per_s;
-    double host_memory_bytes;       /* of a node */
-    int64_t leaf;                   /* nodes of a leaf switch; dragonfly: of a group */
-    double oversubscription;        /* NICs over what leads up from their leaf switch */
+    double host_memory_bytes;       /* bytes of a node */
+    int64_t leaf;                   /* nodes of a leaf switch; with dragonfly: of a group */
+    double oversubscription;        /* bandwidth of the NICs, divided by that of the links above their leaf switch */
     int32_t topology;               /* enum platform_topology */
-    bool contention;                /* false: a link gives each transfer all it has */
-    char source[SCHEMA_TEXT_BYTES]; /* of a file's numbers */
+    bool contention;                /* false: each transfer gets all of a link's bandwidth */
+    char source[SCHEMA_TEXT_BYTES]; /* source of a file's numbers */
 };
 
-/** A cluster of equal nodes. Hosts are g<node>_<gpu> and cpu<node>; links nv.._u/_d, ib.._u/_d, pc.._u/_d as
- * platform_xml_write names them. Bandwidths are of one direction. Links above the NICs may have any names; what
- * can be slow of them (scenario/faults.h) is pt<node>_u/_d, of a node, and up<leaf>_u/_d, of a leaf switch. */
+/**
+ * A cluster of equal nodes.
+ * - Hosts are g<node>_<gpu> and cpu<node>. Links are nv.._u/_d, ib.._u/_d and pc.._u/_d, named as platform_xml_write
+ * does.
+ * - Bandwidths are those of one direction.
+ * - Links above the NICs may have any names. Only pt<node>_u/_d of a node and up<leaf>_u/_d of a leaf switch can have
+ *   faults (scenario/faults.h).
+ */
 struct platform {
     char name[64];
-    char path[1024]; /* of an XML file; "": the keys describe the cluster */
+    char path[1024]; /* path of an XML file; "": the keys describe the cluster */
     int32_t n_nodes, gpus_per_node;
-    int32_t n_uplinks;         /* pt0 to pt<n-1>, both directions; 0: not all of these are there */
-    int32_t n_spine_links;     /* up0 to up<n-1>, likewise */
+    int32_t n_uplinks;         /* number of pt0 to pt<n-1> in both directions; 0: some are missing */
+    int32_t n_spine_links;     /* number of up0 to up<n-1> in both directions; 0: some are missing */
     double nvlink_bytes_per_s; /* per GPU and direction */
     double nic_bytes_per_s;    /* per GPU and direction */
     double pcie_bytes_per_s;   /* per GPU and direction */
     double host_memory_bytes;  /* per node */
-    double gpu_flop_per_s;     /* for SimGrid, informational; 0 with an XML file */
-    struct platform_keys keys; /* with every default resolved; of an XML file its name alone */
-    uint64_t hash;             /* of the XML file, or of the keys */
+    double gpu_flop_per_s;     /* informs SimGrid only; 0 with an XML file */
+    struct platform_keys keys; /* with every default resolved; only the name with an XML file */
+    uint64_t hash;             /* hash of the XML file or of the keys */
 };
 
 static inline int32_t platform_n_gpus(const struct platform *platform)
@@ -50,7 +56,8 @@ static inline int32_t platform_n_gpus(const struct platform *platform)
     return platform->n_nodes * platform->gpus_per_node;
 }
 
-/** Leaf switches, or groups of a dragonfly; with rails, groups of nodes that share the leaf switches of their rails. */
+/** Return the number of leaf switches, or of groups of a dragonfly. With rails it is the number of groups of nodes that
+ * share the leaf switches of their rails. */
 static inline int32_t platform_n_leaves(const struct platform *platform)
 {
     return (int32_t)((platform->keys.nodes + platform->keys.leaf - 1) / platform->keys.leaf);

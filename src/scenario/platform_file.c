@@ -13,14 +13,14 @@
 #include "base/regular.h"
 #include "scenario/quantity.h"
 
-/* Numbers beyond these are no names of ours; their product fits an int32_t. */
+/* Limits of the numbers in names. Their product fits an int32_t. */
 enum { MAX_NODES = 1 << 20, MAX_GPUS = 1 << 10 };
 
-/** Parts every node has, in the order they are checked; after N_PARTS: names only. */
+/** Parts that every node has, in the order in which they are checked. From N_PARTS on there are only names. */
 enum part { GPU, CPU, NVLINK_UP, NVLINK_DOWN, NIC_UP, NIC_DOWN, PCIE_UP, PCIE_DOWN, N_PARTS, LINK = N_PARTS, POINT };
 
 static const struct {
-    const char *format; /* of the name: node, GPU */
+    const char *format; /* format of the name, with node and GPU */
     bool per_gpu;
     const char *what;
 } parts[N_PARTS] = {
@@ -30,11 +30,11 @@ static const struct {
     [PCIE_UP] = {"pc%d_%d_u", true, "link"},   [PCIE_DOWN] = {"pc%d_%d_d", true, "link"},
 };
 
-/** Something the file declares (a host, a link, a router) or a route refers to. */
+/** A host, link or router that the file declares, or that a route refers to. */
 struct item {
     enum part part;
     int32_t node, gpu;
-    double value; /* speed, bandwidth, or -1 */
+    double value; /* speed or bandwidth, or -1 */
     int32_t line;
     char name[48];
 };
@@ -44,21 +44,21 @@ struct items {
     size_t n, capacity;
 };
 
-/** Links above the NICs that have numbers: their names, and how many of each there are. */
+/** Links above the NICs that have numbers: their names and the number of each. */
 enum above { UPLINK_UP, UPLINK_DOWN, SPINE_UP, SPINE_DOWN, N_ABOVE };
 static const char *const above_format[N_ABOVE] = {"pt%d_u", "pt%d_d", "up%d_u", "up%d_d"};
 
 struct above_count {
-    int32_t n, largest; /* largest number, -1: none */
+    int32_t n, largest; /* largest: largest number; -1: none */
 };
 
 struct reader {
     XML_Parser parser;
     const char *path;
-    struct items parts, names, references; /* parts: of nodes; names: of everything */
+    struct items parts, names, references; /* parts: parts of nodes; names: all names */
     struct items memories;                 /* properties host_memory_bytes */
     struct above_count above[N_ABOVE];
-    char host[48], zone[48]; /* that is open now, "" otherwise */
+    char host[48], zone[48]; /* element that is open now; "": none */
     struct error *err;
     bool ok;
 };
@@ -72,7 +72,7 @@ static struct item *add_item(struct items *items, enum part part, const char *na
     return item;
 }
 
-/** qsort, which must not be given NULL. */
+/** Sort items. qsort must not be given NULL. */
 static void sort_items(struct items *items, int (*compare)(const void *, const void *))
 {
     if (items->n > 0)
@@ -84,7 +84,7 @@ static int32_t line_of(const struct reader *reader)
     return (int32_t)XML_GetCurrentLineNumber(reader->parser);
 }
 
-/** An attribute's value; NULL when absent, with a message if it is required. */
+/** Return an attribute's value. @return NULL if it is absent, with a message if it is required */
 static const char *attribute(struct reader *reader, const char *element, const char **attributes, const char *name,
                              bool required)
 {
@@ -97,10 +97,10 @@ static const char *attribute(struct reader *reader, const char *element, const c
     return NULL;
 }
 
-/* Beyond it no machine is meant, and times would not stay finite. */
+/* No machine has larger values, and times would not stay finite. */
 static const double largest_value = 1e24, smallest_value = 1;
 
-/** Positive, with a unit. */
+/** Read a positive number with a unit. */
 static double positive(struct reader *reader, const char *name, const char *what, const char *text, const char *unit)
 {
     double value = -1;
@@ -118,7 +118,8 @@ static double positive(struct reader *reader, const char *name, const char *what
     return value;
 }
 
-/** Whether the name has this format, and its numbers: without sign or leading zeros, nothing behind. */
+/** Return whether the name has this format, and read its numbers. They have no sign and no leading zeros, and nothing
+ * follows them. */
 static bool numbers_of(const char *name, const char *format, int n_numbers, int32_t *node, int32_t *gpu)
 {
     char again[48];
@@ -130,7 +131,7 @@ static bool numbers_of(const char *name, const char *format, int n_numbers, int3
     return strcmp(again, name) == 0;
 }
 
-/** Which part a name is, and of which node and GPU; false when it is none. */
+/** Find the part that a name means, with its node and GPU. @return false if it means none */
 static bool part_of(const char *name, struct item *item)
 {
     for (int part = 0; part < N_PARTS; part++)
@@ -141,7 +142,7 @@ static bool part_of(const char *name, struct item *item)
     return false;
 }
 
-/** Note a link above the NICs, if it has a number. */
+/** Count a link above the NICs if it has a number. */
 static void count_above(struct reader *reader, const char *name)
 {
     for (int above = 0; above < N_ABOVE; above++) {
@@ -154,25 +155,26 @@ static void count_above(struct reader *reader, const char *name)
     }
 }
 
-/** Names stand once, so as many as the largest number says are all of them. @return 0: some are missing */
+/** Return the number of numbered links. Names are unique, so the links are complete if their count fits the largest
+ * number. @return 0: some are missing */
 static int32_t numbered_links(const struct above_count *up, const struct above_count *down)
 {
     return up->n == up->largest + 1 && down->n == up->n && down->largest == up->largest ? up->n : 0;
 }
 
-/** Note a name that is declared; too long a name is refused. */
+/** Add a declared name. A name that is too long is refused. */
 static bool declare(struct reader *reader, enum part part, const char *name)
 {
     if (strlen(name) >= sizeof reader->host) {
-        reader->ok = error_add(reader->err, "%s:%d: the name %.60s... is longer than %zu bytes", reader->path,
-                               line_of(reader), name, sizeof reader->host - 1);
+        reader->ok = error_add(reader->err, "%s:%d: the name %.60s... is longer than the limit of %zu bytes",
+                               reader->path, line_of(reader), name, sizeof reader->host - 1);
         return false;
     }
     add_item(&reader->names, part, name, line_of(reader));
     return true;
 }
 
-/** A part that is declared here, of the node and GPU that were found in its name. */
+/** Add a declared part. Its node and GPU were found in its name. */
 static void add_part(struct reader *reader, const struct item *found, const char *name, double value)
 {
     struct item *item = add_item(&reader->parts, found->part, name, line_of(reader));
@@ -189,12 +191,12 @@ static void read_host(struct reader *reader, const char **attributes)
     if (name == NULL || speed == NULL || !declare(reader, POINT, name))
         return;
     snprintf(reader->host, sizeof reader->host, "%s", name);
-    char first[64]; /* of the speeds of power states */
+    char first[64]; /* first of the speeds of power states */
     snprintf(first, sizeof first, "%.*s", (int)strcspn(speed, ","), speed);
     double value = positive(reader, name, "speed", first, "flop/s");
     if (!part_of(name, &found) || found.part > CPU) {
-        reader->ok = error_add(reader->err, "%s:%d: host %s: allowed are g<node>_<gpu> and cpu<node>", reader->path,
-                               line_of(reader), name);
+        reader->ok = error_add(reader->err, "%s:%d: host %s is unknown; allowed: g<node>_<gpu> and cpu<node>",
+                               reader->path, line_of(reader), name);
         return;
     }
     add_part(reader, &found, name, value);
@@ -211,11 +213,10 @@ static void read_link(struct reader *reader, const char **attributes)
         return;
     double value = positive(reader, name, "bandwidth", bandwidth, "bytes/s");
     if (latency != NULL && (!quantity_parse(latency, "s", &latency_s) || latency_s != 0))
-        reader->ok =
-            error_add(reader->err,
-                      "%s:%d: %s: latency '%.60s' is not 0; here it must be 0: SimGrid shares links fairly only "
-                      "then, and the sender pays the latency, which stands in the device's file",
-                      reader->path, line_of(reader), name, latency);
+        reader->ok = error_add(reader->err,
+                               "%s:%d: %s: latency '%.60s' is not allowed; allowed: 0, since SimGrid shares links "
+                               "fairly only then; the sender pays the latency, which is in the device's file",
+                               reader->path, line_of(reader), name, latency);
     if (!part_of(name, &found) || found.part <= CPU) {
         count_above(reader, name);
         return;
@@ -223,7 +224,7 @@ static void read_link(struct reader *reader, const char **attributes)
     add_part(reader, &found, name, value);
 }
 
-/** host_memory_bytes, as a property of host cpu<node> or of zone node<node>. */
+/** Read host_memory_bytes, a property of host cpu<node> or of zone node<node>. */
 static void read_property(struct reader *reader, const char **attributes)
 {
     const char *name = attribute(reader, "prop", attributes, "id", true);
@@ -233,9 +234,9 @@ static void read_property(struct reader *reader, const char **attributes)
     if (name == NULL || value == NULL || strcmp(name, "host_memory_bytes") != 0)
         return;
     if (sscanf(owner, *reader->host != '\0' ? "cpu%d" : "node%d", &node) != 1 || node < 0) {
-        reader->ok = error_add(reader->err,
-                               "%s:%d: host_memory_bytes stands in '%s'; allowed: in host cpu<node> or zone node<node>",
-                               reader->path, line_of(reader), owner);
+        reader->ok = error_add(
+            reader->err, "%s:%d: host_memory_bytes belongs to '%s'; allowed: in host cpu<node> or zone node<node>",
+            reader->path, line_of(reader), owner);
         return;
     }
     struct item *item = add_item(&reader->memories, CPU, owner, line_of(reader));
@@ -285,7 +286,7 @@ static void XMLCALL element_ends(void *context, const char *element)
         *reader->zone = '\0';
 }
 
-/** Feed the file to expat, and to the hash. */
+/** Pass the file to expat and to the hash. */
 static bool parse_file(struct reader *reader, uint64_t *hash)
 {
     FILE *file = fopen(reader->path, "rb");
@@ -324,14 +325,14 @@ static int compare_parts(const void *a, const void *b)
     return left->gpu != right->gpu ? COMPARE(left->gpu, right->gpu) : COMPARE(left->line, right->line);
 }
 
-/** Of names: by kind of name and name alone, so that bsearch finds a reference. */
+/** Order names by kind and text, so that bsearch finds a reference. */
 static int compare_names(const void *a, const void *b)
 {
     const struct item *left = a, *right = b;
     return left->part != right->part ? COMPARE(left->part, right->part) : strcmp(left->name, right->name);
 }
 
-/** Every name once, every reference to one of them. */
+/** Check that every name is unique and that every reference names one of them. */
 static void check_names(struct reader *reader)
 {
     struct items *names = &reader->names;
@@ -340,24 +341,24 @@ static void check_names(struct reader *reader)
         if (compare_names(&names->item[i - 1], &names->item[i]) == 0) {
             int32_t lines[2] = {names->item[i - 1].line, names->item[i].line};
             bool swapped = lines[0] > lines[1];
-            reader->ok = error_add(reader->err, "%s:%d: %s stands twice, first on line %d", reader->path,
+            reader->ok = error_add(reader->err, "%s:%d: %s appears twice, first on line %d", reader->path,
                                    lines[!swapped], names->item[i].name, lines[swapped]);
         }
     for (size_t i = 0; i < reader->references.n; i++) {
         const struct item *reference = &reader->references.item[i];
         if (names->n == 0 || bsearch(reference, names->item, names->n, sizeof *names->item, compare_names) == NULL)
-            reader->ok = error_add(reader->err, "%s:%d: a route names %s '%s', which the file does not declare",
+            reader->ok = error_add(reader->err, "%s:%d: a route refers to %s '%s', which the file does not declare",
                                    reader->path, reference->line,
                                    reference->part == LINK ? "the link" : "the host or router", reference->name);
     }
 }
 
-/** Nodes and GPUs of each, from the largest numbers; false when there is no GPU. */
+/** Count the nodes and the GPUs of each from the largest numbers. @return false if there is no GPU */
 static bool count_nodes(struct reader *reader, struct platform *platform)
 {
     if (reader->parts.n == 0 || reader->parts.item[0].part != GPU) {
-        reader->ok =
-            error_add(reader->err, "%s: no GPU in it; allowed: hosts g0_0, g0_1, ... of nodes 0, 1, ...", reader->path);
+        reader->ok = error_add(
+            reader->err, "%s: the file has no GPU; allowed: hosts g0_0, g0_1, ... of nodes 0, 1, ...", reader->path);
         return false;
     }
     for (size_t i = 0; i < reader->parts.n; i++) {
@@ -370,7 +371,7 @@ static bool count_nodes(struct reader *reader, struct platform *platform)
     return true;
 }
 
-/** Skip the sorted parts that stand twice: check_names reports them. */
+/** Skip duplicates among the sorted parts, which check_names reports. */
 static size_t next_part(const struct items *items, size_t at)
 {
     const struct item *item = &items->item[at++];
@@ -380,8 +381,8 @@ static size_t next_part(const struct items *items, size_t at)
     return at;
 }
 
-/** Check from `at` that the sorted items of a part are those of complete nodes, and name the first that is missing.
- * @return where the next part begins */
+/** Check that the sorted items of a part, which begin at `at`, are those of complete nodes. The first missing item is
+ * an error. @return the beginning of the next part */
 static size_t check_part(struct reader *reader, const struct platform *platform, enum part part, size_t at)
 {
     const struct items *items = &reader->parts;
@@ -406,7 +407,8 @@ static size_t check_part(struct reader *reader, const struct platform *platform,
     return at;
 }
 
-/** The value that all items of two neighbouring parts (or one) share; the first that differs is named. */
+/** Return the value that all items of two neighbouring parts (or one) share. The first item that differs is an error.
+ */
 static double common_value(struct reader *reader, enum part first, enum part last, const char *what)
 {
     const struct item *reference = NULL;
@@ -446,7 +448,7 @@ static double common_memory(struct reader *reader, int32_t n_nodes)
     return memories->item[0].value;
 }
 
-/** From what was read to the platform, if all is well. */
+/** Turn what was read into the platform if it has no errors. */
 static void resolve(struct reader *reader, struct platform *platform)
 {
     size_t at = 0;
@@ -459,7 +461,8 @@ static void resolve(struct reader *reader, struct platform *platform)
         check_names(reader);
     if (!reader->ok)
         return;
-    common_value(reader, GPU, GPU, "speed"); /* equal nodes; passes are given in seconds */
+    common_value(reader, GPU, GPU,
+                 "speed"); /* nodes must be equal; the value itself is unused, since passes are given in seconds */
     platform->nvlink_bytes_per_s = common_value(reader, NVLINK_UP, NVLINK_DOWN, "bandwidth");
     platform->nic_bytes_per_s = common_value(reader, NIC_UP, NIC_DOWN, "bandwidth");
     platform->pcie_bytes_per_s = common_value(reader, PCIE_UP, PCIE_DOWN, "bandwidth");

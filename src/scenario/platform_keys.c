@@ -16,41 +16,46 @@
 
 #define FIELD(field) offsetof(struct platform_keys, field)
 
-enum { MOST_NODES = 1 << 20, MOST_GPUS = 1 << 10 }; /* their product fits an int32_t */
+enum { MOST_NODES = 1 << 20, MOST_GPUS = 1 << 10 }; /* the product of both fits an int32_t */
 
-/* The first key is the scenario's, the last that of a file. */
+/* The first key belongs to a scenario, the last one to a file. */
 const struct schema_key platform_schema[PLATFORM_N_KEYS] = {
     {"name", SCHEMA_TEXT, "-", 0, 0, "", NULL,
-     "of platforms/ (hopper; hopper-16x8 sets nodes and gpus_per_node), or the path of a .yaml or SimGrid's .xml file; "
-     "the keys below change what a .yaml file says",
+     "cluster of platforms/ (hopper; hopper-16x8 also sets nodes and gpus_per_node), or the path of a .yaml file or of "
+     "SimGrid's .xml file; the keys below change what a .yaml file says",
      FIELD(name)},
-    {"nodes", SCHEMA_INT, "-", 0, MOST_NODES, "0", NULL, "of the cluster; 0: as the named file has it", FIELD(nodes)},
-    {"gpus_per_node", SCHEMA_INT, "GPUs", 1, MOST_GPUS, "8", NULL, "each with a NIC", FIELD(gpus_per_node)},
+    {"nodes", SCHEMA_INT, "-", 0, MOST_NODES, "0", NULL, "nodes of the cluster; 0: as many as the named file says",
+     FIELD(nodes)},
+    {"gpus_per_node", SCHEMA_INT, "GPUs", 1, MOST_GPUS, "8", NULL, "GPUs of a node, each with its own NIC",
+     FIELD(gpus_per_node)},
     {"nvlink", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
-     "of a GPU and direction; 0: as the device's data sheet has it (nvlink_bytes_per_s)", FIELD(nvlink_bytes_per_s)},
-    {"nic", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL, "of a GPU and direction; 0: likewise (node.nic)",
+     "bandwidth of a GPU's NVLink in one direction; 0: that of the device's data sheet (nvlink_bytes_per_s)",
+     FIELD(nvlink_bytes_per_s)},
+    {"nic", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
+     "bandwidth of a GPU's NIC in one direction; 0: that of the device's data sheet (node.nic)",
      FIELD(nic_bytes_per_s)},
-    {"pcie", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL, "of a GPU and direction; 0: likewise (node.pcie)",
+    {"pcie", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
+     "bandwidth of a GPU's PCIe link in one direction; 0: that of the device's data sheet (node.pcie)",
      FIELD(pcie_bytes_per_s)},
-    {"host_memory", SCHEMA_REAL, "bytes", 0, 1e18, "0", NULL, "of a node; 0: likewise (node.host_memory)",
-     FIELD(host_memory_bytes)},
-    {"leaf", SCHEMA_INT, "nodes", 1, MOST_NODES, "32", NULL, "of a leaf switch; dragonfly: of a group", FIELD(leaf)},
+    {"host_memory", SCHEMA_REAL, "bytes", 0, 1e18, "0", NULL,
+     "host memory of a node; 0: that of the device's data sheet (node.host_memory)", FIELD(host_memory_bytes)},
+    {"leaf", SCHEMA_INT, "nodes", 1, MOST_NODES, "32", NULL, "nodes of a leaf switch; with dragonfly: nodes of a group",
+     FIELD(leaf)},
     {"oversubscription", SCHEMA_REAL, "-", 1, 1e6, "1", NULL,
-     "bandwidth of a leaf switch's NICs over that of its links to the spine, or to other groups",
+     "bandwidth of the NICs of a leaf switch, divided by that of its links to the spine or to other groups",
      FIELD(oversubscription)},
     {"topology", SCHEMA_CHOICE, "-", 0, 0, "fat-tree", PLATFORM_TOPOLOGIES,
-     "fat-tree: leaf switches below a spine; rail: the same with a leaf switch for each GPU of a node; dragonfly: "
-     "every "
-     "two leaf switches have a link",
+     "switches above the NICs: fat-tree: leaf switches below a spine; rail: the same, with a leaf switch for each GPU "
+     "of a node; dragonfly: a link between every two leaf switches",
      FIELD(topology)},
-    {"contention", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "false: a link gives each transfer all it has",
-     FIELD(contention)},
-    {"source", SCHEMA_TEXT, "-", 0, 0, "", NULL, "where the numbers of a file come from", FIELD(source)},
+    {"contention", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "transfers on a link share its bandwidth; false: each transfer gets all of it", FIELD(contention)},
+    {"source", SCHEMA_TEXT, "-", 0, 0, "", NULL, "source of a file's numbers", FIELD(source)},
 };
 enum { N_SCENARIO_KEYS = PLATFORM_N_SCENARIO_KEYS, N_FILE_KEYS = PLATFORM_N_KEYS - 1 };
-enum { DRAGONFLY_MOST = 1024 }; /* groups: links grow with their square */
+enum { DRAGONFLY_MOST = 1024 }; /* limit of groups, since links grow with their square */
 
-/** Split NAME-<nodes>x<gpus>, with or without -free behind it. @return whether the name has this form */
+/** Split NAME-<nodes>x<gpus>, with or without -free at its end. @return whether the name has this form */
 static bool split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct platform_keys *size)
 {
     char again[SCHEMA_TEXT_BYTES], *end;
@@ -89,10 +94,11 @@ bool platform_keys_of_name(const char *data_dir, const char *name, struct platfo
     if (library_find(folder, name, ".yaml", "platform", path, &unknown))
         return read_file(path, keys, err);
     bool sized = split_size(name, base, &size);
-    if (sized) /* the hint is of the name without its size */
+    if (sized) /* the hint concerns the name without its size */
         unknown = (struct error){0};
     if (!sized || !library_find(folder, base, ".yaml", "platform", path, &unknown))
-        return error_add(err, "%s, or .xml; of other sizes: hopper-16x8 has 16 nodes of 8 GPUs", unknown.text);
+        return error_add(err, "%s, or .xml; a name may end in a size: hopper-16x8 has 16 nodes of 8 GPUs",
+                         unknown.text);
     if (!read_file(path, keys, err))
         return false;
     snprintf(keys->name, sizeof keys->name, "%s", base);
@@ -102,7 +108,7 @@ bool platform_keys_of_name(const char *data_dir, const char *name, struct platfo
     return true;
 }
 
-/** Read the file that the name stands for. An XML file says all, so no key may stand beside it. */
+/** Read the file that the name means. An XML file describes the whole cluster, so it allows no other key. */
 static bool read_named(const struct document *document, int32_t node, const char *data_dir, char *name,
                        struct platform_keys *keys, struct error *err)
 {
@@ -116,11 +122,12 @@ static bool read_named(const struct document *document, int32_t node, const char
     for (int32_t child = document->node[node].child; is_xml && child >= 0; child = document->node[child].next)
         if (child != at)
             return document_key_error(document, child, err,
-                                      "platform.%s: the XML file that platform.name names says all; leave this key out",
+                                      "platform.%s: is not allowed beside an XML file (platform.name), which describes "
+                                      "the whole cluster; leave this key out",
                                       document->node[child].key);
     if (platform_keys_of_name(data_dir, name, keys, &unknown))
         return true;
-    if (library_is_path(name, ".yaml")) /* its faults have their own places */
+    if (library_is_path(name, ".yaml")) /* errors of a .yaml file already name their places */
         return error_add(err, "%s", unknown.text);
     return document_error(document, at, err, "platform: %s", unknown.text);
 }
@@ -145,7 +152,9 @@ bool platform_keys_read(struct document *document, const char *data_dir, struct 
         return true;
     }
     if (*own.name == '\0')
-        return document_error(document, document_find(document, node, "name"), err, "platform: '' is empty");
+        return document_error(
+            document, document_find(document, node, "name"), err,
+            "platform: '' is empty; allowed: a name of `slimsim list platforms`, or the path of a .yaml or .xml file");
     if (!read_named(document, node, data_dir, own.name, keys, err))
         return false;
     GIVEN("nodes", nodes);
@@ -161,14 +170,14 @@ bool platform_keys_read(struct document *document, const char *data_dir, struct 
     return true;
 }
 
-/** A value that is not given is the device's. */
+/** Take the device's value if the platform gives none. */
 static bool take(double *value, double of_device, const char *key, const char *device, struct error *err)
 {
     if (*value == 0)
         *value = of_device;
     if (*value == 0)
-        return error_add(err, "platform.%s: is not given, and the file of device %s does not say it; allowed: give it",
-                         key, device);
+        return error_add(err, "platform.%s: is required, since the file of device %s does not give it either", key,
+                         device);
     return *value >= 1 || error_add(err, "platform.%s: %g is out of range; allowed: at least 1", key, *value);
 }
 
@@ -176,13 +185,13 @@ static bool check(const struct platform_keys *keys, const struct platform *platf
 {
     if (keys->topology == PLATFORM_DRAGONFLY && platform_n_leaves(platform) > DRAGONFLY_MOST)
         return error_add(err,
-                         "platform.leaf: %" PRId64 " of %" PRId64 " nodes make %d groups of a dragonfly; allowed: at "
-                         "most %d groups",
+                         "platform.leaf: %" PRId64 " divides %" PRId64
+                         " nodes into %d groups of a dragonfly; allowed: at most %d groups",
                          keys->leaf, keys->nodes, platform_n_leaves(platform), DRAGONFLY_MOST);
     return true;
 }
 
-/** NAME-<nodes>x<gpus>: of the file, or the size alone. */
+/** Set the name to NAME-<nodes>x<gpus>, or to the size if there is no file. */
 static void set_name(const struct platform_keys *keys, struct platform *platform)
 {
     const char *slash = strrchr(keys->name, '/'), *stem = slash != NULL ? slash + 1 : keys->name;
@@ -191,7 +200,7 @@ static void set_name(const struct platform_keys *keys, struct platform *platform
              n > 0 ? "-" : "", keys->nodes, keys->gpus_per_node, keys->contention ? "" : "-free");
 }
 
-/** Links above the NICs that have numbers. */
+/** Count the links above the NICs that have numbers. */
 static void count_links(const struct platform_keys *keys, struct platform *platform)
 {
     int32_t n_leaves = platform_n_leaves(platform);
@@ -222,7 +231,7 @@ bool platform_from_keys(const struct platform_keys *keys, const struct device *d
     struct platform_keys *all = &platform->keys;
     bool ok = true;
     if (all->nodes == 0)
-        ok = error_add(err, "platform.nodes: is required where no file says it; allowed: a whole number, 1 to %d",
+        ok = error_add(err, "platform.nodes: is required if no file gives it; allowed: a whole number, 1 to %d",
                        MOST_NODES);
     ok &= take(&all->nvlink_bytes_per_s, device->nvlink_bytes_per_s, "nvlink", device->name, err);
     ok &= take(&all->nic_bytes_per_s, device->node_nic_bytes_per_s, "nic", device->name, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The few keys that describe a cluster: `platform:` of a scenario, and files of platforms/. */
+/** This module reads the few keys that describe a cluster: `platform:` of a scenario and files of platforms/. */
 #ifndef SLIMSIM_SCENARIO_PLATFORM_KEYS_H
 #define SLIMSIM_SCENARIO_PLATFORM_KEYS_H
 
@@ -9,25 +9,29 @@
 #include "scenario/platform.h"
 
 /**
- * Read `platform:` of a scenario's document: a name, or a mapping of keys that change what its `name` stands for. A
- * name W is NAME of platforms/NAME.yaml; NAME-<nodes>x<gpus_per_node>, which sets these two, with -free behind it for
- * contention: false; or the path of a .yaml or .xml file. Every error is a line of err, with its place.
+ * Read `platform:` of a scenario's document. It is a name, or a mapping of keys that change what its `name` means. A
+ * name is one of these:
+ * - NAME, which means platforms/NAME.yaml
+ * - NAME-<nodes>x<gpus_per_node>, which also sets these two keys; with -free at its end it also sets contention: false
+ * - the path of a .yaml or .xml file
+ *
+ * Every error is a line of err with its place.
  */
 bool platform_keys_read(struct document *document, const char *data_dir, struct platform_keys *keys, struct error *err);
 
-/** The same from a name alone. */
+/** Read the same keys from a name. */
 bool platform_keys_of_name(const char *data_dir, const char *name, struct platform_keys *keys, struct error *err);
 
-/** The cluster that keys describe. Bandwidths and host memory that are not given are the device's data sheet's.
- * keys->name may be an XML file, which then says all. */
+/** Make the cluster that keys describe. If they do not give a bandwidth or the host memory, the device's data sheet
+ * does. keys->name may be an XML file, which then describes the whole cluster. */
 bool platform_from_keys(const struct platform_keys *keys, const struct device *device, struct platform *platform,
                         struct error *err);
 
-/** The resolved keys as the YAML mapping `platform:`; reading it gives the same platform. */
+/** Write the resolved keys as the YAML mapping `platform:`. Reading it gives the same platform. */
 void platform_write(FILE *file, const struct platform *platform);
 
-/** Its keys, for `slimsim list keys`. */
-enum { PLATFORM_N_KEYS = 12, PLATFORM_N_SCENARIO_KEYS = PLATFORM_N_KEYS - 1 }; /* source is a file's alone */
+/** Keys of `platform:` that `slimsim list keys` prints. */
+enum { PLATFORM_N_KEYS = 12, PLATFORM_N_SCENARIO_KEYS = PLATFORM_N_KEYS - 1 }; /* only a file has `source` */
 extern const struct schema_key platform_schema[PLATFORM_N_KEYS];
 
 #endif

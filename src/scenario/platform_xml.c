@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-/* The platform and where it is written. */
+/* The platform and the file that it is written to. */
 struct drawing {
     FILE *file;
     const struct platform *platform;
@@ -24,7 +24,7 @@ static void write_link(const struct drawing *drawing, double bytes_per_s, const 
     fprintf(drawing->file, "\" bandwidth=\"%.17gBps\" latency=\"0\"%s/>\n", bytes_per_s, drawing->sharing);
 }
 
-/** A link in both directions: out of its device and into it. */
+/** Write a link in both directions, out of its device and into it. */
 static void write_pair(const struct drawing *drawing, double bytes_per_s, const char *name, int32_t number)
 {
     write_link(drawing, bytes_per_s, "%s%d_u", name, number);
@@ -33,7 +33,7 @@ static void write_pair(const struct drawing *drawing, double bytes_per_s, const 
 
 static const char no_limit[] = " sharing_policy=\"FATPIPE\"";
 
-/** Links between leaf switches, or of them to the spine. */
+/** Write the links between leaf switches, or from leaf switches to the spine. */
 static void write_links_above(const struct drawing *drawing)
 {
     const struct platform_keys *keys = &drawing->platform->keys;
@@ -54,7 +54,7 @@ static void write_links_above(const struct drawing *drawing)
     }
 }
 
-/** All links stand in a zone of their own and first, since SimGrid looks them up zone after zone. */
+/** Write all links. They come first, in a zone of their own, since SimGrid looks them up zone after zone. */
 static void write_links(const struct drawing *drawing)
 {
     const struct platform *platform = drawing->platform;
@@ -99,7 +99,7 @@ static void write_hosts(const struct drawing *drawing, int32_t n)
 #define CROSSES(id) "<link_ctn id=\"" id "\"/>"
 #define ROUTE_END   "</route>\n"
 
-/** Routes of a GPU to the others of its node. */
+/** Write the routes of a GPU to the others of its node. */
 static void write_nvlink(const struct drawing *drawing, int32_t n, int32_t g)
 {
     for (int32_t other = 0; other < drawing->gpus; other++)
@@ -109,8 +109,8 @@ static void write_nvlink(const struct drawing *drawing, int32_t n, int32_t g)
                     other, n, g, n, other);
 }
 
-/** A node whose NICs are on one switch is a zone with a gateway: in one zone of all nodes routing would take the square
- * of the nodes. */
+/** Write a node whose NICs are on one switch as a zone with a gateway. In one zone of all nodes, routing would grow
+ * with the square of the nodes. */
 static void write_node(const struct drawing *drawing, int32_t n)
 {
     fprintf(drawing->file, "    <zone id=\"node%d\" routing=\"Full\">\n", n);
@@ -130,9 +130,9 @@ static void write_node(const struct drawing *drawing, int32_t n)
     fputs("    </zone>\n", drawing->file);
 }
 
-/** A group of nodes on the leaf switches of their rails. Routes are the shortest ways here, by links. The link
- * free<node> makes two ways longer than those that are meant: by the own rail and the receiver's NVLink, and by the
- * host. */
+/** Write a group of nodes on the leaf switches of their rails. Routes are the shortest in links here. The link
+ * free<node> makes two unwanted routes longer than the wanted ones: by the sender's rail and the receiver's NVLink, and
+ * by the host. */
 static void write_rail_group(const struct drawing *drawing, int32_t group, int32_t first, int32_t end)
 {
     FILE *file = drawing->file;
@@ -169,7 +169,7 @@ static void write_rail_group(const struct drawing *drawing, int32_t group, int32
     fputs("    </zone>\n", file);
 }
 
-/** The routes between a zone and the switch above it, each way by its link. */
+/** Write the routes between a zone and the switch above it, one link for each direction. */
 static void write_wire(const struct drawing *drawing, const char *zone, const char *gateway, const char *above,
                        const char *link)
 {
@@ -181,7 +181,7 @@ static void write_wire(const struct drawing *drawing, const char *zone, const ch
             zone, above, gateway, above, link, above, zone, above, gateway, link);
 }
 
-/** A leaf switch with its nodes; where there are several, as a zone of its own. */
+/** Write a leaf switch with its nodes. If there are several, each is a zone of its own. */
 static void write_leaf(const struct drawing *drawing, int32_t leaf, int32_t first, int32_t end)
 {
     char zone[32], gateway[32], above[32], link[32];
@@ -204,7 +204,7 @@ static void write_leaf(const struct drawing *drawing, int32_t leaf, int32_t firs
         fputs("    </zone>\n", drawing->file);
 }
 
-/** Routes between leaf switches: by the spine, or by the link of each two. */
+/** Write the routes between leaf switches: by the spine, or by the link of each pair. */
 static void write_routes_above(const struct drawing *drawing)
 {
     char zone[32], gateway[32], link[32];

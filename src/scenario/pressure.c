@@ -8,18 +8,21 @@
 #define FIELD(field) offsetof(struct memory_pressure, field)
 
 static const struct schema_key keys[] = {
-    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the numbers come from", FIELD(source)},
-    {"share", SCHEMA_REAL, "-", 0, 1, NULL, NULL, "of a rank's memory that counts as nearly full", FIELD(share)},
-    {"runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published, predicted to be so full", FIELD(runs)},
-    {"slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "of them that were slower than predicted",
+    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
+    {"share", SCHEMA_REAL, "-", 0, 1, NULL, NULL, "share of a rank's memory from which it counts as nearly full",
+     FIELD(share)},
+    {"runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published runs that are predicted to be so full",
+     FIELD(runs)},
+    {"slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "number of these runs that were slower than predicted",
      FIELD(slow_runs)},
-    {"other_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published, predicted to be less full",
+    {"other_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published runs that are predicted to be less full",
      FIELD(other_runs)},
-    {"other_slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "of them that were slower than predicted",
-     FIELD(other_slow_runs)},
-    {"slower_least", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "predicted over measured throughput, less 1",
+    {"other_slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL,
+     "number of these runs that were slower than predicted", FIELD(other_slow_runs)},
+    {"slower_least", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "smallest predicted over measured throughput, less 1",
      FIELD(slower_least)},
-    {"slower_most", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "likewise", FIELD(slower_most)},
+    {"slower_most", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "largest predicted over measured throughput, less 1",
+     FIELD(slower_most)},
 };
 
 bool pressure_read(const char *data_dir, struct memory_pressure *pressure, struct error *err)

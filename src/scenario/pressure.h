@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What published runs say of a GPU whose memory is nearly full: model/memory_pressure.yaml. */
+/** This module reads what published runs say about a GPU whose memory is nearly full: model/memory_pressure.yaml. */
 #ifndef SLIMSIM_SCENARIO_PRESSURE_H
 #define SLIMSIM_SCENARIO_PRESSURE_H
 
 #include "scenario/schema.h"
 
-/** Nothing of it is modelled: results carry it in words. */
+/** Observations of nearly full memories. No time is modelled from them; results only report them. */
 struct memory_pressure {
     char source[512];
-    double share;            /* of what a rank may use, from which on it counts as nearly full */
-    int64_t runs, slow_runs; /* of published runs so full, and those slower than predicted */
+    double share;            /* share of the memory that a rank may use, from which it counts as nearly full */
+    int64_t runs, slow_runs; /* published runs that are so full, and those of them that were slower than predicted */
     int64_t other_runs, other_slow_runs;
-    double slower_least, slower_most; /* than which share of predicted over measured throughput, less 1 */
+    double slower_least, slower_most; /* range of predicted over measured throughput, less 1 */
 };
 
 /** @return false with err: the file cannot be read */

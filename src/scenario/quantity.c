@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Suffixes that fit a unit. A value may also stand without one. */
+/* Suffixes that fit a unit. A value may also have none. */
 static const struct {
     const char *unit, *suffix;
-    double parts; /* of the suffix in one unit */
+    double parts; /* number of the suffix in one unit */
 } suffixes[] = {
     {"bytes", "B", 1}, {"bytes/s", "B/s", 1},  {"bytes/s", "Bps", 1},   {"bytes/s", "bps", 8},
-    {"s", "s", 1},     {"flop/s", "FLOPS", 1}, {"flop/s", "FLOP/s", 1}, {"flop/s", "f", 1}, /* "f": SimGrid's */
+    {"s", "s", 1},     {"flop/s", "FLOPS", 1}, {"flop/s", "FLOP/s", 1}, {"flop/s", "f", 1}, /* "f" is SimGrid's */
 };
 enum { N_SUFFIXES = sizeof suffixes / sizeof *suffixes };
 
-/* "K" is left out: some mean 1000 by it and some 1024. Small prefixes divide: 2us is then the double nearest to 2e-6.
- */
+/* Prefixes. "K" is left out because some mean 1000 and some 1024. Small prefixes divide, so 2us is the double nearest
+ * to 2e-6. */
 static const struct {
     const char *name;
     double factor, divisor;
@@ -36,7 +36,8 @@ static const char *skip_digits(const char *text)
     return text;
 }
 
-/** Where a decimal number ends; `text` itself when there is none. No hexadecimal, no "inf", no "nan". */
+/** Find the end of a decimal number. Hexadecimal digits, "inf" and "nan" are refused. @return `text` itself if there is
+ * no number */
 static const char *number_end(const char *text)
 {
     const char *at = text + (*text == '+' || *text == '-');
@@ -57,7 +58,8 @@ static const char *number_end(const char *text)
     return end;
 }
 
-/** Prefix of n letters times `number`, in parts of a unit. In long double: 4.35k is 4350, not its neighbour. */
+/** Multiply `number` by a prefix of n letters, in parts of a unit. This is done in long double, so 4.35k is 4350 and
+ * not its neighbour. */
 static bool scale(const char *prefix, size_t n, bool small, long double number, double *value)
 {
     for (int i = 0; i < N_PREFIXES; i++)

@@ -17,164 +17,172 @@
 #define FIELD(field)  offsetof(struct scenario, field)
 #define SYSTEM(field) offsetof(struct scenario_system, field)
 
-/* Lengths are int32_t; a batch of the largest number of documents must still fit into memory. */
+/* Lengths are int32_t. A batch with the largest number of documents must still fit into memory. */
 static const struct schema_key scenario_keys[] = {
-    {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the results; default: the scenario file's name", FIELD(name)},
-    {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/llm, or the path of a .yaml file", FIELD(model_name)},
-    {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
+    {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "name of the results; default: name of the scenario's file",
+     FIELD(name)},
+    {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "language model of model/llm, or the path of a .yaml file",
+     FIELD(model_name)},
+    {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "GPU of model/gpu, or the path of a .yaml file", FIELD(device_name)},
     {"framework", SCHEMA_TEXT, "-", 0, 0, FRAMEWORK_DEFAULT, NULL,
-     "of model/framework, or the path of a .yaml file: defaults of the keys that describe a training framework",
+     "training framework of model/framework, or the path of a .yaml file; it sets the defaults of the keys that "
+     "describe a framework",
      FIELD(framework_name)},
     {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION,
-     "attention kernel: flash-attention 2, 3 or 1, cuDNN, or unfused (all scores in memory)", FIELD(attention)},
+     "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores)", FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
-     "element-wise operations: fused (Megatron-LM, which adds gradients up in its GEMMs, too), eager (PyTorch modules, "
-     "one "
-     "by one), or compiled (torch.compile, XLA)",
+     "kernels of element-wise operations: fused (Megatron-LM, which also adds up gradients in its GEMMs), eager "
+     "(PyTorch modules, one by one) or compiled (torch.compile, XLA)",
      FIELD(kernels)},
     {"loss", SCHEMA_CHOICE, "-", 0, 0, framework_value, "passes|fused|fused-metrics",
-     "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch), one kernel on bf16 logits (flash-attention), or "
-     "that and two metrics that compute it again (Composer)",
+     "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch); fused: one kernel on bf16 logits "
+     "(flash-attention); fused-metrics: that kernel, and two metrics that compute the cross-entropy again (Composer)",
      FIELD(loss)},
     {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate",
-     "fused: one kernel (Megatron-LM's default); separate: silu, then the product, so silu(x) is kept, too "
-     "(--no-bias-swiglu-fusion; kernels: eager always does so)",
+     "kernels of SwiGLU: fused: one (Megatron-LM's default); separate: silu, then the product, so memory also keeps "
+     "silu(x) (--no-bias-swiglu-fusion); `kernels: eager` always separates them",
      FIELD(swiglu)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
-     "of model/lengths; the path of a file of lengths, drawn from at random, with replacement; lengths, taken in their "
-     "order, over and over (8Ki 4400); or fixed: all fill the context",
+     "lengths of documents: a law or table of model/lengths; the path of a file of lengths, drawn at random with "
+     "replacement; a list of lengths, taken in their order, over and over (8Ki 4400); or fixed: every document fills "
+     "the context",
      FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL,
-     "column of a CSV file (default: its only one, length or tokens), or data set of an HDF5 file (default: its only "
-     "list of integers)",
+     "column of a CSV file (default: its only column, or the one named length or tokens), or data set of an HDF5 file "
+     "(default: its only list of integers)",
      FIELD(data.column)},
-    {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "longest sample", FIELD(data.context)},
+    {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "length of the longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
-     "what becomes of documents beyond the context", FIELD(data.long_documents)},
-    {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL, "of an iteration, before cutting",
-     FIELD(data.global_batch)},
+     "treatment of documents that are longer than the context", FIELD(data.long_documents)},
+    {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL,
+     "documents of an iteration, counted before any is cut", FIELD(data.global_batch)},
     {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|bulk|chunked",
-     "tensor-parallel collectives beside GEMMs: none; bulk: four of six of the backward, beside GEMMs that do not need "
-     "them (Megatron's default); chunked: the others too, piece by piece (--tp-comm-overlap)",
+     "tensor-parallel collectives that run beside GEMMs: none; bulk: four of the six of the backward pass, beside "
+     "GEMMs that do not need them (Megatron's default); chunked: the others too, piece by piece (--tp-comm-overlap)",
      FIELD(communication.tp_overlap)},
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "the ring of context parallelism runs beside attention (plan.cp_type ring only)", FIELD(communication.cp_overlap)},
+     "the ring of context parallelism runs beside attention (only if plan.cp_type is a ring)",
+     FIELD(communication.cp_overlap)},
     {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "a stage computes on while it sends to its neighbours (Megatron: with virtual stages only)",
+     "a stage goes on computing while it sends to its neighbours (Megatron: only with virtual stages)",
      FIELD(communication.pp_overlap)},
     {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|gradients|both",
-     "none; gradients: they are reduced beside the last backward passes, in buckets (--overlap-grad-reduce); both: "
-     "parameters are gathered beside the first forward passes too (--overlap-param-gather). zero2 reduces in every "
-     "pass, beside it but with none; zero3 reduces and gathers in and beside every pass, whatever stands here",
+     "data-parallel collectives that run beside passes: none; gradients: they are reduced beside the last backward "
+     "passes, in buckets (--overlap-grad-reduce); both: parameters are also gathered beside the first forward passes "
+     "(--overlap-param-gather). With zero2 every pass reduces, beside its work unless this is none. With zero3 every "
+     "pass reduces and gathers beside its work, whatever this says",
      FIELD(communication.dp_overlap)},
     {"memory_limit", SCHEMA_REAL, "-", 0.01, 1, "0.95", NULL,
-     "share of a GPU's memory, less CUDA context and NCCL, that a plan may use", FIELD(memory_limit)},
-    {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
-     FIELD(warm_up)},
-    {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "that the results are of", FIELD(measured)},
-    {"seed", SCHEMA_INT, "-", 0, 0x1p53, "1", NULL, "of the drawn batches", FIELD(seed)},
-    {"engine", SCHEMA_CHOICE, "-", 0, 0, "both", "simgrid|critical-path|both", "with contention, without, or both",
-     FIELD(engine)},
-    {"trace", SCHEMA_CHOICE, "-", 0, 0, "summary", "none|summary|full", "what is written of each iteration",
+     "share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first", FIELD(memory_limit)},
+    {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL,
+     "iterations simulated first and left out of the results", FIELD(warm_up)},
+    {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "iterations simulated for the results",
+     FIELD(measured)},
+    {"seed", SCHEMA_INT, "-", 0, 0x1p53, "1", NULL, "seed of the batches that are drawn", FIELD(seed)},
+    {"engine", SCHEMA_CHOICE, "-", 0, 0, "both", "simgrid|critical-path|both",
+     "simgrid: with contention; critical-path: without contention; both: both engines", FIELD(engine)},
+    {"trace", SCHEMA_CHOICE, "-", 0, 0, "summary", "none|summary|full", "amount of data written for each iteration",
      FIELD(trace)},
-    {"all_tensor_ranks", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "simulate every tensor-parallel rank, not one for all",
-     FIELD(all_tensor_ranks)},
+    {"all_tensor_ranks", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "simulate every tensor-parallel rank instead of one for all", FIELD(all_tensor_ranks)},
     {"simgrid_cfg", SCHEMA_TEXT, "-", 0, 0, "", NULL,
-     "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets it); with any, SimGrid need not "
-     "agree "
-     "with the critical path",
+     "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets them); with any option SimGrid may "
+     "disagree with the critical path",
      FIELD(simgrid_cfg)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
 static const char *const scenario_others[] = {"platform", "systems", "faults", "sweep", "plan_space", NULL};
 
-/* 2^15 each: the product of four degrees stays within 63 bits. */
+/* Each degree is at most 2^15, so the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
-    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the training system", SYSTEM(name)},
-    {"label", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the row; default: the system's name", SYSTEM(label)},
+    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the training system (`slimsim list systems`)", SYSTEM(name)},
+    {"label", SCHEMA_WORD, "-", 0, 0, "", NULL, "name of the row in results; default: the system's name",
+     SYSTEM(label)},
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
-    {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
+    {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "number of pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
     {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_CONTEXT,
-     "context parallelism: keys and values go round (ring), are gathered before attention (all-gather), or heads are "
-     "exchanged for tokens (ulysses); ring-contiguous: a ring whose ranks have one piece of a sample each, not two "
-     "that "
-     "even the work out",
+     "exchange of context parallelism: ring: keys and values go round; all-gather: they are gathered before attention; "
+     "ulysses: heads are exchanged for tokens; ring-contiguous: a ring whose ranks have one piece of a sample each, "
+     "not two pieces that balance the work",
      SYSTEM(plan.cp_type)},
-    {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
-     SYSTEM(plan.dp)},
+    {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL,
+     "data-parallel replicas; 0: as many as the platform holds", SYSTEM(plan.dp)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL,
-     "virtual stages of a rank: interleaved 1F1B above 1, where a pipeline's units are a multiple of pp",
+     "virtual stages of a rank; above 1 the schedule is interleaved 1F1B, which needs micro-batches in multiples of pp",
      SYSTEM(plan.vpp)},
     {"plan.schedule", SCHEMA_CHOICE, "-", 0, 0, "1f1b", SCENARIO_SCHEDULES,
-     "order of a pipeline's passes; 1f1b: interleaved with vpp above 1; zero-bubble: ZB-H1; seq1f1b, terapipe: over "
-     "slices of micro-batches",
+     "order of a pipeline's passes; 1f1b is interleaved if vpp is above 1; zero-bubble is ZB-H1; seq1f1b and terapipe "
+     "work on slices of micro-batches",
      SYSTEM(plan.schedule)},
     {"plan.slices", SCHEMA_INT, "slices", 0, 1 << 12, "0", NULL,
-     "of a micro-batch: with schedule seq1f1b (0: 4), and parts that terapipe makes slices of (0: 32)",
+     "slices of a micro-batch with schedule seq1f1b (0: 4); pieces from which terapipe makes slices (0: 32)",
      SYSTEM(plan.slices)},
     {"plan.first_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
-     "of the first stage; 0: as many as each stage between first and last, which share the rest equally",
+     "layers of the first stage; 0: as many as each stage between first and last; these stages share the other layers "
+     "equally",
      SYSTEM(plan.stages.first_layers)},
-    {"plan.last_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL, "of the last stage, likewise",
-     SYSTEM(plan.stages.last_layers)},
+    {"plan.last_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
+     "layers of the last stage; 0: as many as each stage between first and last", SYSTEM(plan.stages.last_layers)},
     {"plan.count_embedding", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "the embedding counts as a layer when layers are shared out to stages: the first stage has one less",
+     "count the embedding as a layer when layers are shared out to stages: the first stage has one layer less",
      SYSTEM(plan.stages.count_embedding)},
     {"plan.count_head", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "the head counts as a layer when layers are shared out to stages: the last stage has one less",
+     "count the head as a layer when layers are shared out to stages: the last stage has one layer less",
      SYSTEM(plan.stages.count_head)},
     {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, framework_value, "zero1|zero2|zero3|none",
-     "what DP x CP ranks share: zero1: optimizer states; zero2: and gradients; zero3: and parameters (FSDP); none: "
-     "nothing (DDP); zero2 and zero3 need pp 1",
+     "states that DP x CP ranks share: zero1: those of the optimizer; zero2: also gradients; zero3: also parameters "
+     "(FSDP); none: nothing (DDP); zero2 and zero3 need pp 1",
      SYSTEM(plan.sharding)},
     {"plan.shard_group", SCHEMA_INT, "GPUs", 0, 1 << 30, "0", NULL,
-     "so many DP x CP ranks in a row share, and all such groups hold the same (HSDP: zero3 with the GPUs of a node / "
-     "tp); 0: all of them share",
+     "number of consecutive DP x CP ranks that share states; all such groups hold the same (HSDP: zero3 with the GPUs "
+     "of a node / tp); 0: all ranks share",
      SYSTEM(plan.shard_group)},
     {"plan.fsdp", SCHEMA_INT, "-", 1, 2, framework_value, NULL,
-     "with sharding zero2 and zero3, whose copies of parameters and gradients: 1: FSDP1 "
-     "(FullyShardedDataParallel); 2: FSDP2 (fully_shard, as torchtitan takes it)",
+     "with sharding zero2 or zero3, version of FSDP whose copies of parameters and gradients memory holds: 1: FSDP1 "
+     "(FullyShardedDataParallel); 2: FSDP2 (fully_shard, as torchtitan uses it)",
      SYSTEM(plan.fsdp)},
     {"plan.fsdp_prefetch", SCHEMA_CHOICE, "-", 0, 0, framework_value, "backward-pre|backward-post",
-     "with fsdp 1, in memory, when the backward gathers the parameters of the layer behind the one in work: "
-     "backward-pre: before it (PyTorch's default; two layers are there); backward-post: after it (Composer's default; "
-     "one is); times are the same",
+     "with fsdp 1, time when the backward pass gathers the parameters of the next layer: backward-pre: before the "
+     "current layer (PyTorch's default; memory holds two layers); backward-post: after it (Composer's default; memory "
+     "holds one); only memory depends on it",
      SYSTEM(plan.fsdp_prefetch)},
     {"plan.fsdp_ends", SCHEMA_CHOICE, "-", 0, 0, framework_value, "root|own",
-     "with fsdp 2, in memory, embedding and head: root: gathered from the first forward to the last backward "
-     "(torchtitan of 2024); own: units of their own, gathered while they work (of 2025); times are the root's",
+     "with fsdp 2, time when embedding and head are gathered: root: from the first forward pass to the last backward "
+     "pass (torchtitan of 2024); own: as units of their own, only while they work (torchtitan of 2025); only memory "
+     "depends on it, since times are always those of root",
      SYSTEM(plan.fsdp_ends)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
      "precision of gradients and of their reduction", SYSTEM(plan.gradients)},
     {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, framework_value, "kept|freed",
-     "kept: gradients stand in memory all the time (Megatron-LM's buffers); freed: from a step's first backward to the "
-     "end of the optimizer (PyTorch's zero_grad, FSDP)",
+     "kept: memory holds gradients all the time (Megatron-LM's buffers); freed: memory holds them from a step's first "
+     "backward pass to the end of the optimizer (PyTorch's zero_grad, FSDP)",
      SYSTEM(plan.gradient_buffers)},
     {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
-     "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",
+     "kernels of Adam: fused: one (Apex, Megatron, PyTorch's fused=True); eager: one for each operation (PyTorch's "
+     "default)",
      SYSTEM(plan.optimizer)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "norms, dropouts and residuals are split over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
+     "split norms, dropouts and residuals over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
-     "what the backward pass computes again: outputs of norms, of SwiGLU or GELU (activation), core attention; "
-     "selective: [norm, activation]; alternate-gemms: beside selective every second GEMM of a Llama layer (keys, "
-     "projection, up), torchtitan's selective op; full: whole layers",
+     "results that the backward pass computes again: norm: outputs of norms; activation: those of SwiGLU or GELU; "
+     "attention-core: core attention; selective: [norm, activation]; alternate-gemms: beside selective, every second "
+     "GEMM of a Llama layer (keys, projection, up), which is torchtitan's selective op; full: whole layers",
      SYSTEM(plan.recompute)},
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
-     "with recompute full: so many layers of a stage recompute, the others keep all; 0: every layer",
+     "with recompute full, number of layers of a stage that recompute; the others keep all; 0: every layer",
      SYSTEM(plan.recompute_layers)},
     {"plan.early_stop", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "with recompute full: a layer's last GEMM is not computed again (PyTorch's checkpoint with use_reentrant=False, "
-     "from 2.1 on); false: all of it is (Megatron, reentrant checkpoints)",
+     "with recompute full, true: a layer's last GEMM is not computed again (PyTorch's checkpoint with "
+     "use_reentrant=False, from 2.1 on); false: the whole layer is (Megatron, reentrant checkpoints)",
      SYSTEM(plan.early_stop)},
     {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL,
-     "share of activations that goes to the host's memory; with one stage layer by layer beside the passes, of all "
-     "layers but the first and the last, else of a unit after its forward pass",
+     "share of activations that goes to the host's memory; with one stage, layer by layer beside the passes, except "
+     "the first and the last layer; otherwise a micro-batch's, after its forward pass",
      SYSTEM(plan.offload)},
 };
 enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
-enum { N_AUTO_KEYS = 2 }; /* name and label: what stands beside `plan: auto` */
+enum { N_AUTO_KEYS = 2 }; /* name and label, the keys that an entry may have beside `plan: auto` */
 static const char *const system_others[] = {"knobs", "plan_space", NULL};
 static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
 
@@ -198,10 +206,10 @@ const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
 
 enum { N_KEYS = N_SCENARIO_KEYS + N_SYSTEM_KEYS };
 
-/** Keys whose defaults are a framework's values: those of a scenario, then those of an entry of its systems. */
+/** Keys with a framework's values as defaults: first those of a scenario, then those of an entry of its systems. */
 struct defaults {
     struct schema_key keys[N_KEYS];
-    struct framework base, named; /* FRAMEWORK_BASE, and the scenario's: the keys borrow their texts */
+    struct framework base, named; /* FRAMEWORK_BASE and the scenario's framework; the keys borrow their texts */
 };
 
 static void copy_keys(struct schema_key keys[N_KEYS])
@@ -210,7 +218,7 @@ static void copy_keys(struct schema_key keys[N_KEYS])
     memcpy(keys + N_SCENARIO_KEYS, system_keys, sizeof system_keys);
 }
 
-/** Values of the named framework stand for those of FRAMEWORK_BASE. */
+/** Read the defaults of all keys. Values of the named framework replace those of FRAMEWORK_BASE. */
 static bool read_defaults(struct scenario_cache *cache, const char *name, struct defaults *defaults, struct error *err)
 {
     struct schema_key keys[N_KEYS];
@@ -237,7 +245,8 @@ static bool find_framework(const struct document *document, char name[SCHEMA_TEX
     return files_framework(document, name, err);
 }
 
-/** Read the defaults of keys. If the framework is wrong, the default one serves, so that other mistakes show, too. */
+/** Read the defaults of keys. If the framework is wrong, the default one replaces it, so that other mistakes show, too.
+ */
 static bool read_framework(const struct document *document, struct scenario_cache *cache, struct defaults *defaults,
                            char name[SCHEMA_TEXT_BYTES], struct error *err)
 {
@@ -249,13 +258,14 @@ static bool read_framework(const struct document *document, struct scenario_cach
     return false;
 }
 
-/** The name becomes part of file names. Without one it is the scenario file's, without folder and ending. */
+/** Resolve the run's name, which becomes part of file names. By default it is the scenario file's name, without folder
+ * and ending. */
 static bool resolve_run_name(struct scenario *scenario, const char *path, struct error *err)
 {
     const char *slash = strrchr(path, '/'), *stem = slash != NULL ? slash + 1 : path, *dot = strrchr(stem, '.');
     int length = dot > stem ? (int)(dot - stem) : (int)strlen(stem);
     if (*scenario->name == '\0' && length >= SCHEMA_WORD_BYTES)
-        return error_add(err, "%s: name: is not given, and that of the file is longer than %d bytes", path,
+        return error_add(err, "%s: name: is required if the file's own name is longer than %d bytes", path,
                          SCHEMA_WORD_BYTES - 1);
     if (*scenario->name == '\0')
         snprintf(scenario->name, sizeof scenario->name, "%.*s", length, stem);
@@ -266,18 +276,19 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
                           scenario->name);
 }
 
-/** `selective` is a name for two entries; `full` repeats all, so that entries beside it mean nothing. */
+/** Replace `selective` by the two entries that it names. `full` repeats all, so other entries beside it would mean
+ * nothing. */
 static bool resolve_recompute(const struct document *document, struct scenario_system *system, struct error *err)
 {
-    enum { SELECTIVE = 1 << 5 }; /* its place among the key's words */
+    enum { SELECTIVE = 1 << 5 }; /* its index among the key's words */
     int32_t *list = &system->plan.recompute;
     if (*list & SELECTIVE)
         *list = (*list & ~SELECTIVE) | RECOMPUTE_SELECTIVE;
     if (*list <= RECOMPUTE_FULL)
         return true;
     return document_error(document, document_find(document, system->node, "plan.recompute"), err,
-                          "plan.recompute: 'full' repeats whole layers and stands alone; allowed: none, full, or a "
-                          "list of norm, activation, attention-core, alternate-gemms");
+                          "plan.recompute: 'full' repeats whole layers, so it allows no other entry; allowed: none, "
+                          "full, or a list of norm, activation, attention-core, alternate-gemms");
 }
 
 /** Take the framework's values of a plan; a search completes it. */
@@ -291,7 +302,7 @@ static bool read_framework_plan(const struct document *document, const struct sc
     return ok;
 }
 
-/** `plan: auto`, or a layout. An entry's own `plan_space:` stands for that of the scenario. */
+/** Read `plan: auto` or a layout. An entry's own `plan_space:` replaces that of the scenario. */
 static bool read_plan(const struct document *document, int32_t node, const struct schema_key *keys,
                       struct scenario_system *system, struct error *err)
 {
@@ -307,13 +318,13 @@ static bool read_plan(const struct document *document, int32_t node, const struc
         return document_error(document, plan, err, "plan: '%.60s'; allowed: auto, or a layout such as {tp: 4, pp: 4}",
                               document->node[plan].value);
     if (space >= 0)
-        return document_key_error(document, space, err,
-                                  "plan_space: restricts a search, and this entry names its plan; leave it out, or "
-                                  "write plan: auto");
+        return document_key_error(
+            document, space, err,
+            "plan_space: restricts a search, but this entry names its plan; leave the key out, or write plan: auto");
     return schema_read(document, node, keys, N_SYSTEM_KEYS, system_others, system, err);
 }
 
-/** One entry of `systems:`. */
+/** Read one entry of `systems:`. */
 static bool read_system(const struct document *document, int32_t node, const struct schema_key *keys,
                         struct scenario_system *system, struct error *err)
 {
@@ -327,15 +338,14 @@ static bool read_system(const struct document *document, int32_t node, const str
         knobs = -1;
     if (knobs >= 0 && document->node[knobs].kind != DOCUMENT_MAPPING)
         return document_error(document, knobs, err,
-                              "knobs: expected a mapping of knobs; `slimsim list systems` names "
-                              "them");
+                              "knobs: expected a mapping of knobs; `slimsim list systems` shows them");
     system->knobs = knobs;
     if (*system->label == '\0')
         strcpy(system->label, system->name);
     return true;
 }
 
-/** Labels name rows: two alike cannot be told apart. */
+/** Check that all labels differ, since they name rows. */
 static bool check_labels(const struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -347,14 +357,14 @@ static bool check_labels(const struct scenario *scenario, struct error *err)
                 continue;
             int32_t label = document_find(document, system->node, "label");
             ok = document_error(document, label >= 0 ? label : system->node, err,
-                                "label: '%s' names systems.%d already; give each entry a `label:` of its own",
+                                "label: '%s' is already the label of systems.%d; give each entry a `label:` of its own",
                                 system->label, j);
             break;
         }
     return ok;
 }
 
-/** A `plan_space:` of the scenario that no entry searches is a mistake. */
+/** Check that some entry searches the `plan_space:` of the scenario. */
 static bool check_space(const struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -365,7 +375,7 @@ static bool check_space(const struct scenario *scenario, struct error *err)
         if (scenario->systems[i].auto_plan && document_find(document, scenario->systems[i].node, "plan_space") < 0)
             return true;
     return document_key_error(document, space, err,
-                              "plan_space: restricts a search, and no entry of systems is left to it; leave it out, or "
+                              "plan_space: restricts a search, but no entry of systems uses it; leave the key out, or "
                               "write plan: auto in an entry without a plan_space of its own");
 }
 
@@ -398,7 +408,8 @@ bool scenario_read_document(const char *path, int32_t n_set, const char *const *
     return ok;
 }
 
-/** Slow links above the NICs are SimGrid's alone, and need every rank that sends by them. */
+/** Check faults of links above the NICs. Only SimGrid simulates these links, and they need every rank that sends by
+ * them. */
 static bool check_links_above(const struct scenario *scenario, struct error *err)
 {
     int32_t node = document_find(&scenario->document, 0, "faults");
@@ -408,38 +419,39 @@ static bool check_links_above(const struct scenario *scenario, struct error *err
     for (int32_t i = 0; i < scenario->n_systems && !scenario->all_tensor_ranks; i++)
         folded = folded || scenario->systems[i].auto_plan || scenario->systems[i].plan.tp > 1;
     if (above && scenario->engine == SCENARIO_CRITICAL_PATH)
-        return document_error(&scenario->document, node, err,
-                              "faults: uplink and spine links are unknown to engine critical-path; allowed: engine "
-                              "simgrid or both");
+        return document_error(
+            &scenario->document, node, err,
+            "faults: engine critical-path has no uplink and spine links; allowed: engine simgrid or both");
     if (above && folded)
         return document_error(&scenario->document, node, err,
-                              "faults: the ranks of a tensor-parallel group share uplink and spine links, so each must "
-                              "be simulated; allowed: all_tensor_ranks: true");
+                              "faults: the ranks of a tensor-parallel group share uplink and spine links, so each rank "
+                              "must be simulated; allowed: all_tensor_ranks: true");
     return true;
 }
 
-/** A table of learned positions has none for what lies beyond it. */
+/** Check that learned position embeddings reach to the end of the context. */
 static bool check_positions(const struct scenario *scenario, struct error *err)
 {
     const struct model *model = &scenario->model;
     return model->positions == 0 || scenario->data.context <= model->positions ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "data.context"), err,
-                          "data.context: %" PRId64 " tokens are more than model %s has learned positions for; allowed: "
-                          "at most its positions, %" PRId64,
+                          "data.context: %" PRId64
+                          " tokens are more than the learned positions of model %s; allowed: at most %" PRId64,
                           scenario->data.context, model->name, model->positions);
 }
 
-/** Models without SwiGLU have nothing to separate. Then only the scenario's own word counts. */
+/** Check `swiglu`. A model without SwiGLU has nothing to separate, so it ignores the framework's value. */
 static bool check_swiglu(struct scenario *scenario, struct error *err)
 {
     if (scenario->model.activation != MODEL_SWIGLU && document_find(&scenario->document, 0, "swiglu") < 0)
         scenario->swiglu = SCENARIO_SWIGLU_FUSED;
     return scenario->swiglu == SCENARIO_SWIGLU_FUSED || scenario->model.activation == MODEL_SWIGLU ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "swiglu"), err,
-                          "swiglu: separate, but model %s has no SwiGLU; leave the key out", scenario->model.name);
+                          "swiglu: 'separate' needs SwiGLU, which model %s does not have; leave the key out",
+                          scenario->model.name);
 }
 
-/** SimGrid's options mean nothing where it does not run. */
+/** Check that SimGrid runs if it has options. */
 static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err)
 {
     return *scenario->simgrid_cfg == '\0' || scenario->engine != SCENARIO_CRITICAL_PATH ||
@@ -448,7 +460,7 @@ static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err
                "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
 }
 
-/** Keys, without files but the framework's. systems_ok: those of systems are as they should be */
+/** Read keys, and no file except the framework's. systems_ok: whether the keys of systems are right */
 static bool read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       bool *systems_ok, struct error *err)
 {
@@ -458,7 +470,7 @@ static bool read_keys(struct document *document, struct scenario_cache *cache, s
     char framework[SCHEMA_TEXT_BYTES];
     bool ok = read_framework(&scenario->document, cache, &defaults, framework, err);
     *systems_ok = false;
-    if (defaults.base.n_values == 0) /* keys without defaults cannot be read */
+    if (defaults.base.n_values == 0) /* without defaults no key can be read */
         return false;
     ok &= schema_read(&scenario->document, 0, defaults.keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
     strcpy(scenario->framework_name, framework);
@@ -510,8 +522,8 @@ static bool refuse_sweep(const struct document *document, struct error *err)
 {
     int32_t node = document_find(document, 0, "sweep");
     return node < 0 || document_key_error(document, node, err,
-                                          "sweep: is for `slimsim run`; this command takes one point: `slimsim run "
-                                          "SCENARIO --list` prints them, --set makes one");
+                                          "sweep: is allowed only in `slimsim run`, and this command takes one point; "
+                                          "`slimsim run SCENARIO --list` prints the points, and --set makes one");
 }
 
 bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
@@ -521,7 +533,7 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
     struct scenario_cache cache = {0};
     *scenario = (struct scenario){0};
     bool ok = scenario_read_document(path, n_set, set, &document, err);
-    if (document.n_nodes > 0) { /* else it cannot be read at all */
+    if (document.n_nodes > 0) { /* otherwise nothing of the file can be read */
         ok = refuse_sweep(&document, err) && ok;
         ok = scenario_resolve(&document, &cache, scenario, err) && ok;
     }
@@ -531,7 +543,7 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
     return ok;
 }
 
-/** Write as comments the values that a search takes from the framework: `plan: auto` has no keys beside it. */
+/** Write as comments the values that a search takes from the framework, since `plan: auto` allows no keys beside it. */
 static void write_framework_plan(FILE *file, const struct scenario_system *system)
 {
     for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
@@ -582,7 +594,7 @@ bool scenario_framework(const char *name, struct framework *framework, struct er
     return files_framework_path(name, path, err) && framework_read(path, keys, N_KEYS, framework, err);
 }
 
-/** Keys of a group as the user names them from the root: "platform.nic". */
+/** Give the keys of a group the names that the user writes from the root: "platform.nic". */
 static void name_below(const char *group, int32_t n, const struct schema_key *from, struct schema_key *keys,
                        char (*names)[64])
 {
@@ -608,16 +620,15 @@ bool scenario_list_keys(FILE *file, struct error *err)
     name_below("platform", PLATFORM_N_SCENARIO_KEYS, platform_schema, keys + N_SCENARIO_KEYS, names + N_SCENARIO_KEYS);
     name_below("systems.N", N_SYSTEM_KEYS, defaults.keys + N_SCENARIO_KEYS, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
     schema_list(file, keys, N_ALL, "");
-    fputs(
-        "\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`.\n"
-        "N counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
-        "`slimsim list systems` prints them. `sweep:` names any of these keys and the values it takes\n"
-        "(docs/reference.md, Sweeps).\n\n"
-        "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
-        "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
-        file);
+    fputs("\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`.\nN counts the entries of "
+          "`systems:` from 0. systems.N.knobs holds the knobs of that training system:\n`slimsim list systems` prints "
+          "them. `sweep:` names any of these keys and the values it takes\n(docs/reference.md, "
+          "Sweeps).\n\nsystems.N.plan may be `auto`: then a search finds the plan. These keys restrict the search to a "
+          "value or a list.\nWithout them it may choose all that model, platform and system allow. An entry may have "
+          "its own:\nsystems.N.plan_space.tp.\n\n",
+          file);
     plan_space_list_keys(file, "plan_space.");
-    fputs("\n`faults:` is a list of slow devices; plans are made without knowledge of them:\n\n", file);
+    fputs("\n`faults:` is a list of slow devices. Plans are made without knowledge of them:\n\n", file);
     faults_list_keys(file);
     fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
     model_list_keys(file);

@@ -15,13 +15,13 @@
 
 enum { SHOWN_BYTES = 84 };
 
-/** What one schema_read works on. */
+/** The state of one schema_read. */
 struct reading {
     const struct document *document;
     const struct schema_key *keys;
     int32_t n_keys;
     const char *const *others;
-    char group[SCHEMA_WORD_BYTES + 1]; /* the mapping's own name and a dot, in front of its keys in messages; or "" */
+    char group[SCHEMA_WORD_BYTES + 1]; /* the mapping's own name and a dot, which begin its keys in messages; or "" */
     struct error *err;
     bool ok;
 };
@@ -29,7 +29,7 @@ struct reading {
 static void refuse(struct reading *reading, int32_t node, const struct schema_key *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/** Add a message about a key, with the place of a node. */
+/** Add a message about a key with the place of a node. */
 static void refuse(struct reading *reading, int32_t node, const struct schema_key *key, const char *format, ...)
 {
     char what[2048];
@@ -40,7 +40,7 @@ static void refuse(struct reading *reading, int32_t node, const struct schema_ke
     reading->ok = document_error(reading->document, node, reading->err, "%s%s: %s", reading->group, key->name, what);
 }
 
-/** How many elements a list holds; n is the first field of each. */
+/** Return the length of a list. n is the first field of each list. */
 static int32_t *length_of(const struct schema_key *list, void *object)
 {
     return (int32_t *)((char *)object + list->offset);
@@ -51,7 +51,7 @@ static bool in_range(const struct schema_key *key, double number)
     return !schema_has_range(key) || (key->min <= number && number <= key->max);
 }
 
-/** What is wrong with a text that is no quantity of this unit. */
+/** Say why a text is no quantity of this unit. */
 static const char *not_a_number(const char *text, const char *unit)
 {
     char lower[64];
@@ -64,7 +64,8 @@ static const char *not_a_number(const char *text, const char *unit)
     return quantity_parse(lower, unit, &number) ? "may mean 1000 or 1024: k is 1000, Ki 1024" : "is not a number";
 }
 
-/** Up to 2^63 - 1 as digits, up to 2^53 in any other form. @return what is wrong, or NULL */
+/** Store an integer: up to 2^63 - 1 if written as digits, up to 2^53 in any other form. @return what is wrong, or NULL
+ */
 static const char *store_int(const struct schema_key *key, const char *text, int64_t *field)
 {
     char *end;
@@ -97,7 +98,7 @@ static const char *store_real(const struct schema_key *key, const char *text, do
 static const char *store_text(const struct schema_key *key, const char *text, char *field, size_t n_bytes)
 {
     size_t n = strlen(text);
-    while (n > 0 && text[n - 1] == '\n') /* a folded block ends in one */
+    while (n > 0 && text[n - 1] == '\n') /* a folded block ends with a line end */
         n--;
     if (n >= n_bytes)
         return "is too long";
@@ -105,7 +106,7 @@ static const char *store_text(const struct schema_key *key, const char *text, ch
         return "is empty";
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
-            return "holds a line end or control character";
+            return "contains a line end or control character";
     memcpy(field, text, n);
     field[n] = '\0';
     return NULL;
@@ -127,11 +128,11 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
     bool is_text =
         key->type == SCHEMA_WORD || key->type == SCHEMA_TEXT || key->type == SCHEMA_CHOICE || key->type == SCHEMA_SET;
     if (quoted && !is_text)
-        return "stands in quotes, so it is text";
+        return "is text, because it is in quotes";
     switch (key->type) {
     case SCHEMA_BOOL:
         *(bool *)field = strcmp(text, "true") == 0;
-        return *(bool *)field || strcmp(text, "false") == 0 ? NULL : "is neither";
+        return *(bool *)field || strcmp(text, "false") == 0 ? NULL : "is not a truth value";
     case SCHEMA_INT:
         return store_int(key, text, (int64_t *)field);
     case SCHEMA_REAL:
@@ -149,13 +150,13 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
     case SCHEMA_INTS:
     case SCHEMA_REALS:
     case SCHEMA_CHOICES:
-        CHECK(*text == '\0'); /* the default of a list; its elements are stored one by one */
+        CHECK(*text == '\0'); /* this is a list's default; its elements are stored one by one */
         *length_of(key, object) = 0;
     }
     return NULL;
 }
 
-/** What was likely meant, and what is allowed. */
+/** Print the likely meaning and the allowed names. */
 static void print_suggestion(const char *name, const char *const *candidates, int32_t n, const char *instead,
                              char text[800])
 {
@@ -164,7 +165,7 @@ static void print_suggestion(const char *name, const char *const *candidates, in
     snprintf(text, 800, "%sallowed: %s", hint, instead);
 }
 
-/** A choice that is not known, with the one that was likely meant. */
+/** Print the likely choice instead of an unknown one. */
 static void print_choice_suggestion(const struct schema_key *key, const char *value, char text[800])
 {
     enum { MOST = 32 };
@@ -181,7 +182,7 @@ static void print_choice_suggestion(const struct schema_key *key, const char *va
     print_suggestion(value, candidates, n, allowed, text);
 }
 
-/** Each word of a list into the key's set, or a message. */
+/** Read each word of a list into the key's set, or add a message. */
 static void read_set(struct reading *reading, const struct schema_key *key, int32_t node, int32_t *field)
 {
     const struct document *document = reading->document;
@@ -197,7 +198,7 @@ static void read_set(struct reading *reading, const struct schema_key *key, int3
     }
 }
 
-/** A value as messages show it: on one line, its beginning if it is long. */
+/** Print a value as messages show it: on one line, and only its beginning if it is long. */
 static void print_shown(const char *value, char text[SHOWN_BYTES])
 {
     size_t n = strnlen(value, SHOWN_BYTES);
@@ -208,7 +209,7 @@ static void print_shown(const char *value, char text[SHOWN_BYTES])
     strcpy(text + n, cut ? "..." : "");
 }
 
-/** One value of the file into its field, or a message. */
+/** Read one value of the file into its field, or add a message. */
 static void read_value(struct reading *reading, const struct schema_key *key, int32_t node, void *object)
 {
     const struct document_node *at = &reading->document->node[node];
@@ -221,7 +222,7 @@ static void read_value(struct reading *reading, const struct schema_key *key, in
     } else if (key->type == SCHEMA_SET && at->kind == DOCUMENT_SEQUENCE) {
         read_set(reading, key, node, (int32_t *)((char *)object + key->offset));
     } else if (at->kind != DOCUMENT_SCALAR) {
-        refuse(reading, node, key, "is a %s, not one value; %s",
+        refuse(reading, node, key, "is a %s instead of one value; %s",
                at->kind == DOCUMENT_SEQUENCE ? "list" : "mapping of keys", hint);
     } else if ((problem = store(key, at->value, at->quoted, object)) != NULL) {
         if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_SET)
@@ -231,7 +232,7 @@ static void read_value(struct reading *reading, const struct schema_key *key, in
     }
 }
 
-/** One value, or a sequence of them. */
+/** Read one value or a sequence of them. */
 static void read_list(struct reading *reading, const struct schema_key *key, int32_t node, void *object)
 {
     const struct document_node *nodes = reading->document->node;
@@ -246,13 +247,13 @@ static void read_list(struct reading *reading, const struct schema_key *key, int
         struct schema_key element = schema_element(key, (*n)++);
         read_value(reading, &element, child, object);
         if (nodes[child].next >= 0 && *n == SCHEMA_LIST_MOST)
-            refuse(reading, node, key, "more than %d values; use fewer", SCHEMA_LIST_MOST);
+            refuse(reading, node, key, "has more than %d values; use fewer", SCHEMA_LIST_MOST);
     }
     if (*n == 0)
         refuse(reading, node, key, "is an empty list; name at least one value, or leave the key out");
 }
 
-/** The innermost mapping that exists on the way to a key, for the place of "is required". */
+/** Find the innermost mapping that exists on the way to a key. It is the place of "is required". */
 static int32_t existing_group(const struct document *document, int32_t mapping, const char *name)
 {
     char group[SCHEMA_WORD_BYTES];
@@ -286,7 +287,7 @@ static void read_key(struct reading *reading, const struct schema_key *key, int3
 
 enum place { PLACE_UNKNOWN, PLACE_KEY, PLACE_GROUP };
 
-/** What a dotted name is in the table. */
+/** Return the place of a dotted name in the table. */
 static enum place place_of(const struct reading *reading, const char *name)
 {
     size_t n = strlen(name);
@@ -303,7 +304,7 @@ static enum place place_of(const struct reading *reading, const char *name)
     return PLACE_UNKNOWN;
 }
 
-/** Append the next segment of `name` behind `prefix`, unless it belongs elsewhere or stands there already. */
+/** Append the next segment of `name` after `prefix`, unless it belongs to another group or was already added. */
 static int32_t add_candidate(const char *name, const char *prefix, char (*names)[SCHEMA_WORD_BYTES], int32_t n)
 {
     size_t length = strlen(prefix);
@@ -318,7 +319,7 @@ static int32_t add_candidate(const char *name, const char *prefix, char (*names)
     return n + 1;
 }
 
-/** A key that stands in another group ("context" for "data.context"), or NULL. */
+/** Find the key with this name in another group ("context" for "data.context"). @return NULL if there is none */
 static const char *key_elsewhere(const struct reading *reading, const char *name)
 {
     for (int32_t i = 0; i < reading->n_keys; i++) {
@@ -330,7 +331,7 @@ static const char *key_elsewhere(const struct reading *reading, const char *name
     return NULL;
 }
 
-/** What may stand in a group, to be freed: its names and, if there are any, one text of all. prefix: "" or "data.". */
+/** List the names that a group may contain, and one text of all names. The caller frees it. prefix: "" or "data." */
 static char (*names_in(const struct reading *reading, const char *prefix, int32_t *n,
                        char allowed[512]))[SCHEMA_WORD_BYTES]
 {
@@ -351,7 +352,7 @@ static char (*names_in(const struct reading *reading, const char *prefix, int32_
     return names;
 }
 
-/** Say that a key is unknown and which was likely meant. prefix: of its group, "" or "data.". */
+/** Add an error about an unknown key, with its likely meaning. prefix: of its group, "" or "data." */
 static void refuse_key(struct reading *reading, int32_t node, const char *prefix)
 {
     const char *name = reading->document->node[node].key, *elsewhere = key_elsewhere(reading, name);
@@ -362,7 +363,7 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
     for (int32_t i = 0; i < n; i++)
         candidates[i] = names[i];
     if (elsewhere != NULL)
-        snprintf(hint, sizeof hint, "did you mean '%s' (a dot stands for a level of nesting)?", elsewhere);
+        snprintf(hint, sizeof hint, "did you mean '%s' (a dot means a level of nesting)?", elsewhere);
     else
         print_suggestion(name, candidates, n, n > 0 ? allowed : "no keys", hint);
     reading->ok = document_key_error(reading->document, node, reading->err, "%s%s%.200s: unknown key; %s",
@@ -371,7 +372,7 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
     free(names);
 }
 
-/** Say that a value stands where a group does: name "data.". */
+/** Add an error about a value in place of a group. The group's name is like "data.". */
 static void refuse_no_group(struct reading *reading, int32_t node, const char *name)
 {
     char allowed[512];
@@ -383,7 +384,7 @@ static void refuse_no_group(struct reading *reading, int32_t node, const char *n
         reading->document->node[node].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value", allowed);
 }
 
-/** Every key of a mapping is one of the table's, its group a mapping. */
+/** Refuse every key of a mapping that the table does not have, and every group that is no mapping. */
 static void refuse_unknown_keys(struct reading *reading, int32_t mapping, const char *prefix)
 {
     const struct document_node *node = reading->document->node;
@@ -404,10 +405,8 @@ static void refuse_unknown_keys(struct reading *reading, int32_t mapping, const 
     }
 }
 
-/**
- * Say of a file of another kind, such as a scenario where a model is asked for, only that: three keys and more beside
- * `name` and `source`, which many kinds have, and at most one of eight is one of the table.
- */
+/** Refuse a file of another kind, such as a scenario instead of a model, with a single error. Such a file has three
+ * keys and more besides `name` and `source`, which many kinds have. At most one key in eight is one of the table. */
 static bool refuse_other_kind(struct reading *reading, int32_t mapping)
 {
     const struct document_node *node = reading->document->node;
@@ -424,12 +423,12 @@ static bool refuse_other_kind(struct reading *reading, int32_t mapping)
     char allowed[512];
     free(names_in(reading, "", &n, allowed));
     document_error(reading->document, mapping, reading->err,
-                   "a file of another kind: of its keys %d are unknown here and %d known; allowed: %s",
+                   "a file of another kind, since %d of its keys are unknown and %d known; allowed: %s",
                    n_keys - n_known, n_known, allowed);
     return true;
 }
 
-/* Seven parameters: a table, its mapping, and where results and errors go. */
+/* It has seven parameters: a table, its mapping, and where results and errors go. */
 /* NOLINTNEXTLINE(readability-function-size) */
 bool schema_read(const struct document *document, int32_t mapping, const struct schema_key *keys, int32_t n_keys,
                  const char *const *others, void *object, struct error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Keys of a YAML mapping: type, unit, range, default, meaning, and the field that each fills. */
+/** A key of a YAML mapping has a type, unit, range, default and meaning, and the field that it fills. */
 #ifndef SLIMSIM_SCENARIO_SCHEMA_KEY_H
 #define SLIMSIM_SCENARIO_SCHEMA_KEY_H
 
@@ -15,8 +15,8 @@ enum schema_type {
     SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], or none */
     SCHEMA_WORD,   /* char[SCHEMA_WORD_BYTES] */
     SCHEMA_TEXT,   /* char[SCHEMA_TEXT_BYTES] */
-    /* Lists of these: one value or a sequence of up to SCHEMA_LIST_MOST; an empty one stands for "not restricted" and
-     * is the only default. The unit, range and choices are those of an element. */
+    /* Lists of these: one value or a sequence of up to SCHEMA_LIST_MOST values. An empty list means "not restricted"
+       and is the only default. The unit, range and choices are those of an element. */
     SCHEMA_INTS,    /* struct schema_ints */
     SCHEMA_REALS,   /* struct schema_reals */
     SCHEMA_CHOICES, /* struct schema_choices */
@@ -43,11 +43,11 @@ struct schema_key {
     const char *name; /* below the mapping, dotted: "data.context" */
     enum schema_type type;
     const char *unit;     /* "tokens", "bytes", "s", "-" */
-    double min, max;      /* inclusive; of numbers only; both 0: no limit */
+    double min, max;      /* inclusive, for numbers only; both 0: no limit */
     const char *fallback; /* the default as a user would write it; NULL: the key is required */
-    const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE, its list and SCHEMA_SET only */
+    const char *choices;  /* "cut|drop|truncate", only for SCHEMA_CHOICE, its list and SCHEMA_SET */
     const char *meaning;
-    size_t offset; /* of the field in the object that is filled */
+    size_t offset; /* offset of the field in the object that is filled */
 };
 
 #endif

@@ -50,7 +50,7 @@ void schema_choice_name(const char *choices, int32_t i, char name[SCHEMA_WORD_BY
     snprintf(name, SCHEMA_WORD_BYTES, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-/** Whole numbers in full, others short. */
+/** Print whole numbers in full and others in short form. */
 static void print_number(double number, char text[32])
 {
     if (fabs(number) < 1e17 && number == floor(number))
@@ -80,7 +80,7 @@ static void print_range(const struct schema_key *key, char text[128])
         snprintf(text, 128, "%s to %s", min, max);
 }
 
-/** "a|b|c" as "a, b, c". */
+/** Print "a|b|c" as "a, b, c". */
 static void print_choices(const char *choices, char text[512])
 {
     size_t n = 0;
@@ -120,7 +120,7 @@ void schema_print_allowed(const struct schema_key *key, char text[640])
         return;
     case SCHEMA_SET:
         print_choices(key->choices, choices);
-        snprintf(text, 640, "none, or one or a [list] of %s", choices);
+        snprintf(text, 640, "none, one of these or a [list] of them: %s", choices);
         return;
     case SCHEMA_WORD:
     case SCHEMA_TEXT:
@@ -132,7 +132,7 @@ void schema_print_allowed(const struct schema_key *key, char text[640])
     }
 }
 
-/** With as few digits as give the same bits again. */
+/** Write a number with as few digits as give the same bits again. */
 static void write_real(FILE *file, double value)
 {
     char text[32];
@@ -144,7 +144,7 @@ static void write_real(FILE *file, double value)
     fputs(text, file);
 }
 
-/** One word, or a list. */
+/** Write one word or a list. */
 static void write_set(FILE *file, const struct schema_key *key, int32_t set)
 {
     char name[SCHEMA_WORD_BYTES];
@@ -186,7 +186,7 @@ static void write_value(FILE *file, const struct schema_key *key, const void *ob
     case SCHEMA_TEXT:
         document_write_text(file, field);
         return;
-    default: /* a list, in brackets; an empty one is left out */
+    default: /* a list in brackets; an empty one is left out */
         fputc('[', file);
         for (int32_t i = 0; i < *(const int32_t *)field; i++) {
             struct schema_key element = schema_element(key, i);
@@ -197,7 +197,7 @@ static void write_value(FILE *file, const struct schema_key *key, const void *ob
     }
 }
 
-/** The keys below a prefix; a group stands where its first key does. */
+/** Write the keys below a prefix. A group is written at the position of its first key. */
 static void write_level(FILE *file, const struct schema_key *keys, int32_t n_keys, const void *object, int32_t indent,
                         const char *prefix)
 {
@@ -238,7 +238,7 @@ static const char *const type_names[] = {
     [SCHEMA_SET] = "list",    [SCHEMA_WORD] = "word",      [SCHEMA_TEXT] = "text", [SCHEMA_INTS] = "integers",
     [SCHEMA_REALS] = "reals", [SCHEMA_CHOICES] = "choices"};
 
-/** Text of one column of the list, 0 to 4: key, type, unit, range, default. */
+/** Print the text of one column of the list, 0 to 4: key, type, unit, range, default. */
 static void print_column(const struct schema_key *key, const char *prefix, int column, char text[640])
 {
     char range[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The keys of a schema in words, and values as a user would write them. */
+/** This module prints the keys of a schema, and values as a user would write them. */
 #ifndef SLIMSIM_SCENARIO_SCHEMA_TEXT_H
 #define SLIMSIM_SCENARIO_SCHEMA_TEXT_H
 
@@ -7,28 +7,28 @@
 
 #include "scenario/schema_key.h"
 
-/** Write the object's values back as YAML lines of the table's keys, `indent` spaces deep; reading them gives the same
- * bits. */
+/** Write the object's values as YAML lines of the table's keys, `indent` spaces deep. Reading them gives the same bits.
+ */
 void schema_write(FILE *file, const struct schema_key *keys, int32_t n_keys, const void *object, int32_t indent);
 
-/** Print the table: key, type, unit, range, default, meaning; one key a line. */
+/** Print the table, one key a line: key, type, unit, range, default, meaning. */
 void schema_list(FILE *file, const struct schema_key *keys, int32_t n_keys, const char *prefix);
 
 bool schema_is_list(enum schema_type type);
 
-/** The i-th element of a list as a key of its own. */
+/** Return the i-th element of a list as a key of its own. */
 struct schema_key schema_element(const struct schema_key *list, int32_t i);
 
-/** Whether not every number will do. */
+/** Return whether the key restricts numbers. */
 bool schema_has_range(const struct schema_key *key);
 
-/** What a user may write for this key: "a whole number [tokens], 1 to 8388608". */
+/** Print what a user may write for this key: "a whole number [tokens], 1 to 8388608". */
 void schema_print_allowed(const struct schema_key *key, char text[640]);
 
-/** Index of the value among "a|b|c", or -1. */
+/** Return the index of the value among "a|b|c", or -1. */
 int32_t schema_choice(const char *choices, const char *value);
 
-/** The i-th name of "a|b|c", copied to name. */
+/** Copy the i-th name of "a|b|c" to name. */
 void schema_choice_name(const char *choices, int32_t i, char name[SCHEMA_WORD_BYTES]);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include "base/check.h"
 
-/** Layers of a stage that is neither first nor last, or of all stages when nothing is said of those; -1: none fits. */
+/** Return the layers of a stage that is neither first nor last. If those two are not given, it may be any stage.
+ * @return -1: no number fits */
 static int64_t middle_layers(const struct scenario_stages *split, int64_t layers, int32_t stages)
 {
     int64_t left = layers - split->first_layers - split->last_layers + split->count_embedding + split->count_head;

@@ -9,18 +9,18 @@
 #include "base/check.h"
 #include "validate/families.h"
 
-/** One family while it is fitted. */
+/** A family while it is fitted. */
 struct work {
     const struct family *family;
     struct samples samples;
     struct device device;
     double beside[FAMILY_N_BESIDE];
-    struct family_unknown unknowns[FAMILY_MAX_UNKNOWNS]; /* the family's; some may be held here */
+    struct family_unknown unknowns[FAMILY_MAX_UNKNOWNS]; /* unknowns of the family; some may be held fixed here */
     struct fit_parameter parameters[FAMILY_MAX_UNKNOWNS];
     int32_t n_free, free[FAMILY_MAX_UNKNOWNS];
 };
 
-static double *place_of(struct work *work, size_t offset)
+static double *value_at(struct work *work, size_t offset)
 {
     if (offset >= FAMILY_BESIDE)
         return &work->beside[offset - FAMILY_BESIDE];
@@ -31,7 +31,7 @@ static void predict(void *context, const double *values, double *predicted)
 {
     struct work *work = context;
     for (int32_t i = 0; i < work->n_free; i++)
-        *place_of(work, work->unknowns[work->free[i]].offset) = values[i];
+        *value_at(work, work->unknowns[work->free[i]].offset) = values[i];
     for (int32_t i = 0; i < work->samples.n; i++)
         predicted[i] = work->family->seconds(work->family, &work->device, &work->samples.sample[i], work->beside);
 }
@@ -41,7 +41,7 @@ static void hold(struct family_unknown *unknown, double value)
     unknown->parameter = (struct fit_parameter){value, 0};
 }
 
-/** Properties that the samples of attention tell apart. */
+/** Properties that differ among the samples of attention. */
 struct variety {
     bool masked, unmasked, widths, grids, slices;
 };
@@ -56,9 +56,9 @@ static struct variety variety_of(const struct samples *samples)
         for (int32_t j = 0; j < i; j++) {
             const struct sample *b = &samples->sample[j];
             double ratio = a->attention.flop / a->attention.tile_flop * b->attention.tile_flop / b->attention.flop;
-            bool alike = a->attention.head_dim == b->attention.head_dim;
-            variety.widths = variety.widths || !alike;
-            variety.grids = variety.grids || (alike && a->causal == b->causal && fabs(log(ratio)) > log(1.5));
+            bool same_width = a->attention.head_dim == b->attention.head_dim;
+            variety.widths = variety.widths || !same_width;
+            variety.grids = variety.grids || (same_width && a->causal == b->causal && fabs(log(ratio)) > log(1.5));
         }
     }
     return variety;
@@ -72,7 +72,7 @@ static struct family_unknown *unknown_at(struct work *work, size_t offset)
     return NULL;
 }
 
-/** Hold what belongs to a measurement that no row was taken by, or all. */
+/** Hold the unknowns that belong to a kind of measurement, if no row or every row was measured so. */
 static void hold_beside(struct work *work)
 {
     struct family_unknown *host = unknown_at(work, FAMILY_BESIDE + FAMILY_HOST_S),
@@ -88,13 +88,13 @@ static void hold_beside(struct work *work)
         hold(release, 1);
 }
 
-/** Hold at what it is for the device `like`, or at `otherwise` without one. */
+/** Hold an unknown at the value of the device `like`, or at `otherwise` without such a device. */
 static void hold_as(struct family_unknown *unknown, const struct device *like, double otherwise)
 {
     hold(unknown, like != NULL ? *(const double *)(const void *)((const char *)like + unknown->offset) : otherwise);
 }
 
-/** Hold what attention's rows cannot tell: see calibration_fit.note. */
+/** Hold the unknowns that attention's rows do not determine. calibration_fit.note names them. */
 static void hold_unseen(struct work *work, const struct device *like, struct calibration_fit *fit)
 {
     struct variety variety = variety_of(&work->samples);
@@ -104,7 +104,7 @@ static void hold_unseen(struct work *work, const struct device *like, struct cal
         hold(unknown_at(work, FAMILY_BESIDE + FAMILY_UNMASKED), 1);
     if (!variety.widths)
         hold_as(&unknown[3], like, 0);
-    if (!variety.slices) { /* the halves add up; half a tile of padding is certain */
+    if (!variety.slices) { /* the halves add up, and half a tile of padding is certain */
         hold(&unknown[forward ? 1 : 2], COST_ATTENTION_TILE / 2.0);
         hold(&unknown[5], 1);
         hold(&unknown[6], work->device.launch_s);
@@ -117,7 +117,7 @@ static void hold_unseen(struct work *work, const struct device *like, struct cal
     }
 }
 
-/** Without rows that add to a sum, that is taken from `like`, or to be as fast as copies. */
+/** Hold the share of adding to a sum if no row measures it. It is taken from `like`, or from copies. */
 static void hold_sum(struct work *work, const struct device *like, struct calibration_fit *fit)
 {
     struct family_unknown *sum = unknown_at(work, offsetof(struct device, gemm.sum));
@@ -145,7 +145,7 @@ static void widen(struct device_range *range, double value)
     range->max = fmax(range->max, value);
 }
 
-/** A row's identifier, or without one its line. */
+/** Write a row's identifier, or its line if it has none. */
 static void write_name(FILE *file, const struct sample *sample)
 {
     if (*sample->id != '\0')
@@ -154,7 +154,7 @@ static void write_name(FILE *file, const struct sample *sample)
         fprintf(file, "line %d", sample->file->lines[sample->row]);
 }
 
-/** K001 K002 K003 K010 -> K001-K003 K010; other identifiers stand as they are. */
+/** List the rows of samples: K001 K002 K003 K010 -> K001-K003 K010. Other identifiers are unchanged. */
 static char *rows_text(const struct samples *samples)
 {
     size_t bytes = 0;
@@ -216,7 +216,7 @@ static void solve(struct work *work, struct calibration_fit *fit)
     free(measured);
 }
 
-/** Hold the curve against the rows of split open. */
+/** Compare the curve with the rows of split open. */
 static void check_open(struct work *work, const struct sample_source *source, struct calibration_fit *fit)
 {
     struct sample_source open = *source;
@@ -230,7 +230,7 @@ static void check_open(struct work *work, const struct sample_source *source, st
         double *measured = check_malloc((size_t)fit->n_open * sizeof *measured);
         struct fit_problem problem = {work->n_free, fit->n_open, work->parameters, measured, predict, work};
         for (int32_t i = 0; i < work->n_free; i++)
-            values[i] = *place_of(work, work->unknowns[work->free[i]].offset);
+            values[i] = *value_at(work, work->unknowns[work->free[i]].offset);
         for (int32_t i = 0; i < fit->n_open; i++)
             measured[i] = work->samples.sample[i].seconds;
         fit->open = fit_quality_of(&problem, values);
@@ -246,12 +246,12 @@ static bool copy(struct work *work, const struct device *like, struct error *err
     if (like == NULL)
         return error_set(
             err,
-            "%s: %s: %d rows of split calib are of this device (its column gpu holds a word of '%s'), %d are "
-            "needed; each curve needs its own, or a device under like: from which it is copied",
+            "%s: %s: %d rows of split calib are of this device (their column gpu contains a word of '%s'), but %d are "
+            "needed; add rows, or name a device under like: from which the curve is copied",
             work->device.name, family->name, work->samples.n, work->device.rows, work->n_free);
     for (int32_t i = 0; i < family->n_unknowns; i++)
         if (family->unknowns[i].offset < FAMILY_BESIDE)
-            *place_of(work, family->unknowns[i].offset) =
+            *value_at(work, family->unknowns[i].offset) =
                 *(const double *)(const void *)((const char *)like + family->unknowns[i].offset);
     for (int32_t i = 0; i < family->n_ranges; i++) {
         struct device_range *range = (struct device_range *)(void *)((char *)&work->device + family->ranges[i]);
@@ -272,7 +272,7 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
         hold_unseen(work, like, fit);
     work->n_free = 0;
     for (int32_t i = 0; i < family->n_unknowns; i++) {
-        *place_of(work, work->unknowns[i].offset) = work->unknowns[i].parameter.start;
+        *value_at(work, work->unknowns[i].offset) = work->unknowns[i].parameter.start;
         if (work->unknowns[i].parameter.max > 0) {
             work->parameters[work->n_free] = work->unknowns[i].parameter;
             work->free[work->n_free++] = i;
@@ -289,17 +289,17 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
 }
 
 /**
- * The efficiency of flash-attention 2 that a device takes from another one. It issues the instructions of an A100's
- * tensor cores on all devices, so it does as much a clock and multiprocessor, whatever these could do besides.
+ * Return the efficiency of flash-attention 2 that a device takes from another one. The kernel issues the instructions
+ * of an A100's tensor cores on all devices. It therefore does the same work per clock and multiprocessor everywhere.
  */
 static double flash2_efficiency(double efficiency, const struct device *like, const struct device *device)
 {
-    CHECK(like != NULL); /* without rows and another device nothing is calibrated: copy() */
+    CHECK(like != NULL); /* copy() refuses a device without rows and without another device */
     double own = device->tensor_flop_per_clock, other = like->tensor_flop_per_clock;
     return own > 0 && other > 0 ? fmin(1, calibration_rounded(efficiency * other / own)) : efficiency;
 }
 
-/** A value that no row tells is taken from another curve, as the families' notes say. */
+/** Take a value that no row determines from another curve, as the families' notes say. */
 static void borrow(const struct calibration_fit *fit, const struct device *like, struct device *device)
 {
     struct device_flash *forward = &device->forward[DEVICE_FLASH2], *backward = &device->backward[DEVICE_FLASH2];
@@ -325,11 +325,13 @@ static bool check_links(const struct sample_source *source, struct error *err)
         (device->measured_nvlink_bytes_per_s > 0 && device->measured_nic_bytes_per_s > 0 &&
          device->measured_pcie_bytes_per_s > 0))
         return true;
-    return error_set(err, "%s: collectives need measured.nvlink, measured.nic and measured.pcie: the links they ran on",
-                     device->name);
+    return error_set(
+        err,
+        "%s: collectives need the bandwidths of the links they ran on: measured.nvlink, measured.nic and measured.pcie",
+        device->name);
 }
 
-/** No kernel does more than the peak: who says so wrote other units. */
+/** Check that no kernel exceeds the peak, which means that its row has other units. */
 static bool check_peak(const struct work *work, struct error *err)
 {
     double peak = work->device.peak_flop_per_s;
@@ -339,7 +341,7 @@ static bool check_peak(const struct work *work, struct error *err)
         double rate = (2 * gemm->m * gemm->n * gemm->k + sample->attention.flop) / sample->seconds;
         if (rate > peak)
             return error_set(err,
-                             "%s:%d: %s%s%.4g TFLOP/s, more than the peak of %s, %.4g TFLOP/s; allowed: time_ms in "
+                             "%s:%d: %s%s%.4g TFLOP/s is more than the peak of %s, %.4g TFLOP/s; allowed: time_ms in "
                              "milliseconds, tflops in TFLOP/s",
                              sample->file->path, sample->file->lines[sample->row], sample->id,
                              *sample->id != '\0' ? ": " : "", rate * 1e-12, work->device.name, peak * 1e-12);
@@ -374,7 +376,7 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
     int32_t n_collectives = source->collectives != NULL ? source->collectives->n_rows : 0;
     bool *collectives = check_calloc((size_t)n_collectives, sizeof *collectives);
     *calibration = (struct calibration){.device = *source->device};
-    if (like != NULL) { /* until training_fit says otherwise */
+    if (like != NULL) { /* until training_fit replaces it */
         calibration->device.training.products = like->training.products;
         calibration->device.training.flash1 = like->training.flash1;
     }

@@ -40,8 +40,8 @@ bool cause_read(struct measured *causes, struct error *err)
     for (int32_t line = 0; line < causes->n_rows; line++) {
         size_t bytes = strlen(measured_text(causes, line, "cause"));
         if (bytes > most)
-            return error_set(err, "%s:%d: cause has %zu bytes; at most %zu are allowed", causes->path,
-                             causes->lines[line], bytes, most);
+            return error_set(err, "%s:%d: cause has %zu bytes; allowed: at most %zu", causes->path, causes->lines[line],
+                             bytes, most);
         if (!measured_number(causes, line, "context_from", &length, err))
             return false;
     }

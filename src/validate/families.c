@@ -44,14 +44,14 @@ static double attention_s(const struct family *family, const struct device *devi
 {
     enum pass pass = (enum pass)(family->kind % N_PASSES);
     struct cost_attention work = sample->attention;
-    if (!sample->causal) /* each query sees all keys: as many as in a causal sample twice as long */
+    if (!sample->causal) /* each query sees all keys, as many as in a causal sample of twice the length */
         *(pass == PASS_FORWARD ? &work.keys : &work.queries) *= 2 / beside[FAMILY_UNMASKED];
     double seconds = cost_attention_s(device, (enum device_attention)(family->kind / N_PASSES), pass, &work);
     return seconds * (sample->other_release ? beside[FAMILY_RELEASE] : 1) +
            (sample->from_host ? beside[FAMILY_HOST_S] : 0);
 }
 
-/** The machine of the collectives' rows; of a plateau no node has more GPUs than one. */
+/** Return the machine of the collectives' rows. A plateau's row counts as one GPU a node. */
 static struct platform machine_of(const struct device *device, const struct sample *sample)
 {
     return (struct platform){.gpus_per_node = sample->nodes > 1 ? sample->ranks / sample->nodes : sample->ranks,
@@ -135,7 +135,7 @@ static double plateau_s(const struct family *family, const struct device *device
 
 #define FIELD(field)  offsetof(struct device, field)
 #define BESIDE(which) (FAMILY_BESIDE + (which))
-/* Starts and limits are in the units of struct device; where a fit may end at a limit, that is the physical one. */
+/* Starts and limits are in the units of struct device. If a fit may end at a limit, that limit is the physical one. */
 #define SHARE(field)                                                                                                   \
     {                                                                                                                  \
         FIELD(field),                                                                                                  \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The curves of a device as least-squares problems: which rows, which unknowns, which form. */
+/** This module states the curves of a device as least-squares problems: their rows, unknowns and formulas. */
 #ifndef SLIMSIM_VALIDATE_FAMILIES_H
 #define SLIMSIM_VALIDATE_FAMILIES_H
 
@@ -8,17 +8,18 @@
 
 enum { FAMILY_MAX_UNKNOWNS = 10, FAMILY_MAX_RANGES = 3 };
 
-/** Unknowns that belong to the measurement, not to the device. */
+/** Unknowns that belong to the measurement instead of the device. */
 enum family_beside {
-    FAMILY_HOST_S,   /* of kernels timed by events around the call: what that adds [s] */
-    FAMILY_UNMASKED, /* of attention: a tile's work besides its products without a causal mask, as a share of that with
-                      * one, which leaves half of the tiles on the diagonal unused */
-    FAMILY_RELEASE,  /* of samples that are other_release: their time as a multiple of the others' */
-    FAMILY_PLATEAU,  /* of messages over a NIC of unknown kind: their own efficiency */
+    FAMILY_HOST_S,   /* time that events around the call add to a kernel [s] */
+    FAMILY_UNMASKED, /* attention: a tile's work besides its products without a causal mask, as a share of that work
+                        with a mask. A mask leaves half of the tiles on the diagonal unused */
+    FAMILY_RELEASE,  /* time of samples with other_release, as a multiple of the others' time */
+    FAMILY_PLATEAU,  /* efficiency of messages over a NIC of unknown kind */
     FAMILY_N_BESIDE
 };
 
-/** An unknown: a double of struct device, or (offset >= FAMILY_BESIDE) one beside it. max 0: it is `start`. */
+/** An unknown: a double of struct device, or one of enum family_beside (offset >= FAMILY_BESIDE). With max 0 it is
+ * fixed at `start`. */
 struct family_unknown {
     size_t offset;
     struct fit_parameter parameter;
@@ -31,16 +32,16 @@ struct family {
     void (*select)(const struct family *family, const struct sample_source *source, struct samples *samples);
     double (*seconds)(const struct family *family, const struct device *device, const struct sample *sample,
                       const double *beside);
-    int32_t kind; /* of memory-bound kernels and of collectives; of attention: kernel x N_PASSES + pass */
+    int32_t kind; /* kind of memory-bound kernels and of collectives; attention: kernel x N_PASSES + pass */
     int32_t n_unknowns, n_ranges;
     struct family_unknown unknowns[FAMILY_MAX_UNKNOWNS];
-    size_t ranges[FAMILY_MAX_RANGES]; /* of struct device_range, in the order of a sample's spans */
+    size_t ranges[FAMILY_MAX_RANGES]; /* offsets of struct device_range, in the order of a sample's spans */
 };
 
 extern const struct family families[];
 extern const int32_t n_families;
 
-/** Whether its samples are of attention. */
+/** Return whether the family's samples are attention. */
 bool family_is_attention(const struct family *family);
 
 #endif

@@ -10,10 +10,10 @@
 
 #include "base/check.h"
 
-static const double half_weight_error = 0.05; /* a row off by this much counts half */
+static const double half_weight_error = 0.05; /* a row with this error counts half */
 enum { N_REWEIGHTINGS = 40, N_STEPS = 200 };
 
-/** The problem over all of R^n: value = max u^2 / (1 + u^2). */
+/** The problem with unknowns over all of R^n: value = max u^2 / (1 + u^2). */
 struct unbounded {
     const struct fit_problem *problem;
     double *values, *predicted;
@@ -41,12 +41,12 @@ static int residuals(const gsl_vector *u, void *context, gsl_vector *f)
     return GSL_SUCCESS;
 }
 
-/** One least squares with the weights as they are; `u` is the start and the result. */
+/** Solve one least-squares problem with fixed weights. `u` is the start and the result. */
 static void solve(struct unbounded *unbounded, gsl_vector *u)
 {
     const struct fit_problem *problem = unbounded->problem;
     gsl_multifit_nlinear_parameters options = gsl_multifit_nlinear_default_parameters();
-    options.solver = gsl_multifit_nlinear_solver_svd; /* an unknown at its limit leaves no trace in the Jacobian */
+    options.solver = gsl_multifit_nlinear_solver_svd; /* an unknown at its limit has no column in the Jacobian */
     options.scale = gsl_multifit_nlinear_scale_levenberg;
     gsl_multifit_nlinear_fdf system = {
         .f = residuals, .n = (size_t)problem->n_rows, .p = (size_t)problem->n_parameters, .params = unbounded};

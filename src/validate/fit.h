@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Robust nonlinear least squares of relative errors (GSL's trust region). */
+/** This module solves robust nonlinear least squares of relative errors (GSL's trust region). */
 #ifndef SLIMSIM_VALIDATE_FIT_H
 #define SLIMSIM_VALIDATE_FIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/** An unknown between 0 and `max`, looked for from `start`; 0 < start < max. */
+/** An unknown between 0 and `max`; the search begins at `start`, 0 < start < max. */
 struct fit_parameter {
     double start, max;
 };
@@ -15,20 +15,20 @@ struct fit_problem {
     int32_t n_parameters, n_rows; /* at least as many rows as parameters */
     const struct fit_parameter *parameters;
     const double *measured; /* > 0 */
-    /** The model's value of each row. */
+    /** Computes the model's value of each row. */
     void (*predict)(void *context, const double *values, double *predicted);
     void *context;
 };
 
-/** |predicted / measured - 1| over the rows. */
+/** Errors |predicted / measured - 1| of the rows. */
 struct fit_quality {
     double median, max, bias; /* bias: mean of predicted / measured - 1 */
-    int32_t worst;            /* row */
+    int32_t worst;            /* row with the largest error */
 };
 
 /**
- * The values that make predicted / measured - 1 least, where a row counts 1 / (1 + (error / 5%)^2) times (Cauchy's
- * weights, reweighted until they settle): a few wrong rows do not bend a curve. Deterministic.
+ * Find the values that minimize predicted / measured - 1. A row counts 1 / (1 + (error / 5%)^2) times, so a few wrong
+ * rows do not bend a curve. These are Cauchy's weights, reweighted until they settle. The result is deterministic.
  */
 void fit_robust(const struct fit_problem *problem, double *values);
 

@@ -14,19 +14,19 @@
 #include "base/csv_rows.h"
 #include "scenario/scenario.h"
 
-/** A file being read: rows there is room for. */
+/** A file that is being read, with the number of rows that fit into memory. */
 struct reading {
     struct measured *measured;
     size_t rows_capacity;
 };
 
-/** The first row names the columns. */
+/** Take the first row, which names the columns. */
 static bool take_header(struct measured *measured, const struct csv_row *row, struct error *err)
 {
     for (int32_t i = 0; i < row->n_fields; i++)
         for (int32_t j = 0; j < i; j++)
             if (strcmp(row->fields[i], row->fields[j]) == 0)
-                return error_set(err, "%s:%" PRId64 ": column '%s' stands twice in the header", measured->path,
+                return error_set(err, "%s:%" PRId64 ": column '%s' appears twice in the header", measured->path,
                                  row->line, row->fields[i]);
     measured->n_columns = row->n_fields;
     measured->columns = check_malloc((size_t)row->n_fields * sizeof(char *));
@@ -35,7 +35,7 @@ static bool take_header(struct measured *measured, const struct csv_row *row, st
     return true;
 }
 
-/** A comment without commas, or a row of a spreadsheet in which nothing stands. */
+/** Return whether a row is a comment without commas, or an empty row of a spreadsheet. */
 static bool holds_nothing(const struct csv_row *row)
 {
     bool empty = true;
@@ -54,8 +54,8 @@ static bool take_row(void *context, const struct csv_row *row, struct error *err
     if (n_columns == 0)
         return take_header(measured, row, err);
     if (row->n_fields != measured->n_columns)
-        return error_set(err, "%s:%" PRId64 ": %d fields; the header has %d columns", measured->path, row->line,
-                         row->n_fields, measured->n_columns);
+        return error_set(err, "%s:%" PRId64 ": the row has %d fields, but the header has %d columns", measured->path,
+                         row->line, row->n_fields, measured->n_columns);
     if (n_rows == reading->rows_capacity) {
         reading->rows_capacity = n_rows == 0 ? 64 : 2 * n_rows;
         measured->lines = check_realloc(measured->lines, reading->rows_capacity * sizeof(int32_t));
@@ -77,7 +77,7 @@ bool measured_read(const char *path, struct measured *measured, struct error *er
     if (file != NULL)
         fclose(file);
     if (ok && measured->n_rows == 0)
-        ok = error_set(err, "%s: holds no rows", path);
+        ok = error_set(err, "%s: the file has no rows", path);
     if (!ok)
         measured_free(measured);
     return ok;
@@ -98,7 +98,7 @@ const char *measured_text(const struct measured *measured, int32_t row, const ch
     return column < 0 ? "" : measured->cells[(size_t)row * (size_t)measured->n_columns + (size_t)column];
 }
 
-/** Copy a number without the commas that part its first digits into thousands: "1,024.5" is 1024.5. */
+/** Copy a number without the commas that separate thousands: "1,024.5" is 1024.5. */
 static void copy_number(const char *text, char plain[64])
 {
     size_t n = strspn(text, "0123456789"), digits = n;
@@ -120,7 +120,7 @@ bool measured_number(const struct measured *measured, int32_t row, const char *n
                           strlen(text) < sizeof plain && isfinite(*value)))
         return true;
     *value = 0;
-    return error_add(err, "%s:%d: %s: '%.100s' is not a number; allowed: a number from 0", measured->path,
+    return error_add(err, "%s:%d: %s: '%.100s' is not a number; allowed: a number of at least 0", measured->path,
                      (int)measured->lines[row], name, text);
 }
 

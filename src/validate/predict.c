@@ -8,7 +8,7 @@
 #include "bounds/stage_memory.h"
 #include "simulate/summary.h"
 
-/** The settings that the bytes of a rank depend on. */
+/** Return the settings on which the bytes of a rank depend. */
 static struct cost_setting cost_setting_of(const struct setting *setting, const struct device *device)
 {
     const struct scenario_plan *plan = &setting->plan;
@@ -61,7 +61,7 @@ double predict_activation_bytes(const struct setting *setting)
     return layer * (double)(setting->micro_batch * setting->scenario.model.layers) * (1 + interleaved);
 }
 
-/** Where the observer puts what point_summary does not keep. */
+/** Peaks that the observer notes because point_summary does not keep them. */
 struct peaks {
     const struct setting *setting;
     struct predict_result *result;
@@ -85,7 +85,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
     return true;
 }
 
-/** A bin of best-fit packing holds the whole sequences of one micro-batch. */
+/** Make the scenario of a row. A bin of best-fit packing holds the whole sequences of one micro-batch. */
 static struct scenario scenario_of(const struct setting *setting, const struct device *device,
                                    struct scenario_system *system)
 {

@@ -9,7 +9,7 @@
 #include "scenario/schema_text.h"
 #include "validate/predict.h"
 
-/** A row while it is read. */
+/** A row that is being read. */
 struct file {
     const struct measured *measured;
     int32_t row;
@@ -33,7 +33,8 @@ static double number(const struct file *file, const char *column)
     return value;
 }
 
-/** A cell as one of some words; the first where it is empty. Any other word is a line of err. */
+/** Return the index of a cell's word among some words. An empty cell means the first one. Any other word is a line of
+ * err. */
 static int32_t choice(const struct file *file, const char *column, const char *choices)
 {
     const char *word = text(file, column);
@@ -44,7 +45,7 @@ static int32_t choice(const struct file *file, const char *column, const char *c
     return i < 0 ? 0 : i;
 }
 
-/** The meaning of the column `metric`. An empty cell is training throughput. */
+/** Return the meaning of the column `metric`. An empty cell means training throughput. */
 static enum validate_quantity quantity_of(const struct file *file)
 {
     static const char metrics[] = "throughput|max_memory_allocated|static-state|max_memory_reserved|"
@@ -56,10 +57,12 @@ static enum validate_quantity quantity_of(const struct file *file)
 }
 
 /**
- * FLOPs of a token by the formula that a row counted its TFLOP/s with, 0: unknown. They are 6 for each weight of the
- * layers' GEMMs and of the head (gemms), or for each parameter (6N), and a number times L h s; with q in place of h
- * times the width of all heads. "96BsLh^2" counts full recomputation, GELU with f = 4h, and all of attention:
- * 96 L h^2 (1 + s/6h + V/16Lh). Sources: flops_formula in model/validation/dictionary.csv.
+ * Return the FLOPs of a token by the formula that a row's TFLOP/s use; 0: unknown.
+ * 1. A formula counts 6 for each weight of the layers' GEMMs and of the head (gemms), or for each parameter (6N).
+ * 2. It adds a number times L h s. With q in place of h, it uses the width of all heads.
+ * 3. "96BsLh^2" counts full recomputation, GELU with f = 4h, and all of attention: 96 L h^2 (1 + s/6h + V/16Lh).
+ *
+ * Sources: flops_formula in model/validation/dictionary.csv.
  */
 static double formula_flop(const struct file *file, const struct setting *setting)
 {
@@ -82,7 +85,7 @@ static double formula_flop(const struct file *file, const struct setting *settin
            formulas[i].attention_flop * l * (formulas[i].heads_width ? (double)model_query_width(model) : h) * s;
 }
 
-/** Say what makes a measurement doubtful, beside what the row leaves open. */
+/** Add a reason to doubt a measurement to the row's assumptions. */
 __attribute__((format(printf, 2, 3))) static void doubt(struct setting *setting, const char *format, ...)
 {
     size_t used = strlen(setting->assumed);
@@ -95,7 +98,8 @@ __attribute__((format(printf, 2, 3))) static void doubt(struct setting *setting,
     va_end(arguments);
 }
 
-/** Tokens a second and GPU as the row's columns make them, in the order in which they are believed; 0: none. */
+/** Return the tokens a second and GPU that the row's columns give; 0: none. Their order is that of their reliability.
+ */
 static double measured_throughput(const struct file *file, struct setting *setting)
 {
     enum { N_COLUMNS = 4, N_COMPARED = 3 };
@@ -113,12 +117,12 @@ static double measured_throughput(const struct file *file, struct setting *setti
         first++;
     for (int i = first + 1; i < N_COMPARED; i++)
         if (values[i] > 0 && fabs(values[i] / values[first] - 1) > 0.05)
-            doubt(setting, "%s taken: %.5g tokens/s/GPU, though %s gives %.5g", columns[first], values[first],
+            doubt(setting, "%s is used: %.5g tokens/s/GPU, though %s gives %.5g", columns[first], values[first],
                   columns[i], values[i]);
     return values[first];
 }
 
-/** A run beyond the device's peak, or below 0.5% of it, is a number in another unit or of all GPUs. */
+/** Doubt a run above the device's peak, or below 0.5% of it. Its number is in another unit or counts all GPUs. */
 static void doubt_implausible(struct setting *setting, const struct device *device, const struct validate_row *row)
 {
     const struct model *model = &setting->scenario.model;
@@ -128,17 +132,17 @@ static void doubt_implausible(struct setting *setting, const struct device *devi
         doubt(setting, "measured %.5g tokens/s/GPU would be %.2g%% of the device's peak", row->measured, 100 * share);
 }
 
-/** Whether the sizes make as many parameters as the row says, params_b, to 10%. */
+/** Doubt a row if its sizes give more than 10% more or fewer parameters than it says, params_b. */
 static void doubt_parameters(const struct file *file, struct setting *setting)
 {
     const struct model *model = &setting->scenario.model;
     double stated = number(file, "params_b"),
            made = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true) / 1e9;
     if (stated > 0 && fabs(made - stated) > 0.1 * stated)
-        doubt(setting, "params_b is %s, though the sizes make %.2f", text(file, "params_b"), made);
+        doubt(setting, "params_b is %s, though the sizes give %.2f", text(file, "params_b"), made);
 }
 
-/** Whose memory a row has: of the fullest rank, of the first stage's, or of the last one's. */
+/** Ranks whose memory a row gives: the fullest rank, the first stage, or the last stage. */
 enum ranks { RANKS_ALL, RANKS_FIRST, RANKS_LAST };
 
 static enum ranks ranks_of(const struct file *file)
@@ -146,7 +150,7 @@ static enum ranks ranks_of(const struct file *file)
     return (enum ranks)choice(file, "ranks", "all|first|last");
 }
 
-/** A simulation that fails is a row that is skipped. */
+/** Simulate a row. If the simulation fails, the row is skipped. */
 static void simulate(const struct setting *setting, const struct device *device, enum ranks ranks,
                      struct validate_row *result)
 {
@@ -154,7 +158,8 @@ static void simulate(const struct setting *setting, const struct device *device,
     struct error err = {0};
     if (!predict_run(setting, device, &predicted, &err))
         snprintf(result->reason, sizeof result->reason, "simulation: %.150s",
-                 err.text + strspn(err.text, ": ")); /* before which the scenario's file stands, here none */
+                 err.text +
+                     strspn(err.text, ": ")); /* the message begins with the scenario's file, which is empty here */
     if (result->reason[0] != '\0')
         return;
     double bytes = ranks == RANKS_LAST    ? predicted.last_stage_bytes
@@ -168,7 +173,7 @@ static void simulate(const struct setting *setting, const struct device *device,
     result->misfit = predicted.misfit;
 }
 
-/** Everything of a row but measured and predicted. */
+/** Fill in everything of a row except measured and predicted. */
 static void name_row(const struct file *file, struct validate_row *result)
 {
     const char *model = *text(file, "model.name") != '\0' ? "model.name" : "model";
@@ -213,7 +218,7 @@ static void predict(const struct file *file, const struct setting *setting, cons
         snprintf(result->reason, sizeof result->reason, "measured %g is too small to be compared", result->measured);
 }
 
-/** The column `fitted` is compared if the row gives nothing else. */
+/** Read the column `fitted`. It is compared if the row gives nothing else. */
 static void read_fitted(const struct file *file, struct validate_row *result)
 {
     enum { YES, NO };
@@ -228,7 +233,7 @@ static void read_fitted(const struct file *file, struct validate_row *result)
     result->measured = fitted == YES;
 }
 
-/** Add the lines of a row's error to that of all rows. @return whether there are none */
+/** Add the lines of a row's error to those of all rows. @return whether there are none */
 static bool add_lines(struct error *err, struct error *own)
 {
     char *rest = NULL;
@@ -260,8 +265,8 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
     read_fitted(&file, result);
     if (result->measured == 0 && result->quantity != VALIDATE_FITTED && own.status == ERROR_NONE)
         error_add(&own, "%s:%d: %s", measured->path, (int)measured->lines[row],
-                  throughput ? "tps_per_gpu, tokens_per_s, step_time_s, tflops_per_gpu with a flops_formula, or fitted "
-                               "is required"
+                  throughput ? "one of tps_per_gpu, tokens_per_s, step_time_s, fitted, or tflops_per_gpu with a "
+                               "flops_formula is required"
                   : time     ? "value_ms: is required"
                              : "value_bytes: is required");
     return add_lines(err, &own);

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-/** One row of a file. */
+/** A row of a file. */
 struct row {
     const struct measured *file;
     int32_t index;
@@ -18,8 +18,8 @@ static const char *text(struct row row, const char *column)
     return measured_text(row.file, row.index, column);
 }
 
-/** A number as measured_number reads it, the middle of a range ("46-48"), 0 where the cell is empty or says something
- * else. */
+/** Return a number like measured_number does. A range ("46-48") gives its middle. An empty cell or any other text gives
+ * 0. */
 static double number(struct row row, const char *column)
 {
     struct error err = {0};
@@ -41,13 +41,13 @@ static bool has(struct row row, const char *column, const char *part)
     return strstr(text(row, column), part) != NULL;
 }
 
-/** A word of device.rows stands for this. */
+/** The machine that a word of device.rows means. */
 struct machine {
-    bool measured; /* the row's column gpu holds the word */
+    bool measured; /* the row's column gpu contains the word */
     double hbm_bytes_per_s;
 };
 
-/** The machine of a row: "H200@4.8e12" is a GPU of the same chip with other memory. */
+/** Return the machine of a row. "H200@4.8e12" is a GPU of the same chip with other memory. */
 static struct machine machine_of(struct row row, const struct device *device)
 {
     char words[sizeof device->rows], *rest = words, *word;
@@ -99,14 +99,12 @@ void samples_free(struct samples *samples)
     *samples = (struct samples){0};
 }
 
-/* GEMM */
-
 static bool is_search(struct row row)
 {
     return has(row, "op", "max over a shape search");
 }
 
-/** The most that a search over shapes sustained [TFLOP/s]. */
+/** Return the highest rate that a search over shapes sustained [TFLOP/s]. */
 static double ceiling(const struct sample_source *source)
 {
     double most = INFINITY;
@@ -141,8 +139,6 @@ void samples_gemm(const struct sample_source *source, struct samples *samples)
     }
 }
 
-/* Attention */
-
 static bool same_shape(struct row a, struct row b)
 {
     static const char *const columns[] = {"gpu", "library", "batch", "seq_len", "heads", "head_dim", "causal"};
@@ -152,7 +148,7 @@ static bool same_shape(struct row a, struct row b)
     return strncmp(text(a, "kind"), "attention", 9) == 0 && strncmp(text(b, "kind"), "attention", 9) == 0;
 }
 
-/** The row of the same kernel and shape that timed `pass`; index -1: none. */
+/** Find the row of the same kernel and shape that timed `pass`. Its index is -1 if there is none. */
 static struct row of_pass(struct row row, const char *pass)
 {
     for (int32_t i = 0; i < row.file->n_rows; i++) {
@@ -179,14 +175,14 @@ static bool is_plain(struct row row)
            (width == 64 || width == 128);
 }
 
-/** Keys that the last query sees. */
+/** Return the number of keys that the last query sees. */
 static double keys_of(struct row row)
 {
     double keys = measured_column(row.file, "keys") >= 0 ? number(row, "keys") : 0;
     return keys > 0 ? keys : number(row, "seq_len");
 }
 
-/** FLOPs of the forward of all sequences. */
+/** Return the FLOPs of the forward pass of all sequences. */
 static double forward_flop(struct row row)
 {
     double queries = number(row, "seq_len"), keys = keys_of(row);
@@ -194,7 +190,7 @@ static double forward_flop(struct row row)
     return 4 * number(row, "batch") * number(row, "heads") * queries * seen * number(row, "head_dim");
 }
 
-/** The sequences as cost_of_pass has them. */
+/** Return the sequences in the form of cost_of_pass. */
 static struct cost_attention attention_of(struct row row, enum pass pass)
 {
     bool forward = pass == PASS_FORWARD, causal = is(row, "causal", "1");
@@ -215,7 +211,7 @@ static double attention_seconds(struct row row, double flop)
     return milliseconds > 0 ? milliseconds * 1e-3 : rate > 0 ? flop / rate * 1e-12 : 0;
 }
 
-/** Seconds of a pass; 0: the row does not tell. */
+/** Return the seconds of a pass; 0: the row does not give them. */
 static double seconds_of(struct row row, enum pass pass)
 {
     double flop = forward_flop(row);
@@ -247,9 +243,7 @@ void samples_attention(const struct sample_source *source, enum device_attention
     }
 }
 
-/* Memory-bound kernels */
-
-/** Bytes of an element that cost/ counts, by bench; less_forward: the row's time holds the forward's. */
+/** Bytes of an element that cost/ counts, by bench. less_forward: the row's time includes the forward pass. */
 static const struct {
     const char *op, *library, *pass;
     double bytes;
@@ -272,7 +266,7 @@ static const struct {
     {"megatron_cross_entropy", "megatron-fused", "bwd", 14, DEVICE_LOSS, true},
 };
 
-/** The forward of the same bench and shape [s]. */
+/** Return the time of the forward pass of the same bench and shape [s]. */
 static double forward_s(struct row row)
 {
     for (int32_t i = 0; i < row.file->n_rows; i++) {
@@ -293,15 +287,16 @@ static void add_fused(struct row row, enum device_memory_kind kind, double scale
         double seconds = number(row, "time_ms") * 1e-3 - (fused[i].less_forward ? forward_s(row) : 0);
         double columns = number(row, "n");
         if (seconds <= 0 || columns < 1024)
-            continue; /* narrower rows are no hidden width */
+            continue; /* a narrower row has no width of a hidden state */
         struct sample *sample = add(samples, row, seconds);
         sample->span[0] = fused[i].bytes * number(row, "m") * columns;
         sample->bytes = sample->span[0] * scale;
-        sample->from_host = has(row, "op", "megatron_") && !fused[i].less_forward; /* Liger's bench: events around it */
+        sample->from_host =
+            has(row, "op", "megatron_") && !fused[i].less_forward; /* Liger's bench puts events around the call */
     }
 }
 
-/** Copies and casts, whose bytes the bench counts. */
+/** Add copies and casts, whose bytes the bench counts. */
 static void add_copy(struct row row, double scale, struct samples *samples)
 {
     double rate = number(row, "gbps") * 1e9, seconds = number(row, "time_ms") * 1e-3;
@@ -327,9 +322,7 @@ void samples_memory(const struct sample_source *source, enum device_memory_kind 
     }
 }
 
-/* Collectives */
-
-/** Bytes that a GPU sends and receives as the bench counts its bus bandwidth. */
+/** Return the bytes that a GPU sends and receives, as the bench counts its bus bandwidth. */
 static double bus_bytes(struct row row)
 {
     double ranks = number(row, "n_gpus"), bytes = number(row, "size_bytes");
@@ -355,7 +348,7 @@ static bool of_collective(struct row row, enum device_collective_kind kind)
     return kind == DEVICE_ALL_REDUCE ? !switches : kind == DEVICE_NVLS ? switches : true;
 }
 
-/** A message of one byte at a plateau's bandwidth. */
+/** Add a message of one byte at a plateau's bandwidth. */
 static void add_plateau(struct samples *samples, struct row row, double bytes_per_s)
 {
     struct sample *sample = add(samples, row, 1 / bytes_per_s);

@@ -15,13 +15,13 @@
 
 enum { MOST_TOKENS = 1 << 30 };
 
-static const char entry[] = "systems.0."; /* before the keys of a plan */
+static const char entry[] = "systems.0."; /* prefix of a plan's keys */
 
-/** A row while it is read. */
+/** A row that is being read. */
 struct reading {
     const struct measured *measured;
     int32_t row;
-    char place[1024]; /* "FILE:LINE", before messages */
+    char place[1024]; /* "FILE:LINE", which begins messages */
     struct document document;
     struct error *err;
 };
@@ -35,7 +35,7 @@ static bool begins(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/** Columns of the row's own tables; the other keys are a scenario's. */
+/** Return whether a column belongs to the row's own tables. The other keys are a scenario's. */
 static bool is_of_row(const char *column)
 {
     return begins(column, "model.") || strcmp(column, "micro_batch") == 0;
@@ -66,14 +66,14 @@ static bool set(struct reading *reading, const char *path, const char *value)
     return error_add(reading->err, "%s: %s: '%.100s': %s", reading->place, key, value, what);
 }
 
-/** An empty mapping in which messages name the row. */
+/** Open an empty mapping whose messages name the row. */
 static void open_document(struct reading *reading)
 {
     document_open(&reading->document, reading->place);
     document_add_node(&reading->document, DOCUMENT_MAPPING, reading->document.file);
 }
 
-/** The values of a model's file, but for what names it. */
+/** Set the values of a model's file, except its name and source. */
 static bool set_model_file(struct reading *reading, const char *name)
 {
     char folder[1024], path[1024], key[SCHEMA_WORD_BYTES];
@@ -93,7 +93,7 @@ static bool set_model_file(struct reading *reading, const char *name)
     return ok;
 }
 
-/** The row's own keys, and over those of a model's file the row's. */
+/** Set the row's own keys. A row's values replace those of a model's file. */
 static bool set_row_keys(struct reading *reading)
 {
     const struct measured *measured = reading->measured;
@@ -124,7 +124,7 @@ static bool read_row_keys(struct reading *reading, struct setting *setting)
     return ok;
 }
 
-/** Keys of a scenario that no row has, and those of the row. */
+/** Set the keys of a scenario that no row has, and then those of the row. */
 static bool set_scenario_keys(struct reading *reading)
 {
     static const char *const fixed[][2] = {{"name", "validate"},         {"model", "row"},
@@ -146,7 +146,7 @@ static bool set_scenario_keys(struct reading *reading)
     return ok;
 }
 
-/** Micro-batches are whole, and so many that virtual stages can take turns. */
+/** Check that micro-batches are whole and that virtual stages can take turns on them. */
 static bool check_batch(const struct reading *reading, const struct setting *setting)
 {
     const struct scenario_data *data = &setting->scenario.data;
@@ -154,7 +154,8 @@ static bool check_batch(const struct reading *reading, const struct setting *set
     int64_t of_all = setting->micro_batch * plan->dp;
     if (data->context * setting->micro_batch > MOST_TOKENS || data->context * data->global_batch > MOST_TOKENS)
         return error_add(reading->err,
-                         "%s: data.context: %" PRId64 " tokens times micro_batch or data.global_batch are more than %d",
+                         "%s: data.context: %" PRId64
+                         " tokens times micro_batch or data.global_batch exceed the limit of %d",
                          reading->place, data->context, MOST_TOKENS);
     if (data->global_batch % of_all != 0)
         return error_add(reading->err,
@@ -162,12 +163,11 @@ static bool check_batch(const struct reading *reading, const struct setting *set
                          "%" PRId64 " x %" PRId64,
                          reading->place, data->global_batch, setting->micro_batch, plan->dp);
     return plan->vpp == 1 || data->global_batch % (of_all * plan->pp) == 0 ||
-           error_add(reading->err,
-                     "%s: plan.vpp: %" PRId64 " needs micro-batches of a pipeline that are a multiple of pp = %" PRId64,
+           error_add(reading->err, "%s: plan.vpp: %" PRId64 " needs micro-batches in multiples of pp = %" PRId64,
                      reading->place, plan->vpp, plan->pp);
 }
 
-/** The device's data sheet. A device without a file has none; row_predict refuses it. */
+/** Read the device's data sheet. A device without a file has none, and row_predict refuses it. */
 static bool read_device(struct reading *reading, const char *name, struct device *device)
 {
     char folder[1024], path[1024];
@@ -180,7 +180,7 @@ static bool read_device(struct reading *reading, const char *name, struct device
     return true;
 }
 
-/** The row's cluster. Each line of an error says the row. */
+/** Read the row's cluster. Each line of an error names the row. */
 static bool read_platform(struct reading *reading, struct scenario *scenario)
 {
     struct platform_keys keys;
@@ -196,7 +196,7 @@ static bool read_platform(struct reading *reading, struct scenario *scenario)
     return ok;
 }
 
-/** Read the other keys, and check that all go together. */
+/** Read the other keys and check that they match each other. */
 static bool read_scenario_keys(struct reading *reading, struct setting *setting)
 {
     struct scenario scenario = {0};

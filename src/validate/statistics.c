@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 
-/** Whether a row counts in its group. */
+/** Return whether a row belongs to a group. */
 static bool counts(const struct validate_row *row, struct validate_group group)
 {
     return row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
@@ -23,7 +23,7 @@ static bool same_family(const struct validate_row *row, const struct validate_ro
     return row->n_gpus == other->n_gpus && strcmp(row->model, other->model) == 0;
 }
 
-/** Errors of `n` rows, by index in `rows`. */
+/** Compute the errors of `n` rows, given by their index in `rows`. */
 static void measure_errors(const struct validate *validate, const int32_t *rows, struct validate_statistics *statistics)
 {
     size_t n = (size_t)statistics->n;
@@ -59,7 +59,7 @@ static bool varies(const double *values, size_t n)
     return gsl_stats_max(values, 1, n) > gsl_stats_min(values, 1, n);
 }
 
-/** Rank correlation of the family that begins with the i-th row, if an earlier row does not. */
+/** Add the rank correlation of the family that begins with the i-th row, if no earlier row begins it. */
 static void rank_family(const struct validate *validate, const int32_t *rows, int32_t i,
                         struct validate_statistics *statistics)
 {

@@ -33,22 +33,23 @@ const struct training_constant training_constants[] = {
 const int32_t n_training_constants = sizeof training_constants / sizeof *training_constants;
 enum { MAX_CONSTANTS = sizeof training_constants / sizeof *training_constants, MAX_STEPS = 8 };
 
-/** A row to fit. */
+/** A row to which the constants are fitted. */
 struct run {
     struct setting setting;
     struct validate_row row;
 };
 
-/** The fit while it goes on. */
+/** A fit in progress. */
 struct training {
-    int32_t n_runs, n_free, n_priors; /* n_priors: n_free, or 0 to judge by the measured rows alone */
+    int32_t n_runs, n_free, n_priors; /* n_priors: n_free, or 0 to judge only by the measured rows */
     struct run *runs;
     const struct training_constant *free[MAX_CONSTANTS];
     struct device *device;
-    double at[MAX_CONSTANTS], *seconds, *slope; /* seconds of each row at `at`; [n_free x n_runs] their derivatives */
+    double at[MAX_CONSTANTS], *seconds,
+        *slope; /* seconds: seconds of each row at `at`; slope: [n_free x n_runs] their derivatives */
 };
 
-static double *place_of(struct device *device, size_t offset)
+static double *value_at(struct device *device, size_t offset)
 {
     return (double *)(void *)((char *)device + offset);
 }
@@ -58,7 +59,7 @@ static bool same_chip(const struct device *a, const struct device *b)
     return a->peak_flop_per_s == b->peak_flop_per_s && a->multiprocessors == b->multiprocessors;
 }
 
-/** Whether rows of the device `name` are fitted with those of `device`. */
+/** Find whether rows of the device `name` are fitted with those of `device`. */
 static bool belongs(const char *name, const struct device *device, bool *yes, struct error *err)
 {
     struct device other;
@@ -91,7 +92,7 @@ static bool fits_here(const struct validate_row *row)
             row->quantity == VALIDATE_LAYER_BACKWARD);
 }
 
-/** Append the rows of one file that count. */
+/** Append the rows of one file that belong to the fit. */
 static bool read_runs(const struct measured *file, struct training *training, struct error *err)
 {
     for (int32_t i = 0; i < file->n_rows; i++) {
@@ -111,20 +112,20 @@ static bool read_runs(const struct measured *file, struct training *training, st
     return true;
 }
 
-/** The seconds of every row by whole simulations, at these values of the constants. */
+/** Compute the seconds of every row by whole simulations at these values of the constants. */
 static void simulate(struct training *training, const double *values, double *seconds)
 {
     for (int32_t i = 0; i < training->n_free; i++)
-        *place_of(training->device, training->free[i]->offset) = values[i];
+        *value_at(training->device, training->free[i]->offset) = values[i];
     for (int32_t i = 0; i < training->n_runs; i++) {
         struct error err = {0};
         double predicted = predicted_of(&training->runs[i], training->device, &err);
-        CHECK(err.status == ERROR_NONE); /* it ran when it was read; times alone have changed */
+        CHECK(err.status == ERROR_NONE); /* the row ran when it was read, and only times have changed */
         seconds[i] = training->runs[i].row.quantity == VALIDATE_THROUGHPUT ? 1 / predicted : predicted;
     }
 }
 
-/** Seconds and their numerical derivatives at `values`. */
+/** Compute seconds and their numerical derivatives at `values`. */
 static void linearize(struct training *training, const double *values)
 {
     int32_t n = training->n_runs;
@@ -141,7 +142,7 @@ static void linearize(struct training *training, const double *values)
     }
 }
 
-/** Measured rows, whose times are linear around `at`, then one for each prior. */
+/** Predict the measured rows, whose times are linear around `at`, then one row for each prior. */
 static void predict(void *context, const double *values, double *predicted)
 {
     const struct training *training = context;
@@ -191,7 +192,8 @@ static void describe(const struct training *training, const double *values, stru
                          training->free[i]->sigma, training->free[i]->source);
 }
 
-/** Robust fits to times linear in the constants, linearized again at each result until it stays. */
+/** Fit robustly to times that are linear in the constants. The times are linearized again at each result until it no
+ * longer changes. */
 static void iterate(struct training *training, const double *measured, double *values)
 {
     struct fit_parameter parameters[MAX_CONSTANTS];
@@ -235,14 +237,14 @@ static void solve(struct training *training, struct calibration_fit *fit)
     snprintf(fit->worst, sizeof fit->worst, "%s", training->runs[fit->quality.worst].row.id);
     describe(training, values, fit);
     for (int32_t i = 0; i < n_free; i++)
-        *place_of(training->device, training->free[i]->offset) = values[i];
+        *value_at(training->device, training->free[i]->offset) = values[i];
     free(training->slope);
     free(training->seconds);
     free(predicted);
     free(measured);
 }
 
-/** Which constants are fitted; the others are set. */
+/** Choose the constants that are fitted. The others are set. */
 static void choose(const struct device *like, const struct calibration *calibration, struct training *training)
 {
     bool shared = like != NULL && same_chip(like, training->device);
@@ -256,7 +258,7 @@ static void choose(const struct device *like, const struct calibration *calibrat
         if (!shared && (constant->curve != NULL ? !measured : like == NULL))
             training->free[training->n_free++] = constant;
         else if (constant->curve == NULL && like != NULL)
-            *place_of(training->device, constant->offset) = *place_of(&other, constant->offset);
+            *value_at(training->device, constant->offset) = *value_at(&other, constant->offset);
     }
 }
 

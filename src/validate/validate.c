@@ -18,9 +18,9 @@ struct filter {
     const char *value;
 };
 
-/** All files of a request. */
+/** The files of a request. */
 struct files {
-    int32_t n, n_filters, n_rows; /* n_rows: that pass the filters */
+    int32_t n, n_filters, n_rows; /* n_rows: rows that pass the filters */
     struct measured *files;
     struct measured causes;
     struct filter *filters;
@@ -37,14 +37,14 @@ static bool read_files(const struct validate_request *request, struct files *fil
                                   : measured_read_shipped(shipped[i], file, err);
         if (ok && measured_column(file, "data.context") < 0)
             ok = error_set(err,
-                           "%s: has no column 'data.context': no table of measured rows; "
-                           "model/validation/normalise.py makes one of a raw table",
+                           "%s: has no column 'data.context', so it is no table of measured rows; "
+                           "model/validation/normalise.py makes one from a raw table",
                            file->path);
     }
     return ok;
 }
 
-/** A filter whose column no file has: the nearest of the first file's is offered. */
+/** Refuse a filter whose column no file has. The nearest column of the first file is offered. */
 static bool refuse_filter(const struct files *files, const char *column, struct error *err)
 {
     const struct measured *first = &files->files[0];
@@ -60,7 +60,7 @@ static bool read_filters(const struct validate_request *request, struct files *f
         struct filter *filter = &files->filters[files->n_filters++];
         const char *text = request->filters[i], *equals = strchr(text, '=');
         if (equals == NULL || equals == text)
-            return error_set(err, "--filter %s: allowed is COLUMN=VALUE", text);
+            return error_set(err, "--filter %s: expected COLUMN=VALUE", text);
         snprintf(filter->column, sizeof filter->column, "%.*s", (int)(equals - text), text);
         filter->value = equals + 1;
         bool known = false;
@@ -93,7 +93,7 @@ static bool is_among(const char *text, const char *const *texts, int32_t n)
     return false;
 }
 
-/** A filter that no row passes: texts of its column that are like it are offered. */
+/** Refuse a filter that no row passes. Similar texts of its column are offered. */
 static bool refuse_value(const struct files *files, const struct filter *filter, struct error *err)
 {
     const char **texts = NULL;
@@ -109,11 +109,11 @@ static bool refuse_value(const struct files *files, const struct filter *filter,
     char hint[NEAREST_HINT_BYTES];
     nearest_hint(filter->value, texts, n, hint);
     free(texts);
-    return error_set(err, "--filter %s=%s: no row has this text there; %sit must be the whole text of the column",
+    return error_set(err, "--filter %s=%s: no row has this text in the column; %sallowed: the whole text of a cell",
                      filter->column, filter->value, hint);
 }
 
-/** No row passes all filters: the first that none passes is to blame, if there is one. */
+/** Say that no row passes all filters. The first filter that no row passes is named, if there is one. */
 static bool refuse_filters(const struct files *files, struct error *err)
 {
     for (int32_t f = 0; f < files->n_filters; f++) {
@@ -124,10 +124,10 @@ static bool refuse_filters(const struct files *files, struct error *err)
         if (n == 0)
             return refuse_value(files, &files->filters[f], err);
     }
-    return error_set(err, "--filter: no row passes all filters, though rows pass each of them");
+    return error_set(err, "--filter: no row passes all filters, though each of them passes some");
 }
 
-/** Read all rows that pass, and say all that is wrong with them. */
+/** Read all rows that pass, and add all their errors. */
 static bool read_rows(struct files *files, struct setting *settings, struct validate *validate, struct error *err)
 {
     for (int32_t i = 0; i < files->n; i++)
@@ -165,7 +165,7 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
     return ok;
 }
 
-/* Columns that are read besides keys, and the others of the shipped files. */
+/* Columns that are read besides keys, and the other columns of the shipped files. */
 static const char known_columns[] = " id trust split skip step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct "
                                     "hfu_pct tflops_per_gpu layer_fwd_ms layer_bwd_ms metric value_bytes value_ms "
                                     "value_printed flops_formula params_b ranks fitted source notes assumed printed ";
@@ -177,7 +177,7 @@ static bool is_known(const char *column)
     return setting_is_key(column) || (strchr(column, ' ') == NULL && strstr(known_columns, word) != NULL);
 }
 
-/** Columns of the files that are none of these. */
+/** Find the columns of the files that are none of these. */
 static void find_unread(const struct files *files, struct validate *validate)
 {
     size_t used = 0;
