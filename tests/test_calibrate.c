@@ -307,8 +307,8 @@ TEST(training_fit__gives_back_the_constants_that_its_runs_were_written_with)
     free(text);
 }
 
-/* A device with the same chip has the same constants. Another device takes them too, but it fits what its rows
- * determine, which is only GEMMs. */
+/* A device with the same chip has the same constants. Another device takes them too, and fits to rows of its own only
+ * what they determine, GEMMs. Without such rows its curves stay, if it is like another device. */
 TEST(training_fit__takes_the_constants_of_the_device_under_like)
 {
     struct device device, like;
@@ -325,7 +325,13 @@ TEST(training_fit__takes_the_constants_of_the_device_under_like)
     calibration_free(&calibration);
     calibration = (struct calibration){.device = device};
     calibration.device.multiprocessors = 108;
-    CHECK_TRUE(!training_fit(&source, &like, &calibration, &err));
+    calibration.device.gemm.efficiency = 0.5;
+    CHECK_TRUE(training_fit(&source, &like, &calibration, &err));
+    CHECK_CLOSE(calibration.device.gemm.efficiency, 0.5, 0);
+    CHECK_CLOSE(calibration.device.training.products, 0.12, 0);
+    calibration_free(&calibration);
+    calibration = (struct calibration){.device = device};
+    CHECK_TRUE(!training_fit(&source, NULL, &calibration, &err));
     CHECK_CONTAINS(err.text, "training: no row of split calib ran on known");
     calibration_free(&calibration);
 }

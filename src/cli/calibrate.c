@@ -197,9 +197,6 @@ static bool check_rows(const struct arguments *arguments, const struct device *d
                          "%s: no curve can be fitted to the %d rows of this device: each needs a known kind and "
                          "its numbers, and a curve needs enough rows",
                          arguments->kernels, calibration->kernels.n + calibration->collectives.n);
-    if (device->rows[0] != '\0' && arguments->kernels == NULL)
-        return error_set(err, "KERNELS.csv is needed: device %s names rows of it: '%s'", arguments->device,
-                         device->rows);
     if (device->rows[0] != '\0')
         return error_set(
             err,
@@ -211,11 +208,15 @@ static bool check_rows(const struct arguments *arguments, const struct device *d
     return true;
 }
 
-/** A sheet copied from another chip's would fit this chip to that one's rows. */
-static bool check_like(const struct device *device, const struct device *like, struct error *err)
+/** Check that there are rows if the device names some, and that these are not another chip's. `like` may be NULL. */
+static bool check_named_rows(const struct device *device, const struct device *like, const char *kernels,
+                             struct error *err)
 {
-    return device->rows[0] == '\0' || device->peak_flop_per_s == like->peak_flop_per_s ||
-           strcmp(device->rows, like->rows) != 0 ||
+    if (device->rows[0] == '\0')
+        return true;
+    if (kernels == NULL)
+        return error_set(err, "KERNELS.csv is needed: device %s names rows of it: '%s'", device->name, device->rows);
+    return like == NULL || device->peak_flop_per_s == like->peak_flop_per_s || strcmp(device->rows, like->rows) != 0 ||
            error_set(err,
                      "%s: rows: '%s' are the rows of %s, another chip; remove rows and measured, or name rows that "
                      "were measured on this device",
@@ -232,8 +233,8 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
     struct runs runs = {0};
     bool ok = read_runs(arguments->training, &runs, err) &&
               device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
-              (device.like[0] == '\0' ||
-               (device_read(scenario_data_dir(), device.like, &like, err) && check_like(&device, &like, err))) &&
+              (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
+              check_named_rows(&device, device.like[0] != '\0' ? &like : NULL, arguments->kernels, err) &&
               (sheet = contents(path, err)) != NULL &&
               calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&
               (arguments->training == NULL || training_fit(&(struct training_source){runs.n, runs.files},

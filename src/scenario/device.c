@@ -170,7 +170,8 @@ static bool find(const char *data_dir, const char *name, char path[1024], struct
 /** Check that a device has curves. Otherwise one sentence says so, instead of one sentence for each curve. */
 static bool has_curves(const char *name, const struct document *document, struct error *err)
 {
-    if (document_find(document, 0, "launch_s") >= 0 || document_find(document, 0, "gemm") >= 0)
+    if (document_find(document, 0, "peak_flop_per_s") < 0 || document_find(document, 0, "launch_s") >= 0 ||
+        document_find(document, 0, "gemm") >= 0)
         return true;
     return error_set(err,
                      "%s: the device has no curves, only a data sheet; `slimsim calibrate --device %s --output FILE` "
