@@ -32,7 +32,7 @@ foreach(source ${python_tests})
     set_tests_properties(${name} PROPERTIES LABELS once)
   endif()
 endforeach()
-set_tests_properties(test_cli test_cli_run test_sweep_failures PROPERTIES COST 500)
+set_tests_properties(test_cli test_cli_run test_search test_sweep test_sweep_failures PROPERTIES COST 500) # they start early
 set_tests_properties(test_sweep_failures PROPERTIES TIMEOUT 3600) # 50 kills wait for a busy disk
 
 # test_trace_h5py.py reads the trace that test_record writes.
