@@ -78,10 +78,10 @@ void hand_plan(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t c
                                                                    .stage_stride = n_pipelines * context};
 }
 
-struct plan_unit *hand_unit(struct plan_cut *cut, struct slice slice)
+struct plan_unit *hand_unit(struct plan_partition *partition, struct slice slice)
 {
-    plan_add_slice(cut, slice);
-    return plan_add_unit(cut);
+    plan_add_slice(partition, slice);
+    return plan_add_unit(partition);
 }
 
 void hand_order(struct plan *plan)
@@ -98,7 +98,7 @@ void hand_whole_samples(struct plan *plan, int32_t n_pipelines, int32_t stages, 
     hand_plan(plan, n_pipelines, stages, 1);
     for (int32_t i = 0; i < n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan->phases[0].pipelines[i].cut[pass], (struct slice){i, 0, tokens});
+            hand_unit(&plan->phases[0].pipelines[i].partition[pass], (struct slice){i, 0, tokens});
     hand_order(plan);
 }
 
@@ -107,20 +107,20 @@ void hand_uniform(struct plan *plan, int32_t stages, int32_t n_units, int32_t to
     hand_plan(plan, 1, stages, 1);
     for (int32_t unit = 0; unit < n_units; unit++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan->phases[0].pipelines[0].cut[pass], (struct slice){unit, 0, tokens});
+            hand_unit(&plan->phases[0].pipelines[0].partition[pass], (struct slice){unit, 0, tokens});
     hand_order(plan);
 }
 
 void hand_figure(struct plan *plan)
 {
     hand_plan(plan, 1, 2, 1);
-    struct plan_cut *cut = plan->phases[0].pipelines[0].cut;
-    hand_unit(&cut[PASS_FORWARD], (struct slice){0, 0, 4});
-    hand_unit(&cut[PASS_FORWARD], (struct slice){0, 4, 8});
-    hand_unit(&cut[PASS_FORWARD], (struct slice){1, 0, 4});
-    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 4, 8});
-    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 0, 4});
-    hand_unit(&cut[PASS_BACKWARD], (struct slice){1, 0, 4});
+    struct plan_partition *partition = plan->phases[0].pipelines[0].partition;
+    hand_unit(&partition[PASS_FORWARD], (struct slice){0, 0, 4});
+    hand_unit(&partition[PASS_FORWARD], (struct slice){0, 4, 8});
+    hand_unit(&partition[PASS_FORWARD], (struct slice){1, 0, 4});
+    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 4, 8});
+    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 0, 4});
+    hand_unit(&partition[PASS_BACKWARD], (struct slice){1, 0, 4});
     plan_fill_need(&plan->phases[0].pipelines[0]);
     order_one_f_one_b(&plan->phases[0].pipelines[0], ORDER_PERSISTENT);
 }
@@ -133,8 +133,8 @@ static int32_t draw(uint64_t *state, int32_t n)
 }
 
 /* Cut samples [first, first + n) of these lengths into units at random tokens. */
-static void random_cut(struct plan_cut *cut, enum pass pass, int32_t first, int32_t n, const int32_t *tokens,
-                       uint64_t *state)
+static void random_cut(struct plan_partition *partition, enum pass pass, int32_t first, int32_t n,
+                       const int32_t *tokens, uint64_t *state)
 {
     int32_t room = 1 + draw(state, 40);
     for (int32_t sample = first; sample < first + n; sample++)
@@ -143,12 +143,12 @@ static void random_cut(struct plan_cut *cut, enum pass pass, int32_t first, int3
             struct slice slice = {sample, at, at + taken};
             if (pass == PASS_BACKWARD)
                 slice = (struct slice){sample, length - at - taken, length - at};
-            plan_add_slice(cut, slice);
+            plan_add_slice(partition, slice);
             at += taken;
             room -= taken;
             if (room > 0 && (sample < first + n - 1 || at < length))
                 continue;
-            plan_add_unit(cut);
+            plan_add_unit(partition);
             room = 1 + draw(state, 40);
         }
 }
@@ -156,8 +156,8 @@ static void random_cut(struct plan_cut *cut, enum pass pass, int32_t first, int3
 static void finish_units(struct plan_pipeline *pipeline, uint64_t *state)
 {
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
-            struct plan_unit *part = &pipeline->cut[pass].units[unit];
+        for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
+            struct plan_unit *part = &pipeline->partition[pass].units[unit];
             if (part->group < 0)
                 part->context = pipeline->layout.context;
             part->recompute = (enum recompute)(1 << draw(state, 4)); /* an entry of a list, or full */
@@ -185,11 +185,11 @@ static void add_outlier(struct plan *plan, const int32_t *tokens, uint64_t seed)
     for (int32_t i = 0; i < 2; i++) {
         uint64_t state = seed;
         for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_cut *cut = &phase->pipelines[i].cut[pass];
-            random_cut(cut, (enum pass)pass, 0, 1, tokens, &state);
-            for (int32_t unit = 0; unit < cut->n_units; unit++) {
-                cut->units[unit].group = 0;
-                cut->units[unit].context = 2 * phase->pipelines[i].layout.context;
+            struct plan_partition *partition = &phase->pipelines[i].partition[pass];
+            random_cut(partition, (enum pass)pass, 0, 1, tokens, &state);
+            for (int32_t unit = 0; unit < partition->n_units; unit++) {
+                partition->units[unit].group = 0;
+                partition->units[unit].context = 2 * phase->pipelines[i].layout.context;
             }
         }
     }
@@ -208,7 +208,7 @@ void hand_random(struct plan *plan, uint64_t seed)
     for (int32_t i = 0; i < n_pipelines; i++, next += n_each) {
         struct plan_pipeline *pipeline = &plan->phases[0].pipelines[i];
         for (int pass = 0; pass < N_PASSES; pass++)
-            random_cut(&pipeline->cut[pass], (enum pass)pass, next, n_each, tokens, &state);
+            random_cut(&pipeline->partition[pass], (enum pass)pass, next, n_each, tokens, &state);
         finish_units(pipeline, &state);
     }
     hand_order(plan);

@@ -17,7 +17,7 @@ const struct cost_setting *hand_setting_of_heads(uint64_t number);
 void hand_plan(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context);
 
 /** Append a unit of one slice to a cut. @return it */
-struct plan_unit *hand_unit(struct plan_cut *cut, struct slice slice);
+struct plan_unit *hand_unit(struct plan_partition *partition, struct slice slice);
 
 /** Set need[] and the order of 1F1B for all pipelines. */
 void hand_order(struct plan *plan);

@@ -117,7 +117,7 @@ static bool same(const void *a, const void *b, int32_t n, size_t size)
 }
 
 /* Units have a gap before `offload`, so memcmp cannot compare them. */
-static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
+static bool same_units(const struct plan_partition *a, const struct plan_partition *b)
 {
     for (int32_t i = 0; i < a->n_units; i++) {
         const struct plan_unit *x = &a->units[i], *y = &b->units[i];
@@ -136,17 +136,17 @@ static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipel
         a->features != b->features)
         return false;
     for (int pass = 0; pass < N_PASSES; pass++) {
-        const struct plan_cut *x = &a->cut[pass], *y = &b->cut[pass];
+        const struct plan_partition *x = &a->partition[pass], *y = &b->partition[pass];
         if (x->n_slices != y->n_slices || x->n_units != y->n_units ||
             !same(x->slices, y->slices, x->n_slices, sizeof *x->slices) || !same_units(x, y))
             return false;
     }
-    int32_t stages = a->layout.stages, n_shares = stages * a->layout.chunks * a->cut[PASS_FORWARD].n_units;
+    int32_t stages = a->layout.stages, n_shares = stages * a->layout.chunks * a->partition[PASS_FORWARD].n_units;
     if (a->n_exchanges != b->n_exchanges || !same(a->exchanges, b->exchanges, a->n_exchanges, sizeof *a->exchanges) ||
         (a->offload == NULL) != (b->offload == NULL) ||
         (a->offload != NULL && !same(a->offload, b->offload, n_shares, sizeof *a->offload)))
         return false;
-    return same(a->need, b->need, a->cut[PASS_BACKWARD].n_units, sizeof *a->need) &&
+    return same(a->need, b->need, a->partition[PASS_BACKWARD].n_units, sizeof *a->need) &&
            same(a->step_first, b->step_first, stages + 1, sizeof *a->step_first) &&
            same(a->steps, b->steps, a->step_first[stages], sizeof *a->steps);
 }
@@ -180,15 +180,15 @@ bool hand_same_plan(const struct plan *a, const struct plan *b)
     return true;
 }
 
-const char *hand_cut_text(const struct plan_cut *cut)
+const char *hand_cut_text(const struct plan_partition *partition)
 {
     static char text[4096];
     size_t n = 0;
     text[0] = '\0';
-    for (int32_t i = 0; i < cut->n_units; i++) {
+    for (int32_t i = 0; i < partition->n_units; i++) {
         n += (size_t)snprintf(text + n, sizeof text - n, "%s[", i > 0 ? " " : "");
-        for (int32_t k = 0; k < cut->units[i].n_slices; k++) {
-            struct slice slice = cut->slices[cut->units[i].first_slice + k];
+        for (int32_t k = 0; k < partition->units[i].n_slices; k++) {
+            struct slice slice = partition->slices[partition->units[i].first_slice + k];
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%d:%d-%d", k > 0 ? " " : "", slice.sample, slice.begin,
                                   slice.end);
         }

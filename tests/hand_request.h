@@ -54,7 +54,7 @@ int32_t hand_below(uint64_t *state, int32_t n);
 bool hand_same_plan(const struct plan *a, const struct plan *b);
 
 /** Write a cut as text: "[0:0-4 1:0-2] [1:2-6]", a unit in brackets, sample:begin-end. The storage is static. */
-const char *hand_cut_text(const struct plan_cut *cut);
+const char *hand_cut_text(const struct plan_partition *partition);
 
 /** Write the order of one stage as text: "F0 F1 B0". The storage is static. */
 const char *hand_order_text(const struct plan_pipeline *pipeline, int32_t stage);

@@ -184,18 +184,18 @@ static void build_memory(struct sample_run *run, const struct sample_shape *shap
     free(held);
 }
 
-static void build_cut(struct plan_cut *cut, const struct sample_shape *shape)
+static void build_cut(struct plan_partition *partition, const struct sample_shape *shape)
 {
     int32_t used[SAMPLE_MAX_UNITS] = {0}; /* tokens of each sample in earlier units */
-    cut->n_slices = cut->n_units = shape->units;
-    cut->slices = check_calloc((size_t)shape->units, sizeof *cut->slices);
-    cut->units = check_calloc((size_t)shape->units, sizeof *cut->units);
+    partition->n_slices = partition->n_units = shape->units;
+    partition->slices = check_calloc((size_t)shape->units, sizeof *partition->slices);
+    partition->units = check_calloc((size_t)shape->units, sizeof *partition->units);
     for (int32_t u = 0; u < shape->units; u++) {
         int32_t begin = used[shape->sample[u]];
         used[shape->sample[u]] += shape->tokens[u];
-        cut->slices[u] = (struct slice){shape->sample[u], begin, begin + shape->tokens[u]};
-        cut->units[u] = (struct plan_unit){.first_slice = u, .n_slices = 1, .context = 1, .group = -1};
-        cut->units[u].formation = begin > 0 ? PLAN_SLIM : PLAN_PACK;
+        partition->slices[u] = (struct slice){shape->sample[u], begin, begin + shape->tokens[u]};
+        partition->units[u] = (struct plan_unit){.first_slice = u, .n_slices = 1, .context = 1, .group = -1};
+        partition->units[u].formation = begin > 0 ? PLAN_SLIM : PLAN_PACK;
     }
 }
 
@@ -207,7 +207,7 @@ static void build_plan(struct plan *plan, const struct sample_shape *shape)
     plan->phases->pipelines = check_calloc((size_t)shape->pipelines, sizeof *plan->phases->pipelines);
     for (int32_t p = 0; p < shape->pipelines; p++)
         for (int32_t pass = 0; pass < N_PASSES; pass++)
-            build_cut(&plan->phases->pipelines[p].cut[pass], shape);
+            build_cut(&plan->phases->pipelines[p].partition[pass], shape);
 }
 
 static void build_batch(struct batch *batch, const struct sample_shape *shape)
@@ -291,8 +291,8 @@ void sample_run_release(struct sample_run *run)
     free(run->batch.document);
     for (int32_t p = 0; p < run->plan.phases->n_pipelines; p++)
         for (int32_t pass = 0; pass < N_PASSES; pass++) {
-            free(run->plan.phases->pipelines[p].cut[pass].slices);
-            free(run->plan.phases->pipelines[p].cut[pass].units);
+            free(run->plan.phases->pipelines[p].partition[pass].slices);
+            free(run->plan.phases->pipelines[p].partition[pass].units);
         }
     free(run->plan.phases->pipelines);
     free(run->plan.phases);

@@ -100,8 +100,8 @@ TEST(ring__sends_the_prefix_of_each_slice_again)
         for (int32_t i = 0; i < n; i++)
             slices[i] = (struct slice){.begin = 8 * i, .end = 8 * i + 8};
         struct cost_unit one = {.slices = &whole, .n_slices = 1, .context = 4};
-        struct cost_unit cut = {.slices = slices, .n_slices = n, .context = 4};
-        double ratio = cost_of_pass(&setting, PASS_FORWARD, &cut).ring_bytes /
+        struct cost_unit partition = {.slices = slices, .n_slices = n, .context = 4};
+        double ratio = cost_of_pass(&setting, PASS_FORWARD, &partition).ring_bytes /
                        cost_of_pass(&setting, PASS_FORWARD, &one).ring_bytes;
         CHECK_CLOSE(ratio, (n + 1) / 2.0, 1e-14);
     }

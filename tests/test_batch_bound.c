@@ -20,7 +20,7 @@ static double planned_s(struct hand_request *hand)
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     double seconds = hand_plan_makespan_s(&plan, &hand->setting, (struct dag_options){0});
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++) {
+        for (int32_t i = 0; i < pipeline->partition[pass].n_units; i++) {
             struct cost_unit unit = dag_unit(pipeline, pass, i);
             double embedding_s = cost_of_embedding(&hand->setting, pass, &unit).other_s;
             CHECK_TRUE(embedding_s > 0);

@@ -24,18 +24,18 @@ TEST(best_fit__fills_the_bins_counted_by_hand)
     hand_batch(&hand, 5, (int32_t[]){4, 7, 2, 3, 6});
     plan_of(&hand, "", &plan);
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
-    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_FORWARD]), "[1:0-7 3:0-3] [2:0-2]");
-    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_BACKWARD]), "[1:0-7 3:0-3] [2:0-2]");
-    CHECK_TEXT(hand_cut_text(&pipeline[1].cut[PASS_FORWARD]), "[4:0-6 0:0-4] []");
-    CHECK_EQUAL(pipeline[0].cut[PASS_FORWARD].units[0].padding_tokens, 0);
-    CHECK_EQUAL(pipeline[0].cut[PASS_FORWARD].units[1].padding_tokens, 8);
-    CHECK_EQUAL(pipeline[1].cut[PASS_BACKWARD].units[1].padding_tokens, 10);
+    CHECK_TEXT(hand_cut_text(&pipeline[0].partition[PASS_FORWARD]), "[1:0-7 3:0-3] [2:0-2]");
+    CHECK_TEXT(hand_cut_text(&pipeline[0].partition[PASS_BACKWARD]), "[1:0-7 3:0-3] [2:0-2]");
+    CHECK_TEXT(hand_cut_text(&pipeline[1].partition[PASS_FORWARD]), "[4:0-6 0:0-4] []");
+    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].units[0].padding_tokens, 0);
+    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].units[1].padding_tokens, 8);
+    CHECK_EQUAL(pipeline[1].partition[PASS_BACKWARD].units[1].padding_tokens, 10);
     CHECK_TEXT(hand_order_text(&pipeline[1], 0), "F0 F1 B0 B1");
     CHECK_EQUAL(plan.shards, 2);
     plan_free(&plan);
     plan_of(&hand, "pad: false", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[4:0-6 0:0-4]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].padding_tokens, 0);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), "[4:0-6 0:0-4]");
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].padding_tokens, 0);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -50,17 +50,17 @@ TEST(best_fit__puts_several_bins_in_a_unit)
     hand_batch(&hand, 7, (int32_t[]){10, 10, 10, 10, 10, 10, 9});
     plan_of(&hand, "micro_batch: 2", &plan);
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
-    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_FORWARD]), "[0:0-10 2:0-10] [4:0-10 6:0-9]");
-    CHECK_TEXT(hand_cut_text(&pipeline[1].cut[PASS_BACKWARD]), "[1:0-10 3:0-10] [5:0-10]");
-    CHECK_EQUAL(pipeline[0].cut[PASS_FORWARD].units[1].padding_tokens, 1);
-    CHECK_EQUAL(pipeline[1].cut[PASS_FORWARD].units[1].padding_tokens, 10);
+    CHECK_TEXT(hand_cut_text(&pipeline[0].partition[PASS_FORWARD]), "[0:0-10 2:0-10] [4:0-10 6:0-9]");
+    CHECK_TEXT(hand_cut_text(&pipeline[1].partition[PASS_BACKWARD]), "[1:0-10 3:0-10] [5:0-10]");
+    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].units[1].padding_tokens, 1);
+    CHECK_EQUAL(pipeline[1].partition[PASS_FORWARD].units[1].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "micro_batch: 3", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-10 2:0-10 4:0-10] [6:0-9]");
-    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].units[1].padding_tokens, 10);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10 2:0-10 4:0-10] [6:0-9]");
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].units[1].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "{micro_batch: 100, pad: false}", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[1:0-10 3:0-10 5:0-10]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), "[1:0-10 3:0-10 5:0-10]");
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -86,15 +86,15 @@ TEST(best_fit__interleaves_whole_groups_of_units)
     plan_free(&plan);
     hand_batch(&hand, 3, (int32_t[]){10, 10, 10});
     plan_of(&hand, "", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-10] [1:0-10] [2:0-10] []");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_BACKWARD].units[3].padding_tokens, 10);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10] [1:0-10] [2:0-10] []");
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_BACKWARD].units[3].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "micro_batch: 2", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-10 1:0-10] [2:0-10]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].padding_tokens, 10);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10 1:0-10] [2:0-10]");
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "micro_batch: 1000000", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-10 1:0-10 2:0-10] []");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10 1:0-10 2:0-10] []");
     plan_free(&plan);
     hand_knobs(&hand, &system_best_fit, "pad: false");
     CHECK_TRUE(!system_best_fit.plan(&hand.request, NULL, &plan, &err));
@@ -117,8 +117,8 @@ TEST(best_fit__keeps_the_context_degree_and_ranks_of_megatron)
     hand_batch(&hand, 2, (int32_t[]){5, 10});
     plan_of(&hand, "", &plan);
     CHECK_EQUAL(plan_rank(&plan.phases[0].pipelines[1].layout, 2, 3, 1), 47);
-    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].units[0].context, 4);
-    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].units[0].group, -1);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].units[0].context, 4);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].units[0].group, -1);
     CHECK_EQUAL(plan.shards, 8);
     plan_free(&plan);
     hand_request_free(&hand);
@@ -156,11 +156,11 @@ TEST(best_fit__agrees_with_its_definition)
         hand_request(&hand, 1, 1, 1 + hand_below(&seed, 120));
         hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 300), seed);
         plan_of(&hand, "", &plan);
-        const struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[PASS_FORWARD];
-        CHECK_EQUAL(cut->n_units, naive(&hand.batch, (int32_t)hand.request.context, bin));
-        for (int32_t unit = 0; unit < cut->n_units; unit++)
-            for (int32_t i = 0; i < cut->units[unit].n_slices; i++)
-                wrong += bin[cut->slices[cut->units[unit].first_slice + i].sample] != unit;
+        const struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[PASS_FORWARD];
+        CHECK_EQUAL(partition->n_units, naive(&hand.batch, (int32_t)hand.request.context, bin));
+        for (int32_t unit = 0; unit < partition->n_units; unit++)
+            for (int32_t i = 0; i < partition->units[unit].n_slices; i++)
+                wrong += bin[partition->slices[partition->units[unit].first_slice + i].sample] != unit;
         CHECK_EQUAL(wrong, 0);
         plan_free(&plan);
         hand_request_free(&hand);

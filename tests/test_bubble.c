@@ -79,7 +79,7 @@ TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
     hand_plan(&plan, 2, 1, 1);
     for (int32_t sample = 0; sample < 4; sample++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[sample > 0].cut[pass], (struct slice){sample, 0, 16});
+            hand_unit(&plan.phases[0].pipelines[sample > 0].partition[pass], (struct slice){sample, 0, 16});
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     hand_times(&dag, 1.0, 2.0);
@@ -107,7 +107,7 @@ TEST(bubble__shows_a_ring_longer_than_attention)
     struct timeline timeline = {0};
     hand_plan(&plan, 1, 1, 2);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
+        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     for (int32_t i = 0; i < dag.n_tasks; i++)
@@ -145,7 +145,7 @@ static void chained_groups(struct plan *plan)
             for (int32_t k = 0; k < (i == 0 ? 1 : 2); k++) {
                 int32_t group = group_of[i][k];
                 struct slice slice = {group >= 0 ? group : 2, 0, 16};
-                struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], slice);
+                struct plan_unit *unit = hand_unit(&phase->pipelines[i].partition[pass], slice);
                 unit->group = group;
                 unit->context = group >= 0 ? 2 : 1;
             }
@@ -193,7 +193,7 @@ TEST(bubble__counts_phases_by_their_gpus)
     hand_plan(&second, 2, 2, 1);
     for (int32_t unit = 0; unit < 6; unit++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&second.phases[0].pipelines[unit / 3].cut[pass], (struct slice){unit, 0, 16});
+            hand_unit(&second.phases[0].pipelines[unit / 3].partition[pass], (struct slice){unit, 0, 16});
     hand_order(&second);
     hand_append(&plan, &second);
     plan.phases[1].n_reshards = 1;

@@ -30,10 +30,10 @@ TEST(bytescale__takes_as_few_ranks_as_hold_a_sequence)
         hand_batch(&hand, 5, (int32_t[]){10, 4, 3, 1, 4});
         plan_of(&hand, "{capacity: 4, offload: never, buckets: 2}", &plan);
         const struct plan_phase *phase = plan.phases;
-        CHECK_TEXT(hand_cut_text(&phase->pipelines[0].cut[PASS_FORWARD]), "[0:0-10] [2:0-3 3:0-1]");
-        CHECK_TEXT(hand_cut_text(&phase->pipelines[2].cut[PASS_BACKWARD]), "[0:0-10]");
-        CHECK_TEXT(hand_cut_text(&phase->pipelines[3].cut[PASS_FORWARD]), "[1:0-4] [4:0-4]");
-        CHECK_EQUAL(phase->pipelines[1].cut[PASS_FORWARD].units[0].context, 3);
+        CHECK_TEXT(hand_cut_text(&phase->pipelines[0].partition[PASS_FORWARD]), "[0:0-10] [2:0-3 3:0-1]");
+        CHECK_TEXT(hand_cut_text(&phase->pipelines[2].partition[PASS_BACKWARD]), "[0:0-10]");
+        CHECK_TEXT(hand_cut_text(&phase->pipelines[3].partition[PASS_FORWARD]), "[1:0-4] [4:0-4]");
+        CHECK_EQUAL(phase->pipelines[1].partition[PASS_FORWARD].units[0].context, 3);
         CHECK_EQUAL(phase->n_groups, 1);
         plan_free(&plan);
         hand_request_free(&hand);
@@ -51,9 +51,9 @@ TEST(bytescale__keeps_pipelines_to_a_level)
         hand_request(&hand, 2, pp, 8);
         hand_batch(&hand, 8, (int32_t[]){8, 8, 4, 4, 4, 4, 4, 4});
         plan_of(&hand, "{capacity: 8, buckets: 2, delta: 100}", &plan);
-        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]),
+        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]),
                    pp == 1 ? "[0:0-8] [2:0-4 3:0-4] [6:0-4 7:0-4]" : "[0:0-8] [1:0-8] [2:0-4 3:0-4]");
-        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]),
+        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]),
                    pp == 1 ? "[1:0-8] [4:0-4 5:0-4]" : "[4:0-4 5:0-4] [6:0-4 7:0-4]");
         plan_free(&plan);
         hand_request_free(&hand);
@@ -74,7 +74,7 @@ TEST(bytescale__skips_ranks_that_are_nearly_full)
         hand_request(&hand, 3, 2, 10000);
         hand_batch(&hand, 6, (int32_t[]){8660, 6519, 6364, y[i], y[i], 6000});
         plan_of(&hand, "{capacity: 10000, buckets: 2}", &plan);
-        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), rank_1[i]);
+        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), rank_1[i]);
         plan_free(&plan);
         hand_request_free(&hand);
     }
@@ -125,8 +125,8 @@ TEST(bytescale_offload__saves_the_ranks_of_equation_3)
         plan_of(&hand, knobs, &plan);
         const struct plan_unit *unit = NULL;
         for (int32_t rank = 0; unit == NULL && rank < 64; rank++)
-            if (plan.phases[0].pipelines[rank].cut[PASS_FORWARD].n_units > 0)
-                unit = plan.phases[0].pipelines[rank].cut[PASS_FORWARD].units;
+            if (plan.phases[0].pipelines[rank].partition[PASS_FORWARD].n_units > 0)
+                unit = plan.phases[0].pipelines[rank].partition[PASS_FORWARD].units;
         double ranks = ranks_by_trial(&hand, tokens, capacity, &most), layers = hand.setting.layers;
         CHECK_EQUAL(unit->context, (int32_t)ranks);
         CHECK_TRUE(unit->offload <= (most + 1.0 / 4000) * (layers - 2) / layers);
@@ -181,10 +181,10 @@ TEST(bytescale_offload__stays_off_if_ranks_would_idle)
         hand_request_real(&hand, dp, 1, 4000);
         hand_batch(&hand, 1, (int32_t[]){4000});
         plan_of(&hand, "{capacity: 1000, offload: always}", &plan);
-        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].context, 1);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].context, 1);
         plan_free(&plan);
         plan_of(&hand, "capacity: 1000", &plan);
-        const struct plan_unit *unit = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+        const struct plan_unit *unit = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
         CHECK_EQUAL(unit->context, dp > 1 ? 4 : 1);
         CHECK_EQUAL(unit->offload > 0, dp == 1);
         plan_free(&plan);
@@ -274,11 +274,11 @@ TEST(bytescale_offload__is_never_worse_by_auto_than_without)
 }
 
 /* Count 7x^2 + 31x of each sample of a unit, over its ranks. */
-static double unit_flop(const struct plan_cut *cut, const struct plan_unit *unit)
+static double unit_flop(const struct plan_partition *partition, const struct plan_unit *unit)
 {
     double flop = 0;
     for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++)
-        flop += 7.0 * cut->slices[i].end * cut->slices[i].end + 31.0 * cut->slices[i].end;
+        flop += 7.0 * partition->slices[i].end * partition->slices[i].end + 31.0 * partition->slices[i].end;
     return flop / unit->context;
 }
 
@@ -291,8 +291,8 @@ struct walk {
 
 static const struct plan_unit *unit_at(const struct walk *walk, int32_t rank, int32_t unit)
 {
-    const struct plan_cut *cut = &walk->phase->pipelines[rank].cut[PASS_FORWARD];
-    return unit < cut->n_units ? &cut->units[unit] : NULL;
+    const struct plan_partition *partition = &walk->phase->pipelines[rank].partition[PASS_FORWARD];
+    return unit < partition->n_units ? &partition->units[unit] : NULL;
 }
 
 /* Say whether the n ranks have come to the same shared unit, and when the last of them did. */
@@ -304,8 +304,8 @@ static bool meet(const struct walk *walk, const int32_t *ranks, int32_t n, doubl
         const struct plan_unit *unit = unit_at(walk, ranks[i], walk->next[ranks[i]]);
         *start = fmax(*start, walk->ready[ranks[i]]);
         if (unit == NULL || unit->group != first->group || unit->context != n ||
-            walk->phase->pipelines[ranks[i]].cut[PASS_FORWARD].slices[unit->first_slice].sample !=
-                walk->phase->pipelines[ranks[0]].cut[PASS_FORWARD].slices[first->first_slice].sample)
+            walk->phase->pipelines[ranks[i]].partition[PASS_FORWARD].slices[unit->first_slice].sample !=
+                walk->phase->pipelines[ranks[0]].partition[PASS_FORWARD].slices[first->first_slice].sample)
             return false;
     }
     return true;
@@ -320,7 +320,7 @@ static bool check_wait(const struct walk *walk, int32_t rank, double start)
     if (walk->ready[rank] >= start || unit_at(walk, rank, own) == NULL)
         return false;
     CHECK_TRUE(start - walk->ready[rank] <
-               unit_flop(&walk->phase->pipelines[rank].cut[PASS_FORWARD], unit_at(walk, rank, own)));
+               unit_flop(&walk->phase->pipelines[rank].partition[PASS_FORWARD], unit_at(walk, rank, own)));
     return true;
 }
 
@@ -329,7 +329,7 @@ static int32_t check_waits(const struct plan_phase *phase)
     struct walk walk = {.phase = phase};
     int32_t n_waits = 0, n_left = 0;
     for (int32_t rank = 0; rank < phase->n_pipelines; rank++)
-        n_left += phase->pipelines[rank].cut[PASS_FORWARD].n_units;
+        n_left += phase->pipelines[rank].partition[PASS_FORWARD].n_units;
     for (int32_t rank = 0, idle = 0; n_left > 0 && CHECK_TRUE(idle <= phase->n_pipelines);
          rank = (rank + 1) % phase->n_pipelines, idle++) {
         const struct plan_unit *unit = unit_at(&walk, rank, walk.next[rank]);
@@ -339,7 +339,7 @@ static int32_t check_waits(const struct plan_phase *phase)
         const int32_t *ranks = unit->group < 0 ? &rank : phase->groups[unit->group].pipelines;
         if (!meet(&walk, ranks, unit->context, &start))
             continue;
-        double flop = unit_flop(&phase->pipelines[rank].cut[PASS_FORWARD], unit);
+        double flop = unit_flop(&phase->pipelines[rank].partition[PASS_FORWARD], unit);
         for (int32_t i = 0, n = unit->context; i < n; i++) {
             n_waits += check_wait(&walk, ranks[i], start);
             walk.ready[ranks[i]] = start + flop;

@@ -13,7 +13,7 @@ static void one_unit_on_two_ranks(struct plan *plan)
 {
     hand_plan(plan, 1, 1, 2);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan->phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
+        hand_unit(&plan->phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(plan);
 }
 
@@ -50,9 +50,9 @@ TEST(context_ring__labels_messages_with_the_unit_of_their_pipeline)
     struct plan_phase *phase = &plan.phases[0];
     hand_group(phase, 2);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        hand_unit(&phase->pipelines[0].cut[pass], (struct slice){1, 0, 16});
+        hand_unit(&phase->pipelines[0].partition[pass], (struct slice){1, 0, 16});
         for (int i = 0; i < 2; i++) {
-            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 16});
+            struct plan_unit *unit = hand_unit(&phase->pipelines[i].partition[pass], (struct slice){0, 0, 16});
             unit->context = 2;
             unit->group = 0;
         }
@@ -109,7 +109,7 @@ static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t te
         phase->pipelines[i].layout.tensor = tensor;
         phase->pipelines[i].layout.first_rank = i / each * 8 + i % each * tensor;
         for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 64});
+            struct plan_unit *unit = hand_unit(&phase->pipelines[i].partition[pass], (struct slice){0, 0, 64});
             unit->context = n;
             unit->group = 0;
         }

@@ -17,7 +17,7 @@ TEST(offload__returns_before_its_backward)
     struct plan plan;
     hand_uniform(&plan, 1, 3, 16);
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    pipeline->cut[PASS_FORWARD].units[1].offload = 0.5;
+    pipeline->partition[PASS_FORWARD].units[1].offload = 0.5;
     struct plan_step steps[] = {{PASS_FORWARD, 0, 0},  {PASS_FORWARD, 1, 0},  {PASS_FORWARD, 2, 0},
                                 {PASS_BACKWARD, 0, 0}, {PASS_BACKWARD, 1, 0}, {PASS_BACKWARD, 2, 0}};
     memcpy(pipeline->steps, steps, sizeof steps);
@@ -56,8 +56,8 @@ TEST(offload__makes_gradients_wait_for_the_last_copy)
             int32_t last = 0;
             hand_plan(&plan, n, 1, 1);
             for (int32_t i = 0; i < 2 * n; i++) {
-                struct plan_cut *cut = &plan.phases[0].pipelines[i / 2].cut[i % 2];
-                struct plan_unit *unit = hand_unit(cut, (struct slice){i / 2, 0, 16});
+                struct plan_partition *partition = &plan.phases[0].pipelines[i / 2].partition[i % 2];
+                struct plan_unit *unit = hand_unit(partition, (struct slice){i / 2, 0, 16});
                 unit->offload = 0.5;
                 unit->streams = true;
             }
@@ -86,7 +86,7 @@ TEST(offload__stays_away_while_a_stage_idles)
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
     for (int unit = 0; unit < 2; unit++)
-        plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[unit].offload = 0.5;
+        plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[unit].offload = 0.5;
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     struct timeline timeline = {0};
     hand_times(&dag, 1.0, 2.0);

@@ -120,7 +120,7 @@ TEST(empty_unit__has_edges_without_sends)
     struct plan plan;
     hand_plan(&plan, 1, 2, 1);
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan_add_unit(&plan.phases[0].pipelines[0].cut[pass]);
+        plan_add_unit(&plan.phases[0].pipelines[0].partition[pass]);
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(dag.n_tasks, 4);
@@ -168,7 +168,7 @@ TEST(dag_build__names_groups_that_wait_for_each_other)
         for (int pass = 0; pass < N_PASSES; pass++)
             for (int unit = 0; unit < 2; unit++) {
                 int32_t sample = i == 0 ? unit : 1 - unit;
-                struct plan_unit *part = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){sample, 0, 16});
+                struct plan_unit *part = hand_unit(&phase->pipelines[i].partition[pass], (struct slice){sample, 0, 16});
                 part->context = 2;
                 part->group = sample;
             }
@@ -194,8 +194,8 @@ TEST(dag_build__names_a_group_whose_member_is_at_another_pass)
         for (int pass = 0; pass < N_PASSES; pass++)
             for (int unit = 0; unit < 2; unit++) {
                 int32_t sample = pass == PASS_FORWARD ? unit : 1 - unit;
-                hand_unit(&phase->pipelines[i].cut[pass], (struct slice){sample, 0, 16})->context = 2;
-                phase->pipelines[i].cut[pass].units[unit].group = 0;
+                hand_unit(&phase->pipelines[i].partition[pass], (struct slice){sample, 0, 16})->context = 2;
+                phase->pipelines[i].partition[pass].units[unit].group = 0;
             }
     hand_order(&plan);
     const struct plan_step orders[2][4] = {
@@ -291,7 +291,7 @@ TEST(reshard__uses_both_routes_of_every_folded_gpu)
         phase->pipelines[i].layout.tensor = 8;
         phase->pipelines[i].layout.first_rank = 8 * i;
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&phase->pipelines[i].cut[pass], (struct slice){i, 0, 16});
+            hand_unit(&phase->pipelines[i].partition[pass], (struct slice){i, 0, 16});
     }
     hand_order(&plan);
     phase->n_reshards = 3 * 8;
@@ -421,7 +421,7 @@ static bool same_times(const struct dag *a, const struct timeline *at_a, const s
 /* Draw other shares for the host on each virtual stage: none for two units of three, or for all. */
 static void draw_shares(struct plan_pipeline *pipeline, uint64_t seed)
 {
-    int32_t n = pipeline->cut[PASS_FORWARD].n_units * pipeline->layout.stages * pipeline->layout.chunks;
+    int32_t n = pipeline->partition[PASS_FORWARD].n_units * pipeline->layout.stages * pipeline->layout.chunks;
     if (pipeline->offload == NULL)
         pipeline->offload = check_malloc((size_t)n * sizeof *pipeline->offload);
     for (int32_t i = 0; i < n; i++)

@@ -48,8 +48,8 @@ TEST(dynapipe__runs_equal_samples_one_by_one)
     hand_batch(&hand, 8, tokens);
     plan_of(&hand, "", &plan);
     CHECK_CLOSE(run_s(&hand, 8, 1024), 8 * run_s(&hand, 1, 1024), 1e-9);
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 8);
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].padding_tokens, 0);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 8);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].padding_tokens, 0);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -64,17 +64,17 @@ TEST(dynapipe__pads_a_run_to_its_longest)
     plan_of(&hand, "", &plan);
     int32_t shortest[64], longest[64], n = 0;
     for (int32_t rank = 0; rank < 2; rank++) {
-        const struct plan_cut *cut = &plan.phases[0].pipelines[rank].cut[PASS_FORWARD];
-        for (int32_t unit = 0; unit < cut->n_units; unit++, n++) {
-            const struct plan_unit *part = &cut->units[unit];
+        const struct plan_partition *partition = &plan.phases[0].pipelines[rank].partition[PASS_FORWARD];
+        for (int32_t unit = 0; unit < partition->n_units; unit++, n++) {
+            const struct plan_unit *part = &partition->units[unit];
             shortest[n] = INT32_MAX;
             longest[n] = 0;
             for (int32_t i = 0; i < part->n_slices; i++) {
-                int32_t tokens = slice_tokens(cut->slices[part->first_slice + i]);
+                int32_t tokens = slice_tokens(partition->slices[part->first_slice + i]);
                 shortest[n] = tokens < shortest[n] ? tokens : shortest[n];
                 longest[n] = tokens > longest[n] ? tokens : longest[n];
             }
-            CHECK_EQUAL(plan_unit_tokens(cut, unit) + part->padding_tokens,
+            CHECK_EQUAL(plan_unit_tokens(partition, unit) + part->padding_tokens,
                         part->n_slices * ((longest[n] + 7) / 8 * 8));
         }
     }
@@ -135,11 +135,11 @@ static uint32_t ends_of(const struct plan *plan)
 {
     uint32_t ends = 0;
     for (int32_t i = 0; i < plan->phases->n_pipelines; i++) {
-        const struct plan_cut *cut = &plan->phases->pipelines[i].cut[PASS_FORWARD];
-        for (int32_t unit = 0; unit < cut->n_units; unit++) {
+        const struct plan_partition *partition = &plan->phases->pipelines[i].partition[PASS_FORWARD];
+        for (int32_t unit = 0; unit < partition->n_units; unit++) {
             int32_t last = 0;
-            for (int32_t k = 0; k < cut->units[unit].n_slices; k++)
-                last = (int32_t)fmax(last, cut->slices[cut->units[unit].first_slice + k].sample);
+            for (int32_t k = 0; k < partition->units[unit].n_slices; k++)
+                last = (int32_t)fmax(last, partition->slices[partition->units[unit].first_slice + k].sample);
             ends |= 1U << last;
         }
     }
@@ -165,7 +165,7 @@ TEST(dynapipe__finds_the_runs_that_end_first)
             tokens[i] = tokens[i - 1] - hand_below(&seed, tokens[i - 1] * (1 + round % 3) / 4);
         hand_batch(&hand, 8, tokens);
         plan_of(&hand, "step: 0.001", &plan);
-        hand.request.layout.recompute = (int32_t)plan.phases->pipelines[0].cut[PASS_FORWARD].units[0].recompute;
+        hand.request.layout.recompute = (int32_t)plan.phases->pipelines[0].partition[PASS_FORWARD].units[0].recompute;
         double limit = (double)packing_memory_tokens(&hand.request), least_s = INFINITY;
         uint32_t found = ends_of(&plan);
         limit = limit >= 4000 ? limit : packing_streamed_tokens(&hand.request, 1, 0);
@@ -193,7 +193,7 @@ TEST(dynapipe__recomputes_by_memory)
         struct plan plan;
         hand.request.memory_bytes = bytes;
         plan_of(&hand, "", &plan);
-        int recompute = (int)plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].recompute;
+        int recompute = (int)plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].recompute;
         hand.request.layout.recompute = recompute;
         if (packing_memory_tokens(&hand.request) >= 4096 && recompute != last) {
             CHECK_TRUE(recompute > last);
@@ -357,7 +357,7 @@ TEST(dynapipe__uses_three_clusters_above_twenty_micro_batches)
         hand_request_real(&hand, 1, 4, 512);
         hand_batch(&hand, n, tokens);
         hand_planned(&hand, &system_dynapipe, "", &plan);
-        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, n);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, n);
         CHECK_EQUAL(plan.n_resolved, n == 20 ? 25 : 7);
         plan_free(&plan);
         hand_request_free(&hand);

@@ -50,7 +50,7 @@ static void two_sorts(struct plan *plan, int32_t n_pipelines, int32_t stages, in
         for (int32_t unit = 0; unit < n_units; unit++)
             for (int pass = 0; pass < N_PASSES; pass++) {
                 struct slice slice = {i * n_units + unit, 0, i % 2 == 1 ? 4096 : 3072};
-                struct plan_unit *added = hand_unit(&plan->phases[0].pipelines[i].cut[pass], slice);
+                struct plan_unit *added = hand_unit(&plan->phases[0].pipelines[i].partition[pass], slice);
                 added->context = context;
                 added->offload = i % 2 == 1 ? 0 : offload;
             }
@@ -143,10 +143,10 @@ TEST(equal_pipelines__differ_if_one_thing_differs)
     two_sorts(&plan, 8, 2, 1, 3, 0);
     struct plan_pipeline *pipelines = plan.phases[0].pipelines;
     check_alike(&plan, (int32_t[]){0, 1, 0, 1, 0, 1, 0, 1});
-    pipelines[2].cut[PASS_BACKWARD].units[1].recompute = RECOMPUTE_FULL;
-    pipelines[4].cut[PASS_FORWARD].units[2].padding_tokens = 1;
+    pipelines[2].partition[PASS_BACKWARD].units[1].recompute = RECOMPUTE_FULL;
+    pipelines[4].partition[PASS_FORWARD].units[2].padding_tokens = 1;
     pipelines[5].steps[0].unit = 1;
-    pipelines[7].cut[PASS_FORWARD].slices[1].sample = pipelines[7].cut[PASS_FORWARD].slices[0].sample;
+    pipelines[7].partition[PASS_FORWARD].slices[1].sample = pipelines[7].partition[PASS_FORWARD].slices[0].sample;
     check_alike(&plan, (int32_t[]){0, 1, 2, 1, 4, 5, 0, 7});
     plan_free(&plan);
 }
@@ -157,7 +157,7 @@ TEST(equal_pipelines__include_context_ranks_that_all_leave_the_node)
     struct plan plan;
     two_sorts(&plan, 1, 2, 12, 3, 0);
     CHECK_TRUE(equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
-    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1;
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 1;
     CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
     plan_free(&plan);
     two_sorts(&plan, 1, 2, 6, 3, 0);

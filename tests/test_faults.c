@@ -197,7 +197,7 @@ static void group_plan(struct plan *plan, struct cost_setting *setting)
     pipeline->layout.stage_stride = 8;
     for (int32_t unit = 0; unit < 6; unit++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&pipeline->cut[pass], (struct slice){unit, 0, 1024})->context = 2;
+            hand_unit(&pipeline->partition[pass], (struct slice){unit, 0, 1024})->context = 2;
     hand_order(plan);
 }
 

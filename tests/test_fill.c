@@ -46,17 +46,17 @@ TEST(fill_cut__divides_a_chain_at_equal_flops)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4};
-    struct plan_cut cut = {0};
-    CHECK_EQUAL(fill_cut(&fill, &cut), 4);
-    CHECK_TEXT(hand_cut_text(&cut), "[1:0-10] [1:10-16] [1:16-20] [0:0-10]");
-    free(cut.slices);
-    free(cut.units);
-    cut = (struct plan_cut){0};
+    struct plan_partition partition = {0};
+    CHECK_EQUAL(fill_partition(&fill, &partition), 4);
+    CHECK_TEXT(hand_cut_text(&partition), "[1:0-10] [1:10-16] [1:16-20] [0:0-10]");
+    free(partition.slices);
+    free(partition.units);
+    partition = (struct plan_partition){0};
     fill.pass = PASS_BACKWARD;
-    CHECK_EQUAL(fill_cut(&fill, &cut), 4);
-    CHECK_TEXT(hand_cut_text(&cut), "[1:16-20] [1:11-16] [1:2-11] [1:0-2 0:0-10]");
-    free(cut.slices);
-    free(cut.units);
+    CHECK_EQUAL(fill_partition(&fill, &partition), 4);
+    CHECK_TEXT(hand_cut_text(&partition), "[1:16-20] [1:11-16] [1:2-11] [1:0-2 0:0-10]");
+    free(partition.slices);
+    free(partition.units);
 }
 
 /* The chain is the same. With whole samples the second and third share end with sample 1, too. */
@@ -65,11 +65,11 @@ TEST(fill_cut__leaves_whole_samples_uncut)
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     struct fill fill = {
         .curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4, .whole = true};
-    struct plan_cut cut = {0};
-    CHECK_EQUAL(fill_cut(&fill, &cut), 2);
-    CHECK_TEXT(hand_cut_text(&cut), "[1:0-20] [0:0-10]");
-    free(cut.slices);
-    free(cut.units);
+    struct plan_partition partition = {0};
+    CHECK_EQUAL(fill_partition(&fill, &partition), 2);
+    CHECK_TEXT(hand_cut_text(&partition), "[1:0-20] [0:0-10]");
+    free(partition.slices);
+    free(partition.units);
 }
 
 /* Boundaries at 10 and 16 of 20 make slices of 10, 6, 4. With at least 4 all stay. With at least 10 the first one stays
@@ -80,7 +80,7 @@ TEST(fill_cut__joins_short_slices_to_their_neighbour)
 {
     static const struct {
         int64_t min_slice;
-        const char *cut;
+        const char *partition;
     } cases[] = {{4, "[1:0-10] [1:10-16] [1:16-20] [0:0-10]"},
                  {5, "[1:0-10] [1:10-20] [0:0-10]"},
                  {7, "[1:0-10] [1:10-20] [0:0-10]"},
@@ -94,11 +94,11 @@ TEST(fill_cut__joins_short_slices_to_their_neighbour)
                             .n_samples = 2,
                             .n_units = 4,
                             .min_slice = cases[i].min_slice};
-        struct plan_cut cut = {0};
-        fill_cut(&fill, &cut);
-        CHECK_TEXT(hand_cut_text(&cut), cases[i].cut);
-        free(cut.slices);
-        free(cut.units);
+        struct plan_partition partition = {0};
+        fill_partition(&fill, &partition);
+        CHECK_TEXT(hand_cut_text(&partition), cases[i].partition);
+        free(partition.slices);
+        free(partition.units);
     }
 }
 
@@ -133,13 +133,13 @@ TEST(fill_cut__keeps_the_rules_on_random_chains)
         }
         CHECK_EQUAL(end[fill.n_units - 1], n_tokens);
         fill.min_slice = 1 + hand_below(&seed, 100);
-        struct plan_cut cut = {0};
-        fill_cut(&fill, &cut);
-        for (int32_t i = 0; i < cut.n_slices; i++)
-            n_short += slice_tokens(cut.slices[i]) < fill.min_slice &&
-                       slice_tokens(cut.slices[i]) < tokens[cut.slices[i].sample];
-        free(cut.slices);
-        free(cut.units);
+        struct plan_partition partition = {0};
+        fill_partition(&fill, &partition);
+        for (int32_t i = 0; i < partition.n_slices; i++)
+            n_short += slice_tokens(partition.slices[i]) < fill.min_slice &&
+                       slice_tokens(partition.slices[i]) < tokens[partition.slices[i].sample];
+        free(partition.slices);
+        free(partition.units);
     }
     CHECK_EQUAL(empty, 0);
     CHECK_EQUAL(far, 0);

@@ -285,17 +285,17 @@ TEST(flexsp__plans_a_phase_for_each_micro_batch)
     CHECK_TRUE(plan_check(&plan, 4, hand.batch.tokens, &err));
     for (int32_t i = 0; i < plan.n_phases; i++)
         for (int32_t rank = 0; rank < 4; rank++) {
-            const struct plan_cut *cut = &plan.phases[i].pipelines[rank].cut[PASS_FORWARD];
-            CHECK_TRUE(cut->n_units <= 1);
-            for (int32_t unit = 0; unit < cut->n_units; unit++) /* 2900 and more do not fit one rank of 1600 */
-                CHECK_TRUE(plan_unit_tokens(cut, unit) <= (int64_t)1600 * cut->units[unit].context);
+            const struct plan_partition *partition = &plan.phases[i].pipelines[rank].partition[PASS_FORWARD];
+            CHECK_TRUE(partition->n_units <= 1);
+            for (int32_t unit = 0; unit < partition->n_units; unit++) /* 2900 and more do not fit one rank of 1600 */
+                CHECK_TRUE(plan_unit_tokens(partition, unit) <= (int64_t)1600 * partition->units[unit].context);
         }
     plan_free(&plan);
     hand_knobs(&hand, system, "{capacity: 1600, degree: 4}");
     CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
     CHECK_EQUAL(plan.n_phases,
                 2); /* packs of 5760: 3000 and 2900 do not share; the short ones fill up the fuller pack */
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[3].cut[PASS_FORWARD]), "[1:0-3000 2:0-200 0:0-100]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[3].partition[PASS_FORWARD]), "[1:0-3000 2:0-200 0:0-100]");
     plan_free(&plan);
     hand_request_free(&hand);
 }

@@ -138,7 +138,7 @@ TEST(uneven_replicas__send_by_the_nics_of_the_fewest)
     for (int32_t i = 0; i < 6; i++) {
         plan.phases[0].pipelines[i].layout.first_rank = at[i];
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 64});
+            hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){i, 0, 64});
     }
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
@@ -174,7 +174,7 @@ TEST(dp_overlap__hides_what_the_slowest_group_hides)
         for (int32_t i = 0; i < 6; i++) {
             plan.phases[0].pipelines[i].layout.first_rank = 2 * first + i;
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
+                hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){i, 0, 16});
         }
         hand_order(&plan);
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
@@ -199,8 +199,8 @@ TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
     hand_plan(&plan, 2, 1, 1);
     for (int32_t i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){2 * i, 0, 16});
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){2 * i + 1, 0, i == 0 ? 8 : 12});
+            hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){2 * i, 0, 16});
+            hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){2 * i + 1, 0, i == 0 ? 8 : 12});
         }
     hand_order(&plan);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
@@ -255,8 +255,8 @@ TEST(early_replica__exposes_nothing_that_others_hide)
         struct plan plan;
         hand_plan(&plan, 2, 1, 1);
         for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_cut *other = &plan.phases[0].pipelines[1].cut[pass];
-            hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 4096});
+            struct plan_partition *other = &plan.phases[0].pipelines[1].partition[pass];
+            hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 4096});
             for (int32_t i = 0; i < more; i++)
                 hand_unit(other, (struct slice){1, 0, 4096});
             hand_unit(other, (struct slice){2, 0, 1});
@@ -287,7 +287,7 @@ TEST(idle_replica__exposes_nothing)
     open_buckets(&setting, &model, &links, 1e8);
     hand_plan(&plan, 2, 1, 1);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16});
+        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16});
     hand_order(&plan);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double all_s = n * 1e-6 + parameters / 1e8;
@@ -349,7 +349,7 @@ TEST(dp_overlap__hides_chunks_behind_what_follows_them)
         pipeline->layout.chunks = 2;
         for (int pass = 0; pass < N_PASSES; pass++)
             for (int32_t unit = 0; unit < 2; unit++)
-                hand_unit(&pipeline->cut[pass], (struct slice){2 * i + unit, 0, 4096});
+                hand_unit(&pipeline->partition[pass], (struct slice){2 * i + unit, 0, 4096});
         plan_fill_need(pipeline);
         order_interleaved(pipeline);
     }

@@ -172,7 +172,7 @@ TEST(graph_write_dot__joins_passes_of_context_ranks)
     struct plan plan;
     hand_plan(&plan, 1, 2, 2);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
+        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(&plan);
     struct dag dag = built(&plan);
     char *text = dot_of(&dag, "context.dot");

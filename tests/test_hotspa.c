@@ -45,11 +45,11 @@ TEST(hotspa__packs_the_longest_with_the_shortest)
     hand_batch(&hand, 8, tokens);
     CHECK_TRUE(plan_of(&hand, state, "{bounds: [100, 400], strategies: 1x1 1x1}", &plan, &err));
     CHECK_EQUAL(plan.n_phases, 3);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[2:0-90 1:0-10] [4:0-50 6:0-40]");
-    CHECK_TEXT(hand_cut_text(&plan.phases[1].pipelines[0].cut[PASS_FORWARD]), "[0:0-300] [5:0-200 7:0-150]");
-    CHECK_TEXT(hand_cut_text(&plan.phases[2].pipelines[0].cut[PASS_FORWARD]), "[3:0-700]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].padding_tokens, 28);  /* 100 to 128 */
-    CHECK_EQUAL(plan.phases[2].pipelines[0].cut[PASS_BACKWARD].units[0].padding_tokens, 68); /* 700 to 768 */
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[2:0-90 1:0-10] [4:0-50 6:0-40]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[1].pipelines[0].partition[PASS_FORWARD]), "[0:0-300] [5:0-200 7:0-150]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[2].pipelines[0].partition[PASS_FORWARD]), "[3:0-700]");
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].padding_tokens, 28);  /* 100 to 128 */
+    CHECK_EQUAL(plan.phases[2].pipelines[0].partition[PASS_BACKWARD].units[0].padding_tokens, 68); /* 700 to 768 */
     CHECK_EQUAL(plan.phases[1].n_reshards, 0);
     CHECK_EQUAL(plan.n_delayed, 0);
     plan_free(&plan);
@@ -70,15 +70,15 @@ TEST(hotspa__lets_packs_wait_that_do_not_divide)
     hand_batch(&hand, 3, tokens);
     CHECK_TRUE(plan_of(&hand, state, "{bounds: [99], strategies: 1x1}", &plan, &err));
     CHECK_EQUAL(plan.n_phases, 2); /* the longest bucket is empty, but the update is there */
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[2:0-60]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), "[2:0-60]");
     CHECK_EQUAL(plan.n_delayed, 1);
     CHECK_EQUAL(plan.delayed[0], 0);
     CHECK_EQUAL(plan.delayed_tokens, 50);
     plan_free(&plan);
     hand_batch(&hand, 1, later);
     CHECK_TRUE(plan_of(&hand, state, "{bounds: [99], strategies: 1x1}", &plan, &err));
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-70]");
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[1:0-50]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-70]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), "[1:0-50]");
     CHECK_EQUAL(plan.n_carried, 1);
     CHECK_EQUAL(plan.n_delayed, 0);
     plan_free(&plan);
@@ -228,8 +228,8 @@ TEST(hotspa__runs_the_fullest_bucket_if_none_fills_its_replicas)
                                &plan, &err));
             CHECK_EQUAL(plan.n_delayed, wait);
             CHECK_EQUAL(wait ? plan.delayed[0] : 3, 3);
-            CHECK_EQUAL(plan.phases[0].pipelines[2].cut[PASS_FORWARD].n_units, 1);
-            CHECK_EQUAL(plan.phases[0].pipelines[3].cut[PASS_FORWARD].n_units, n - 4);
+            CHECK_EQUAL(plan.phases[0].pipelines[2].partition[PASS_FORWARD].n_units, 1);
+            CHECK_EQUAL(plan.phases[0].pipelines[3].partition[PASS_FORWARD].n_units, n - 4);
             plan_free(&plan);
             hand_request_free(&hand);
             free_state(state);
@@ -349,7 +349,7 @@ TEST(hotspa__makes_no_pack_that_does_not_fit)
     CHECK_TRUE(packing_memory_tokens(&hand.request) < 128);
     CHECK_TRUE(plan_of(&hand, state, "", &plan, &err));
     for (int32_t i = 0; i < 2; i++)
-        CHECK_EQUAL(plan.phases[0].pipelines[i].cut[PASS_FORWARD].n_units, 2);
+        CHECK_EQUAL(plan.phases[0].pipelines[i].partition[PASS_FORWARD].n_units, 2);
     plan_free(&plan);
     hand_request_free(&hand);
     free_state(state);

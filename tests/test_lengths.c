@@ -290,24 +290,24 @@ TEST(long_documents__are_cut_or_truncated)
 {
     struct scenario_data data = data_of("byted-like", INT64_C(2048) * K, SCENARIO_CUT, 300);
     struct lengths lengths = open_lengths(&data);
-    struct batch whole = {0}, cut = {0}, truncated = {0};
+    struct batch whole = {0}, partition = {0}, truncated = {0};
     lengths_draw(&lengths, &data, 5, 0, &whole);
     data.context = 3000;
-    lengths_draw(&lengths, &data, 5, 0, &cut);
+    lengths_draw(&lengths, &data, 5, 0, &partition);
     data.long_documents = SCENARIO_TRUNCATE;
     lengths_draw(&lengths, &data, 5, 0, &truncated);
     CHECK_EQUAL(whole.n_samples, 300);
     CHECK_EQUAL(truncated.n_samples, 300);
-    CHECK_EQUAL(cut.n_tokens, whole.n_tokens);
+    CHECK_EQUAL(partition.n_tokens, whole.n_tokens);
     int32_t sample = 0;
     for (int32_t d = 0; d < 300; d++) {
         CHECK_TRUE(truncated.tokens[d] == (whole.tokens[d] < 3000 ? whole.tokens[d] : 3000));
         for (int32_t rest = whole.tokens[d]; rest > 0; rest -= 3000, sample++)
-            CHECK_TRUE(cut.document[sample] == d && cut.tokens[sample] == (rest < 3000 ? rest : 3000));
+            CHECK_TRUE(partition.document[sample] == d && partition.tokens[sample] == (rest < 3000 ? rest : 3000));
     }
-    CHECK_EQUAL(sample, cut.n_samples);
+    CHECK_EQUAL(sample, partition.n_samples);
     batch_free(&whole);
-    batch_free(&cut);
+    batch_free(&partition);
     batch_free(&truncated);
     lengths_close(&lengths);
 }

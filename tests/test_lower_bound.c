@@ -65,7 +65,7 @@ TEST(lower_bound__is_the_longest_path_of_one_pipeline_without_sends)
             struct slice whole = {unit, 0, 1 + hand_below(&seed, 3000)};
             double offload = hand_below(&seed, 3) == 0 ? 0 : hand_below(&seed, 11) / 10.0;
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->cut[pass], whole)->offload = offload;
+                hand_unit(&pipeline->partition[pass], whole)->offload = offload;
         }
         hand_order(&plan);
         CHECK_CLOSE(lower_bound_s(&plan, hand_setting()), passes_s(&plan, hand_setting(), false), 1e-12);
@@ -86,7 +86,7 @@ TEST(lower_bound__walks_all_chunks_of_a_stage)
         for (int32_t unit = 0; unit < n; unit++) {
             struct slice whole = {unit, 0, 1 + hand_below(&seed, 3000)};
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->cut[pass], whole);
+                hand_unit(&pipeline->partition[pass], whole);
         }
         plan_fill_need(pipeline);
         order_interleaved(pipeline);

@@ -13,9 +13,9 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
     hand_planned(hand, &system_megatron_dynamic_cp, knobs, plan);
 }
 
-static const char *cut_of(const struct plan *plan, int32_t phase, int32_t rank)
+static const char *partition_of(const struct plan *plan, int32_t phase, int32_t rank)
 {
-    return hand_cut_text(&plan->phases[phase].pipelines[rank].cut[PASS_FORWARD]);
+    return hand_cut_text(&plan->phases[phase].pipelines[rank].partition[PASS_FORWARD]);
 }
 
 /* A rank takes four tokens. 8 takes two ranks, work 8^2/2 = 32. 4 (16), 4, 4 and 2 (4) take one. Two buckets of 84/2
@@ -29,11 +29,11 @@ TEST(dynamic_cp__makes_the_step_counted_by_hand)
     hand_batch(&hand, 5, (int32_t[]){8, 4, 4, 4, 2});
     plan_of(&hand, "max_tokens: 4", &plan);
     CHECK_EQUAL(plan.n_phases, 1);
-    CHECK_TEXT(cut_of(&plan, 0, 0), "[0:0-8]");
-    CHECK_TEXT(cut_of(&plan, 0, 1), "[0:0-8]");
-    CHECK_TEXT(cut_of(&plan, 0, 2), "[1:0-4] [3:0-4]");
-    CHECK_TEXT(cut_of(&plan, 0, 3), "[2:0-4] [4:0-2]");
-    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_BACKWARD].units[0].context, 2);
+    CHECK_TEXT(partition_of(&plan, 0, 0), "[0:0-8]");
+    CHECK_TEXT(partition_of(&plan, 0, 1), "[0:0-8]");
+    CHECK_TEXT(partition_of(&plan, 0, 2), "[1:0-4] [3:0-4]");
+    CHECK_TEXT(partition_of(&plan, 0, 3), "[2:0-4] [4:0-2]");
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_BACKWARD].units[0].context, 2);
     CHECK_EQUAL(plan.phases[0].n_groups, 1);
     plan_free(&plan);
     hand_request_free(&hand);
@@ -49,10 +49,10 @@ TEST(dynamic_cp__moves_the_rest_to_the_next_step)
     hand_batch(&hand, 5, (int32_t[]){4, 12, 4, 4, 4});
     plan_of(&hand, "max_tokens: 4", &plan);
     CHECK_EQUAL(plan.n_phases, 2);
-    CHECK_TEXT(cut_of(&plan, 0, 3), "[1:0-12]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].context, 4);
-    CHECK_TEXT(cut_of(&plan, 1, 0), "[0:0-4]");
-    CHECK_TEXT(cut_of(&plan, 1, 3), "[4:0-4]");
+    CHECK_TEXT(partition_of(&plan, 0, 3), "[1:0-12]");
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].context, 4);
+    CHECK_TEXT(partition_of(&plan, 1, 0), "[0:0-4]");
+    CHECK_TEXT(partition_of(&plan, 1, 3), "[4:0-4]");
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -67,9 +67,9 @@ TEST(dynamic_cp__takes_the_head_of_a_later_bucket_first)
     hand_batch(&hand, 3, (int32_t[]){8, 16, 4});
     plan_of(&hand, "max_tokens: 4", &plan);
     CHECK_EQUAL(plan.n_phases, 2);
-    CHECK_TEXT(cut_of(&plan, 0, 3), "[1:0-16]");
-    CHECK_TEXT(cut_of(&plan, 0, 4), "[2:0-4]");
-    CHECK_TEXT(cut_of(&plan, 1, 0), "[0:0-8]");
+    CHECK_TEXT(partition_of(&plan, 0, 3), "[1:0-16]");
+    CHECK_TEXT(partition_of(&plan, 0, 4), "[2:0-4]");
+    CHECK_TEXT(partition_of(&plan, 1, 0), "[0:0-8]");
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -84,10 +84,10 @@ TEST(dynamic_cp__takes_the_last_sample_back)
     hand_batch(&hand, 3, (int32_t[]){5, 6, 5});
     plan_of(&hand, "{max_tokens: 8, delta: 0}", &plan);
     CHECK_EQUAL(plan.n_phases, 2);
-    CHECK_TEXT(cut_of(&plan, 0, 0), "[1:0-6]");
-    CHECK_TEXT(cut_of(&plan, 0, 1), "[0:0-5]");
-    CHECK_TEXT(cut_of(&plan, 1, 1), "[2:0-5]");
-    CHECK_EQUAL(plan.phases[1].pipelines[0].cut[PASS_FORWARD].units[0].context, 2);
+    CHECK_TEXT(partition_of(&plan, 0, 0), "[1:0-6]");
+    CHECK_TEXT(partition_of(&plan, 0, 1), "[0:0-5]");
+    CHECK_TEXT(partition_of(&plan, 1, 1), "[2:0-5]");
+    CHECK_EQUAL(plan.phases[1].pipelines[0].partition[PASS_FORWARD].units[0].context, 2);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -101,13 +101,13 @@ TEST(dynamic_cp__doubles_groups_until_no_rank_is_empty)
     hand_request(&hand, 6, 1, 8);
     hand_batch(&hand, 1, (int32_t[]){3});
     plan_of(&hand, "max_tokens: 4", &plan);
-    CHECK_EQUAL(plan.phases[0].pipelines[5].cut[PASS_FORWARD].units[0].context, 6);
+    CHECK_EQUAL(plan.phases[0].pipelines[5].partition[PASS_FORWARD].units[0].context, 6);
     plan_free(&plan);
     hand_batch(&hand, 2, (int32_t[]){3, 3});
     plan_of(&hand, "max_tokens: 4", &plan);
     const int32_t context[] = {4, 4, 4, 4, 2, 2};
     for (int32_t rank = 0; rank < 6; rank++)
-        CHECK_EQUAL(plan.phases[0].pipelines[rank].cut[PASS_FORWARD].units[0].context, context[rank]);
+        CHECK_EQUAL(plan.phases[0].pipelines[rank].partition[PASS_FORWARD].units[0].context, context[rank]);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -125,7 +125,7 @@ TEST(dynamic_cp__closes_a_bucket_a_tenth_above_its_share)
         hand_request(&hand, 5, 1, 1600);
         hand_batch(&hand, 4, (int32_t[]){1361 + 10 * i, 600, 300, 1});
         plan_of(&hand, "max_tokens: 400", &plan);
-        CHECK_TEXT(cut_of(&plan, 0, 4), last_rank[i]);
+        CHECK_TEXT(partition_of(&plan, 0, 4), last_rank[i]);
         plan_free(&plan);
         hand_request_free(&hand);
     }
@@ -155,10 +155,10 @@ TEST(dynamic_cp__may_pack_the_samples_of_a_group)
     hand_request(&hand, 2, 1, 4);
     hand_batch(&hand, 10, (int32_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
     plan_of(&hand, "{max_tokens: 4, pack: true}", &plan);
-    CHECK_TEXT(cut_of(&plan, 0, 0), "[0:0-1 2:0-1 4:0-1 6:0-1] [8:0-1]");
+    CHECK_TEXT(partition_of(&plan, 0, 0), "[0:0-1 2:0-1 4:0-1 6:0-1] [8:0-1]");
     plan_free(&plan);
     plan_of(&hand, "max_tokens: 4", &plan);
-    CHECK_TEXT(cut_of(&plan, 0, 1), "[1:0-1] [3:0-1] [5:0-1] [7:0-1] [9:0-1]");
+    CHECK_TEXT(partition_of(&plan, 0, 1), "[1:0-1] [3:0-1] [5:0-1] [7:0-1] [9:0-1]");
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -176,10 +176,10 @@ TEST(dynamic_cp__may_balance_flops)
     hand_request_real(&hand, 2, 1, 8);
     hand_batch(&hand, 17, tokens);
     plan_of(&hand, "max_tokens: 8", &plan);
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 1);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 1);
     plan_free(&plan);
     plan_of(&hand, "{max_tokens: 8, work: flop}", &plan);
-    CHECK_TRUE(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units > 3);
+    CHECK_TRUE(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units > 3);
     plan_free(&plan);
     hand_request_free(&hand);
 }

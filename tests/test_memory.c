@@ -105,11 +105,11 @@ TEST(asymmetric_cuts__free_memory_token_by_token)
         struct plan plan;
         struct hand_run run;
         hand_plan(&plan, 1, 1, 1);
-        struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
-        hand_unit(&cut[PASS_FORWARD], (struct slice){0, 0, 4})->recompute = (enum recompute)recompute;
-        hand_unit(&cut[PASS_FORWARD], (struct slice){0, 4, 12})->recompute = (enum recompute)recompute;
-        hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 6, 12})->recompute = (enum recompute)recompute;
-        hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 0, 6})->recompute = (enum recompute)recompute;
+        struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
+        hand_unit(&partition[PASS_FORWARD], (struct slice){0, 0, 4})->recompute = (enum recompute)recompute;
+        hand_unit(&partition[PASS_FORWARD], (struct slice){0, 4, 12})->recompute = (enum recompute)recompute;
+        hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 6, 12})->recompute = (enum recompute)recompute;
+        hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 0, 6})->recompute = (enum recompute)recompute;
         hand_order(&plan);
         hand_open_run(&run, &plan, hand_setting(), false);
         double bytes = 840 * hand_activation((enum recompute)recompute, false), kv = 840 * 4.0 * 64;
@@ -135,7 +135,7 @@ TEST(whole_samples__keep_no_keys_and_values)
     hand_uniform(&plan, 2, 2, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < 2; unit++)
-            plan.phases[0].pipelines[0].cut[pass].units[unit].recompute = RECOMPUTE_FULL;
+            plan.phases[0].pipelines[0].partition[pass].units[unit].recompute = RECOMPUTE_FULL;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS), 2 * 16 * 420 * 2.0 * 64, 1e-15);
     CHECK_TRUE(hand_highest(&run.memory, 0, MEMORY_KV) == 0 && hand_highest(&run.memory, 0, MEMORY_KV_GRADIENTS) == 0);
@@ -150,20 +150,20 @@ TEST(sliced_samples__keep_keys_and_values)
     struct plan plan;
     struct hand_run run;
     hand_plan(&plan, 1, 2, 1);
-    struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
-    hand_unit(&cut[PASS_FORWARD], (struct slice){0, 0, 16});
-    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 10, 16});
-    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 0, 10});
+    struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
+    hand_unit(&partition[PASS_FORWARD], (struct slice){0, 0, 16});
+    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 10, 16});
+    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 0, 10});
     hand_order(&plan);
     for (int i = 0; i < 3; i++)
-        cut[i > 0].units[i / 2].recompute = RECOMPUTE_FULL;
+        partition[i > 0].units[i / 2].recompute = RECOMPUTE_FULL;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS), 16 * 420 * 2.0 * 64, 1e-15);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_KV), 16 * 420 * 4.0 * 64, 1e-15);
     hand_close_run(&run);
     for (int i = 0; i < 3; i++)
-        cut[i > 0].units[i / 2].recompute = RECOMPUTE_NONE;
-    cut[PASS_FORWARD].units[0].offload = 1;
+        partition[i > 0].units[i / 2].recompute = RECOMPUTE_NONE;
+    partition[PASS_FORWARD].units[0].offload = 1;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(run.memory.host_peak_bytes[0], 16 * 420 * (hand_activation(RECOMPUTE_NONE, false) - 4.0 * 64), 1e-14);
     hand_close_run(&run);
@@ -201,7 +201,7 @@ TEST(padding__takes_memory)
     struct hand_run run;
     hand_uniform(&plan, 1, 1, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan.phases[0].pipelines[0].cut[pass].units[0].padding_tokens = 4;
+        plan.phases[0].pipelines[0].partition[pass].units[0].padding_tokens = 4;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS),
                 20.0 * 840 * hand_activation(RECOMPUTE_NONE, false) + hand_head_kept(20), 1e-15);
@@ -222,8 +222,8 @@ TEST(shared_units__hold_their_share)
     hand_group(phase, 2);
     for (int32_t i = 0; i < 4 * N_PASSES; i++) {
         int32_t pass = i / 4, begin = i % 2 == pass ? 0 : 8;
-        struct plan_cut *cut = &phase->pipelines[i / 2 % 2].cut[pass];
-        struct plan_unit *unit = hand_unit(cut, (struct slice){0, begin, begin + 8});
+        struct plan_partition *partition = &phase->pipelines[i / 2 % 2].partition[pass];
+        struct plan_unit *unit = hand_unit(partition, (struct slice){0, begin, begin + 8});
         unit->context = 2;
         unit->group = 0;
         unit->recompute = RECOMPUTE_FULL;
@@ -255,7 +255,7 @@ TEST(gathered_kv__is_held_by_each_rank)
     setting.plan = &layout;
     hand_plan(&plan, 1, 2, 32);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].cut[pass], slice)->context = 32;
+        hand_unit(&plan.phases[0].pipelines[0].partition[pass], slice)->context = 32;
     hand_order(&plan);
     double ring = cost_workspace_bytes(&setting, &unit);
     for (int i = 0; i < 2; i++) {
@@ -277,8 +277,8 @@ TEST(memory_of__follows_the_steps_if_nothing_is_copied)
         struct memory quick;
         hand_random(&plan, seed);
         for (int32_t i = 0; i < plan.phases[0].n_pipelines; i++)
-            for (int32_t unit = 0; unit < plan.phases[0].pipelines[i].cut[PASS_FORWARD].n_units; unit++)
-                plan.phases[0].pipelines[i].cut[PASS_FORWARD].units[unit].offload = 0;
+            for (int32_t unit = 0; unit < plan.phases[0].pipelines[i].partition[PASS_FORWARD].n_units; unit++)
+                plan.phases[0].pipelines[i].partition[PASS_FORWARD].units[unit].offload = 0;
         const struct cost_setting *setting = hand_setting_of_heads(seed);
         hand_open_run(&run, &plan, setting, seed % 2);
         memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
@@ -400,7 +400,8 @@ TEST(memory_classes__are_never_negative)
         hand_uniform(&plan, 1, 4, 4096);
         for (int32_t unit = 0; unit < 4; unit++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                plan.phases[0].pipelines[0].cut[pass].units[unit].recompute = i < 8 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+                plan.phases[0].pipelines[0].partition[pass].units[unit].recompute =
+                    i < 8 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
         hand_open_run(&run, &plan, &setting, false);
         for (int64_t k = 0; k < run.memory.n_events; k++)
             for (int class = 0; class < MEMORY_N_CLASSES; class ++)

@@ -23,7 +23,7 @@ TEST(offload__halves_what_waits)
     double unit = 16.0 * 840 * hand_activation(RECOMPUTE_NONE, false);
     for (int offload = 0; offload < 2; offload++) {
         for (int i = 0; i < 9; i++)
-            pipeline->cut[PASS_FORWARD].units[i].offload = 0.5 * offload;
+            pipeline->partition[PASS_FORWARD].units[i].offload = 0.5 * offload;
         run = (struct hand_run){0};
         run.dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
         hand_times(&run.dag, 1.0, 1.0);
@@ -50,12 +50,12 @@ TEST(streamed_offload__is_never_held)
     struct hand_run run;
     const double copy_s[] = {0.8, 2.5, 0.8}, end_s[] = {6, 10, 9.2};
     hand_uniform(&plan, 1, 2, 16);
-    struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
+    struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
     double unit = 16.0 * 840 * hand_activation(RECOMPUTE_NONE, false);
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 4; k++) {
-            cut[k / 2].units[k % 2].offload = 0.5;
-            cut[k / 2].units[k % 2].streams = i < 2;
+            partition[k / 2].units[k % 2].offload = 0.5;
+            partition[k / 2].units[k % 2].streams = i < 2;
         }
         run = (struct hand_run){0};
         run.dag = hand_built(&plan, hand_setting(), (struct dag_options){0});

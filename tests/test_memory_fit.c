@@ -13,7 +13,7 @@ extern const struct training_system system_slimpack;
 static void set_recompute(struct plan *plan, int32_t unit, enum recompute recompute)
 {
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan->phases[0].pipelines[0].cut[pass].units[unit].recompute = recompute;
+        plan->phases[0].pipelines[0].partition[pass].units[unit].recompute = recompute;
 }
 
 /* Four whole samples run on four stages. The first holds all of them before its backward, the second three. Memory asks
@@ -42,7 +42,7 @@ TEST(memory_fit__recomputes_no_more_than_it_must)
     CHECK_TRUE(
         memory_fit(&hand.request, (struct memory_fit_rule){.recompute = true}, &plan, &evaluator, &outcome, &err));
     CHECK_TRUE(outcome.peak_bytes <= hand.request.memory_bytes);
-    const struct plan_unit *units = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+    const struct plan_unit *units = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
     for (int32_t unit = 0; unit < 4; unit++)
         CHECK_EQUAL(units[unit].recompute, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
     evaluator_free(&evaluator);

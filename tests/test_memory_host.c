@@ -21,7 +21,7 @@ TEST(memory_host_of__adds_what_all_its_gpus_offload)
         struct plan_pipeline *pipeline = &plan.phases[0].pipelines[j];
         for (int32_t i = 0; i < 9; i++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->cut[pass], (struct slice){9 * j + i, 0, 16})->offload = 0.5;
+                hand_unit(&pipeline->partition[pass], (struct slice){9 * j + i, 0, 16})->offload = 0.5;
     }
     hand_order(&plan);
     for (int32_t j = 0; j < 2; j++)
@@ -56,7 +56,7 @@ TEST(host_peak_bytes__follow_the_layers_of_each_stage)
     setting.plan = &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}};
     hand_uniform(&plan, 3, 1, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan.phases[0].pipelines[0].cut[pass].units[0].offload = 0.5;
+        plan.phases[0].pipelines[0].partition[pass].units[0].offload = 0.5;
     hand_open_run(&run, &plan, &setting, false);
     for (int32_t s = 0; s < 3; s++)
         CHECK_CLOSE(run.memory.host_peak_bytes[s], 0.5 * 16 * layers[s] * hand_activation(RECOMPUTE_NONE, false),

@@ -16,8 +16,8 @@ static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t 
     *pipeline = (struct plan_pipeline){.layout = {.stages = stages, .chunks = 1}};
     pipeline->need = check_malloc((size_t)m * sizeof *need);
     for (int32_t j = 0; j < m; j++) {
-        plan_add_unit(&pipeline->cut[PASS_FORWARD]);
-        plan_add_unit(&pipeline->cut[PASS_BACKWARD]);
+        plan_add_unit(&pipeline->partition[PASS_FORWARD]);
+        plan_add_unit(&pipeline->partition[PASS_BACKWARD]);
         pipeline->need[j] = need != NULL ? need[j] : j + 1;
     }
 }
@@ -94,7 +94,8 @@ TEST(order_slots__never_wait_in_a_circle)
             for (int32_t i = 0; i < group->n_pipelines; i++) {
                 int32_t p = group->pipelines[i];
                 for (int pass = 0; pass < N_PASSES; pass++) {
-                    struct plan_unit *unit = hand_unit(&phase->pipelines[p].cut[pass], (struct slice){item, 0, 8});
+                    struct plan_unit *unit =
+                        hand_unit(&phase->pipelines[p].partition[pass], (struct slice){item, 0, 8});
                     unit->context = group->n_pipelines;
                     unit->group = phase->n_groups;
                 }
@@ -132,7 +133,7 @@ TEST(order_long_warm_up__injects_nothing)
 /* Say whether a stage has run lead[j] forwards and `ahead` more before each backward j, or all. */
 static bool follows(const struct plan_pipeline *pipeline, const int32_t *lead, int32_t stage)
 {
-    int32_t ran = 0, n = pipeline->cut[PASS_FORWARD].n_units, ahead = pipeline->layout.stages - 1 - stage;
+    int32_t ran = 0, n = pipeline->partition[PASS_FORWARD].n_units, ahead = pipeline->layout.stages - 1 - stage;
     bool all = true;
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
@@ -173,10 +174,10 @@ TEST(order_one_f_one_b__runs_unneeded_forwards_last)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 1, 1, NULL);
-    plan_add_unit(&pipeline.cut[PASS_FORWARD]);
+    plan_add_unit(&pipeline.partition[PASS_FORWARD]);
     order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 B0 F1");
-    pipeline.cut[PASS_BACKWARD].n_units = 0;
+    pipeline.partition[PASS_BACKWARD].n_units = 0;
     order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1");
     plan_pipeline_free(&pipeline);
@@ -186,7 +187,7 @@ TEST(order_one_f_one_b__runs_unneeded_forwards_last)
  * j. */
 static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum order_injection injection)
 {
-    int32_t m = pipeline->cut[PASS_FORWARD].n_units, later = pipeline->layout.stages - 1 - stage;
+    int32_t m = pipeline->partition[PASS_FORWARD].n_units, later = pipeline->layout.stages - 1 - stage;
     int32_t wrong = 0, forward = 0, backward = 0, n = 0;
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         if (pipeline->steps[i].pass == PASS_FORWARD) {

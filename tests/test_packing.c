@@ -24,8 +24,8 @@ TEST(packing_tokens__matches_the_packs_counted_by_hand)
     hand_batch(&hand, 6, (int32_t[]){5, 8, 2, 3, 6, 1});
     hand_planned(&hand, &system_length_balanced, "", &plan);
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
-    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_FORWARD]), "[1:0-8] [0:0-5 5:0-1]");
-    CHECK_TEXT(hand_cut_text(&pipeline[1].cut[PASS_BACKWARD]), "[4:0-6] [3:0-3 2:0-2]");
+    CHECK_TEXT(hand_cut_text(&pipeline[0].partition[PASS_FORWARD]), "[1:0-8] [0:0-5 5:0-1]");
+    CHECK_TEXT(hand_cut_text(&pipeline[1].partition[PASS_BACKWARD]), "[4:0-6] [3:0-3 2:0-2]");
     CHECK_TEXT(hand_order_text(&pipeline[1], 0), "F0 F1 B0 B1");
     plan_free(&plan);
     hand_request_free(&hand);
@@ -40,8 +40,8 @@ TEST(packing_tokens__opens_packs_for_a_sample_without_room)
     hand_request(&hand, 2, 1, 10);
     hand_batch(&hand, 3, (int32_t[]){6, 6, 6});
     hand_planned(&hand, &system_length_balanced, "", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-6] [2:0-6]");
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[1:0-6]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-6] [2:0-6]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), "[1:0-6]");
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -55,7 +55,8 @@ TEST(packing_flops__leaves_the_longest_alone)
     hand_request(&hand, 1, 1, 10);
     hand_batch(&hand, 5, (int32_t[]){4, 10, 4, 3, 2});
     hand_planned(&hand, &system_flops_balanced, "", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[1:0-10] [0:0-4 3:0-3] [2:0-4 4:0-2]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]),
+               "[1:0-10] [0:0-4 3:0-3] [2:0-4 4:0-2]");
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -68,7 +69,8 @@ TEST(packing__gives_an_oversized_sample_its_own_pack)
     hand_request(&hand, 1, 1, 10);
     hand_batch(&hand, 5, (int32_t[]){4, 10, 4, 3, 2});
     hand_planned(&hand, &system_flops_balanced, "max_tokens: 6", &plan);
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[1:0-10] [0:0-4] [2:0-4] [3:0-3 4:0-2]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]),
+               "[1:0-10] [0:0-4] [2:0-4] [3:0-3 4:0-2]");
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -211,7 +213,7 @@ TEST(packing_memory_tokens__stream_the_offload_of_one_stage)
         CHECK_TRUE(pp == 2 || (peak_bytes <= 8e9 && peak_bytes > 0.98 * 8e9));
         CHECK_CLOSE(tokens[1] / tokens[0], (pp == 1 ? 2 : 4.0 / 3), 0.02);
         hand_planned(&hand, &system_length_balanced, "", &plan);
-        const struct plan_unit *unit = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+        const struct plan_unit *unit = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
         CHECK_EQUAL(unit->streams, pp == 1);
         CHECK_CLOSE(unit->offload, (pp == 1 ? 0.5 * 838 / 840 : 0.5), 1e-15);
         plan_free(&plan);

@@ -22,8 +22,8 @@ static void varied_plan(struct plan *plan, bool chunks)
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t i = 0; i < 6; i++) {
             for (int32_t k = 0; k <= i / 2; k++)
-                plan_add_slice(&pipeline->cut[pass], (struct slice){k, 64 * i, 64 * (i + 1 + k)});
-            struct plan_unit *unit = plan_add_unit(&pipeline->cut[pass]);
+                plan_add_slice(&pipeline->partition[pass], (struct slice){k, 64 * i, 64 * (i + 1 + k)});
+            struct plan_unit *unit = plan_add_unit(&pipeline->partition[pass]);
             unit->context = 1 + i % 2;
             unit->recompute = recompute[i % 3];
             unit->padding_tokens = 16 * i;
@@ -88,7 +88,7 @@ static void check_costs(const struct plan_pipeline *pipeline, const struct cost_
     double sent = 0, gathered_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t stage = 0; stage < n_virtual; stage++)
-            for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++) {
+            for (int32_t i = 0; i < pipeline->partition[pass].n_units; i++) {
                 struct cost_pass part[COST_N_COMPONENTS];
                 struct cost_unit unit = dag_unit(pipeline, pass, i);
                 struct cost_setting own = *setting;
@@ -124,7 +124,7 @@ TEST(dag_pass_cost__adds_layers_embedding_and_head)
 static void check_seconds(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass)
 {
     struct dag_kinds kinds = dag_kinds_of(setting, &pipeline->layout);
-    int32_t n_units = pipeline->cut[pass].n_units, n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
+    int32_t n_units = pipeline->partition[pass].n_units, n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
     double *seconds = check_malloc((size_t)(n_units * kinds.n) * sizeof *seconds);
     dag_passes_s(pipeline, setting, &kinds, pass, seconds);
     for (int32_t stage = 0; stage < n_virtual; stage++) {

@@ -20,15 +20,15 @@ static void shared(struct plan *plan)
     hand_group(phase, 2);
     for (int32_t i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_cut *cut = &phase->pipelines[i].cut[pass];
+            struct plan_partition *partition = &phase->pipelines[i].partition[pass];
             bool forward = pass == PASS_FORWARD;
-            hand_unit(cut, forward ? (struct slice){0, 0, 5} : (struct slice){0, 4, 8});
-            hand_unit(cut, forward ? (struct slice){0, 5, 8} : (struct slice){0, 0, 4});
+            hand_unit(partition, forward ? (struct slice){0, 0, 5} : (struct slice){0, 4, 8});
+            hand_unit(partition, forward ? (struct slice){0, 5, 8} : (struct slice){0, 0, 4});
             for (int32_t k = 0; k < 2; k++) {
-                cut->units[k].group = 0;
-                cut->units[k].context = 2;
+                partition->units[k].group = 0;
+                partition->units[k].context = 2;
             }
-            hand_unit(cut, (struct slice){1 + i, 0, tokens[1 + i]});
+            hand_unit(partition, (struct slice){1 + i, 0, tokens[1 + i]});
         }
     hand_order(plan);
 }
@@ -50,14 +50,14 @@ TEST(plan_check__takes_a_shared_sample)
     CHECK_EQUAL(plan.phases[0].pipelines[0].need[0], 2);
     CHECK_EQUAL(plan.phases[0].pipelines[0].need[1], 2);
     CHECK_EQUAL(plan.phases[0].pipelines[0].need[2], 3);
-    CHECK_EQUAL(plan_unit_tokens(&plan.phases[0].pipelines[1].cut[PASS_FORWARD], 2), 6);
+    CHECK_EQUAL(plan_unit_tokens(&plan.phases[0].pipelines[1].partition[PASS_FORWARD], 2), 6);
     plan_free(&plan);
 }
 
 /* Find the slice that each breach moves. */
 static struct slice *slice_of(struct plan *plan, int32_t pipeline, enum pass pass, int32_t i)
 {
-    return &plan->phases[0].pipelines[pipeline].cut[pass].slices[i];
+    return &plan->phases[0].pipelines[pipeline].partition[pass].slices[i];
 }
 
 TEST(plan_check__tells_each_breach_of_cuts)
@@ -81,16 +81,16 @@ TEST(plan_check__tells_each_breach_of_cuts)
     plan_free(&plan);
 
     shared(&plan);
-    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1;
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 1;
     check_says(&plan, "forward unit 1 has context degree 1, its group and layout give 2");
-    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 2;
-    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].n_slices = 0;
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 2;
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].n_slices = 0;
     check_says(&plan, "forward unit 2 does not begin at the end of the one before it");
     plan_free(&plan);
 
     shared(&plan);
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units;
+    int32_t n_units = pipeline->partition[PASS_FORWARD].n_units;
     pipeline->offload = check_calloc((size_t)(n_units * pipeline->layout.stages), sizeof *pipeline->offload);
     pipeline->offload[n_units * pipeline->layout.stages - 1] = 1.5;
     check_says(&plan, "has offload 1.5 on virtual stage");
@@ -102,7 +102,7 @@ TEST(plan_check__tells_each_breach_of_a_unit)
 {
     struct plan plan;
     shared(&plan);
-    struct plan_unit *unit = &plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[2], whole = *unit;
+    struct plan_unit *unit = &plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[2], whole = *unit;
     const struct {
         double offload;
         int32_t padding_tokens, group;
@@ -203,8 +203,8 @@ TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
     hand_plan(&plan, 1, 1, 1);
     struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     for (int pass = 0; pass < N_PASSES; pass++) {
-        hand_unit(&pipeline->cut[pass], (struct slice){2, 0, 8});
-        hand_unit(&pipeline->cut[pass], (struct slice){0, 0, 4});
+        hand_unit(&pipeline->partition[pass], (struct slice){2, 0, 8});
+        hand_unit(&pipeline->partition[pass], (struct slice){0, 0, 4});
     }
     hand_order(&plan);
     plan.n_carried = 1;
@@ -230,12 +230,12 @@ TEST(plan_copy__shares_nothing)
     hand_uniform(&plan, 3, 100, 7);
     plan_copy(&plan, &copy);
     CHECK_TRUE(hand_same_plan(&plan, &copy));
-    plan.phases[0].pipelines[0].cut[PASS_FORWARD].slices[99].end = 6;
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].slices[99].end = 6;
     CHECK_TRUE(!hand_same_plan(&plan, &copy));
     plan_free(&plan);
     for (int32_t i = 0; i < 100; i++)
-        hand_unit(&copy.phases[0].pipelines[0].cut[PASS_FORWARD], (struct slice){100 + i, 0, 7});
-    CHECK_EQUAL(plan_unit_tokens(&copy.phases[0].pipelines[0].cut[PASS_FORWARD], 199), 7);
+        hand_unit(&copy.phases[0].pipelines[0].partition[PASS_FORWARD], (struct slice){100 + i, 0, 7});
+    CHECK_EQUAL(plan_unit_tokens(&copy.phases[0].pipelines[0].partition[PASS_FORWARD], 199), 7);
     plan_free(&copy);
     CHECK_EQUAL(copy.n_phases, 0);
 }
@@ -253,7 +253,7 @@ TEST(plan_check__takes_phases_of_different_layouts)
         plan.phases[i] = one.phases[0];
         free(one.phases);
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[i].pipelines[0].cut[pass], (struct slice){i, 0, 8})->context = i == 0 ? 4 : 1;
+            hand_unit(&plan.phases[i].pipelines[0].partition[pass], (struct slice){i, 0, 8})->context = i == 0 ? 4 : 1;
     }
     hand_order(&plan);
     plan.phases[1].n_reshards = 1;

@@ -92,7 +92,7 @@ TEST(seq1f1b__matches_the_closed_form)
                 struct timeline timeline = {0};
                 hand_uniform(&plan, p, m, 48);
                 apply(&plan, SCENARIO_SEQ1F1B, n);
-                CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, m * n);
+                CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, m * n);
                 struct dag dag = built(&plan);
                 hand_times(&dag, 1, 2);
                 critical_path(&dag, &timeline);
@@ -200,21 +200,21 @@ TEST(slicing_equal_length__follows_the_packed_sequence)
     struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     for (int pass = 0; pass < N_PASSES; pass++) {
         for (int32_t sample = 0; sample < 3; sample++)
-            plan_add_slice(&pipeline->cut[pass], (struct slice){sample, 0, tokens[sample]});
-        plan_add_unit(&pipeline->cut[pass])->padding_tokens = 4;
+            plan_add_slice(&pipeline->partition[pass], (struct slice){sample, 0, tokens[sample]});
+        plan_add_unit(&pipeline->partition[pass])->padding_tokens = 4;
     }
     slicing_equal_length(pipeline, 4);
-    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_FORWARD]), "[0:0-4] [1:0-4] [1:4-6 2:0-2] []");
-    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), "[] [2:0-2 1:4-6] [1:0-4] [0:0-4]");
-    CHECK_EQUAL(pipeline->cut[PASS_FORWARD].units[3].padding_tokens, 4);
-    CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].units[0].padding_of, 3);
+    CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_FORWARD]), "[0:0-4] [1:0-4] [1:4-6 2:0-2] []");
+    CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_BACKWARD]), "[] [2:0-2 1:4-6] [1:0-4] [0:0-4]");
+    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].units[3].padding_tokens, 4);
+    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].units[0].padding_of, 3);
     plan_fill_need(pipeline);
     CHECK_EQUAL(pipeline->need[0], 4);
     order_one_f_one_b(pipeline, ORDER_PERSISTENT);
     struct error err = {0};
     CHECK_TRUE(plan_check(&plan, 3, tokens, &err));
     CHECK_TEXT(err.text, "");
-    pipeline->cut[PASS_BACKWARD].units[0].padding_of = 2;
+    pipeline->partition[PASS_BACKWARD].units[0].padding_of = 2;
     CHECK_TRUE(!plan_check(&plan, 3, tokens, &err));
     CHECK_CONTAINS(err.text, "backward unit 0 has 4 tokens of padding, which forward unit 2 does not have");
     plan_free(&plan);
@@ -236,19 +236,19 @@ TEST(seq1f1b_slices__have_equal_flop)
             int32_t tokens = 500 + hand_below(&seed, 5000);
             longest = tokens > longest ? tokens : longest;
             sum += (double)flop_of_prefix(curve, tokens);
-            plan_add_slice(&pipeline->cut[PASS_FORWARD], (struct slice){sample, 0, tokens});
+            plan_add_slice(&pipeline->partition[PASS_FORWARD], (struct slice){sample, 0, tokens});
         }
         int32_t padding = hand_below(&seed, 300);
-        plan_add_unit(&pipeline->cut[PASS_FORWARD])->padding_tokens = padding;
+        plan_add_unit(&pipeline->partition[PASS_FORWARD])->padding_tokens = padding;
         sum += (double)curve.l * padding;
         slicing_equal_flop(pipeline, hand_setting()->model, n);
-        const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-        CHECK_EQUAL(cut->n_units, n);
+        const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
+        CHECK_EQUAL(partition->n_units, n);
         double token = (double)flop_of_slice(curve, longest - 1, longest);
         for (int32_t unit = 0; unit < n; unit++) {
-            double flop = (double)curve.l * cut->units[unit].padding_tokens;
-            for (int32_t i = 0; i < cut->units[unit].n_slices; i++) {
-                struct slice slice = cut->slices[cut->units[unit].first_slice + i];
+            double flop = (double)curve.l * partition->units[unit].padding_tokens;
+            for (int32_t i = 0; i < partition->units[unit].n_slices; i++) {
+                struct slice slice = partition->slices[partition->units[unit].first_slice + i];
                 flop += (double)flop_of_slice(curve, slice.begin, slice.end);
             }
             CHECK_TRUE(fabs(flop - sum / n) <= token + 1);
@@ -303,16 +303,16 @@ TEST(terapipe_slices__are_the_best_there_are)
         struct plan_pipeline *pipeline = plan.phases[0].pipelines;
         for (int32_t i = 0; i < 2; i++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->cut[pass], (struct slice){i, 0, tokens[i]});
+                hand_unit(&pipeline->partition[pass], (struct slice){i, 0, tokens[i]});
         slicing_by_time(pipeline, hand_setting(), grid);
-        const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-        for (int32_t unit = 0; unit < cut->n_units; unit++) {
-            double seconds = slice_s(cut->slices[unit].begin, cut->slices[unit].end);
+        const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
+        for (int32_t unit = 0; unit < partition->n_units; unit++) {
+            double seconds = slice_s(partition->slices[unit].begin, partition->slices[unit].end);
             sum_s += seconds;
             most_s = fmax(most_s, seconds);
         }
         CHECK_TRUE(sum_s + (p - 1) * most_s <= best_s * (1 + 1e-12) + (p - 1) * 1e-4);
-        CHECK_TRUE(p == 1 || cut->n_units > 2);
+        CHECK_TRUE(p == 1 || partition->n_units > 2);
         plan_free(&plan);
     }
 }
@@ -325,7 +325,7 @@ TEST(terapipe__runs_all_forwards_first)
     struct timeline timeline = {0};
     hand_uniform(&plan, 4, 3, 60000);
     apply(&plan, SCENARIO_TERAPIPE, 6);
-    int32_t n = plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units;
+    int32_t n = plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units;
     CHECK_TRUE(n > 3);
     struct dag dag = built(&plan);
     hand_times(&dag, 1, 2);
@@ -352,8 +352,8 @@ TEST(schedule__makes_sound_plans)
                 tokens[n++] = 1 + hand_below(&seed, 300);
             for (int pass = 0; pass < N_PASSES; pass++) {
                 for (int32_t i = first; i < n; i++)
-                    plan_add_slice(&pipeline->cut[pass], (struct slice){i, 0, tokens[i]});
-                plan_add_unit(&pipeline->cut[pass])->padding_tokens = padding;
+                    plan_add_slice(&pipeline->partition[pass], (struct slice){i, 0, tokens[i]});
+                plan_add_unit(&pipeline->partition[pass])->padding_tokens = padding;
             }
         }
         enum scenario_schedule schedule = (enum scenario_schedule)(round % (SCENARIO_TERAPIPE + 1));
@@ -400,8 +400,8 @@ static void interleaved_plan(struct plan *plan, int32_t p, int32_t v, int32_t m,
     for (int32_t unit = 0; unit < m; unit++) {
         tokens[unit] = 1 + hand_below(seed, hand_below(seed, 2) == 0 ? 20 : 9000);
         for (int pass = 0; pass < N_PASSES; pass++) {
-            plan_add_slice(&pipeline->cut[pass], (struct slice){unit, 0, tokens[unit]});
-            plan_add_unit(&pipeline->cut[pass])->padding_tokens = unit % 3 == 0 ? 100 : 0;
+            plan_add_slice(&pipeline->partition[pass], (struct slice){unit, 0, tokens[unit]});
+            plan_add_unit(&pipeline->partition[pass])->padding_tokens = unit % 3 == 0 ? 100 : 0;
         }
     }
     apply(plan, SCENARIO_INTERLEAVED, 0);
@@ -412,7 +412,7 @@ static double least_s(const struct plan_pipeline *pipeline, const struct cost_se
 {
     const struct plan_layout *layout = &pipeline->layout;
     double stage_s[4] = {0}, least = 0;
-    for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++) {
+    for (int32_t unit = 0; unit < pipeline->partition[PASS_FORWARD].n_units; unit++) {
         double unit_s = 0;
         for (int32_t i = 0; i < N_PASSES * layout->stages * layout->chunks; i++) {
             int32_t at = i / N_PASSES;

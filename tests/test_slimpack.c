@@ -30,16 +30,16 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     slimpack_split_free(&split);
 }
 
-static void check_formations(const struct plan_cut *cut, int32_t n, const enum plan_formation *expected)
+static void check_formations(const struct plan_partition *partition, int32_t n, const enum plan_formation *expected)
 {
-    CHECK_EQUAL(cut->n_units, n);
+    CHECK_EQUAL(partition->n_units, n);
     for (int32_t i = 0; i < n; i++)
-        CHECK_EQUAL(cut->units[i].formation, expected[i]);
+        CHECK_EQUAL(partition->units[i].formation, expected[i]);
 }
 
 static void check_needs(const struct plan_pipeline *pipeline, int32_t n, const int32_t *expected)
 {
-    CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].n_units, n);
+    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].n_units, n);
     for (int32_t i = 0; i < n; i++)
         CHECK_EQUAL(pipeline->need[i], expected[i]);
 }
@@ -57,13 +57,15 @@ TEST(slimpack__forms_slim_mix_and_pack_of_nine_samples)
     hand_batch(&hand, 9, (int32_t[]){20, 10, 5, 5, 5, 5, 5, 5, 5});
     build(&hand, "", 5, &phase);
     struct plan_pipeline *pipeline = phase.pipelines;
-    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_FORWARD]), "[0:0-12] [0:12-18] [0:18-20 1:0-8] [1:8-10 2:0-5 3:0-5 "
-                                                            "4:0-5] [5:0-5 6:0-5 7:0-5 8:0-5]");
-    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), "[0:15-20] [0:8-15] [0:0-8 1:6-10] [1:0-6 2:0-5 3:0-5 "
-                                                             "4:1-5] [4:0-1 5:0-5 6:0-5 7:0-5 8:0-5]");
-    check_formations(&pipeline->cut[PASS_FORWARD], 5,
+    CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_FORWARD]),
+               "[0:0-12] [0:12-18] [0:18-20 1:0-8] [1:8-10 2:0-5 3:0-5 "
+               "4:0-5] [5:0-5 6:0-5 7:0-5 8:0-5]");
+    CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_BACKWARD]),
+               "[0:15-20] [0:8-15] [0:0-8 1:6-10] [1:0-6 2:0-5 3:0-5 "
+               "4:1-5] [4:0-1 5:0-5 6:0-5 7:0-5 8:0-5]");
+    check_formations(&pipeline->partition[PASS_FORWARD], 5,
                      (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_MIX, PLAN_MIX, PLAN_PACK});
-    check_formations(&pipeline->cut[PASS_BACKWARD], 5,
+    check_formations(&pipeline->partition[PASS_BACKWARD], 5,
                      (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_MIX, PLAN_MIX, PLAN_MIX});
     check_needs(pipeline, 5, (int32_t[]){3, 3, 4, 4, 5});
     plan_phase_free(&phase);
@@ -89,14 +91,14 @@ TEST(slimpack__shares_an_outlier_by_four_ranks)
         struct plan_pipeline *pipeline = &phase.pipelines[rank];
         char text[256];
         snprintf(text, sizeof text, "[4:0-19] [4:19-28] [4:28-34] [4:34-40] %s", local[rank]);
-        CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_FORWARD]), text);
+        CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_FORWARD]), text);
         snprintf(text, sizeof text, "[4:34-40] [4:28-34] [4:19-28] [4:0-19] %s", local[rank]);
-        CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), text);
-        check_formations(&pipeline->cut[PASS_FORWARD], 5,
+        CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_BACKWARD]), text);
+        check_formations(&pipeline->partition[PASS_FORWARD], 5,
                          (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_PACK});
         for (int32_t i = 0; i < 5; i++) {
-            CHECK_EQUAL(pipeline->cut[PASS_FORWARD].units[i].context, i < 4 ? 4 : 1);
-            CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].units[i].group, i < 4 ? 0 : -1);
+            CHECK_EQUAL(pipeline->partition[PASS_FORWARD].units[i].context, i < 4 ? 4 : 1);
+            CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].units[i].group, i < 4 ? 0 : -1);
         }
         check_needs(pipeline, 5, (int32_t[]){4, 4, 4, 4, 5});
     }
@@ -116,8 +118,8 @@ TEST(slimpack__injects_a_forward_for_six_samples_in_five_units)
     hand_batch(&hand, 6, (int32_t[]){10, 10, 10, 10, 10, 10});
     build(&hand, "", 5, &phase);
     struct plan_pipeline *pipeline = phase.pipelines;
-    CHECK_EQUAL(pipeline->cut[PASS_FORWARD].n_units, 5);
-    CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].n_units, 5);
+    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].n_units, 5);
+    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].n_units, 5);
     check_needs(pipeline, 5, (int32_t[]){2, 3, 4, 5, 5});
     order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4");
@@ -136,12 +138,12 @@ TEST(slimpack__runs_chains_of_symmetric_units_in_reverse)
     hand_request(&hand, 1, 1, 4);
     hand_batch(&hand, 4, (int32_t[]){4, 4, 4, 4});
     build(&hand, "asymmetric: false", 3, &phase);
-    CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_FORWARD]), "[0:0-4 1:0-2] [1:2-4 2:0-3] [2:3-4 3:0-4]");
-    CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_BACKWARD]), "[2:3-4 3:0-4] [1:2-4 2:0-3] [0:0-4 1:0-2]");
+    CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_FORWARD]), "[0:0-4 1:0-2] [1:2-4 2:0-3] [2:3-4 3:0-4]");
+    CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_BACKWARD]), "[2:3-4 3:0-4] [1:2-4 2:0-3] [0:0-4 1:0-2]");
     check_needs(phase.pipelines, 3, (int32_t[]){3, 3, 2});
     plan_phase_free(&phase);
     build(&hand, "asymmetric: false", 2, &phase);
-    CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_BACKWARD]), "[0:0-4 1:0-4] [2:0-4 3:0-4]");
+    CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_BACKWARD]), "[0:0-4 1:0-4] [2:0-4 3:0-4]");
     check_needs(phase.pipelines, 2, (int32_t[]){1, 2});
     plan_phase_free(&phase);
     hand_request_free(&hand);
@@ -159,8 +161,9 @@ TEST(slimpack_knobs__switch_parts_off)
     for (int32_t i = 0; i < 3; i++) {
         build(&hand, lines[i], 2, &phase);
         CHECK_EQUAL(phase.n_groups, 0);
-        CHECK_TEXT(hand_cut_text(&phase.pipelines[0].cut[PASS_FORWARD]), i < 2 ? "[4:0-28] [4:28-40]" : "[4:0-40]");
-        CHECK_TEXT(hand_cut_text(&phase.pipelines[1].cut[PASS_FORWARD]),
+        CHECK_TEXT(hand_cut_text(&phase.pipelines[0].partition[PASS_FORWARD]),
+                   i < 2 ? "[4:0-28] [4:28-40]" : "[4:0-40]");
+        CHECK_TEXT(hand_cut_text(&phase.pipelines[1].partition[PASS_FORWARD]),
                    i < 2 ? "[0:0-5 3:0-3] [3:3-5 7:0-5]" : "[0:0-5 3:0-5] [7:0-5]");
         plan_phase_free(&phase);
     }
@@ -266,12 +269,13 @@ TEST(slimpack_split__keeps_the_rules_of_phase_1)
 }
 
 /* Count the FLOPs of a unit, and of its dearest token at most: the last of each of its slices. */
-static void unit_flop(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, fill_flop *flop,
+static void unit_flop(const struct plan_partition *partition, int32_t unit, struct flop_curve curve, fill_flop *flop,
                       fill_flop *token)
 {
     *flop = 0;
-    for (int32_t i = cut->units[unit].first_slice; i < cut->units[unit].first_slice + cut->units[unit].n_slices; i++) {
-        struct slice slice = cut->slices[i];
+    for (int32_t i = partition->units[unit].first_slice;
+         i < partition->units[unit].first_slice + partition->units[unit].n_slices; i++) {
+        struct slice slice = partition->slices[i];
         fill_flop last = flop_of_slice(curve, slice.end - 1, slice.end);
         *flop += flop_of_slice(curve, slice.begin, slice.end);
         *token = last > *token ? last : *token;
@@ -292,13 +296,13 @@ TEST(slimpack_build__balances_units_within_a_token)
         build(&hand, "", 2 * (1 + hand_below(&seed, 16)), &phase);
         for (int32_t rank = 0; rank < phase.n_pipelines; rank++)
             for (int pass = 0; pass < N_PASSES; pass++) {
-                const struct plan_cut *cut = &phase.pipelines[rank].cut[pass];
+                const struct plan_partition *partition = &phase.pipelines[rank].partition[pass];
                 struct flop_curve curve = flop_layer_curve(&hand.model, (enum pass)pass);
                 fill_flop least = -1, most = 0, token = 0, flop;
-                for (int32_t unit = 0; unit < cut->n_units; unit++) {
-                    if (cut->units[unit].group >= 0)
+                for (int32_t unit = 0; unit < partition->n_units; unit++) {
+                    if (partition->units[unit].group >= 0)
                         continue;
-                    unit_flop(cut, unit, curve, &flop, &token);
+                    unit_flop(partition, unit, curve, &flop, &token);
                     least = least < 0 || flop < least ? flop : least;
                     most = flop > most ? flop : most;
                 }
@@ -323,7 +327,7 @@ struct parts {
 };
 
 static struct parts parts_of(const struct hand_request *hand, const struct slimpack_split *split,
-                             const struct plan_cut *cut, enum pass pass, int32_t rank)
+                             const struct plan_partition *partition, enum pass pass, int32_t rank)
 {
     struct flop_curve curve = flop_layer_curve(&hand->model, pass);
     struct parts parts = {0};
@@ -333,15 +337,15 @@ static struct parts parts_of(const struct hand_request *hand, const struct slimp
             continue;
         fill_flop flop = flop_of_prefix(curve, hand->batch.tokens[outlier->sample]);
         parts.work[parts.n] = flop * split->n_ranks / outlier->width;
-        for (int32_t unit = 0; unit < cut->n_units; unit++)
-            parts.units[parts.n] += cut->slices[cut->units[unit].first_slice].sample == outlier->sample;
+        for (int32_t unit = 0; unit < partition->n_units; unit++)
+            parts.units[parts.n] += partition->slices[partition->units[unit].first_slice].sample == outlier->sample;
         parts.n++;
     }
     fill_flop local = 0;
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
         local += flop_of_prefix(curve, hand->batch.tokens[split->local[i]]);
-    for (int32_t unit = 0; unit < cut->n_units; unit++)
-        parts.units[parts.n] += cut->units[unit].group < 0;
+    for (int32_t unit = 0; unit < partition->n_units; unit++)
+        parts.units[parts.n] += partition->units[unit].group < 0;
     parts.work[parts.n] = local * split->n_ranks;
     parts.n += local > 0;
     return parts;
@@ -389,7 +393,7 @@ static int32_t check_budget(const struct hand_request *hand, const struct plan_p
         fill_flop budget = 1;
         end += slimpack_linked_ranks(&split, first);
         for (int32_t rank = first; rank < end; rank++) {
-            parts[rank] = parts_of(hand, &split, &phase->pipelines[rank].cut[pass], pass, rank);
+            parts[rank] = parts_of(hand, &split, &phase->pipelines[rank].partition[pass], pass, rank);
             fill_flop unit = dealt_unit(&parts[rank], m);
             budget = unit > budget ? unit : budget;
         }
@@ -443,10 +447,10 @@ static double *pass_s(const struct dag *dag, int32_t pipeline, int32_t stages, i
     return seconds;
 }
 
-static bool holds_sample(const struct plan_cut *cut, int32_t unit, int32_t sample)
+static bool holds_sample(const struct plan_partition *partition, int32_t unit, int32_t sample)
 {
-    for (int32_t i = 0; i < cut->units[unit].n_slices; i++)
-        if (cut->slices[cut->units[unit].first_slice + i].sample == sample)
+    for (int32_t i = 0; i < partition->units[unit].n_slices; i++)
+        if (partition->slices[partition->units[unit].first_slice + i].sample == sample)
             return true;
     return false;
 }
@@ -457,18 +461,18 @@ static bool holds_sample(const struct plan_cut *cut, int32_t unit, int32_t sampl
  * sample, its longest. */
 static double least_of_pipeline_s(const struct dag *dag, const struct plan_pipeline *pipeline, int32_t index)
 {
-    const struct plan_cut *cuts = pipeline->cut;
-    if (cuts[PASS_FORWARD].n_units == 0)
+    const struct plan_partition *partitions = pipeline->partition;
+    if (partitions[PASS_FORWARD].n_units == 0)
         return 0;
-    int32_t stages = pipeline->layout.stages, sample = cuts[PASS_FORWARD].slices[0].sample;
-    int32_t n_units = cuts[0].n_units > cuts[1].n_units ? cuts[0].n_units : cuts[1].n_units;
+    int32_t stages = pipeline->layout.stages, sample = partitions[PASS_FORWARD].slices[0].sample;
+    int32_t n_units = partitions[0].n_units > partitions[1].n_units ? partitions[0].n_units : partitions[1].n_units;
     double *seconds = pass_s(dag, index, stages, n_units), work_s = 0, chain_s = 0;
     for (int32_t i = 0; i < N_PASSES * stages * n_units; i++)
         work_s += seconds[i] / stages;
     for (int pass = 0; pass < N_PASSES; pass++) {
         int32_t end = -1; /* first forward, last backward unit */
-        for (int32_t unit = 0; unit < cuts[pass].n_units; unit++)
-            if (holds_sample(&cuts[pass], unit, sample)) {
+        for (int32_t unit = 0; unit < partitions[pass].n_units; unit++)
+            if (holds_sample(&partitions[pass], unit, sample)) {
                 chain_s += seconds[(pass * stages + stages - 1) * n_units + unit];
                 end = pass == PASS_BACKWARD || end < 0 ? unit : end;
             }
@@ -659,7 +663,7 @@ static double slowest_unit_s(const struct hand_request *hand, const struct plan_
 {
     const struct plan_pipeline *pipeline = &phase->pipelines[0];
     double slowest_s = 0;
-    for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+    for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
         struct cost_pass cost = dag_pass_cost(pipeline, &hand->setting, pass, unit, pipeline->layout.stages - 1);
         slowest_s = fmax(slowest_s, cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s);
     }

@@ -94,7 +94,7 @@ TEST(slimpipe__makes_units_as_long_as_their_tasks)
     double seconds[N_PASSES][8] = {0}, nominal_s = 0, told_s = 0;
     plan_of(&hand, 2, 2, 4000, "slices: 4", &plan);
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
-    CHECK_EQUAL(pipeline->cut[PASS_FORWARD].n_units, 8);
+    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].n_units, 8);
     struct dag dag = built(&plan, &hand.setting);
     for (int32_t i = 0; i < dag.n_tasks; i++) {
         const struct dag_task *task = &dag.tasks[i];
@@ -189,7 +189,7 @@ TEST(exchange__pays_the_latency_of_each_link)
     struct hand_request hand;
     struct plan plan;
     plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
-    struct plan_cut *backward = &plan.phases[0].pipelines[0].cut[PASS_BACKWARD];
+    struct plan_partition *backward = &plan.phases[0].pipelines[0].partition[PASS_BACKWARD];
     for (int32_t unit = 0; unit < backward->n_units; unit++)
         backward->units[unit].recompute = RECOMPUTE_FULL;
     struct dag dag = built(&plan, &hand.setting);

@@ -30,7 +30,7 @@ TEST(stage_memory__is_the_peak_of_one_unit)
         hand_uniform(&plan, 4, 1, 4096);
         plan.shards = scenario_plan_shards(&hand.request.layout);
         for (int pass = 0; pass < N_PASSES; pass++)
-            plan.phases[0].pipelines[0].cut[pass].units[0].recompute = recompute[i];
+            plan.phases[0].pipelines[0].partition[pass].units[0].recompute = recompute[i];
         CHECK_TRUE(evaluate(&evaluator, &plan, &hand.setting, (struct dag_options){0}, &evaluation, &err));
         for (int32_t stage = 0; stage < 4; stage++) {
             struct stage_memory memory = memory_of_stage(&hand, stage, recompute[i]);

@@ -44,13 +44,13 @@ static void check_units(const struct hand_request *hand, const struct plan *plan
     struct error err = {0};
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            const struct plan_cut *cut = &plan->phases[0].pipelines[i].cut[pass];
-            for (int32_t unit = 0; unit < cut->n_units; unit++) {
-                int64_t padding = cut->units[unit].padding_tokens;
-                check_case(padding == 0 || (plan_unit_tokens(cut, unit) + padding) % hand->request.context == 0 ||
-                               (plan_unit_tokens(cut, unit) + padding) % 8 == 0,
+            const struct plan_partition *partition = &plan->phases[0].pipelines[i].partition[pass];
+            for (int32_t unit = 0; unit < partition->n_units; unit++) {
+                int64_t padding = partition->units[unit].padding_tokens;
+                check_case(padding == 0 || (plan_unit_tokens(partition, unit) + padding) % hand->request.context == 0 ||
+                               (plan_unit_tokens(partition, unit) + padding) % 8 == 0,
                            "padding fills a unit up to whole contexts or eights", of, &err);
-                check_case(cut->units[unit].n_slices > 0 || padding > 0, "no unit is empty", of, &err);
+                check_case(partition->units[unit].n_slices > 0 || padding > 0, "no unit is empty", of, &err);
             }
         }
 }
@@ -141,15 +141,15 @@ static void check_whole_samples(const struct hand_request *hand, const struct pl
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
             for (int pass = 0; pass < N_PASSES; pass++) {
-                const struct plan_cut *cut = &plan->phases[i].pipelines[j].cut[pass];
-                for (int32_t k = 0; k < cut->n_slices; k++) {
-                    struct slice slice = cut->slices[k];
+                const struct plan_partition *partition = &plan->phases[i].pipelines[j].partition[pass];
+                for (int32_t k = 0; k < partition->n_slices; k++) {
+                    struct slice slice = partition->slices[k];
                     int32_t late = slice.sample - hand->batch.n_samples;
                     int32_t tokens = late < 0 ? hand->batch.tokens[slice.sample] : plan->carried_tokens[late];
                     whole = whole && slice.begin == 0 && slice.end == tokens;
                 }
-                for (int32_t k = 0; k < cut->n_units; k++)
-                    whole = whole && cut->units[k].group < 0;
+                for (int32_t k = 0; k < partition->n_units; k++)
+                    whole = whole && partition->units[k].group < 0;
             }
     check_case(whole, "its samples are whole", of, &err);
 }

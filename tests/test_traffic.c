@@ -37,7 +37,7 @@ TEST(traffic__counts_what_others_lack_in_a_ring)
     struct plan plan;
     hand_plan(&plan, 1, 1, 4);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 64})->context = 4;
+        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 64})->context = 4;
     hand_order(&plan);
     struct traffic sent = traffic(&plan, hand_setting());
     CHECK_CLOSE(sent.bytes[TRAFFIC_CONTEXT], 4 * 3 * 0.75 * LAYERS * 64 * 4.0 * HIDDEN, 1e-14);
@@ -101,10 +101,10 @@ TEST(traffic__counts_offloaded_activations_twice)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
-    struct plan_unit *unit = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+    struct plan_unit *unit = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
     unit->recompute = RECOMPUTE_FULL;
     unit->offload = 0.5;
-    plan.phases[0].pipelines[0].cut[PASS_BACKWARD].units[0].recompute = RECOMPUTE_FULL;
+    plan.phases[0].pipelines[0].partition[PASS_BACKWARD].units[0].recompute = RECOMPUTE_FULL;
     CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_HOST], 2 * 0.5 * LAYERS * 16 * 2.0 * HIDDEN, 1e-14);
     plan_free(&plan);
 }

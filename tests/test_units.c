@@ -18,14 +18,14 @@ TEST(unit_spread__is_that_of_each_pipeline)
     for (int pass = 0; pass < N_PASSES; pass++) {
         sample = 0;
         for (int32_t n = 1; n <= 5; n++) {
-            struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
+            struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
             for (int32_t i = 0; i < n; i++)
-                plan_add_slice(cut, (struct slice){sample++, 0, 16});
-            plan_add_unit(cut);
+                plan_add_slice(partition, (struct slice){sample++, 0, 16});
+            plan_add_unit(partition);
         }
         for (int32_t i = 0; i < 3; i++)
-            hand_unit(&plan.phases[0].pipelines[1].cut[pass], (struct slice){sample++, 0, 16});
-        hand_unit(&plan.phases[0].pipelines[2].cut[pass], (struct slice){sample++, 0, 1000});
+            hand_unit(&plan.phases[0].pipelines[1].partition[pass], (struct slice){sample++, 0, 16});
+        hand_unit(&plan.phases[0].pipelines[2].partition[pass], (struct slice){sample++, 0, 1000});
     }
     hand_order(&plan);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -52,17 +52,17 @@ TEST(unit_spread__counts_the_share_of_a_rank)
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
-        hand_unit(cut, (struct slice){0, 0, 16});
+        struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
+        hand_unit(partition, (struct slice){0, 0, 16});
         for (int32_t i = 1; i <= 2; i++)
-            plan_add_slice(cut, (struct slice){i, 0, 16});
-        plan_add_unit(cut)->context = 2;
+            plan_add_slice(partition, (struct slice){i, 0, 16});
+        plan_add_unit(partition)->context = 2;
     }
     hand_order(&plan);
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1, 1e-14);
-    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1; /* 1 and 2: 1.95 / 1.05 */
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 1; /* 1 and 2: 1.95 / 1.05 */
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
-    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].group = 0; /* then one is left */
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].group = 0; /* then one is left */
     CHECK_TRUE(isnan(units_spread_of(&plan, hand_setting(), PASS_FORWARD).own_flop));
     plan_free(&plan);
 }
@@ -76,22 +76,22 @@ TEST(unit_spread__skips_pipelines_with_nothing_to_compare)
     hand_plan(&plan, 2, 1, 1);
     for (int32_t pipeline = 0; pipeline < 2; pipeline++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_cut *cut = &plan.phases[0].pipelines[pipeline].cut[pass];
-            hand_unit(cut, (struct slice){0, 0, 16})->group = 0;
-            hand_unit(cut, (struct slice){1, 0, 16})->group = 0;
+            struct plan_partition *partition = &plan.phases[0].pipelines[pipeline].partition[pass];
+            hand_unit(partition, (struct slice){0, 0, 16})->group = 0;
+            hand_unit(partition, (struct slice){1, 0, 16})->group = 0;
             if (pipeline == 0)
                 continue;
-            hand_unit(cut, (struct slice){2, 0, 16});
+            hand_unit(partition, (struct slice){2, 0, 16});
             for (int32_t i = 3; i <= 4; i++)
-                plan_add_slice(cut, (struct slice){i, 0, 16});
-            plan_add_unit(cut);
+                plan_add_slice(partition, (struct slice){i, 0, 16});
+            plan_add_unit(partition);
         }
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         CHECK_CLOSE(units_spread_of(&plan, hand_setting(), pass).own_flop, 1.95 / 1.05, 1e-14);
-    struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[PASS_FORWARD];
+    struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[PASS_FORWARD];
     double all = units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop;
     for (int32_t i = 0; i < 2; i++)
-        cut->units[i] = (struct plan_unit){.padding_tokens = 16, .context = 1, .group = -1};
+        partition->units[i] = (struct plan_unit){.padding_tokens = 16, .context = 1, .group = -1};
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 2 * all - 1, 1e-14);
     plan_free(&plan);
 }
@@ -106,7 +106,7 @@ TEST(units_pipeline_imbalance__compares_the_pipelines_of_a_phase)
         hand_plan(both[k], 2, 2, 1);
         for (int32_t sample = 0; sample < 4; sample++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&both[k]->phases[0].pipelines[sample > 0].cut[pass], (struct slice){sample, 0, 16});
+                hand_unit(&both[k]->phases[0].pipelines[sample > 0].partition[pass], (struct slice){sample, 0, 16});
         hand_order(both[k]);
     }
     hand_append(&plan, &second);
@@ -126,20 +126,20 @@ TEST(unit_spread__skips_units_of_padding)
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
-        hand_unit(cut, (struct slice){0, 0, 16});
+        struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
+        hand_unit(partition, (struct slice){0, 0, 16});
         for (int32_t i = 0; i < 3; i++)
-            plan_add_unit(cut)->padding_tokens = 16;
+            plan_add_unit(partition)->padding_tokens = 16;
     }
     hand_order(&plan);
     struct units_spread one = units_spread_of(&plan, hand_setting(), PASS_FORWARD);
     CHECK_TRUE(isnan(one.flop));
     CHECK_TRUE(one.time > 1);
     for (int pass = 0; pass < N_PASSES; pass++) { /* 1 and 2 are left: 1.95 / 1.05 */
-        struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
+        struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
         for (int32_t i = 1; i <= 2; i++)
-            plan_add_slice(cut, (struct slice){i, 0, 16});
-        plan_add_unit(cut);
+            plan_add_slice(partition, (struct slice){i, 0, 16});
+        plan_add_unit(partition);
     }
     hand_order(&plan);
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);

@@ -86,12 +86,12 @@ TEST(wlb_llm__keeps_to_the_room_beside_a_long_document)
     hand_knobs(&hand, &system_wlb_llm, "max_tokens: 20\nthresholds: [1000]");
     hand_batch(&hand, 6, (int32_t[]){90, 10, 10, 10, 10, 10});
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-    const struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[PASS_FORWARD];
-    CHECK_TEXT(hand_cut_text(cut), "[0:0-90] [1:0-10] [2:0-10] [3:0-10] [4:0-10] [5:0-10]");
+    const struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[PASS_FORWARD];
+    CHECK_TEXT(hand_cut_text(partition), "[0:0-90] [1:0-10] [2:0-10] [3:0-10] [4:0-10] [5:0-10]");
     plan_free(&plan);
     hand_batch(&hand, 6, (int32_t[]){90, 40, 40, 40, 40, 40});
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 6);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 6);
     CHECK_EQUAL(plan.delayed_tokens, 0);
     plan_free(&plan);
     system_wlb_llm.close(state);
@@ -290,8 +290,8 @@ TEST(wlb_sharding__takes_the_shorter_attention)
         void *state = calloc(1, system_wlb_llm.state_size);
         hand_knobs(&hand, &system_wlb_llm, adaptive ? "queues: 0" : "{queues: 0, sharding: per-sequence}");
         CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 1);
-        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_BACKWARD].units[0].sharding,
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 1);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_BACKWARD].units[0].sharding,
                     adaptive ? SLICE_PER_DOCUMENT : SLICE_PER_SEQUENCE);
         plan_free(&plan);
         system_wlb_llm.close(state);
@@ -314,7 +314,8 @@ TEST(wlb_llm__weighs_what_is_recomputed)
     void *state = calloc(1, system_wlb_llm.state_size);
     hand_knobs(&hand, &system_wlb_llm, "{queues: 0, micro_batches: 2}");
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-4000] [1:0-3000 2:0-2460 3:0-100]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]),
+               "[0:0-4000] [1:0-3000 2:0-2460 3:0-100]");
     plan_free(&plan);
     system_wlb_llm.close(state);
     free(state);
@@ -341,7 +342,7 @@ TEST(wlb_sharding__shards_short_documents_by_sequence)
     void *state = calloc(1, system_wlb_llm.state_size);
     hand_knobs(&hand, &system_wlb_llm, "queues: 0");
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].sharding, SLICE_PER_SEQUENCE);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].sharding, SLICE_PER_SEQUENCE);
     plan_free(&plan);
     system_wlb_llm.close(state);
     free(state);
@@ -364,7 +365,7 @@ TEST(wlb_llm__interleaves_micro_batches)
     int32_t per_rank = (int32_t)((hand.batch.n_tokens + 3999) / 4000) * 2; /* windows of 1000, four by four */
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
     CHECK_TRUE(plan_check(&plan, 60, hand.batch.tokens, &err));
-    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].n_units, per_rank);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].n_units, per_rank);
     CHECK_EQUAL(plan.phases[0].pipelines[1].layout.chunks, 2);
     struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){.gradient_sync = true});
     dag_free(&dag);

@@ -31,10 +31,10 @@ struct walk {
 /* Return whether an earlier pipeline runs all of this pipeline's units with it. */
 static bool repeats(const struct plan_phase *phase, int32_t i)
 {
-    const struct plan_cut *cut = &phase->pipelines[i].cut[PASS_FORWARD];
-    int32_t group = cut->n_units > 0 ? cut->units[0].group : -1;
-    for (int32_t unit = 1; unit < cut->n_units; unit++)
-        group = cut->units[unit].group == group ? group : -1;
+    const struct plan_partition *partition = &phase->pipelines[i].partition[PASS_FORWARD];
+    int32_t group = partition->n_units > 0 ? partition->units[0].group : -1;
+    for (int32_t unit = 1; unit < partition->n_units; unit++)
+        group = partition->units[unit].group == group ? group : -1;
     return group >= 0 && phase->groups[group].pipelines[0] < i;
 }
 
@@ -90,7 +90,7 @@ static int32_t advance(struct walk *walk, int32_t stage)
 }
 
 /* Return whether each backward unit has the slices of the forward unit of the same number. */
-static bool have_same_slices(const struct plan_cut *forward, const struct plan_cut *backward)
+static bool have_same_slices(const struct plan_partition *forward, const struct plan_partition *backward)
 {
     bool same = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;
     for (int32_t i = 0; same && i < forward->n_units; i++)
@@ -104,17 +104,17 @@ static bool have_same_slices(const struct plan_cut *forward, const struct plan_c
 
 static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
 {
-    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
     int32_t n_kinds = walk->kinds.n;
     if (pipeline->layout.chunks > 1 || pipeline->offload != NULL || !plan_offloads(pipeline) ||
-        !have_same_slices(cut, &pipeline->cut[PASS_BACKWARD]))
+        !have_same_slices(partition, &pipeline->partition[PASS_BACKWARD]))
         return;
-    walk->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
-    for (int32_t i = 0; i < cut->n_units * n_kinds; i++) {
+    walk->copy_s = check_calloc((size_t)(partition->n_units * n_kinds), sizeof(double));
+    for (int32_t i = 0; i < partition->n_units * n_kinds; i++) {
         int32_t unit = i / n_kinds, stage = walk->kinds.stage[i % n_kinds];
         struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
-        int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
-        double share = cut->units[unit].streams ? 0 : cut->units[unit].offload;
+        int64_t tokens = plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
+        double share = partition->units[unit].streams ? 0 : partition->units[unit].offload;
         double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &stage_setting, unit, tokens, 0) : 0;
         walk->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
     }
@@ -129,16 +129,16 @@ static void open_walk(const struct plan_pipeline *pipeline, const struct cost_se
     for (int32_t stage = 0; stage < n_stages; stage++)
         walk->stages[stage].next = pipeline->step_first[stage];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        int32_t n = pipeline->cut[pass].n_units * walk->kinds.n;
+        int32_t n = pipeline->partition[pass].n_units * walk->kinds.n;
         walk->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
         dag_passes_s(pipeline, setting, &walk->kinds, pass, walk->pass_s[pass]);
-        n = pipeline->cut[pass].n_units * n_virtual;
+        n = pipeline->partition[pass].n_units * n_virtual;
         walk->end_s[pass] = check_malloc((size_t)n * sizeof(double));
         for (int32_t i = 0; i < n; i++)
             walk->end_s[pass][i] = -1;
     }
-    walk->begin_s = check_calloc((size_t)(pipeline->cut[PASS_BACKWARD].n_units * n_virtual), sizeof(double));
-    walk->out_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_virtual), sizeof(double));
+    walk->begin_s = check_calloc((size_t)(pipeline->partition[PASS_BACKWARD].n_units * n_virtual), sizeof(double));
+    walk->out_s = check_calloc((size_t)(pipeline->partition[PASS_FORWARD].n_units * n_virtual), sizeof(double));
     open_copies(pipeline, setting, walk);
 }
 
@@ -177,7 +177,7 @@ static double pipeline_s(const struct plan_pipeline *pipeline, const struct cost
 /* Return whether a walk of the steps bounds a pipeline: passes are whole, and each stage computes its own attention. */
 static bool can_walk(const struct plan_pipeline *pipeline)
 {
-    return pipeline->cut[PASS_FORWARD].n_units > 0 && !pipeline->splits_backward && pipeline->n_exchanges == 0;
+    return pipeline->partition[PASS_FORWARD].n_units > 0 && !pipeline->splits_backward && pipeline->n_exchanges == 0;
 }
 
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting)

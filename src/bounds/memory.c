@@ -128,10 +128,11 @@ static struct chunk chunk_of(const struct memory_walk *walk, int32_t number)
     int32_t stage = walk->dag->ranks[walk->dag_rank].stage;
     struct chunk chunk = {.number = number};
     for (int pass = 0; pass < N_STEP_PASSES; pass++) {
-        int cut = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-        chunk.units[pass] = memory_pipe_units(pipe, cut, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
-        if (pipe->exchanged[cut] != NULL) /* there is one chunk */
-            chunk.exchanged[pass] = pipe->exchanged[cut] + stage * pipe->plan->cut[cut].n_units;
+        int partition = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+        chunk.units[pass] =
+            memory_pipe_units(pipe, partition, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
+        if (pipe->exchanged[partition] != NULL) /* there is one chunk */
+            chunk.exchanged[pass] = pipe->exchanged[partition] + stage * pipe->plan->partition[partition].n_units;
     }
     return chunk;
 }

@@ -10,13 +10,13 @@ static struct memory_copy copy_of(const struct dag *dag, const struct timeline *
 {
     const struct dag_task *task = &dag->tasks[number];
     const struct plan_pipeline *plan = pipe->plan;
-    const struct plan_cut *cut = &plan->cut[task->pass];
+    const struct plan_partition *partition = &plan->partition[task->pass];
     int32_t stage = task->chunk * plan->layout.stages + task->stage;
-    double bytes = pipe->offloaded[task->pass][stage * cut->n_units + task->unit];
+    double bytes = pipe->offloaded[task->pass][stage * partition->n_units + task->unit];
     return (struct memory_copy){.start_s = timeline->start_s[number],
                                 .finish_s = timeline->finish_s[number],
                                 .host_bytes = bytes,
-                                .bytes = cut->units[task->unit].streams ? 0 : bytes};
+                                .bytes = partition->units[task->unit].streams ? 0 : bytes};
 }
 
 void memory_copies_of(const struct dag *dag, const struct timeline *timeline, const struct memory_pipe *pipe,

@@ -48,7 +48,7 @@ static void add_weight(const struct cost_setting *stage_setting, double tokens, 
 static struct memory_unit bytes_of_share(const struct opening *opening, const struct relations_share *share)
 {
     const struct memory_pipe *pipe = opening->pipe;
-    const struct plan_unit *planned = &pipe->plan->cut[PASS_FORWARD].units[share->forward];
+    const struct plan_unit *planned = &pipe->plan->partition[PASS_FORWARD].units[share->forward];
     const struct token *token = &opening->tokens[share->forward];
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
     struct memory_unit bytes = {.activations = (double)tokens * token->of.held,
@@ -65,10 +65,10 @@ static struct memory_unit bytes_of_share(const struct opening *opening, const st
  */
 static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting)
 {
-    int32_t n = pipeline->cut[PASS_FORWARD].n_units;
+    int32_t n = pipeline->partition[PASS_FORWARD].n_units;
     struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
     for (int32_t unit = 0; unit < n; unit++) {
-        const struct plan_unit *planned = &pipeline->cut[PASS_FORWARD].units[unit];
+        const struct plan_unit *planned = &pipeline->partition[PASS_FORWARD].units[unit];
         if (unit > 0 && stage_setting->attention != DEVICE_UNFUSED && planned[-1].recompute == planned->recompute &&
             planned[-1].context == planned->context) {
             tokens[unit] = tokens[unit - 1];
@@ -92,8 +92,8 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
     const struct plan_pipeline *pipeline = opening->pipe->plan;
     const struct cost_setting *stage_setting = opening->stage_setting;
     struct cost_workspace each = {0};
-    for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
-        const struct plan_unit *planned = &pipeline->cut[pass].units[unit];
+    for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
+        const struct plan_unit *planned = &pipeline->partition[pass].units[unit];
         double scores = 0, gathered_bytes = 0;
         if (unit == 0 || planned[-1].recompute != planned->recompute)
             each = cost_workspace_of(stage_setting, planned->recompute);
@@ -114,16 +114,16 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
 static void open_layers(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;
-    const struct plan_cut *cut = opening->pipe->plan->cut;
+    const struct plan_partition *partition = opening->pipe->plan->partition;
     const struct cost_setting *stage_setting = opening->stage_setting;
     struct memory_unit *forwards = memory_pipe_units(opening->pipe, PASS_FORWARD, opening->layer_kind),
                        *backwards = memory_pipe_units(opening->pipe, PASS_BACKWARD, opening->layer_kind);
     double kv = stage_token_of(stage_setting, false, false, 1, RECOMPUTE_NONE).kv_gradient;
     open_workspace(opening, PASS_FORWARD, forwards);
     open_workspace(opening, PASS_BACKWARD, backwards);
-    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++) {
+    for (int32_t unit = 0; unit < partition[PASS_BACKWARD].n_units; unit++) {
         struct memory_unit *bytes = &backwards[unit];
-        int32_t context = cut[PASS_BACKWARD].units[unit].context;
+        int32_t context = partition[PASS_BACKWARD].units[unit].context;
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             int32_t forward = relations->shares[i].forward;
             struct memory_unit share = bytes_of_share(opening, &relations->shares[i]);
@@ -145,7 +145,7 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
     struct end_bytes *forwards = opening->ends[PASS_FORWARD], *backwards = opening->ends[PASS_BACKWARD];
     const struct stage_token token = stage_token_of(stage_setting, true, true, 1, RECOMPUTE_NONE);
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+        for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
             struct end_bytes *end = &opening->ends[pass][unit];
             struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
             end->tokens = cost_unit_tokens(&work);
@@ -153,10 +153,10 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
                 end->head_weight = cost_head_weight_bytes(stage_setting, end->tokens);
         }
-    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++)
+    for (int32_t unit = 0; unit < pipeline->partition[PASS_BACKWARD].n_units; unit++)
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             const struct relations_share *share = &relations->shares[i];
-            int32_t context = pipeline->cut[PASS_FORWARD].units[share->forward].context;
+            int32_t context = pipeline->partition[PASS_FORWARD].units[share->forward].context;
             double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
             double head = tokens * token.head, embedding = tokens * token.embedding;
             forwards[share->forward].head += head;
@@ -171,13 +171,13 @@ static void add_offloaded(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;
     const struct memory_pipe *pipe = opening->pipe;
-    const struct plan_cut *cut = pipe->plan->cut;
+    const struct plan_partition *partition = pipe->plan->partition;
     for (int32_t stage = 0; stage < pipe->plan->layout.stages * pipe->plan->layout.chunks; stage++) {
-        double *forwards = pipe->offloaded[PASS_FORWARD] + stage * cut[PASS_FORWARD].n_units,
-               *backwards = pipe->offloaded[PASS_BACKWARD] + stage * cut[PASS_BACKWARD].n_units;
+        double *forwards = pipe->offloaded[PASS_FORWARD] + stage * partition[PASS_FORWARD].n_units,
+               *backwards = pipe->offloaded[PASS_BACKWARD] + stage * partition[PASS_BACKWARD].n_units;
         if (pipe->layer_kind[pipe->kinds->kind[stage]] != opening->layer_kind)
             continue;
-        for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t unit = 0; unit < partition[PASS_BACKWARD].n_units; unit++)
             for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
                 const struct relations_share *share = &relations->shares[i];
                 double offload = plan_offload(pipe->plan, share->forward, stage);
@@ -197,12 +197,12 @@ static void open_exchanges(const struct plan_pipeline *pipeline, const struct co
                            struct memory_pipe *pipe)
 {
     for (int pass = 0; pipeline->n_exchanges > 0 && pass < N_PASSES; pass++)
-        pipe->exchanged[pass] = check_calloc((size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages,
-                                             sizeof *pipe->exchanged[pass]);
+        pipe->exchanged[pass] = check_calloc(
+            (size_t)pipeline->partition[pass].n_units * (size_t)pipeline->layout.stages, sizeof *pipe->exchanged[pass]);
     for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
         const struct plan_exchange *exchange = &pipeline->exchanges[i];
         double *exchanged = pipe->exchanged[exchange->pass];
-        int32_t n_units = pipeline->cut[exchange->pass].n_units;
+        int32_t n_units = pipeline->partition[exchange->pass].n_units;
         struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, exchange->from_stage);
         struct cost_unit unit = dag_unit(pipeline, exchange->pass, exchange->from_unit);
         struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &unit, exchange->share);
@@ -262,7 +262,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
     bool last = kind == pipe->kinds->n - 1, splits = pipe->plan->splits_backward;
-    int32_t n = pipe->plan->cut[PASS_BACKWARD].n_units;
+    int32_t n = pipe->plan->partition[PASS_BACKWARD].n_units;
     const struct memory_unit *units = memory_pipe_units(pipe, PASS_BACKWARD, pipe->layer_kind[kind]);
     for (int32_t i = 0; i < n; i++) {
         const struct end_bytes *end = &opening->ends[PASS_BACKWARD][i];
@@ -289,7 +289,7 @@ static void add_ends(const struct opening *opening, int32_t kind)
     const struct memory_pipe *pipe = opening->pipe;
     bool first = kind == 0, last = kind == pipe->kinds->n - 1, shards = cost_shards_in_passes(opening->stage_setting);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        int32_t n = pipe->plan->cut[pass].n_units;
+        int32_t n = pipe->plan->partition[pass].n_units;
         struct memory_unit *units = memory_pipe_units(pipe, pass, kind);
         if (pipe->layer_kind[kind] != kind)
             memcpy(units, memory_pipe_units(pipe, pass, pipe->layer_kind[kind]), (size_t)n * sizeof *units);
@@ -313,8 +313,8 @@ static bool attends(const struct plan_pipeline *pipeline)
 {
     bool any = pipeline->n_exchanges > 0;
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-            any = any || pipeline->cut[pass].units[unit].context > 1;
+        for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++)
+            any = any || pipeline->partition[pass].units[unit].context > 1;
     return any;
 }
 
@@ -343,7 +343,7 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     struct opening opening = {.pipe = &pipe, .relations = &of->relations};
     size_t n_virtual = (size_t)(pipeline->layout.stages * pipeline->layout.chunks);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        size_t n = (size_t)pipeline->cut[pass].n_units;
+        size_t n = (size_t)pipeline->partition[pass].n_units;
         pipe.units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe.units[pass]);
         opening.ends[pass] = check_calloc(n, sizeof *opening.ends[pass]);
         if (plan_offloads(pipeline))
@@ -355,7 +355,8 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     open_all_layers(opening, setting);
     opening.stage_setting = &first;
     if (cost_frees_gradients(setting)) {
-        pipe.growth = check_calloc((size_t)(of->kinds.n * pipeline->cut[PASS_BACKWARD].n_units), sizeof *pipe.growth);
+        pipe.growth =
+            check_calloc((size_t)(of->kinds.n * pipeline->partition[PASS_BACKWARD].n_units), sizeof *pipe.growth);
         for (int32_t kind = 0; kind < of->kinds.n; kind++)
             add_growth(&opening, kind);
     }

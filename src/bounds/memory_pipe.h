@@ -50,13 +50,13 @@ struct memory_pipe {
 /** Return the units of a pass on virtual stages of a kind. */
 static inline struct memory_unit *memory_pipe_units(const struct memory_pipe *pipe, int pass, int32_t kind)
 {
-    return pipe->units[pass] + kind * pipe->plan->cut[pass].n_units;
+    return pipe->units[pass] + kind * pipe->plan->partition[pass].n_units;
 }
 
 /** Return the growth of a backward unit on virtual stages of a kind, for gradients that come and go. */
 static inline struct memory_growth *memory_pipe_growth(const struct memory_pipe *pipe, int32_t kind, int32_t unit)
 {
-    return &pipe->growth[kind * pipe->plan->cut[PASS_BACKWARD].n_units + unit];
+    return &pipe->growth[kind * pipe->plan->partition[PASS_BACKWARD].n_units + unit];
 }
 
 /** @param of  the pipeline in the graph; it and the plan are borrowed */

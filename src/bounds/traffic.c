@@ -25,12 +25,12 @@ static void add_pass(const struct source *source, enum pass pass, int32_t unit, 
 /* Add offloaded activations: to the host, and back for the backward pass. */
 static void add_host(const struct source *source, int32_t unit, int32_t stage, struct traffic *traffic)
 {
-    const struct plan_cut *cut = &source->plan->cut[PASS_FORWARD];
+    const struct plan_partition *partition = &source->plan->partition[PASS_FORWARD];
     double share = plan_offload(source->plan, unit, stage);
     if (share <= 0)
         return;
     struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, stage);
-    int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
+    int64_t tokens = plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
     traffic->bytes[TRAFFIC_HOST] +=
         2 * source->ranks * share *
         dag_offloadable_bytes(source->plan, &stage_setting, unit, tokens, source->pipe->relations.sliced_tokens[unit]);
@@ -40,7 +40,7 @@ static void add_passes(const struct source *source, struct traffic *traffic)
 {
     int32_t n_virtual = source->plan->layout.stages * source->plan->layout.chunks;
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(source->plan); pass++)
-        for (int32_t unit = 0; unit < plan_cut_of(source->plan, pass)->n_units; unit++)
+        for (int32_t unit = 0; unit < plan_partition_of(source->plan, pass)->n_units; unit++)
             for (int32_t stage = 0; stage < n_virtual; stage++) {
                 add_pass(source, pass, unit, stage, traffic);
                 if (pass == PASS_FORWARD)

@@ -43,7 +43,7 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
             const struct dag_pipe *pipe = &dag->pipes[dag->pipes[dag->first_pipe[i] + j].representative];
             for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
-                for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
+                for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units; unit++)
                     if (setting->faults != NULL)
                         add_faulty_unit(pipeline, setting, pass, unit, &work);
                     else

@@ -36,17 +36,17 @@ static bool streams_some(const struct plan_pipeline *pipeline, enum pass pass, i
     double most = 0;
     for (int32_t stage = 0; pass == PASS_FORWARD && stage < pipeline->layout.stages * pipeline->layout.chunks; stage++)
         most = fmax(most, plan_offload(pipeline, unit, stage));
-    return most > 0 && pipeline->cut[pass].units[unit].streams;
+    return most > 0 && pipeline->partition[pass].units[unit].streams;
 }
 
 static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit_index,
                             const struct plan_phase *phase)
 {
-    const struct plan_cut *cut = &pipeline->cut[pass];
-    const struct plan_unit *unit = &cut->units[unit_index];
+    const struct plan_partition *partition = &pipeline->partition[pass];
+    const struct plan_unit *unit = &partition->units[unit_index];
     json_t *slices = json_array();
     for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
-        const struct slice *slice = &cut->slices[i];
+        const struct slice *slice = &partition->slices[i];
         json_array_append_new(slices, json_pack("[i,i,i,i]", slice->sample, slice->begin, slice->end, unit->context));
     }
     json_t *pipelines = json_array();
@@ -63,7 +63,7 @@ static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass
 static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)
 {
     json_t *units = json_array();
-    for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++)
+    for (int32_t i = 0; i < pipeline->partition[pass].n_units; i++)
         json_array_append_new(units, json_of_unit(pipeline, pass, i, phase));
     return units;
 }
@@ -102,7 +102,7 @@ static json_t *json_of_pipeline(const struct plan_pipeline *pipeline, const stru
 {
     const struct plan_layout *layout = &pipeline->layout;
     json_t *need = json_array(), *orders = json_array();
-    for (int32_t i = 0; i < pipeline->cut[PASS_BACKWARD].n_units; i++)
+    for (int32_t i = 0; i < pipeline->partition[PASS_BACKWARD].n_units; i++)
         json_array_append_new(need, json_integer(pipeline->need[i]));
     for (int32_t stage = 0; stage < layout->stages; stage++)
         json_array_append_new(orders, json_of_order(pipeline, stage));

@@ -62,9 +62,9 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
 
 struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
-    const struct plan_cut *cut = plan_cut_of(pipeline, pass);
-    const struct plan_unit *part = &cut->units[unit];
-    return (struct cost_unit){.slices = cut->slices + part->first_slice,
+    const struct plan_partition *partition = plan_partition_of(pipeline, pass);
+    const struct plan_unit *part = &partition->units[unit];
+    return (struct cost_unit){.slices = partition->slices + part->first_slice,
                               .n_slices = part->n_slices,
                               .padding_tokens = part->padding_tokens,
                               .context = part->context,
@@ -168,7 +168,7 @@ static void price_unit(const struct priced *priced, enum pass pass, int32_t unit
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
-    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n;
+    int32_t n_units = plan_partition_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n;
     struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
     pipe->cost[pass] = check_malloc((size_t)n_units * (size_t)n_kinds * sizeof *pipe->cost[pass]);
     for (int32_t unit = 0; unit < n_units; unit++)
@@ -179,7 +179,7 @@ void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_settin
                   const struct dag_kinds *kinds, enum pass pass, double *seconds)
 {
     struct priced priced = priced_of(pipeline, setting, kinds);
-    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
+    for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units; unit++)
         price_unit(&priced, pass, unit, NULL, seconds + unit * kinds->n);
 }
 
@@ -189,7 +189,7 @@ double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setti
     struct dag_kinds kinds = {.n = 1, .stage = {stage}};
     struct priced priced = priced_of(pipeline, setting, &kinds);
     double all_s = 0, unit_s;
-    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units && all_s <= limit_s; unit++) {
+    for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units && all_s <= limit_s; unit++) {
         price_unit(&priced, pass, unit, NULL, &unit_s);
         all_s += unit_s;
     }
@@ -211,7 +211,7 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
                               int32_t unit)
 {
-    const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
+    const struct plan_unit *part = &pipeline->partition[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
     double scores = cost_scores_bytes(stage_setting, &work);
     double bytes = cost_layers_activation_bytes(stage_setting, part->recompute, false);

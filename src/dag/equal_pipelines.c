@@ -28,9 +28,9 @@ static int32_t n_samples(const struct plan_phase *phase)
     int32_t most = -1;
     for (int32_t i = 0; i < phase->n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            const struct plan_cut *cut = &phase->pipelines[i].cut[pass];
-            for (int32_t k = 0; k < cut->n_slices; k++)
-                most = cut->slices[k].sample > most ? cut->slices[k].sample : most;
+            const struct plan_partition *partition = &phase->pipelines[i].partition[pass];
+            for (int32_t k = 0; k < partition->n_slices; k++)
+                most = partition->slices[k].sample > most ? partition->slices[k].sample : most;
         }
     return most + 1;
 }
@@ -38,12 +38,12 @@ static int32_t n_samples(const struct plan_phase *phase)
 static struct form form_of(const struct plan_phase *phase, int32_t number, struct numbers *numbers)
 {
     const struct plan_pipeline *pipeline = &phase->pipelines[number];
-    int32_t n = pipeline->cut[PASS_FORWARD].n_slices + pipeline->cut[PASS_BACKWARD].n_slices, n_known = 0;
+    int32_t n = pipeline->partition[PASS_FORWARD].n_slices + pipeline->partition[PASS_BACKWARD].n_slices, n_known = 0;
     struct form form = {
         .pipeline = pipeline, .number = number, .slices = check_malloc((size_t)n * sizeof *form.slices)};
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t i = 0; i < pipeline->cut[pass].n_slices; i++) {
-            struct slice slice = pipeline->cut[pass].slices[i];
+        for (int32_t i = 0; i < pipeline->partition[pass].n_slices; i++) {
+            struct slice slice = pipeline->partition[pass].slices[i];
             if (numbers->pipeline[slice.sample] != number) {
                 numbers->pipeline[slice.sample] = number;
                 numbers->of[slice.sample] = n_known++;
@@ -53,7 +53,7 @@ static struct form form_of(const struct plan_phase *phase, int32_t number, struc
         }
     const struct plan_layout *layout = &pipeline->layout;
     const int32_t kind[] = {layout->tensor, layout->context,      layout->stages,
-                            layout->chunks, layout->stage_stride, pipeline->cut[PASS_FORWARD].n_units,
+                            layout->chunks, layout->stage_stride, pipeline->partition[PASS_FORWARD].n_units,
                             form.n_slices};
     form.hash = hash_bytes(HASH_START, kind, sizeof kind);
     form.hash = hash_bytes(form.hash, form.slices, (size_t)n * sizeof *form.slices);
@@ -75,7 +75,7 @@ static bool equal_layouts(const struct plan_layout *a, const struct plan_layout 
     return true;
 }
 
-static bool equal_units(const struct plan_cut *a, const struct plan_cut *b)
+static bool equal_units(const struct plan_partition *a, const struct plan_partition *b)
 {
     if (a->n_units != b->n_units)
         return false;
@@ -105,7 +105,7 @@ static bool equal_orders(const struct plan_pipeline *a, const struct plan_pipeli
 
 static bool equal_offloads(const struct plan_pipeline *a, const struct plan_pipeline *b)
 {
-    int32_t n = a->cut[PASS_FORWARD].n_units * a->layout.stages * a->layout.chunks;
+    int32_t n = a->partition[PASS_FORWARD].n_units * a->layout.stages * a->layout.chunks;
     if (a->offload == NULL || b->offload == NULL)
         return a->offload == b->offload;
     for (int32_t i = 0; i < n; i++)
@@ -119,8 +119,9 @@ static bool are_equal(const struct form *a, const struct form *b, int32_t gpus_p
     const struct plan_pipeline *x = a->pipeline, *y = b->pipeline;
     return a->n_slices == b->n_slices && memcmp(a->slices, b->slices, (size_t)a->n_slices * sizeof *a->slices) == 0 &&
            equal_layouts(&x->layout, &y->layout, gpus_per_node) && x->splits_backward == y->splits_backward &&
-           equal_units(&x->cut[PASS_FORWARD], &y->cut[PASS_FORWARD]) &&
-           equal_units(&x->cut[PASS_BACKWARD], &y->cut[PASS_BACKWARD]) && equal_orders(x, y) && equal_offloads(x, y);
+           equal_units(&x->partition[PASS_FORWARD], &y->partition[PASS_FORWARD]) &&
+           equal_units(&x->partition[PASS_BACKWARD], &y->partition[PASS_BACKWARD]) && equal_orders(x, y) &&
+           equal_offloads(x, y);
 }
 
 static int by_hash(const void *a, const void *b)
@@ -134,8 +135,8 @@ bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus
     const struct plan_layout *layout = &pipeline->layout;
     bool equal = layout->context > 1;
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; equal && unit < pipeline->cut[pass].n_units; unit++)
-            equal = pipeline->cut[pass].units[unit].context == layout->context;
+        for (int32_t unit = 0; equal && unit < pipeline->partition[pass].n_units; unit++)
+            equal = pipeline->partition[pass].units[unit].context == layout->context;
     for (int32_t stage = 1; equal && stage < layout->stages; stage++) {
         int32_t n_inside = 0;
         for (int32_t i = 0; i < layout->context; i++)

@@ -184,7 +184,7 @@ static struct overlap_kernels kernels_of(const struct builder *builder, const st
     struct overlap_kernels kernels = {0};
     if (pass == PASS_BACKWARD && pipe->plan->splits_backward)
         pass = PASS_WEIGHT;
-    for (int32_t chunk = 0; chunk < layout->chunks && plan_cut_of(pipe->plan, pass)->n_units > 0; chunk++) {
+    for (int32_t chunk = 0; chunk < layout->chunks && plan_partition_of(pipe->plan, pass)->n_units > 0; chunk++) {
         const struct cost_pass *cost = builder_cost_of(pipe, pass, 0, chunk * layout->stages + at->stage);
         kernels.all_s += cost_pass_s(cost);
         kernels.product_s += cost->product_s;

@@ -54,9 +54,9 @@ static void collect_participants(struct pass_work *work)
 static bool is_ring(const struct pass_work *work)
 {
     const struct builder_participant *first = &work->builder->participants[0];
-    const struct plan_cut *cut = plan_cut_of(first->pipe->plan, work->pass);
+    const struct plan_partition *partition = plan_partition_of(first->pipe->plan, work->pass);
     bool several = work->n_participants > work->n_tensor || first->pipe->fold != NULL;
-    return cut->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
+    return partition->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
 }
 
 /* Wait for the neighbouring stage's result: its SEND, or its pass if nothing is sent. */
@@ -81,8 +81,8 @@ static void after_forwards(struct pass_work *work, const struct builder_particip
     int32_t first = relations->share_first[participant->unit], end = relations->share_first[participant->unit + 1];
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *share = &relations->shares[i];
-        int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
-                         pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
+        int64_t tokens = plan_unit_tokens(&pipe->plan->partition[PASS_FORWARD], share->forward) +
+                         pipe->plan->partition[PASS_FORWARD].units[share->forward].padding_tokens;
         bool same_tokens = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
         after_end(work, pass_end_of(participant, PASS_FORWARD, share->forward, participant->stage),
                   same_tokens ? DAG_INTER_STAGE : DAG_INTER_PASS);

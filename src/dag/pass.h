@@ -40,7 +40,7 @@ static inline struct builder_end *pass_end_of(const struct builder_participant *
 /** Return whether offloaded activations of a unit of the step's pass stream. Either all of them do, or none. */
 static inline bool pass_streams(const struct pass_work *work, const struct builder_participant *participant)
 {
-    return participant->pipe->plan->cut[work->pass].units[participant->unit].streams;
+    return participant->pipe->plan->partition[work->pass].units[participant->unit].streams;
 }
 
 /**

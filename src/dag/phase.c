@@ -26,7 +26,7 @@ static int32_t group_of(const struct builder_stage_cursor *cursor)
     const struct plan_step *step = step_of(cursor);
     if (step->pass == PASS_WEIGHT)
         return -1; /* groups do not share this pass */
-    return cursor->pipe->plan->cut[step->pass].units[step->unit].group;
+    return cursor->pipe->plan->partition[step->pass].units[step->unit].group;
 }
 
 /* Return the instance if it has not been built, otherwise -1. */
@@ -217,7 +217,7 @@ static bool report(const struct builder *builder, const struct builder_stage_cur
                          "%s: the orders of the plan cannot run",
                          builder->phase, cursor->pipeline, cursor->stage, pass_name[step->pass], step->unit,
                          other->pipeline, why);
-    int32_t unit = cursor->blocked_on % pipe->n_units, n_forward = pipe->plan->cut[PASS_FORWARD].n_units;
+    int32_t unit = cursor->blocked_on % pipe->n_units, n_forward = pipe->plan->partition[PASS_FORWARD].n_units;
     bool backward = unit >= n_forward;
     return error_set(err,
                      "phase %d, pipeline %d, stage %d: %s unit %d waits for %s unit %d on stage %d, %s: the orders of "
@@ -243,12 +243,12 @@ static bool check_done(const struct builder *builder, struct error *err)
     return report(builder, &builder->cursors[stuck], err);
 }
 
-static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
+static int32_t *ordinals_of(const struct plan_partition *partition, int32_t n_groups)
 {
-    int32_t *ordinal = check_malloc((size_t)cut->n_units * sizeof *ordinal);
+    int32_t *ordinal = check_malloc((size_t)partition->n_units * sizeof *ordinal);
     int32_t *n = check_calloc((size_t)n_groups, sizeof *n);
-    for (int32_t unit = 0; unit < cut->n_units; unit++)
-        ordinal[unit] = cut->units[unit].group < 0 ? -1 : n[cut->units[unit].group]++;
+    for (int32_t unit = 0; unit < partition->n_units; unit++)
+        ordinal[unit] = partition->units[unit].group < 0 ? -1 : n[partition->units[unit].group]++;
     free(n);
     return ordinal;
 }
@@ -264,7 +264,7 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     pipe->exchange_first = check_calloc((size_t)n_exchange_groups + 1, sizeof *pipe->exchange_first);
     pipe->exchange_arrived = check_calloc((size_t)n_exchange_groups, sizeof *pipe->exchange_arrived);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        size_t n = (size_t)plan->cut[pass].n_units * (size_t)stages;
+        size_t n = (size_t)plan->partition[pass].n_units * (size_t)stages;
         pipe->exchange_group[pass] = check_malloc(n * sizeof(int32_t));
         for (size_t i = 0; i < n; i++)
             pipe->exchange_group[pass][i] = -1;
@@ -304,7 +304,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->n_ranks = pipe->n_built = layout->context * pipe->n_tensor;
     pipe->stages = layout->stages;
     pipe->n_virtual = layout->chunks * layout->stages;
-    pipe->before[PASS_BACKWARD] = pipe->plan->cut[PASS_FORWARD].n_units;
+    pipe->before[PASS_BACKWARD] = pipe->plan->partition[PASS_FORWARD].n_units;
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
@@ -317,9 +317,9 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
         builder_costs(builder, pipe, pass);
     for (int pass = 0; pass < N_PASSES; pass++) {
         pipe->done[pass] = check_calloc((size_t)pipe->n_virtual, sizeof *pipe->done[pass]);
-        pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
+        pipe->ordinal[pass] = ordinals_of(&pipe->plan->partition[pass], phase->n_groups);
     }
-    pipe->n_units = pipe->plan->cut[PASS_FORWARD].n_units + pipe->plan->cut[PASS_BACKWARD].n_units;
+    pipe->n_units = pipe->plan->partition[PASS_FORWARD].n_units + pipe->plan->partition[PASS_BACKWARD].n_units;
     size_t n_ends = (size_t)pipe->n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_built;
     pipe->ends = check_malloc(n_ends * sizeof *pipe->ends);
     for (size_t i = 0; i < n_ends; i++)
@@ -336,11 +336,11 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
 }
 
 /* Return how many units of one pass of a pipeline are in a group. */
-static int32_t n_shared(const struct plan_cut *cut, int32_t group)
+static int32_t n_shared(const struct plan_partition *partition, int32_t group)
 {
     int32_t n = 0;
-    for (int32_t unit = 0; unit < cut->n_units; unit++)
-        n += cut->units[unit].group == group;
+    for (int32_t unit = 0; unit < partition->n_units; unit++)
+        n += partition->units[unit].group == group;
     return n;
 }
 
@@ -353,14 +353,14 @@ static void open_groups(struct builder *builder)
     for (int32_t i = 0; i < phase->n_groups * N_PASSES; i++) {
         const struct plan_group *group = &phase->groups[i / N_PASSES];
         const struct builder_pipe *first = &builder->pipes[group->pipelines[0]];
-        int32_t n_units = n_shared(&first->plan->cut[i % N_PASSES], i / N_PASSES);
+        int32_t n_units = n_shared(&first->plan->partition[i % N_PASSES], i / N_PASSES);
         builder->group_first[i] = n;
         n += n_units * first->n_virtual;
         for (int32_t k = 1; k < group->n_pipelines; k++) {
             const struct builder_pipe *pipe = &builder->pipes[group->pipelines[k]];
             CHECK(pipe->n_virtual == first->n_virtual && pipe->n_tensor == first->n_tensor);
             CHECK(pipe->plan->layout.stages == first->plan->layout.stages);
-            CHECK(n_shared(&pipe->plan->cut[i % N_PASSES], i / N_PASSES) == n_units);
+            CHECK(n_shared(&pipe->plan->partition[i % N_PASSES], i / N_PASSES) == n_units);
         }
     }
     builder->arrived = check_calloc((size_t)n, sizeof *builder->arrived);

@@ -7,7 +7,7 @@
 
 /* State of the walk over slices. */
 struct walk {
-    const struct plan_cut *forward, *backward;
+    const struct plan_partition *forward, *backward;
     struct relations *relations;
     int32_t *unit_of; /* of each forward slice */
     int32_t *before;  /* of each forward slice: the slice before it in its sample, -1: none */
@@ -17,12 +17,12 @@ struct walk {
     int32_t *mark;    /* of each unit: the last unit that lists it, or the share it has */
 };
 
-static int32_t n_samples(const struct plan_cut *cut)
+static int32_t n_samples(const struct plan_partition *partition)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < cut->n_slices; i++)
-        if (cut->slices[i].sample >= n)
-            n = cut->slices[i].sample + 1;
+    for (int32_t i = 0; i < partition->n_slices; i++)
+        if (partition->slices[i].sample >= n)
+            n = partition->slices[i].sample + 1;
     return n;
 }
 
@@ -46,12 +46,12 @@ static int32_t add_after(struct walk *walk, enum pass pass, int32_t n, int32_t u
 
 static void walk_forward(struct walk *walk)
 {
-    const struct plan_cut *cut = walk->forward;
+    const struct plan_partition *partition = walk->forward;
     int32_t n = 0;
-    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+    for (int32_t unit = 0; unit < partition->n_units; unit++) {
         walk->relations->after_first[PASS_FORWARD][unit] = n;
-        for (int32_t k = 0; k < cut->units[unit].n_slices; k++) {
-            int32_t i = cut->units[unit].first_slice + k, sample = cut->slices[i].sample;
+        for (int32_t k = 0; k < partition->units[unit].n_slices; k++) {
+            int32_t i = partition->units[unit].first_slice + k, sample = partition->slices[i].sample;
             int32_t before = walk->last[sample];
             walk->before[i] = before;
             walk->unit_of[i] = unit;
@@ -62,18 +62,18 @@ static void walk_forward(struct walk *walk)
             }
         }
     }
-    walk->relations->after_first[PASS_FORWARD][cut->n_units] = n;
+    walk->relations->after_first[PASS_FORWARD][partition->n_units] = n;
 }
 
 static void walk_backward(struct walk *walk)
 {
-    const struct plan_cut *cut = walk->backward;
+    const struct plan_partition *partition = walk->backward;
     struct relations *relations = walk->relations;
     int32_t n = 0;
-    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+    for (int32_t unit = 0; unit < partition->n_units; unit++) {
         relations->after_first[PASS_BACKWARD][unit] = n;
-        for (int32_t k = 0; k < cut->units[unit].n_slices; k++) {
-            struct slice slice = cut->slices[cut->units[unit].first_slice + k];
+        for (int32_t k = 0; k < partition->units[unit].n_slices; k++) {
+            struct slice slice = partition->slices[partition->units[unit].first_slice + k];
             int32_t later = walk->run[slice.sample];
             if (later >= 0) {
                 walk->sliced[slice.sample] |= later != unit;
@@ -85,7 +85,7 @@ static void walk_backward(struct walk *walk)
             walk->run[slice.sample] = unit;
         }
     }
-    relations->after_first[PASS_BACKWARD][cut->n_units] = n;
+    relations->after_first[PASS_BACKWARD][partition->n_units] = n;
 }
 
 /*
@@ -127,31 +127,32 @@ static int32_t consume(struct walk *walk, struct slice slice, int32_t first, int
 
 static void walk_shares(struct walk *walk)
 {
-    const struct plan_cut *cut = walk->backward;
+    const struct plan_partition *partition = walk->backward;
     int32_t n = 0;
-    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+    for (int32_t unit = 0; unit < partition->n_units; unit++) {
         int32_t first = n;
         walk->relations->share_first[unit] = first;
-        for (int32_t k = 0; k < cut->units[unit].n_slices; k++)
-            n = consume(walk, cut->slices[cut->units[unit].first_slice + k], first, n);
-        if (cut->units[unit].padding_tokens > 0) {
-            struct relations_share share = {cut->units[unit].padding_of, cut->units[unit].padding_tokens, 0};
+        for (int32_t k = 0; k < partition->units[unit].n_slices; k++)
+            n = consume(walk, partition->slices[partition->units[unit].first_slice + k], first, n);
+        if (partition->units[unit].padding_tokens > 0) {
+            struct relations_share share = {partition->units[unit].padding_of, partition->units[unit].padding_tokens,
+                                            0};
             n = add_share(walk, first, n, share);
         }
     }
-    walk->relations->share_first[cut->n_units] = n;
+    walk->relations->share_first[partition->n_units] = n;
 }
 
-static void allocate(struct relations *relations, const struct plan_cut *cut)
+static void allocate(struct relations *relations, const struct plan_partition *partition)
 {
-    size_t n_units[N_PASSES] = {(size_t)cut[PASS_FORWARD].n_units, (size_t)cut[PASS_BACKWARD].n_units};
-    size_t n_slices = (size_t)cut[PASS_FORWARD].n_slices + (size_t)cut[PASS_BACKWARD].n_slices;
+    size_t n_units[N_PASSES] = {(size_t)partition[PASS_FORWARD].n_units, (size_t)partition[PASS_BACKWARD].n_units};
+    size_t n_slices = (size_t)partition[PASS_FORWARD].n_slices + (size_t)partition[PASS_BACKWARD].n_slices;
     for (int pass = 0; pass < N_PASSES; pass++) {
         relations->after_first[pass] = check_malloc((n_units[pass] + 1) * sizeof(int32_t));
-        relations->after[pass] = check_malloc((size_t)cut[pass].n_slices * sizeof(int32_t));
-        relations->last_after[pass] = all_none(cut[pass].n_units);
+        relations->after[pass] = check_malloc((size_t)partition[pass].n_slices * sizeof(int32_t));
+        relations->last_after[pass] = all_none(partition[pass].n_units);
     }
-    relations->last_share = all_none(cut[PASS_BACKWARD].n_units);
+    relations->last_share = all_none(partition[PASS_BACKWARD].n_units);
     relations->share_first = check_malloc((n_units[PASS_BACKWARD] + 1) * sizeof(int32_t));
     /* Each backward slice ends one share; each end of a forward slice ends another; each padding is one. */
     relations->shares = check_malloc((n_slices + n_units[PASS_BACKWARD]) * sizeof *relations->shares);
@@ -166,14 +167,14 @@ static void restart_marks(struct walk *walk, int32_t n_units)
     walk->mark = all_none(n_units);
 }
 
-static void find_last(struct relations *relations, const struct plan_cut *cut)
+static void find_last(struct relations *relations, const struct plan_partition *partition)
 {
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < cut[pass].n_units; unit++)
+        for (int32_t unit = 0; unit < partition[pass].n_units; unit++)
             for (int32_t i = relations->after_first[pass][unit]; i < relations->after_first[pass][unit + 1]; i++)
                 if (relations->after[pass][i] > relations->last_after[pass][unit])
                     relations->last_after[pass][unit] = relations->after[pass][i];
-    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+    for (int32_t unit = 0; unit < partition[PASS_BACKWARD].n_units; unit++)
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++)
             if (relations->shares[i].forward > relations->last_share[unit])
                 relations->last_share[unit] = relations->shares[i].forward;
@@ -181,24 +182,25 @@ static void find_last(struct relations *relations, const struct plan_cut *cut)
 
 void relations_of(const struct plan_pipeline *pipeline, struct relations *relations)
 {
-    const struct plan_cut *cut = pipeline->cut;
-    int32_t n_forward = n_samples(&cut[PASS_FORWARD]), n_backward = n_samples(&cut[PASS_BACKWARD]);
+    const struct plan_partition *partition = pipeline->partition;
+    int32_t n_forward = n_samples(&partition[PASS_FORWARD]), n_backward = n_samples(&partition[PASS_BACKWARD]);
     int32_t n = n_forward > n_backward ? n_forward : n_backward;
-    struct walk walk = {.forward = &cut[PASS_FORWARD], .backward = &cut[PASS_BACKWARD], .relations = relations};
-    walk.unit_of = check_malloc((size_t)cut[PASS_FORWARD].n_slices * sizeof(int32_t));
-    walk.before = check_malloc((size_t)cut[PASS_FORWARD].n_slices * sizeof(int32_t));
+    struct walk walk = {
+        .forward = &partition[PASS_FORWARD], .backward = &partition[PASS_BACKWARD], .relations = relations};
+    walk.unit_of = check_malloc((size_t)partition[PASS_FORWARD].n_slices * sizeof(int32_t));
+    walk.before = check_malloc((size_t)partition[PASS_FORWARD].n_slices * sizeof(int32_t));
     walk.last = all_none(n);
     walk.run = all_none(n);
     walk.sliced = check_calloc((size_t)n, sizeof(bool));
-    allocate(relations, cut);
+    allocate(relations, partition);
 
-    restart_marks(&walk, cut[PASS_FORWARD].n_units);
+    restart_marks(&walk, partition[PASS_FORWARD].n_units);
     walk_forward(&walk);
-    restart_marks(&walk, cut[PASS_BACKWARD].n_units);
+    restart_marks(&walk, partition[PASS_BACKWARD].n_units);
     walk_backward(&walk);
-    restart_marks(&walk, cut[PASS_FORWARD].n_units);
+    restart_marks(&walk, partition[PASS_FORWARD].n_units);
     walk_shares(&walk); /* it is known by now which samples are sliced */
-    find_last(relations, cut);
+    find_last(relations, partition);
 
     free(walk.unit_of);
     free(walk.before);

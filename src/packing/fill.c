@@ -98,7 +98,7 @@ void fill_ends(const struct fill *fill, int64_t *end)
         join_short_slices(fill, end);
 }
 
-int32_t fill_cut(const struct fill *fill, struct plan_cut *cut)
+int32_t fill_partition(const struct fill *fill, struct plan_partition *partition)
 {
     int64_t *end = check_malloc((size_t)fill->n_units * sizeof *end);
     fill_ends(fill, end);
@@ -112,15 +112,16 @@ int32_t fill_cut(const struct fill *fill, struct plan_cut *cut)
             int32_t begin = (int32_t)(at - first), stop = (int32_t)((end[k] < last ? end[k] : last) - first);
             at = first + stop;
             if (fill->pass == PASS_FORWARD)
-                plan_add_slice(cut, (struct slice){fill->sample[i], begin, stop});
+                plan_add_slice(partition, (struct slice){fill->sample[i], begin, stop});
             else
-                plan_add_slice(cut, (struct slice){fill->sample[i], (int32_t)tokens - stop, (int32_t)tokens - begin});
+                plan_add_slice(partition,
+                               (struct slice){fill->sample[i], (int32_t)tokens - stop, (int32_t)tokens - begin});
             if (at == last) {
                 first = last;
                 i++;
             }
         }
-        plan_add_unit(cut);
+        plan_add_unit(partition);
         n_units++;
     }
     free(end);

@@ -80,11 +80,11 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t position);
 void fill_milp(const struct fill *fill, int64_t *end);
 
 /**
- * Append the chain's slices and units to a cut, without empty units. A unit's slices are in the order in which they
- * run: samples in chain order. Backward, tokens count from each sample's end.
+ * Append the chain's slices and units to a partition, without empty units. A unit's slices are in the order in which
+ * they run: samples in chain order. Backward, tokens count from each sample's end.
  *
  * @return number of units appended
  */
-int32_t fill_cut(const struct fill *fill, struct plan_cut *cut);
+int32_t fill_partition(const struct fill *fill, struct plan_partition *partition);
 
 #endif

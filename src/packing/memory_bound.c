@@ -7,12 +7,12 @@
 #include "base/check.h"
 #include "bounds/stage_memory.h"
 
-/* Return the tokens of each unit of a cut on a rank. The caller frees the result. */
-static double *unit_tokens(const struct plan_cut *cut)
+/* Return the tokens of each unit of a partition on a rank. The caller frees the result. */
+static double *unit_tokens(const struct plan_partition *partition)
 {
-    double *tokens = check_malloc((size_t)cut->n_units * sizeof *tokens);
-    for (int32_t unit = 0; unit < cut->n_units; unit++)
-        tokens[unit] = (double)plan_unit_tokens(cut, unit) / cut->units[unit].context;
+    double *tokens = check_malloc((size_t)partition->n_units * sizeof *tokens);
+    for (int32_t unit = 0; unit < partition->n_units; unit++)
+        tokens[unit] = (double)plan_unit_tokens(partition, unit) / partition->units[unit].context;
     return tokens;
 }
 
@@ -21,7 +21,7 @@ static void most_tokens(const struct plan_pipeline *pipeline, double *most)
 {
     double *tokens[N_PASSES];
     for (int pass = 0; pass < N_PASSES; pass++)
-        tokens[pass] = unit_tokens(&pipeline->cut[pass]);
+        tokens[pass] = unit_tokens(&pipeline->partition[pass]);
     for (int32_t stage = 0; stage < pipeline->layout.stages; stage++) {
         double held = 0;
         most[stage] = 0;

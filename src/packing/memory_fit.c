@@ -16,7 +16,8 @@ static void open_pipes(struct memory_fit_round *fitting)
         pipe->plan = &fitting->phase->pipelines[i];
         pipe->all_layers = -1;
         pipe->relations = &fitting->dag->pipes[i].relations;
-        int32_t n_forward = pipe->plan->cut[PASS_FORWARD].n_units, n_backward = pipe->plan->cut[PASS_BACKWARD].n_units;
+        int32_t n_forward = pipe->plan->partition[PASS_FORWARD].n_units,
+                n_backward = pipe->plan->partition[PASS_BACKWARD].n_units;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
         pipe->last = check_calloc((size_t)n_forward, sizeof *pipe->last);
         pipe->begun = check_calloc((size_t)n_forward, sizeof *pipe->begun);
@@ -47,19 +48,20 @@ static void close_pipes(struct memory_fit_round *fitting)
 static void share_group(struct memory_fit_round *fitting, int32_t group)
 {
     const struct plan_group *members = &fitting->phase->groups[group];
-    int32_t n_units = fitting->phase->pipelines[members->pipelines[0]].cut[PASS_FORWARD].n_units, *at, n = 0;
+    int32_t n_units = fitting->phase->pipelines[members->pipelines[0]].partition[PASS_FORWARD].n_units, *at, n = 0;
     at = check_calloc((size_t)members->n_pipelines, sizeof *at);
     for (bool more = n_units > 0; more; n++) {
         enum recompute recompute = RECOMPUTE_NONE;
         for (int pass = 0; pass < 2 && more; pass++) /* find the strongest, then set it */
             for (int32_t i = 0; i < members->n_pipelines; i++) {
-                struct plan_cut *cut = &fitting->phase->pipelines[members->pipelines[i]].cut[PASS_FORWARD];
-                while (at[i] < cut->n_units && cut->units[at[i]].group != group)
+                struct plan_partition *partition =
+                    &fitting->phase->pipelines[members->pipelines[i]].partition[PASS_FORWARD];
+                while (at[i] < partition->n_units && partition->units[at[i]].group != group)
                     at[i]++;
-                more = at[i] < cut->n_units;
+                more = at[i] < partition->n_units;
                 if (!more)
                     break;
-                struct plan_unit *unit = &cut->units[at[i]];
+                struct plan_unit *unit = &partition->units[at[i]];
                 recompute = unit->recompute > recompute ? unit->recompute : recompute;
                 if (pass == 0)
                     continue;
@@ -76,12 +78,12 @@ static void pass_on_recompute(struct memory_fit_round *fitting)
         share_group(fitting, i);
     for (int32_t i = 0; i < fitting->phase->n_pipelines; i++) {
         const struct memory_fit_pipe *pipe = &fitting->pipes[i];
-        struct plan_cut *cut = &pipe->plan->cut[PASS_BACKWARD];
-        for (int32_t unit = 0; unit < cut->n_units; unit++)
+        struct plan_partition *partition = &pipe->plan->partition[PASS_BACKWARD];
+        for (int32_t unit = 0; unit < partition->n_units; unit++)
             for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
                 const struct plan_unit *forward = memory_fit_forward_unit(pipe, pipe->relations->shares[k].forward);
-                if (forward->recompute > cut->units[unit].recompute)
-                    cut->units[unit].recompute = forward->recompute;
+                if (forward->recompute > partition->units[unit].recompute)
+                    partition->units[unit].recompute = forward->recompute;
             }
     }
 }
@@ -89,13 +91,13 @@ static void pass_on_recompute(struct memory_fit_round *fitting)
 /* Make a table of the units' own shares. */
 static void open_offload(struct plan_pipeline *plan)
 {
-    const struct plan_cut *cut = &plan->cut[PASS_FORWARD];
+    const struct plan_partition *partition = &plan->partition[PASS_FORWARD];
     int32_t n_virtual = plan->layout.stages * plan->layout.chunks;
     if (plan->offload != NULL)
         return;
-    plan->offload = check_malloc((size_t)(n_virtual * cut->n_units) * sizeof *plan->offload);
-    for (int32_t i = 0; i < n_virtual * cut->n_units; i++)
-        plan->offload[i] = cut->units[i % cut->n_units].offload;
+    plan->offload = check_malloc((size_t)(n_virtual * partition->n_units) * sizeof *plan->offload);
+    for (int32_t i = 0; i < n_virtual * partition->n_units; i++)
+        plan->offload[i] = partition->units[i % partition->n_units].offload;
 }
 
 /* @return whether something changed */

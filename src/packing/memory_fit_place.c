@@ -24,7 +24,8 @@ struct held {
 
 static int64_t tokens_of(const struct memory_fit_pipe *pipe, int32_t unit)
 {
-    return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + memory_fit_forward_unit(pipe, unit)->padding_tokens;
+    return plan_unit_tokens(&pipe->plan->partition[PASS_FORWARD], unit) +
+           memory_fit_forward_unit(pipe, unit)->padding_tokens;
 }
 
 /* Return this task of a rank's compute stream, or the first one after it that begins a pass; -1: none. */
@@ -58,7 +59,7 @@ static double *returns_of(const struct memory_fit_round *fitting, const struct m
     const struct dag *dag = fitting->dag;
     const struct plan_pipeline *plan = excess->pipe->plan;
     const double *start_s = fitting->timeline->start_s;
-    double *back_s = check_calloc((size_t)plan->cut[PASS_BACKWARD].n_units, sizeof *back_s);
+    double *back_s = check_calloc((size_t)plan->partition[PASS_BACKWARD].n_units, sizeof *back_s);
     bool last = excess->stage == plan->layout.stages - 1;
     int32_t after = last ? -1 : first_pass(dag, excess->dag_rank + plan->layout.context);
     int32_t before = first_pass(dag, excess->dag_rank), pass = before >= 0 ? next_pass(dag, before) : -1;
@@ -85,7 +86,7 @@ static double *returns_of(const struct memory_fit_round *fitting, const struct m
 static const double *all_bytes_of(const struct memory_fit_excess *excess)
 {
     struct memory_fit_pipe *pipe = excess->pipe;
-    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
+    int32_t n = pipe->plan->partition[PASS_FORWARD].n_units;
     if (pipe->all_bytes == NULL)
         pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
     for (int32_t unit = 0; pipe->all_layers != excess->stage_setting.layers && unit < n; unit++)
@@ -100,7 +101,7 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
     const double *all_bytes = all_bytes_of(excess);
-    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
+    int32_t n = pipe->plan->partition[PASS_FORWARD].n_units;
     struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
     double *back_s = returns_of(fitting, excess);
     const struct dag *dag = fitting->dag;
@@ -139,20 +140,20 @@ struct window {
 static void open_window(struct window *window, const struct memory_fit_round *fitting,
                         const struct memory_fit_excess *excess)
 {
-    const struct plan_cut *cut = excess->pipe->plan->cut;
+    const struct plan_partition *partition = excess->pipe->plan->partition;
     if (!fitting->rule.offload)
         return;
-    window->n = cut[PASS_FORWARD].n_units;
+    window->n = partition[PASS_FORWARD].n_units;
     window->streams = request_streams(fitting->request);
     window->most = request_offload_share(fitting->request, 1);
     window->stays = stays_of(fitting, excess);
     window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
     window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);
     window->first = window->end = window->n;
-    int32_t *next = check_calloc((size_t)cut[PASS_BACKWARD].n_units + 1, sizeof *next);
+    int32_t *next = check_calloc((size_t)partition[PASS_BACKWARD].n_units + 1, sizeof *next);
     for (int32_t i = 0; i < window->n; i++)
         next[window->stays[i].consumer + 1]++;
-    for (int32_t i = 0; i < cut[PASS_BACKWARD].n_units; i++)
+    for (int32_t i = 0; i < partition[PASS_BACKWARD].n_units; i++)
         next[i + 1] += next[i];
     for (int32_t i = 0; i < window->n; i++)
         window->by_return[next[window->stays[i].consumer]++] = i;
@@ -276,10 +277,10 @@ bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fi
  * result. */
 static struct held held_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
-    const struct plan_cut *cut = excess->pipe->plan->cut;
+    const struct plan_partition *partition = excess->pipe->plan->partition;
     const double *start_s = fitting->timeline->start_s;
-    struct held held = {0, check_malloc((size_t)cut[PASS_FORWARD].n_units * sizeof *held.unit)};
-    bool *consumed = check_calloc((size_t)cut[PASS_BACKWARD].n_units, sizeof *consumed);
+    struct held held = {0, check_malloc((size_t)partition[PASS_FORWARD].n_units * sizeof *held.unit)};
+    bool *consumed = check_calloc((size_t)partition[PASS_BACKWARD].n_units, sizeof *consumed);
     const struct dag *dag = fitting->dag;
     for (int32_t pass = first_pass(dag, excess->dag_rank); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];

@@ -44,7 +44,7 @@ struct memory_fit_excess {
 
 static inline struct plan_unit *memory_fit_forward_unit(const struct memory_fit_pipe *pipe, int32_t unit)
 {
-    return &pipe->plan->cut[PASS_FORWARD].units[unit];
+    return &pipe->plan->partition[PASS_FORWARD].units[unit];
 }
 
 /**

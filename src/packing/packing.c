@@ -333,9 +333,9 @@ double packing_streamed_tokens(const struct plan_request *request, double capaci
 }
 
 struct plan_unit *packing_close_unit(const struct plan_request *request, const struct plan_pipeline *pipeline,
-                                     struct plan_cut *cut)
+                                     struct plan_partition *partition)
 {
-    struct plan_unit *unit = plan_add_unit(cut);
+    struct plan_unit *unit = plan_add_unit(partition);
     unit->context = pipeline->layout.context;
     unit->sharding = SLICE_PER_DOCUMENT;
     unit->formation = PLAN_PACK;
@@ -348,10 +348,10 @@ void packing_add_unit(const struct plan_request *request, const int32_t *tokens,
                       struct plan_pipeline *pipeline)
 {
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_cut *cut = &pipeline->cut[pass];
+        struct plan_partition *partition = &pipeline->partition[pass];
         for (int32_t i = 0; i < n; i++)
-            plan_add_slice(cut, (struct slice){sample[i], 0, tokens[sample[i]]});
-        packing_close_unit(request, pipeline, cut);
+            plan_add_slice(partition, (struct slice){sample[i], 0, tokens[sample[i]]});
+        packing_close_unit(request, pipeline, partition);
     }
 }
 

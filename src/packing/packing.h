@@ -73,12 +73,12 @@ double packing_room_bytes(const struct plan_request *request);
  * the host while its pass runs (plan_unit.streams). [tokens] */
 double packing_streamed_tokens(const struct plan_request *request, double capacity, double share);
 
-/** Close a unit of the slices that were added to a cut. It has the layout's recomputation and offload, and the
+/** Close a unit of the slices that were added to a partition. It has the layout's recomputation and offload, and the
  * pipeline's context. */
 struct plan_unit *packing_close_unit(const struct plan_request *request, const struct plan_pipeline *pipeline,
-                                     struct plan_cut *cut);
+                                     struct plan_partition *partition);
 
-/** Append samples as whole slices, and a unit of them, to both cuts. */
+/** Append samples as whole slices, and a unit of them, to both partitions. */
 void packing_add_unit(const struct plan_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline);
 

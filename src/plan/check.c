@@ -64,7 +64,7 @@ static bool check_slice(const struct checking *checking, struct slice slice)
 static bool check_unit(const struct checking *checking, enum pass pass, int32_t index)
 {
     const struct plan_phase *phase = phase_of(checking);
-    const struct plan_unit *unit = &pipeline_of(checking)->cut[pass].units[index];
+    const struct plan_unit *unit = &pipeline_of(checking)->partition[pass].units[index];
     if (unit->group < -1 || unit->group >= phase->n_groups)
         return breach(checking, "%s unit %d is of group %d, which does not exist", pass_name[pass], index, unit->group);
     int32_t width = unit->group < 0 ? 1 : phase->groups[unit->group].n_pipelines;
@@ -80,7 +80,7 @@ static bool check_unit(const struct checking *checking, enum pass pass, int32_t 
 static bool check_offload(const struct checking *checking)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units,
+    int32_t n_units = pipeline->partition[PASS_FORWARD].n_units,
             n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
     for (int32_t i = 0; pipeline->offload != NULL && i < n_virtual * n_units; i++)
         if (!(pipeline->offload[i] >= 0 && pipeline->offload[i] <= 1))
@@ -102,30 +102,31 @@ static bool check_home(struct checking *checking, const struct plan_unit *unit, 
     return true;
 }
 
-static bool check_cut(struct checking *checking, enum pass pass)
+static bool check_partition(struct checking *checking, enum pass pass)
 {
-    const struct plan_cut *cut = &pipeline_of(checking)->cut[pass];
+    const struct plan_partition *partition = &pipeline_of(checking)->partition[pass];
     int32_t next = 0;
-    for (int32_t i = 0; i < cut->n_units; i++) {
-        const struct plan_unit *unit = &cut->units[i];
-        if (unit->first_slice != next || unit->n_slices < 0 || next + unit->n_slices > cut->n_slices)
+    for (int32_t i = 0; i < partition->n_units; i++) {
+        const struct plan_unit *unit = &partition->units[i];
+        if (unit->first_slice != next || unit->n_slices < 0 || next + unit->n_slices > partition->n_slices)
             return breach(checking, "%s unit %d does not begin at the end of the one before it", pass_name[pass], i);
         if (!check_unit(checking, pass, i))
             return false;
         for (; next < unit->first_slice + unit->n_slices; next++)
-            if (!check_slice(checking, cut->slices[next]) || !check_home(checking, unit, cut->slices[next].sample))
+            if (!check_slice(checking, partition->slices[next]) ||
+                !check_home(checking, unit, partition->slices[next].sample))
                 return false;
     }
-    if (next != cut->n_slices)
-        return breach(checking, "%d %s slices are in no unit", cut->n_slices - next, pass_name[pass]);
+    if (next != partition->n_slices)
+        return breach(checking, "%d %s slices are in no unit", partition->n_slices - next, pass_name[pass]);
     return true;
 }
 
 /* Check that each forward unit's padding is in the backward unit that names it. */
 static bool check_padding(const struct checking *checking)
 {
-    const struct plan_cut *forward = &pipeline_of(checking)->cut[PASS_FORWARD];
-    const struct plan_cut *backward = &pipeline_of(checking)->cut[PASS_BACKWARD];
+    const struct plan_partition *forward = &pipeline_of(checking)->partition[PASS_FORWARD];
+    const struct plan_partition *backward = &pipeline_of(checking)->partition[PASS_BACKWARD];
     int32_t *left = check_malloc((size_t)forward->n_units * sizeof *left);
     bool ok = true;
     for (int32_t i = 0; i < forward->n_units; i++)
@@ -152,10 +153,10 @@ static bool check_padding(const struct checking *checking)
 /* Check that the slices of one step follow those that this stage ran before. */
 static bool run_step(struct checking *checking, const struct plan_step *step)
 {
-    const struct plan_cut *cut = &pipeline_of(checking)->cut[step->pass];
-    const struct plan_unit *unit = &cut->units[step->unit];
+    const struct plan_partition *partition = &pipeline_of(checking)->partition[step->pass];
+    const struct plan_unit *unit = &partition->units[step->unit];
     for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
-        struct slice slice = cut->slices[i];
+        struct slice slice = partition->slices[i];
         int32_t *forward_next = &checking->forward_next[slice.sample];
         int32_t *backward_end = &checking->backward_end[slice.sample];
         int32_t tokens = checking->tokens[slice.sample];
@@ -176,9 +177,9 @@ static bool run_step(struct checking *checking, const struct plan_step *step)
 static void clear_samples(struct checking *checking)
 {
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        const struct plan_cut *cut = &pipeline_of(checking)->cut[pass];
-        for (int32_t i = 0; i < cut->n_slices; i++) {
-            int32_t sample = cut->slices[i].sample;
+        const struct plan_partition *partition = &pipeline_of(checking)->partition[pass];
+        for (int32_t i = 0; i < partition->n_slices; i++) {
+            int32_t sample = partition->slices[i].sample;
             checking->forward_next[sample] = 0;
             checking->backward_end[sample] = checking->tokens[sample];
         }
@@ -190,9 +191,9 @@ static void clear_samples(struct checking *checking)
 static bool check_coverage(const struct checking *checking)
 {
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        const struct plan_cut *cut = &pipeline_of(checking)->cut[pass];
-        for (int32_t i = 0; i < cut->n_slices; i++) {
-            int32_t sample = cut->slices[i].sample, tokens = checking->tokens[sample];
+        const struct plan_partition *partition = &pipeline_of(checking)->partition[pass];
+        for (int32_t i = 0; i < partition->n_slices; i++) {
+            int32_t sample = partition->slices[i].sample, tokens = checking->tokens[sample];
             int32_t forward = checking->forward_next[sample], backward = tokens - checking->backward_end[sample];
             if (forward != tokens || backward != tokens)
                 return breach(checking, "of %d tokens of sample %d, %d ran forward and %d backward", tokens, sample,
@@ -208,7 +209,7 @@ static bool check_step(const struct checking *checking, const struct plan_step *
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     if (step->pass >= plan_n_passes(pipeline))
         return breach(checking, "weight unit %d runs, but the pipeline does not split its backwards", step->unit);
-    if (step->unit < 0 || step->unit >= plan_cut_of(pipeline, step->pass)->n_units || ran[step->pass][step->unit])
+    if (step->unit < 0 || step->unit >= plan_partition_of(pipeline, step->pass)->n_units || ran[step->pass][step->unit])
         return breach(checking, "%s unit %d runs twice or does not exist", pass_name[step->pass], step->unit);
     if (step->pass == PASS_WEIGHT && !ran[PASS_BACKWARD][step->unit])
         return breach(checking, "weight unit %d runs before its backward", step->unit);
@@ -231,7 +232,7 @@ static bool check_chunk(struct checking *checking, int32_t chunk, bool *const ra
         n[step->pass]++;
     }
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++) {
-        int32_t n_units = plan_cut_of(pipeline, pass)->n_units;
+        int32_t n_units = plan_partition_of(pipeline, pass)->n_units;
         if (n[pass] != n_units)
             return breach(checking, "%d of %d %s units run", n[pass], n_units, pass_name[pass]);
         memset(ran[pass], 0, (size_t)n_units * sizeof(bool));
@@ -244,7 +245,7 @@ static bool check_steps(struct checking *checking)
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     bool *ran[N_STEP_PASSES], ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_STEP_PASSES; pass++)
-        ran[pass] = check_calloc((size_t)plan_cut_of(pipeline, pass)->n_units, sizeof(bool));
+        ran[pass] = check_calloc((size_t)plan_partition_of(pipeline, pass)->n_units, sizeof(bool));
     for (checking->stage = 0; ok && checking->stage < pipeline->layout.stages; checking->stage++)
         for (int32_t chunk = 0; ok && chunk < pipeline->layout.chunks; chunk++)
             ok = check_chunk(checking, chunk, ran);
@@ -257,10 +258,10 @@ static bool check_steps(struct checking *checking)
 static bool check_need(const struct checking *checking)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    struct plan_pipeline again = {.cut = {pipeline->cut[PASS_FORWARD], pipeline->cut[PASS_BACKWARD]}};
+    struct plan_pipeline again = {.partition = {pipeline->partition[PASS_FORWARD], pipeline->partition[PASS_BACKWARD]}};
     bool ok = true;
     plan_fill_need(&again);
-    for (int32_t i = 0; ok && i < pipeline->cut[PASS_BACKWARD].n_units; i++)
+    for (int32_t i = 0; ok && i < pipeline->partition[PASS_BACKWARD].n_units; i++)
         if (pipeline->need[i] != again.need[i])
             ok = breach(checking, "backward unit %d needs %d forward units, not %d", i, again.need[i],
                         pipeline->need[i]);
@@ -269,28 +270,28 @@ static bool check_need(const struct checking *checking)
 }
 
 /* Return the next unit of a group from `index` on; n_units: none. */
-static int32_t next_of_group(const struct plan_cut *cut, int32_t index, int32_t group)
+static int32_t next_of_group(const struct plan_partition *partition, int32_t index, int32_t group)
 {
-    while (index < cut->n_units && cut->units[index].group != group)
+    while (index < partition->n_units && partition->units[index].group != group)
         index++;
     return index;
 }
 
-static bool same_unit(const struct plan_cut *cut, int32_t i, const struct plan_cut *other, int32_t j)
+static bool same_unit(const struct plan_partition *partition, int32_t i, const struct plan_partition *other, int32_t j)
 {
-    const struct plan_unit *a = &cut->units[i], *b = &other->units[j];
+    const struct plan_unit *a = &partition->units[i], *b = &other->units[j];
     if (a->n_slices != b->n_slices || a->recompute != b->recompute || a->sharding != b->sharding ||
         a->offload != b->offload || a->streams != b->streams)
         return false;
     for (int32_t k = 0; k < a->n_slices; k++) {
-        struct slice x = cut->slices[a->first_slice + k], y = other->slices[b->first_slice + k];
+        struct slice x = partition->slices[a->first_slice + k], y = other->slices[b->first_slice + k];
         if (x.sample != y.sample || x.begin != y.begin || x.end != y.end)
             return false;
     }
     return true;
 }
 
-/* Check that the units of a group have the same order and slices in the cuts of all its pipelines. */
+/* Check that the units of a group have the same order and slices in the partitions of all its pipelines. */
 static bool check_group(struct checking *checking, int32_t group)
 {
     const struct plan_phase *phase = phase_of(checking);
@@ -300,14 +301,15 @@ static bool check_group(struct checking *checking, int32_t group)
         member += is_member;
         checking->pipeline = p;
         for (int pass = 0; pass < N_PASSES; pass++) {
-            const struct plan_cut *cut = &phase->pipelines[p].cut[pass];
-            const struct plan_cut *first = &phase->pipelines[members->pipelines[0]].cut[pass];
-            int32_t i = next_of_group(cut, 0, group), j = is_member ? next_of_group(first, 0, group) : first->n_units;
-            while (i < cut->n_units && j < first->n_units && same_unit(cut, i, first, j)) {
-                i = next_of_group(cut, i + 1, group);
+            const struct plan_partition *partition = &phase->pipelines[p].partition[pass];
+            const struct plan_partition *first = &phase->pipelines[members->pipelines[0]].partition[pass];
+            int32_t i = next_of_group(partition, 0, group),
+                    j = is_member ? next_of_group(first, 0, group) : first->n_units;
+            while (i < partition->n_units && j < first->n_units && same_unit(partition, i, first, j)) {
+                i = next_of_group(partition, i + 1, group);
                 j = next_of_group(first, j + 1, group);
             }
-            if (i < cut->n_units || j < first->n_units)
+            if (i < partition->n_units || j < first->n_units)
                 return breach(checking, "its %s units of group %d are not those of pipeline %d", pass_name[pass], group,
                               members->pipelines[0]);
         }
@@ -356,8 +358,9 @@ static bool check_participant(const struct checking *checking, const struct plan
                               int32_t unit, struct exchanging *of)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 || unit >= pipeline->cut[exchange->pass].n_units ||
-        pipeline->cut[exchange->pass].units[unit].group >= 0)
+    if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 ||
+        unit >= pipeline->partition[exchange->pass].n_units ||
+        pipeline->partition[exchange->pass].units[unit].group >= 0)
         return breach(checking, "there is no unshared %s unit %d on stage %d to exchange", pass_name[exchange->pass],
                       unit, stage);
     int32_t *group = &of->exchange_group[unit * pipeline->layout.stages + stage];
@@ -393,7 +396,7 @@ static bool check_exchanges(const struct checking *checking)
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     bool ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES && pipeline->n_exchanges > 0; pass++) {
-        size_t n = (size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages;
+        size_t n = (size_t)pipeline->partition[pass].n_units * (size_t)pipeline->layout.stages;
         struct exchanging of = {check_malloc(n * sizeof *of.exchange_group), check_calloc(n, sizeof *of.given)};
         for (size_t i = 0; i < n; i++)
             of.exchange_group[i] = -1;
@@ -410,8 +413,9 @@ static bool check_phase(struct checking *checking)
     const struct plan_phase *phase = phase_of(checking);
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         checking->pipeline = i;
-        if (!check_cut(checking, PASS_FORWARD) || !check_cut(checking, PASS_BACKWARD) || !check_padding(checking) ||
-            !check_steps(checking) || !check_need(checking) || !check_exchanges(checking) || !check_offload(checking))
+        if (!check_partition(checking, PASS_FORWARD) || !check_partition(checking, PASS_BACKWARD) ||
+            !check_padding(checking) || !check_steps(checking) || !check_need(checking) || !check_exchanges(checking) ||
+            !check_offload(checking))
             return false;
     }
     if (!check_ranks(checking))

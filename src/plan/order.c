@@ -12,7 +12,7 @@ static int32_t larger(int32_t a, int32_t b)
 
 int32_t *order_leads(const struct plan_pipeline *pipeline, enum order_injection injection)
 {
-    int32_t n_backward = pipeline->cut[PASS_BACKWARD].n_units;
+    int32_t n_backward = pipeline->partition[PASS_BACKWARD].n_units;
     int32_t *lead = check_malloc((size_t)n_backward * sizeof *lead);
     int32_t before = 0;
     for (int32_t j = 0; j < n_backward; j++) {
@@ -42,7 +42,8 @@ static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_ea
 static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead, int32_t further)
 {
     int32_t stages = pipeline->layout.stages;
-    int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
+    int32_t n_forward = pipeline->partition[PASS_FORWARD].n_units,
+            n_backward = pipeline->partition[PASS_BACKWARD].n_units;
     struct plan_step *step = open_order(pipeline, n_forward + n_backward);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
@@ -65,14 +66,14 @@ void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection inje
 int32_t order_lead(const struct plan_pipeline *pipeline)
 {
     int32_t lead = 0;
-    for (int32_t j = 0; j < pipeline->cut[PASS_BACKWARD].n_units; j++)
+    for (int32_t j = 0; j < pipeline->partition[PASS_BACKWARD].n_units; j++)
         lead = larger(lead, pipeline->need[j] - (j + 1));
     return lead;
 }
 
 int32_t *order_long_leads(const struct plan_pipeline *pipeline, int32_t lead)
 {
-    int32_t n_backward = pipeline->cut[PASS_BACKWARD].n_units;
+    int32_t n_backward = pipeline->partition[PASS_BACKWARD].n_units;
     int32_t *ahead = check_malloc((size_t)n_backward * sizeof *ahead);
     CHECK(lead >= order_lead(pipeline));
     for (int32_t j = 0; j < n_backward; j++)
@@ -88,7 +89,7 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead)
 void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead)
 {
     int32_t *lead = order_leads(pipeline, ORDER_PERSISTENT);
-    for (int32_t j = 0; ahead != NULL && j < pipeline->cut[PASS_BACKWARD].n_units; j++)
+    for (int32_t j = 0; ahead != NULL && j < pipeline->partition[PASS_BACKWARD].n_units; j++)
         ahead[j] = lead[j];
     order_by_leads(pipeline, lead, 2);
 }
@@ -118,8 +119,8 @@ static void adapt(struct adaptive *stage, int32_t ran_forward, int32_t ran_backw
 
 void order_adaptive(struct plan_pipeline *pipeline, const double *size, double limit)
 {
-    int32_t stages = pipeline->layout.stages, n = pipeline->cut[PASS_FORWARD].n_units;
-    CHECK(pipeline->layout.chunks == 1 && pipeline->cut[PASS_BACKWARD].n_units == n);
+    int32_t stages = pipeline->layout.stages, n = pipeline->partition[PASS_FORWARD].n_units;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->partition[PASS_BACKWARD].n_units == n);
     struct plan_step *steps = open_order(pipeline, 2 * n);
     struct adaptive *stage = check_calloc((size_t)stages, sizeof *stage);
     for (int32_t s = 0; s < stages; s++)
@@ -138,8 +139,8 @@ void order_adaptive(struct plan_pipeline *pipeline, const double *size, double l
 
 void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)
 {
-    int32_t stages = pipeline->layout.stages, n_units = pipeline->cut[PASS_FORWARD].n_units;
-    CHECK(pipeline->cut[PASS_BACKWARD].n_units == n_units);
+    int32_t stages = pipeline->layout.stages, n_units = pipeline->partition[PASS_FORWARD].n_units;
+    CHECK(pipeline->partition[PASS_BACKWARD].n_units == n_units);
     struct plan_step *step = open_order(pipeline, 2 * n_units);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
@@ -166,8 +167,9 @@ static struct plan_step interleaved_step(const struct plan_layout *layout, enum 
 void order_interleaved(struct plan_pipeline *pipeline)
 {
     const struct plan_layout *layout = &pipeline->layout;
-    int32_t stages = layout->stages, n_units = pipeline->cut[PASS_FORWARD].n_units, total = n_units * layout->chunks;
-    CHECK(n_units % stages == 0 && pipeline->cut[PASS_BACKWARD].n_units == n_units);
+    int32_t stages = layout->stages, n_units = pipeline->partition[PASS_FORWARD].n_units,
+            total = n_units * layout->chunks;
+    CHECK(n_units % stages == 0 && pipeline->partition[PASS_BACKWARD].n_units == n_units);
     struct plan_step *step = open_order(pipeline, 2 * total);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t warm_up = 2 * (stages - 1 - stage) + (layout->chunks - 1) * stages, forward = 0;
@@ -183,7 +185,8 @@ void order_interleaved(struct plan_pipeline *pipeline)
 
 void order_gpipe(struct plan_pipeline *pipeline)
 {
-    int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
+    int32_t n_forward = pipeline->partition[PASS_FORWARD].n_units,
+            n_backward = pipeline->partition[PASS_BACKWARD].n_units;
     struct plan_step *step = open_order(pipeline, n_forward + n_backward);
     for (int32_t stage = 0; stage < pipeline->layout.stages; stage++) {
         for (int32_t unit = 0; unit < n_forward; unit++)
@@ -195,8 +198,8 @@ void order_gpipe(struct plan_pipeline *pipeline)
 
 void order_zero_bubble(struct plan_pipeline *pipeline)
 {
-    int32_t stages = pipeline->layout.stages, n = pipeline->cut[PASS_BACKWARD].n_units;
-    CHECK(pipeline->layout.chunks == 1 && pipeline->cut[PASS_FORWARD].n_units == n);
+    int32_t stages = pipeline->layout.stages, n = pipeline->partition[PASS_BACKWARD].n_units;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->partition[PASS_FORWARD].n_units == n);
     pipeline->splits_backward = true;
     struct plan_step *step = open_order(pipeline, 3 * n);
     for (int32_t stage = 0; stage < stages; stage++) {

@@ -15,7 +15,7 @@ enum order_injection {
 };
 
 /**
- * Order m units by 1F1B. Reads need[] and the cuts' n_units; replaces step_first and steps.
+ * Order m units by 1F1B. Reads need[] and the partitions' n_units; replaces step_first and steps.
  *
  * 1. Stage s of p runs min(m, n(j) + p-1-s) forwards before backward j. The injection policy gives n(j).
  * 2. If backward j needs forward j only, need(j) = j+1. This is plain 1F1B: p-1-s warm-up forwards, then one forward,
@@ -56,7 +56,7 @@ int32_t *order_long_leads(const struct plan_pipeline *pipeline, int32_t lead);
 void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead);
 
 /**
- * Order units by DynaPipe's adaptive schedule. The cuts must have equal units.
+ * Order units by DynaPipe's adaptive schedule. The partitions must have equal units.
  *
  * 1. In each cycle every stage runs at most one backward and then one forward.
  * 2. It is the lowest unit whose neighbour ran it in an earlier cycle. On the last stage its forward must have run in
@@ -83,7 +83,7 @@ void order_slots(struct plan_pipeline *pipeline, const int32_t *slot);
 
 /**
  * Order units by interleaved 1F1B over p stages of v chunks, as Megatron-LM does. Replaces step_first and steps. The
- * cuts must have equal units, m each, and p must divide m.
+ * partitions must have equal units, m each, and p must divide m.
  *
  * 1. Forwards go p units by p units through chunk 0, then through chunk 1 and so on. Backwards do the same from the
  *    last chunk down.
@@ -97,8 +97,8 @@ void order_slots(struct plan_pipeline *pipeline, const int32_t *slot);
 void order_interleaved(struct plan_pipeline *pipeline);
 
 /**
- * Order units by GPipe: all forwards, then all backwards, each in the order of its cut. Replaces step_first and steps.
- * Call slicing_mirror first, as GPipe does: then the unit that ran forward last comes back first.
+ * Order units by GPipe: all forwards, then all backwards, each in the order of its partition. Replaces step_first and
+ * steps. Call slicing_mirror first, as GPipe does: then the unit that ran forward last comes back first.
  *
  * With passes of f and b seconds and a free network it takes (m + p - 1)(f + b). Every unit's activations are held at
  * once.
@@ -109,7 +109,7 @@ void order_gpipe(struct plan_pipeline *pipeline);
 
 /**
  * Order units by ZB-H1, which is 1F1B with split backwards. Sets splits_backward; replaces step_first and steps. The
- * cuts must have equal units.
+ * partitions must have equal units.
  *
  * 1. Stage s runs the weights' gradients of a unit after s more backwards. The first stage runs them at once. The rest
  *    run at the end.

@@ -21,23 +21,24 @@ static void *grown(void *array, int32_t n, size_t size)
     return full ? check_realloc(array, room(n + 1) * size) : array;
 }
 
-void plan_add_slice(struct plan_cut *cut, struct slice slice)
+void plan_add_slice(struct plan_partition *partition, struct slice slice)
 {
-    cut->slices = grown(cut->slices, cut->n_slices, sizeof *cut->slices);
-    cut->slices[cut->n_slices++] = slice;
+    partition->slices = grown(partition->slices, partition->n_slices, sizeof *partition->slices);
+    partition->slices[partition->n_slices++] = slice;
 }
 
-struct plan_unit *plan_add_unit(struct plan_cut *cut)
+struct plan_unit *plan_add_unit(struct plan_partition *partition)
 {
     int32_t first = 0;
-    if (cut->n_units > 0) {
-        const struct plan_unit *last = &cut->units[cut->n_units - 1];
+    if (partition->n_units > 0) {
+        const struct plan_unit *last = &partition->units[partition->n_units - 1];
         first = last->first_slice + last->n_slices;
     }
-    cut->units = grown(cut->units, cut->n_units, sizeof *cut->units);
-    struct plan_unit *unit = &cut->units[cut->n_units++];
-    *unit = (struct plan_unit){.first_slice = first, .n_slices = cut->n_slices - first, .context = 1, .group = -1};
-    unit->padding_of = cut->n_units - 1;
+    partition->units = grown(partition->units, partition->n_units, sizeof *partition->units);
+    struct plan_unit *unit = &partition->units[partition->n_units++];
+    *unit =
+        (struct plan_unit){.first_slice = first, .n_slices = partition->n_slices - first, .context = 1, .group = -1};
+    unit->padding_of = partition->n_units - 1;
     return unit;
 }
 
@@ -47,11 +48,11 @@ void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exch
     pipeline->exchanges[pipeline->n_exchanges++] = exchange;
 }
 
-int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit)
+int64_t plan_unit_tokens(const struct plan_partition *partition, int32_t unit)
 {
-    const struct slice *slice = cut->slices + cut->units[unit].first_slice;
+    const struct slice *slice = partition->slices + partition->units[unit].first_slice;
     int64_t tokens = 0;
-    for (int32_t i = 0; i < cut->units[unit].n_slices; i++)
+    for (int32_t i = 0; i < partition->units[unit].n_slices; i++)
         tokens += slice_tokens(slice[i]);
     return tokens;
 }
@@ -67,16 +68,17 @@ int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *to
 
 bool plan_offloads(const struct plan_pipeline *pipeline)
 {
-    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    for (int32_t unit = 0; pipeline->offload == NULL && unit < cut->n_units; unit++)
-        if (cut->units[unit].offload > 0)
+    const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
+    for (int32_t unit = 0; pipeline->offload == NULL && unit < partition->n_units; unit++)
+        if (partition->units[unit].offload > 0)
             return true;
     return pipeline->offload != NULL;
 }
 
 void plan_fill_need(struct plan_pipeline *pipeline)
 {
-    const struct plan_cut *forward = &pipeline->cut[PASS_FORWARD], *backward = &pipeline->cut[PASS_BACKWARD];
+    const struct plan_partition *forward = &pipeline->partition[PASS_FORWARD],
+                                *backward = &pipeline->partition[PASS_BACKWARD];
     int32_t n_samples = 0;
     for (int32_t i = 0; i < forward->n_slices; i++)
         if (forward->slices[i].sample >= n_samples)
@@ -111,17 +113,17 @@ static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline
 {
     *to = *from;
     for (int pass = 0; pass < N_PASSES; pass++) {
-        const struct plan_cut *cut = &from->cut[pass];
-        to->cut[pass].slices = copied(cut->slices, cut->n_slices, sizeof *cut->slices);
-        to->cut[pass].units = copied(cut->units, cut->n_units, sizeof *cut->units);
+        const struct plan_partition *partition = &from->partition[pass];
+        to->partition[pass].slices = copied(partition->slices, partition->n_slices, sizeof *partition->slices);
+        to->partition[pass].units = copied(partition->units, partition->n_units, sizeof *partition->units);
     }
-    to->need = copied(from->need, from->cut[PASS_BACKWARD].n_units, sizeof *from->need);
+    to->need = copied(from->need, from->partition[PASS_BACKWARD].n_units, sizeof *from->need);
     to->step_first = copied(from->step_first, from->layout.stages + 1, sizeof *from->step_first);
     if (from->step_first != NULL)
         to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
     to->exchanges = copied(from->exchanges, from->n_exchanges, sizeof *from->exchanges);
     int32_t n_virtual = from->layout.stages * from->layout.chunks;
-    to->offload = copied(from->offload, n_virtual * from->cut[PASS_FORWARD].n_units, sizeof *from->offload);
+    to->offload = copied(from->offload, n_virtual * from->partition[PASS_FORWARD].n_units, sizeof *from->offload);
 }
 
 static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
@@ -150,8 +152,8 @@ void plan_copy(const struct plan *plan, struct plan *copy)
 void plan_pipeline_free(struct plan_pipeline *pipeline)
 {
     for (int pass = 0; pass < N_PASSES; pass++) {
-        free(pipeline->cut[pass].slices);
-        free(pipeline->cut[pass].units);
+        free(pipeline->partition[pass].slices);
+        free(pipeline->partition[pass].units);
     }
     free(pipeline->need);
     free(pipeline->step_first);

@@ -31,7 +31,7 @@ enum plan_formation { PLAN_SLIM, PLAN_MIX, PLAN_PACK };
 
 /** A micro-batch or MicroPack of one pass. */
 struct plan_unit {
-    int32_t first_slice, n_slices; /* slices in its cut */
+    int32_t first_slice, n_slices; /* slices in its partition */
     int32_t padding_tokens;        /* tokens up to the unit's fixed length; 0 without one */
     int32_t padding_of;            /* backward: forward unit that has this padding */
     int32_t context;               /* CP degree: ranks that share each of its slices */
@@ -45,7 +45,7 @@ struct plan_unit {
 };
 
 /** Slices in order, and the units that they form. */
-struct plan_cut {
+struct plan_partition {
     int32_t n_slices, n_units;
     struct slice *slices;
     struct plan_unit *units;
@@ -86,10 +86,11 @@ enum plan_feature {
 
 struct plan_pipeline {
     struct plan_layout layout;
-    struct plan_cut cut[N_PASSES]; /* by pass; a sample's backward slices are in the order in which they run */
-    bool splits_backward;          /* backward steps leave the weights' gradients to steps of PASS_WEIGHT */
-    int32_t *need;                 /* of each backward unit: 1 + the last forward unit that holds one of its samples */
-    int32_t *step_first;           /* [stages + 1] indices into steps */
+    struct plan_partition
+        partition[N_PASSES]; /* by pass; a sample's backward slices are in the order in which they run */
+    bool splits_backward;    /* backward steps leave the weights' gradients to steps of PASS_WEIGHT */
+    int32_t *need;           /* of each backward unit: 1 + the last forward unit that holds one of its samples */
+    int32_t *step_first;     /* [stages + 1] indices into steps */
     struct plan_step *steps;
     int32_t n_exchanges;
     struct plan_exchange *exchanges;
@@ -101,8 +102,9 @@ struct plan_pipeline {
  * stage). */
 static inline double plan_offload(const struct plan_pipeline *pipeline, int32_t unit, int32_t stage)
 {
-    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    return pipeline->offload != NULL ? pipeline->offload[stage * cut->n_units + unit] : cut->units[unit].offload;
+    const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
+    return pipeline->offload != NULL ? pipeline->offload[stage * partition->n_units + unit]
+                                     : partition->units[unit].offload;
 }
 
 /** Pipelines of a phase that run units together as one context-parallel group. */
@@ -149,10 +151,10 @@ static inline int32_t plan_rank(const struct plan_layout *layout, int32_t stage,
 /** Append an exchange. */
 void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange);
 
-/** Return the cut whose units a pass runs. */
-static inline const struct plan_cut *plan_cut_of(const struct plan_pipeline *pipeline, enum pass pass)
+/** Return the partition whose units a pass runs. */
+static inline const struct plan_partition *plan_partition_of(const struct plan_pipeline *pipeline, enum pass pass)
 {
-    return &pipeline->cut[pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD];
+    return &pipeline->partition[pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD];
 }
 
 /** Return the end of the passes of a pipeline's steps, which begin at PASS_FORWARD. */
@@ -167,11 +169,11 @@ static inline enum pass plan_n_passes(const struct plan_pipeline *pipeline)
  * A unit starts with context 1, group -1, its own number as padding_of, and 0 in all other fields. The pointer holds
  * until the next unit is added.
  */
-void plan_add_slice(struct plan_cut *cut, struct slice slice);
-struct plan_unit *plan_add_unit(struct plan_cut *cut);
+void plan_add_slice(struct plan_partition *partition, struct slice slice);
+struct plan_unit *plan_add_unit(struct plan_partition *partition);
 
 /** Return the tokens of a unit before division by its context degree, without padding. */
-int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit);
+int64_t plan_unit_tokens(const struct plan_partition *partition, int32_t unit);
 
 /** Return the tokens that run: all n_tokens of the batch, less those of delayed samples, plus those of carried ones.
  * tokens: of each sample of the batch. */
@@ -180,7 +182,7 @@ int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *to
 /** Return whether any activations of a pipeline may go to the host. */
 bool plan_offloads(const struct plan_pipeline *pipeline);
 
-/** Fill need[] from the two cuts. Padding needs its forward unit in the same way as tokens do. */
+/** Fill need[] from the two partitions. Padding needs its forward unit in the same way as tokens do. */
 void plan_fill_need(struct plan_pipeline *pipeline);
 
 /** Make an exact copy that shares nothing. */

@@ -7,7 +7,7 @@
 
 static bool interleave(struct plan_pipeline *pipeline, struct error *err)
 {
-    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units;
+    int32_t n_units = pipeline->partition[PASS_FORWARD].n_units;
     if (n_units % pipeline->layout.stages != 0)
         return error_set(err,
                          "plan.vpp: interleaved 1F1B needs units in multiples of the pipeline's %d stages, and one has "

@@ -8,8 +8,8 @@
 #include "plan/plan.h"
 
 /**
- * Give a pipeline its need[] and its order. Both cuts must hold the same micro-batches. Schedules of slices cut them
- * further.
+ * Give a pipeline its need[] and its order. Both partitions must hold the same micro-batches. Schedules of slices cut
+ * them further.
  *
  * 1. 1f1b: order_one_f_one_b; if plan.vpp is above 1, interleaved
  * 2. interleaved: order_interleaved

@@ -12,15 +12,15 @@ struct boundaries {
 };
 
 /* Return the tokens of a micro-batch and its padding. */
-static int32_t length_of(const struct plan_cut *cut, int32_t unit)
+static int32_t length_of(const struct plan_partition *partition, int32_t unit)
 {
-    return (int32_t)plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
+    return (int32_t)plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
 }
 
-/* Add a unit of the new slices to `cut`. It takes all other fields from another unit. */
-static void take_kind(struct plan_cut *cut, const struct plan_unit *from, int32_t padding_tokens)
+/* Add a unit of the new slices to `partition`. It takes all other fields from another unit. */
+static void take_kind(struct plan_partition *partition, const struct plan_unit *from, int32_t padding_tokens)
 {
-    struct plan_unit *unit = plan_add_unit(cut);
+    struct plan_unit *unit = plan_add_unit(partition);
     struct plan_unit own = *unit;
     *unit = *from;
     unit->first_slice = own.first_slice;
@@ -34,7 +34,8 @@ static void take_kind(struct plan_cut *cut, const struct plan_unit *from, int32_
  *
  * @return how many of the positions are padding
  */
-static int32_t add_slices(const struct plan_cut *from, int32_t unit, int32_t begin, int32_t end, struct plan_cut *to)
+static int32_t add_slices(const struct plan_partition *from, int32_t unit, int32_t begin, int32_t end,
+                          struct plan_partition *to)
 {
     int32_t at = 0; /* position of the slice */
     for (int32_t i = 0; i < from->units[unit].n_slices; i++) {
@@ -48,8 +49,9 @@ static int32_t add_slices(const struct plan_cut *from, int32_t unit, int32_t beg
     return end > at ? end - (begin > at ? begin : at) : 0;
 }
 
-/* Append units [first, end) of the forward cut to the backward cut in reverse. */
-static void add_reversed(const struct plan_cut *forward, int32_t first, int32_t end, struct plan_cut *backward)
+/* Append units [first, end) of the forward partition to the backward partition in reverse. */
+static void add_reversed(const struct plan_partition *forward, int32_t first, int32_t end,
+                         struct plan_partition *backward)
 {
     for (int32_t unit = end - 1; unit >= first; unit--) {
         const struct plan_unit *from = &forward->units[unit];
@@ -60,25 +62,25 @@ static void add_reversed(const struct plan_cut *forward, int32_t first, int32_t 
     }
 }
 
-static void replace(struct plan_cut *cut, struct plan_cut by)
+static void replace(struct plan_partition *partition, struct plan_partition by)
 {
-    free(cut->slices);
-    free(cut->units);
-    *cut = by;
+    free(partition->slices);
+    free(partition->units);
+    *partition = by;
 }
 
 void slicing_mirror(struct plan_pipeline *pipeline)
 {
-    struct plan_cut backward = {0};
-    add_reversed(&pipeline->cut[PASS_FORWARD], 0, pipeline->cut[PASS_FORWARD].n_units, &backward);
-    replace(&pipeline->cut[PASS_BACKWARD], backward);
+    struct plan_partition backward = {0};
+    add_reversed(&pipeline->partition[PASS_FORWARD], 0, pipeline->partition[PASS_FORWARD].n_units, &backward);
+    replace(&pipeline->partition[PASS_BACKWARD], backward);
 }
 
 /* Cut at the boundaries, and free them. */
 static void cut_at(struct plan_pipeline *pipeline, struct boundaries *boundaries)
 {
-    const struct plan_cut *whole = &pipeline->cut[PASS_FORWARD];
-    struct plan_cut forward = {0}, backward = {0};
+    const struct plan_partition *whole = &pipeline->partition[PASS_FORWARD];
+    struct plan_partition forward = {0}, backward = {0};
     for (int32_t unit = 0; unit < whole->n_units; unit++) {
         int32_t begin = 0, first_slice = forward.n_units;
         for (int32_t i = boundaries->first[unit]; i < boundaries->first[unit + 1]; i++) {
@@ -92,19 +94,19 @@ static void cut_at(struct plan_pipeline *pipeline, struct boundaries *boundaries
         CHECK(begin == length_of(whole, unit));
         add_reversed(&forward, first_slice, forward.n_units, &backward);
     }
-    replace(&pipeline->cut[PASS_FORWARD], forward);
-    replace(&pipeline->cut[PASS_BACKWARD], backward);
+    replace(&pipeline->partition[PASS_FORWARD], forward);
+    replace(&pipeline->partition[PASS_BACKWARD], backward);
     free(boundaries->first);
     free(boundaries->end);
 }
 
 /* Make room for n ends of each unit. */
-static struct boundaries open_boundaries(const struct plan_cut *cut, int32_t n)
+static struct boundaries open_boundaries(const struct plan_partition *partition, int32_t n)
 {
     struct boundaries boundaries = {0};
-    boundaries.first = check_malloc(((size_t)cut->n_units + 1) * sizeof(int32_t));
-    boundaries.end = check_malloc((size_t)cut->n_units * (size_t)n * sizeof(int32_t));
-    for (int32_t unit = 0; unit <= cut->n_units; unit++)
+    boundaries.first = check_malloc(((size_t)partition->n_units + 1) * sizeof(int32_t));
+    boundaries.end = check_malloc((size_t)partition->n_units * (size_t)n * sizeof(int32_t));
+    for (int32_t unit = 0; unit <= partition->n_units; unit++)
         boundaries.first[unit] = unit * n;
     return boundaries;
 }
@@ -117,20 +119,20 @@ static int64_t share(int64_t whole, int32_t k, int32_t n)
 
 void slicing_equal_length(struct plan_pipeline *pipeline, int32_t n)
 {
-    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    struct boundaries boundaries = open_boundaries(cut, n);
-    for (int32_t unit = 0; unit < cut->n_units; unit++)
+    const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
+    struct boundaries boundaries = open_boundaries(partition, n);
+    for (int32_t unit = 0; unit < partition->n_units; unit++)
         for (int32_t k = 1; k <= n; k++)
-            boundaries.end[unit * n + k - 1] = (int32_t)share(length_of(cut, unit), k, n);
+            boundaries.end[unit * n + k - 1] = (int32_t)share(length_of(partition, unit), k, n);
     cut_at(pipeline, &boundaries);
 }
 
 /* Return a layer's FLOPs of the first `tokens` tokens of a micro-batch. */
-static int64_t flop_up_to(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, int32_t tokens)
+static int64_t flop_up_to(const struct plan_partition *partition, int32_t unit, struct flop_curve curve, int32_t tokens)
 {
     int64_t flop = 0;
-    for (int32_t i = 0; i < cut->units[unit].n_slices && tokens > 0; i++) {
-        struct slice slice = cut->slices[cut->units[unit].first_slice + i];
+    for (int32_t i = 0; i < partition->units[unit].n_slices && tokens > 0; i++) {
+        struct slice slice = partition->slices[partition->units[unit].first_slice + i];
         int32_t taken = tokens < slice_tokens(slice) ? tokens : slice_tokens(slice);
         flop += flop_of_slice(curve, slice.begin, slice.begin + taken);
         tokens -= taken;
@@ -139,12 +141,12 @@ static int64_t flop_up_to(const struct plan_cut *cut, int32_t unit, struct flop_
 }
 
 /* Return the first token at which a micro-batch's FLOPs reach `flop`. */
-static int32_t token_at(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, int64_t flop)
+static int32_t token_at(const struct plan_partition *partition, int32_t unit, struct flop_curve curve, int64_t flop)
 {
-    int32_t low = 0, high = length_of(cut, unit);
+    int32_t low = 0, high = length_of(partition, unit);
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
-        if (flop_up_to(cut, unit, curve, middle) >= flop)
+        if (flop_up_to(partition, unit, curve, middle) >= flop)
             high = middle;
         else
             low = middle + 1;
@@ -154,14 +156,14 @@ static int32_t token_at(const struct plan_cut *cut, int32_t unit, struct flop_cu
 
 void slicing_equal_flop(struct plan_pipeline *pipeline, const struct model *model, int32_t n)
 {
-    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
     struct flop_curve curve = flop_layer_curve(model, PASS_FORWARD);
-    struct boundaries boundaries = open_boundaries(cut, n);
-    for (int32_t unit = 0; unit < cut->n_units; unit++) {
-        int32_t tokens = length_of(cut, unit);
-        int64_t flop = flop_up_to(cut, unit, curve, tokens);
+    struct boundaries boundaries = open_boundaries(partition, n);
+    for (int32_t unit = 0; unit < partition->n_units; unit++) {
+        int32_t tokens = length_of(partition, unit);
+        int64_t flop = flop_up_to(partition, unit, curve, tokens);
         for (int32_t k = 1; k < n; k++)
-            boundaries.end[unit * n + k - 1] = token_at(cut, unit, curve, share(flop, k, n));
+            boundaries.end[unit * n + k - 1] = token_at(partition, unit, curve, share(flop, k, n));
         boundaries.end[unit * n + n - 1] = tokens;
     }
     cut_at(pipeline, &boundaries);
@@ -181,12 +183,12 @@ static double *seconds_of(const struct terapipe *terapipe, int32_t unit, int32_t
     return &terapipe->seconds[((size_t)unit * (size_t)side + (size_t)begin) * (size_t)side + (size_t)end];
 }
 
-static double slice_s(const struct plan_cut *cut, int32_t unit, const struct cost_setting *setting, int32_t begin,
-                      int32_t end)
+static double slice_s(const struct plan_partition *partition, int32_t unit, const struct cost_setting *setting,
+                      int32_t begin, int32_t end)
 {
-    struct plan_cut part = {0};
-    int32_t padding = add_slices(cut, unit, begin, end, &part);
-    const struct plan_unit *whole = &cut->units[unit];
+    struct plan_partition part = {0};
+    int32_t padding = add_slices(partition, unit, begin, end, &part);
+    const struct plan_unit *whole = &partition->units[unit];
     struct cost_unit work = {part.slices, part.n_slices, padding, whole->context, whole->recompute, whole->sharding};
     double seconds = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -197,7 +199,8 @@ static double slice_s(const struct plan_cut *cut, int32_t unit, const struct cos
     return seconds;
 }
 
-static void open_terapipe(struct terapipe *terapipe, const struct plan_cut *cut, const struct cost_setting *setting)
+static void open_terapipe(struct terapipe *terapipe, const struct plan_partition *partition,
+                          const struct cost_setting *setting)
 {
     size_t side = (size_t)terapipe->grid + 1, n = (size_t)terapipe->n_units;
     terapipe->seconds = check_calloc(n * side * side, sizeof *terapipe->seconds);
@@ -206,9 +209,9 @@ static void open_terapipe(struct terapipe *terapipe, const struct plan_cut *cut,
     for (int32_t unit = 0; unit < terapipe->n_units; unit++)
         for (int32_t begin = 0; begin < terapipe->grid; begin++)
             for (int32_t end = begin + 1; end <= terapipe->grid; end++) {
-                int32_t length = length_of(cut, unit);
+                int32_t length = length_of(partition, unit);
                 *seconds_of(terapipe, unit, begin, end) =
-                    slice_s(cut, unit, setting, (int32_t)share(length, begin, terapipe->grid),
+                    slice_s(partition, unit, setting, (int32_t)share(length, begin, terapipe->grid),
                             (int32_t)share(length, end, terapipe->grid));
             }
 }
@@ -271,7 +274,8 @@ static double best_ceiling(struct terapipe *terapipe, int32_t stages)
 }
 
 /* Follow the slices back from the ends. */
-static void trace_back(const struct terapipe *terapipe, const struct plan_cut *cut, struct boundaries *boundaries)
+static void trace_back(const struct terapipe *terapipe, const struct plan_partition *partition,
+                       struct boundaries *boundaries)
 {
     int32_t side = terapipe->grid + 1, n = 0, *reversed = check_malloc((size_t)terapipe->grid * sizeof *reversed);
     for (int32_t unit = 0; unit < terapipe->n_units; unit++) {
@@ -280,7 +284,7 @@ static void trace_back(const struct terapipe *terapipe, const struct plan_cut *c
             reversed[n_slices++] = end;
         boundaries->first[unit] = n;
         while (n_slices > 0)
-            boundaries->end[n++] = (int32_t)share(length_of(cut, unit), reversed[--n_slices], terapipe->grid);
+            boundaries->end[n++] = (int32_t)share(length_of(partition, unit), reversed[--n_slices], terapipe->grid);
     }
     boundaries->first[terapipe->n_units] = n;
     free(reversed);
@@ -288,12 +292,12 @@ static void trace_back(const struct terapipe *terapipe, const struct plan_cut *c
 
 void slicing_by_time(struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t grid)
 {
-    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    struct terapipe terapipe = {.n_units = cut->n_units, .grid = grid};
-    struct boundaries boundaries = open_boundaries(cut, grid);
-    open_terapipe(&terapipe, cut, setting);
+    const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
+    struct terapipe terapipe = {.n_units = partition->n_units, .grid = grid};
+    struct boundaries boundaries = open_boundaries(partition, grid);
+    open_terapipe(&terapipe, partition, setting);
     best_under(&terapipe, best_ceiling(&terapipe, pipeline->layout.stages));
-    trace_back(&terapipe, cut, &boundaries);
+    trace_back(&terapipe, partition, &boundaries);
     free(terapipe.seconds);
     free(terapipe.best_s);
     free(terapipe.from);

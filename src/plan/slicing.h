@@ -34,7 +34,7 @@ void slicing_equal_flop(struct plan_pipeline *pipeline, const struct model *mode
  */
 void slicing_by_time(struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t grid);
 
-/** Make the backward cut from the forward cut's units in reverse. */
+/** Make the backward partition from the forward partition's units in reverse. */
 void slicing_mirror(struct plan_pipeline *pipeline);
 
 #endif

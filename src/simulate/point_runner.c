@@ -69,13 +69,14 @@ static void measure_work(const struct runner *runner, struct point_iteration *re
     memcpy(result->outside_s, work.outside_s, sizeof result->outside_s);
 }
 
-static void count_forward_units(const struct plan_cut *cut, struct point_iteration *result)
+static void count_forward_units(const struct plan_partition *partition, struct point_iteration *result)
 {
-    result->forward_units += cut->n_units;
-    for (int32_t i = 0; i < cut->n_units; i++) {
-        result->padding_tokens += cut->units[i].padding_tokens;
-        result->full_units += cut->units[i].recompute == RECOMPUTE_FULL;
-        result->listed_units += cut->units[i].recompute != RECOMPUTE_FULL && cut->units[i].recompute != RECOMPUTE_NONE;
+    result->forward_units += partition->n_units;
+    for (int32_t i = 0; i < partition->n_units; i++) {
+        result->padding_tokens += partition->units[i].padding_tokens;
+        result->full_units += partition->units[i].recompute == RECOMPUTE_FULL;
+        result->listed_units +=
+            partition->units[i].recompute != RECOMPUTE_FULL && partition->units[i].recompute != RECOMPUTE_NONE;
     }
 }
 
@@ -85,8 +86,8 @@ static void measure_units(const struct runner *runner, struct point_iteration *r
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             result->pipelines++;
-            result->backward_units += plan->phases[i].pipelines[j].cut[PASS_BACKWARD].n_units;
-            count_forward_units(&plan->phases[i].pipelines[j].cut[PASS_FORWARD], result);
+            result->backward_units += plan->phases[i].pipelines[j].partition[PASS_BACKWARD].n_units;
+            count_forward_units(&plan->phases[i].pipelines[j].partition[PASS_FORWARD], result);
         }
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         result->spread[pass] = units_spread_of(plan, &runner->setting, pass);
@@ -108,8 +109,8 @@ static double unit_imbalance(const struct plan *plan, const struct cost_setting 
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
-            n += pipeline->cut[PASS_FORWARD].n_units;
-            for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++) {
+            n += pipeline->partition[PASS_FORWARD].n_units;
+            for (int32_t unit = 0; unit < pipeline->partition[PASS_FORWARD].n_units; unit++) {
                 double pass_s = units_pass_s(pipeline, setting, PASS_FORWARD, unit);
                 most_s = fmax(most_s, pass_s);
                 sum_s += pass_s;
@@ -142,10 +143,10 @@ static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
     int32_t n = 0;
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
-            const struct plan_cut *cut = &plan->phases[i].pipelines[j].cut[PASS_FORWARD];
-            for (int32_t u = 0; u < cut->n_units; u++)
-                for (int32_t s = 0; cut->units[u].group >= 0 && s < cut->units[u].n_slices; s++)
-                    merged[cut->slices[cut->units[u].first_slice + s].sample] = true;
+            const struct plan_partition *partition = &plan->phases[i].pipelines[j].partition[PASS_FORWARD];
+            for (int32_t u = 0; u < partition->n_units; u++)
+                for (int32_t s = 0; partition->units[u].group >= 0 && s < partition->units[u].n_slices; s++)
+                    merged[partition->slices[partition->units[u].first_slice + s].sample] = true;
         }
     for (int32_t i = 0; i < n_samples; i++)
         n += merged[i];

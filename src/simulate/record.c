@@ -118,17 +118,17 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
     return ok;
 }
 
-static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_cut *cut,
+static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_partition *partition,
                           const struct model *model, struct error *err)
 {
     struct flop_curve layer = flop_layer_curve(model, (enum pass)row.direction);
-    const struct plan_unit *unit = &cut->units[row.unit];
+    const struct plan_unit *unit = &partition->units[row.unit];
     row.formation = unit->formation;
     row.context = unit->context;
     row.group = unit->group;
     bool ok = true;
     for (int32_t s = 0; s < unit->n_slices && ok; s++) {
-        const struct slice *slice = &cut->slices[unit->first_slice + s];
+        const struct slice *slice = &partition->slices[unit->first_slice + s];
         row.sample = slice->sample;
         row.begin = slice->begin;
         row.end = slice->end;
@@ -143,8 +143,8 @@ static bool append_pipeline_units(struct trace *trace, struct trace_unit row, co
 {
     bool ok = true;
     for (row.direction = 0; row.direction < N_PASSES && ok; row.direction++)
-        for (row.unit = 0; row.unit < pipeline->cut[row.direction].n_units && ok; row.unit++)
-            ok = append_slices(trace, row, &pipeline->cut[row.direction], model, err);
+        for (row.unit = 0; row.unit < pipeline->partition[row.direction].n_units && ok; row.unit++)
+            ok = append_slices(trace, row, &pipeline->partition[row.direction], model, err);
     return ok;
 }
 

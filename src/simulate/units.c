@@ -8,12 +8,12 @@
 
 #include "base/check.h"
 
-static double unit_flop(const struct plan_cut *cut, int32_t index, struct flop_curve curve)
+static double unit_flop(const struct plan_partition *partition, int32_t index, struct flop_curve curve)
 {
-    const struct plan_unit *unit = &cut->units[index];
+    const struct plan_unit *unit = &partition->units[index];
     double flop = 0;
     for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++)
-        flop += (double)flop_of_slice(curve, cut->slices[i].begin, cut->slices[i].end);
+        flop += (double)flop_of_slice(curve, partition->slices[i].begin, partition->slices[i].end);
     return flop / unit->context;
 }
 
@@ -65,25 +65,25 @@ struct means {
 static void add_pipeline(struct means *means, const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                          enum pass pass)
 {
-    const struct plan_cut *cut = &pipeline->cut[pass];
+    const struct plan_partition *partition = &pipeline->partition[pass];
     struct flop_curve curve = flop_layer_curve(setting->model, pass);
-    double *flop = check_malloc((size_t)cut->n_units * sizeof *flop);
-    double *time_s = check_malloc((size_t)cut->n_units * sizeof *time_s);
-    double *own_flop = check_malloc((size_t)cut->n_units * sizeof *own_flop);
+    double *flop = check_malloc((size_t)partition->n_units * sizeof *flop);
+    double *time_s = check_malloc((size_t)partition->n_units * sizeof *time_s);
+    double *own_flop = check_malloc((size_t)partition->n_units * sizeof *own_flop);
     int32_t n_flop = 0, n_own = 0;
-    for (int32_t i = 0; i < cut->n_units; i++) {
-        if (cut->units[i].n_slices > 0)
-            flop[n_flop++] = unit_flop(cut, i, curve);
-        if (cut->units[i].n_slices > 0 && cut->units[i].group < 0)
+    for (int32_t i = 0; i < partition->n_units; i++) {
+        if (partition->units[i].n_slices > 0)
+            flop[n_flop++] = unit_flop(partition, i, curve);
+        if (partition->units[i].n_slices > 0 && partition->units[i].group < 0)
             own_flop[n_own++] = flop[n_flop - 1];
         time_s[i] = units_pass_s(pipeline, setting, pass, i);
     }
     means->imbalance.sum +=
-        gsl_stats_max(time_s, 1, (size_t)cut->n_units) / gsl_stats_mean(time_s, 1, (size_t)cut->n_units);
+        gsl_stats_max(time_s, 1, (size_t)partition->n_units) / gsl_stats_mean(time_s, 1, (size_t)partition->n_units);
     means->imbalance.n++;
     add_p95_over_p5(&means->flop, flop, n_flop);
     add_p95_over_p5(&means->own_flop, own_flop, n_own);
-    add_p95_over_p5(&means->time, time_s, cut->n_units);
+    add_p95_over_p5(&means->time, time_s, partition->n_units);
     free(flop);
     free(own_flop);
     free(time_s);
@@ -94,7 +94,7 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
     struct means means = {0};
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
-            if (plan->phases[i].pipelines[j].cut[pass].n_units >= 2)
+            if (plan->phases[i].pipelines[j].partition[pass].n_units >= 2)
                 add_pipeline(&means, &plan->phases[i].pipelines[j], setting, pass);
     return (struct units_spread){value_of(means.flop, NAN), value_of(means.own_flop, NAN), value_of(means.time, NAN),
                                  value_of(means.imbalance, 1)};

@@ -30,11 +30,11 @@ struct best_fit_knobs {
 };
 
 static void add_bin(const struct plan_request *request, const struct packing *packing, int32_t bin,
-                    struct plan_cut *cut)
+                    struct plan_partition *partition)
 {
     for (int32_t i = packing->first[bin]; i < packing->first[bin + 1]; i++) {
         int32_t sample = packing->sample[i];
-        plan_add_slice(cut, (struct slice){sample, 0, request->batch->tokens[sample]});
+        plan_add_slice(partition, (struct slice){sample, 0, request->batch->tokens[sample]});
     }
 }
 
@@ -45,12 +45,13 @@ static void add_unit(const struct plan_request *request, const struct packing *p
     const struct best_fit_knobs *knobs = request->knobs;
     int32_t stride = (int32_t)request->layout.dp;
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_cut *cut = &pipeline->cut[pass];
+        struct plan_partition *partition = &pipeline->partition[pass];
         for (int32_t i = 0; i < n && first + i * stride < packing->n_packs; i++)
-            add_bin(request, packing, first + i * stride, cut);
-        struct plan_unit *unit = packing_close_unit(request, pipeline, cut);
+            add_bin(request, packing, first + i * stride, partition);
+        struct plan_unit *unit = packing_close_unit(request, pipeline, partition);
         if (knobs->pad)
-            unit->padding_tokens = (int32_t)(n * request->context - plan_unit_tokens(cut, cut->n_units - 1));
+            unit->padding_tokens =
+                (int32_t)(n * request->context - plan_unit_tokens(partition, partition->n_units - 1));
     }
 }
 

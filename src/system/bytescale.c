@@ -390,7 +390,7 @@ static void add_item(const struct assignment *assignment, const struct item *ite
     packing_add_unit(assignment->request, assignment->request->batch->tokens, assignment->sample + item->first, item->n,
                      pipeline);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_unit *unit = &pipeline->cut[pass].units[pipeline->cut[pass].n_units - 1];
+        struct plan_unit *unit = &pipeline->partition[pass].units[pipeline->partition[pass].n_units - 1];
         unit->context = item->width;
         unit->group = group;
         unit->offload = item->offload;

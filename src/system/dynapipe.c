@@ -197,9 +197,9 @@ static void add_micro_batch(const struct work *work, int32_t number, struct plan
     int32_t first = work->first[number], n = work->first[number + 1] - first;
     packing_add_unit(&work->request, work->request.batch->tokens, work->order + first, n, pipeline);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_cut *cut = &pipeline->cut[pass];
-        cut->units[cut->n_units - 1].padding_tokens =
-            (int32_t)(tokens_of(work, first, first + n) - plan_unit_tokens(cut, cut->n_units - 1));
+        struct plan_partition *partition = &pipeline->partition[pass];
+        partition->units[partition->n_units - 1].padding_tokens =
+            (int32_t)(tokens_of(work, first, first + n) - plan_unit_tokens(partition, partition->n_units - 1));
     }
 }
 

@@ -62,7 +62,7 @@ static struct cost_pass profile(const struct plan_request *request, int32_t toke
     struct plan_pipeline *pipeline = &phase.pipelines[0];
     packing_add_unit(request, batch.tokens, &sample, 1, pipeline);
     for (int pass = 0; pass < N_PASSES; pass++)
-        pipeline->cut[pass].units[0].context = 1 << level;
+        pipeline->partition[pass].units[0].context = 1 << level;
     struct cost_pass both = dag_pass_cost(pipeline, request->setting, PASS_FORWARD, 0, 0);
     struct cost_pass backward = dag_pass_cost(pipeline, request->setting, PASS_BACKWARD, 0, 0);
     both.other_s += backward.other_s;
@@ -99,8 +99,8 @@ static void add_group(const struct plan_request *request, const struct flexsp_gr
         struct plan_pipeline *pipeline = &phase->pipelines[rank];
         packing_add_unit(request, request->batch->tokens, sample, group->n, pipeline);
         for (int pass = 0; pass < N_PASSES; pass++) {
-            pipeline->cut[pass].units[0].context = width;
-            pipeline->cut[pass].units[0].group = shared;
+            pipeline->partition[pass].units[0].context = width;
+            pipeline->partition[pass].units[0].group = shared;
         }
     }
     free(sample);

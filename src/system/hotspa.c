@@ -250,12 +250,13 @@ static void add_pack(const struct hotspa *work, const struct bucket *bucket, int
                      struct plan_pipeline *pipeline)
 {
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_cut *cut = &pipeline->cut[pass];
+        struct plan_partition *partition = &pipeline->partition[pass];
         for (int32_t k = bucket->n - 1; k >= 0; k--)
             if (bucket->pack[k] == pack)
-                plan_add_slice(cut, (struct slice){number[bucket->sample[k]], 0, work->tokens[bucket->sample[k]]});
-        struct plan_unit *unit = plan_add_unit(cut);
-        int64_t tokens = plan_unit_tokens(cut, cut->n_units - 1);
+                plan_add_slice(partition,
+                               (struct slice){number[bucket->sample[k]], 0, work->tokens[bucket->sample[k]]});
+        struct plan_unit *unit = plan_add_unit(partition);
+        int64_t tokens = plan_unit_tokens(partition, partition->n_units - 1);
         unit->context = pipeline->layout.context;
         unit->sharding = SLICE_PER_DOCUMENT;
         unit->formation = PLAN_PACK;

@@ -254,7 +254,7 @@ static void add_group(const struct forming *step, const struct group *group, int
             n = unit_samples(step, group, i);
             packing_add_unit(step->request, step->request->batch->tokens, group->samples + i, n, pipeline);
             for (int pass = 0; pass < N_PASSES; pass++) {
-                struct plan_unit *unit = &pipeline->cut[pass].units[pipeline->cut[pass].n_units - 1];
+                struct plan_unit *unit = &pipeline->partition[pass].units[pipeline->partition[pass].n_units - 1];
                 unit->context = group->n_ranks;
                 unit->group = shared;
             }

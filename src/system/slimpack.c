@@ -110,11 +110,11 @@ static fill_flop tau_of(const struct slimpack_rank_group *rank_group, enum pass 
 }
 
 /* Return the contents of a unit: slices of one sample, whole samples only, or both. */
-static enum plan_formation formation_of(const struct slimpack_rank_group *rank_group, const struct plan_cut *cut,
-                                        const struct plan_unit *unit)
+static enum plan_formation formation_of(const struct slimpack_rank_group *rank_group,
+                                        const struct plan_partition *partition, const struct plan_unit *unit)
 {
     for (int32_t i = 0; i < unit->n_slices; i++) {
-        struct slice slice = cut->slices[unit->first_slice + i];
+        struct slice slice = partition->slices[unit->first_slice + i];
         if (slice_tokens(slice) < rank_group->request->batch->tokens[slice.sample])
             return unit->n_slices == 1 ? PLAN_SLIM : PLAN_MIX;
     }
@@ -135,26 +135,26 @@ static struct fill fill_of(const struct slimpack_rank_group *rank_group, enum pa
 
 /* Divide samples into n MicroPacks of a context degree. */
 static void cut_samples(const struct slimpack_rank_group *rank_group, struct fill *fill, int64_t n, int32_t context,
-                        struct plan_cut *cut)
+                        struct plan_partition *partition)
 {
     fill_flop *target = NULL;
     fill->n_units = n;
     if (knobs_of(rank_group)->balance == SLIMPACK_TIME && !fill->whole)
         fill->target = target = slimpack_time_targets(rank_group->request, fill, context);
-    fill_cut(fill, cut);
+    fill_partition(fill, partition);
     free(target);
 }
 
 static void cut_outlier(const struct building *building, enum pass pass, int32_t outlier, int64_t n,
-                        struct plan_cut *cut)
+                        struct plan_partition *partition)
 {
     const struct slimpack_outlier *of = &building->rank_group->split->outliers[outlier];
     struct fill fill = fill_of(building->rank_group, pass, &of->sample, 1);
-    int32_t first = cut->n_units;
-    cut_samples(building->rank_group, &fill, n, of->width, cut);
-    for (int32_t unit = first; unit < cut->n_units; unit++) {
-        cut->units[unit].context = of->width;
-        cut->units[unit].group = building->group[outlier];
+    int32_t first = partition->n_units;
+    cut_samples(building->rank_group, &fill, n, of->width, partition);
+    for (int32_t unit = first; unit < partition->n_units; unit++) {
+        partition->units[unit].context = of->width;
+        partition->units[unit].group = building->group[outlier];
     }
 }
 
@@ -170,7 +170,7 @@ static int64_t local_packs(const struct slimpack_rank_group *rank_group, int32_t
 
 /* Run steps 8 and 9. */
 static void cut_rank(const struct building *building, enum pass pass, int32_t rank, fill_flop tau, int64_t m,
-                     struct plan_cut *cut)
+                     struct plan_partition *partition)
 {
     const struct slimpack_rank_group *rank_group = building->rank_group;
     const struct slimpack_split *split = rank_group->split;
@@ -180,18 +180,18 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         int64_t tokens = rank_group->request->batch->tokens[split->outliers[i].sample];
         int64_t n = packs_of(outlier_work(rank_group, pass, &split->outliers[i]), tau);
         n = n > tokens ? tokens : n;
-        cut_outlier(building, pass, i, n, cut);
+        cut_outlier(building, pass, i, n, partition);
         m -= n;
     }
     int32_t first = split->local_first[rank], n_local = split->local_first[rank + 1] - first;
     if (n_local > 0) {
         struct fill fill = fill_of(rank_group, pass, split->local + first, n_local);
         fill.whole = !knobs_of(rank_group)->slicing;
-        cut_samples(rank_group, &fill, local_packs(rank_group, rank, m), 1, cut);
+        cut_samples(rank_group, &fill, local_packs(rank_group, rank, m), 1, partition);
     }
-    for (int32_t i = 0; i < cut->n_units; i++) {
-        struct plan_unit *unit = &cut->units[i];
-        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(rank_group, cut, unit);
+    for (int32_t i = 0; i < partition->n_units; i++) {
+        struct plan_unit *unit = &partition->units[i];
+        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(rank_group, partition, unit);
         unit->recompute = (enum recompute)rank_group->request->layout.recompute;
         request_offload(rank_group->request, unit);
     }
@@ -201,14 +201,14 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
  * Return whether a forward unit and the next hold slices of one sample. Only the last slice and the next unit's first
  * one can be of one sample.
  */
-static bool linked(const struct plan_cut *cut, int32_t unit)
+static bool linked(const struct plan_partition *partition, int32_t unit)
 {
-    const struct plan_unit *next = &cut->units[unit + 1];
-    return cut->slices[next->first_slice].sample == cut->slices[next->first_slice - 1].sample;
+    const struct plan_unit *next = &partition->units[unit + 1];
+    return partition->slices[next->first_slice].sample == partition->slices[next->first_slice - 1].sample;
 }
 
 /* Copy the units: chains in order, the units of each chain in reverse. */
-static void reverse_chains(const struct plan_cut *forward, struct plan_cut *backward)
+static void reverse_chains(const struct plan_partition *forward, struct plan_partition *backward)
 {
     for (int32_t begin = 0, end; begin < forward->n_units; begin = end) {
         end = begin + 1;
@@ -251,17 +251,17 @@ void slimpack_build(const struct slimpack_rank_group *rank_group, int64_t m, str
     struct building building = {rank_group, make_groups(rank_group, phase)};
     for (int32_t i = 0; i < n_ranks; i++) {
         int32_t rank = rank_group->first_rank + i;
-        struct plan_cut *cut = phase->pipelines[i].cut;
+        struct plan_partition *partition = phase->pipelines[i].partition;
         if (i == end) { /* a component begins */
             end += slimpack_linked_ranks(rank_group->split, rank);
             for (int pass = 0; pass < N_PASSES; pass++)
                 tau[pass] = tau_of(rank_group, (enum pass)pass, rank, m);
         }
-        cut_rank(&building, PASS_FORWARD, rank, tau[PASS_FORWARD], m, &cut[PASS_FORWARD]);
+        cut_rank(&building, PASS_FORWARD, rank, tau[PASS_FORWARD], m, &partition[PASS_FORWARD]);
         if (knobs_of(rank_group)->asymmetric)
-            cut_rank(&building, PASS_BACKWARD, rank, tau[PASS_BACKWARD], m, &cut[PASS_BACKWARD]);
+            cut_rank(&building, PASS_BACKWARD, rank, tau[PASS_BACKWARD], m, &partition[PASS_BACKWARD]);
         else
-            reverse_chains(&cut[PASS_FORWARD], &cut[PASS_BACKWARD]);
+            reverse_chains(&partition[PASS_FORWARD], &partition[PASS_BACKWARD]);
         plan_fill_need(&phase->pipelines[i]);
     }
     free(building.group);
@@ -497,10 +497,10 @@ static void append(struct plan_phase *phase, struct plan_phase *component)
 {
     for (int32_t i = 0; i < component->n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            const struct plan_cut *cut = &component->pipelines[i].cut[pass];
-            for (int32_t unit = 0; unit < cut->n_units; unit++)
-                if (cut->units[unit].group >= 0)
-                    cut->units[unit].group += phase->n_groups;
+            const struct plan_partition *partition = &component->pipelines[i].partition[pass];
+            for (int32_t unit = 0; unit < partition->n_units; unit++)
+                if (partition->units[unit].group >= 0)
+                    partition->units[unit].group += phase->n_groups;
         }
     for (int32_t i = 0; i < component->n_groups; i++) {
         struct plan_group *group = &component->groups[i];

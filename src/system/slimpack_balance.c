@@ -11,10 +11,10 @@ enum { ROUNDS = 6 };
 
 /* Return the seconds of a pass of one unit on the last stage. */
 static double unit_s(const struct cost_setting *setting, enum recompute recompute, enum pass pass, int32_t context,
-                     const struct plan_cut *cut, int32_t i)
+                     const struct plan_partition *partition, int32_t i)
 {
-    const struct plan_unit *unit = &cut->units[i];
-    struct cost_unit work = {.slices = cut->slices + unit->first_slice,
+    const struct plan_unit *unit = &partition->units[i];
+    struct cost_unit work = {.slices = partition->slices + unit->first_slice,
                              .n_slices = unit->n_slices,
                              .context = context,
                              .recompute = recompute};
@@ -27,18 +27,19 @@ static double unit_s(const struct cost_setting *setting, enum recompute recomput
 static bool measure(const struct plan_request *request, const struct fill *fill, int32_t context, double *seconds,
                     double *largest_s)
 {
-    struct plan_cut cut = {0};
+    struct plan_partition partition = {0};
     struct fill plain = *fill;
     plain.min_slice = 0;
     plain.search = NULL;
-    bool all = fill_cut(&plain, &cut) == fill->n_units;
+    bool all = fill_partition(&plain, &partition) == fill->n_units;
     *largest_s = 0;
-    for (int32_t i = 0; all && i < cut.n_units; i++) {
-        seconds[i] = unit_s(request->setting, (enum recompute)request->layout.recompute, fill->pass, context, &cut, i);
+    for (int32_t i = 0; all && i < partition.n_units; i++) {
+        seconds[i] =
+            unit_s(request->setting, (enum recompute)request->layout.recompute, fill->pass, context, &partition, i);
         *largest_s = fmax(*largest_s, seconds[i]);
     }
-    free(cut.slices);
-    free(cut.units);
+    free(partition.slices);
+    free(partition.units);
     return all;
 }
 

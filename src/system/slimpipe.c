@@ -47,10 +47,10 @@ struct tick {
 static double attention_flop(const struct plan_pipeline *pipeline, const struct model *model, enum pass pass,
                              int32_t unit)
 {
-    const struct plan_cut *cut = &pipeline->cut[pass];
+    const struct plan_partition *partition = &pipeline->partition[pass];
     double flop = 0;
-    for (int32_t i = 0; i < cut->units[unit].n_slices; i++) {
-        struct slice slice = cut->slices[cut->units[unit].first_slice + i];
+    for (int32_t i = 0; i < partition->units[unit].n_slices; i++) {
+        struct slice slice = partition->slices[partition->units[unit].first_slice + i];
         flop += (double)flop_attention(model, pass, slice.begin, slice.end);
     }
     return flop;
@@ -112,7 +112,7 @@ static int32_t backward_after(const int32_t *ahead, int32_t n_units, int32_t n)
 static void exchange_all(struct plan_pipeline *pipeline, const struct model *model, const int32_t *ahead)
 {
     int32_t stages = pipeline->layout.stages, n_sets = 0;
-    int32_t n_units[N_PASSES] = {pipeline->cut[PASS_FORWARD].n_units, pipeline->cut[PASS_BACKWARD].n_units};
+    int32_t n_units[N_PASSES] = {pipeline->partition[PASS_FORWARD].n_units, pipeline->partition[PASS_BACKWARD].n_units};
     int32_t last = n_units[PASS_BACKWARD] > 0 ? ahead[n_units[PASS_BACKWARD] - 1] + 2 * stages : 0;
     struct tick tick = {.unit = check_malloc((size_t)stages * sizeof *tick.unit),
                         .flop = check_malloc((size_t)stages * sizeof *tick.flop),
@@ -146,7 +146,7 @@ static void run_slices(const struct plan_request *request, struct plan_pipeline 
         order_one_f_one_b(pipeline, ORDER_PERSISTENT);
         return;
     }
-    int32_t *ahead = check_malloc((size_t)pipeline->cut[PASS_BACKWARD].n_units * sizeof *ahead);
+    int32_t *ahead = check_malloc((size_t)pipeline->partition[PASS_BACKWARD].n_units * sizeof *ahead);
     order_in_step(pipeline, ahead);
     exchange_all(pipeline, request->setting->model, ahead);
     free(ahead);

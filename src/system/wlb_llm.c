@@ -203,11 +203,11 @@ static int32_t *number_samples(const struct wlb_iteration *work, int32_t *sample
 }
 
 /* Return the faster sharding of a unit, of those that the knob allows. */
-static enum slice_sharding sharding_of(const struct plan_request *request, const struct plan_cut *cut,
+static enum slice_sharding sharding_of(const struct plan_request *request, const struct plan_partition *partition,
                                        const struct plan_unit *part)
 {
     const struct wlb_knobs *knobs = request->knobs;
-    struct cost_unit unit = {.slices = cut->slices + part->first_slice,
+    struct cost_unit unit = {.slices = partition->slices + part->first_slice,
                              .n_slices = part->n_slices,
                              .context = part->context,
                              .recompute = part->recompute};
@@ -221,10 +221,10 @@ static enum slice_sharding sharding_of(const struct plan_request *request, const
 static void shard_units(const struct plan_request *request, struct plan_phase *phase)
 {
     for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
-        struct plan_cut *forward = &phase->pipelines[rank].cut[PASS_FORWARD];
+        struct plan_partition *forward = &phase->pipelines[rank].partition[PASS_FORWARD];
         for (int32_t i = 0; i < forward->n_units; i++) {
             forward->units[i].sharding = sharding_of(request, forward, &forward->units[i]);
-            phase->pipelines[rank].cut[PASS_BACKWARD].units[i].sharding = forward->units[i].sharding;
+            phase->pipelines[rank].partition[PASS_BACKWARD].units[i].sharding = forward->units[i].sharding;
         }
     }
 }
