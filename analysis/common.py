@@ -74,6 +74,19 @@ def legend_outside(figure, handles, columns, top=False, title=None):
     figure.legend(handles=handles, loc=f"{'upper' if top else 'lower'} center", ncol=columns, frameon=False, title=title)
 
 
+def value_of(key, scenario):
+    """What a key of a resolved scenario says, as text. A platform of keys is called as the program calls it."""
+    if key == "platform":
+        keys = dict(re.findall(r'^  (\w+): "?([^"\n]*)', re.search(r"^platform:\n((?:  .*\n)+)", scenario, re.MULTILINE)[1],
+                               re.MULTILINE))
+        if "nodes" in keys:
+            name = pathlib.Path(keys["name"]).name.removesuffix(".yaml") + "-" if keys.get("name") else ""
+            free = "-free" if keys["contention"] == "false" else ""
+            return f"{name}{keys['nodes']}x{keys['gpus_per_node']}{free}"
+        return keys["name"]
+    return re.search(rf'^ *{key}: "?([^"\n]*)', scenario, re.MULTILINE)[1]
+
+
 class Trace:
     """An HDF5 file of slimsim: its tables as arrays, names for the numbers in their columns."""
 
@@ -99,7 +112,7 @@ class Trace:
         """What a key of the scenario says, as text; of a sweep None, where it says other things at other points."""
         if "scenarios" not in self.file:
             return self.text(key)
-        found = {re.search(rf'^ *{key}: "?([^"\n]*)', text_of(row), re.MULTILINE)[1] for row in self.file["scenarios"]["scenario"]}
+        found = {value_of(key, text_of(row)) for row in self.file["scenarios"]["scenario"]}
         return found.pop() if len(found) == 1 else None
 
     def setting(self):

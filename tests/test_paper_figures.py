@@ -21,7 +21,9 @@ import paper  # noqa: E402  after the path
 import paper_cells  # noqa: E402
 import paper_schedules  # noqa: E402
 import paper_units  # noqa: E402
+import program  # noqa: E402
 from common import Trace  # noqa: E402
+from program import fresh, run, write  # noqa: E402
 
 # Figures that draw many samples get fewer of them here.
 SMALL = {"lengths": ["data.global_batch=300"], "unit-size": ["data.global_batch=8"], "memory": ["iterations.measured=3"],
@@ -210,7 +212,7 @@ def write_sweep(path, points):
             of_row["model_flop"] = 5 * of_row["tokens"]
             of_row["pipelines"], of_row["backward_units"], of_row["forward_flop_spread"][1:] = 2, 6, [1, 1.5]
             iterations.append(of_row)
-    texts = [f"model: {keys['model']}\ndevice: h800\nplatform: hopper-2x8\ndata:\n  lengths: {keys['data.lengths']}\n"
+    texts = [f"model: {keys['model']}\ndevice: h800\nplatform:\n  name: hopper\n  nodes: 2\n  gpus_per_node: 8\n  contention: true\ndata:\n  lengths: {keys['data.lengths']}\n"
              f"  context: {keys['data.context']}\n  global_batch: 512\n" for keys, _ in points]
     with h5py.File(path, "w") as file:
         file["scenarios"] = numpy.array([(text.encode(),) for text in texts], [("scenario", f"S{max(map(len, texts))}")])
@@ -254,6 +256,9 @@ class Sweeps(unittest.TestCase):
 
     def test_a_setting_names_what_is_not_swept(self):
         self.assertEqual(self.sweep().setting(), "llama-13b on 4 x h800 (hopper-2x8), 512 documents")
+        real = run("run", write("small.yaml", program.SMALL), "--sweep", "seed=1,2", "--quiet", "--output", fresh("real"))
+        self.assertEqual(real.returncode, 0, real.stderr)
+        self.assertIn(" x h800 (hopper-2x8)", Trace(SCRATCH / "real" / "small.h5").setting())
         draw("memory", SMALL["memory"])
         self.assertEqual(Trace(SCRATCH / "traces/memory.h5").setting(),
                          "llama-13b on 16 x h800 (hopper-2x8), github lengths up to 32Ki tokens, 128 documents")
