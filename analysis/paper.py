@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Redraw the figures of the SlimPack paper from simulation: scenarios/paper/*.yaml run, then drawn.
 
-Of each figure NAME.png, NAME.svg and the numbers in it, NAME.csv and NAME.h5 (data set `table`), go to results/paper;
-the HDF5 traces behind it to results/paper/traces. Every number is slimsim's: of a trace, or printed by one of its commands.
+Each figure goes to results/paper as NAME.png and NAME.svg, its numbers as NAME.csv and NAME.h5 (data set `table`). The
+HDF5 traces behind it go to results/paper/traces. Every number is from a trace of slimsim or printed by its commands.
 
     paper.py amplifier formation        some figures
     paper.py --list                     what there is, and how long the large ones take

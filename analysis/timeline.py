@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pipeline timeline of one iteration, all systems of a trace below each other on one time scale.
 
-Of each system one pipeline (the slowest unless --pipeline names some): a lane per stage with forward and backward
-passes coloured by their longest sample, idle time as the lane's background, and the memory of the stages below.
-Reads the HDF5 trace alone; the trace must hold tasks (`trace: full`).
+The picture shows one pipeline of each system, the slowest unless --pipeline names some. A stage is a lane, whose forward
+and backward passes have the colour of their longest sample. Idle time is the lane's background, and the memory of the
+stages is below. The script needs only the HDF5 trace, which must hold tasks (`trace: full`).
 
     timeline.py results/quickstart.h5 --output results/quickstart.png results/quickstart.svg
 """

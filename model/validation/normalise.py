@@ -5,11 +5,11 @@
     normalise.py RAW.csv [--dictionary MORE.csv ...] > FILE.csv
 
 A raw table says in its source's words what ran: gpu, fabric, framework, sharding, recompute and so on. dictionary.csv
-says which scenario keys each of these texts sets. Lines of MORE.csv come behind its own of their column, and win.
-What the framework's preset says need not stand in the row. Degrees, batches and nodes that a row leaves out follow from
-the others. A text that no line knows is listed with its
-rows, and nothing is written. The raw cells stay in the column `printed`. A table that has this column is read by it, so
-that a changed dictionary can be applied again; rows without `printed` stay as they are.
+says which scenario keys each of these texts sets. Lines of MORE.csv come behind its own of their column, and win. A row
+need not repeat the values of its framework's preset. Degrees, batches and nodes that a row leaves out follow from the
+others. A text that no line knows is listed with its rows, and nothing is written. The raw cells stay in the column
+`printed`. A table that has this column is read by it, so that a changed dictionary can be applied again. Rows without
+`printed` stay as they are.
 """
 import argparse
 import csv
