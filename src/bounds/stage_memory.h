@@ -18,9 +18,9 @@ struct stage_memory_moment {
 
 /** Bytes that a token of a unit takes on one virtual stage. Scores of unfused attention are left out. */
 struct stage_token {
-    double held;           /* share of held that a sliced sample never sends to the host: keys and values */
-    double kept;           /* of a sliced sample in addition: keys and values that recomputation would drop */
-    double kv;             /* of a sliced sample beside them: keys and values that recomputation would drop */
+    double held;           /* activations of the layers, from forward to backward */
+    double kept;           /* share of held that a sliced sample never sends to the host: keys and values */
+    double kv;             /* of a sliced sample in addition: keys and values that recomputation would drop */
     double kv_gradient;    /* of a sliced sample, while its backward is open */
     double workspace;      /* of the layer that runs */
     double embedding;      /* on the first stage, from forward to backward */
