@@ -125,6 +125,7 @@ TEST(summary__has_a_row_per_system)
     CHECK_CLOSE(rows[0].tokens_per_s_per_gpu_interval, 51.5, 1e-15);
     CHECK_TRUE(isnan(rows[1].tokens_per_s_per_gpu_interval) && isnan(rows[1].speed_up_interval));
     CHECK_CLOSE(rows[1].speed_up, 1.25, 1e-15);
+    CHECK_CLOSE(rows[1].tokens_per_s, 8480, 1e-15);
     CHECK_EQUAL(rows[1].over_misfit, 1);
     CHECK_EQUAL(rows[1].system, 1);
     CHECK_EQUAL(rows[1].fits, 1);
@@ -138,7 +139,7 @@ TEST(summary__has_a_row_per_system)
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
                strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,1,-,3,0.25,", 64) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
-    CHECK_CONTAINS(line, ",0.125,0,0,1060,,0.5,0,1.25,,1,"); /* a missing interval is an empty cell */
+    CHECK_CONTAINS(line, ",0.125,0,0,1060,,8480,0.5,0,0,1.25,,1,"); /* a missing interval is an empty cell */
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
     fclose(file);
 }

@@ -2,6 +2,7 @@
 #include "cli/rows.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "scenario/quantity.h"
+#include "simulate/interval.h"
+#include "trace/table.h"
 
 static const double gib = 1 << 30;
 
@@ -37,6 +40,9 @@ bool rows_open(const char *path, struct rows *rows, struct error *err)
     rows->first_swept = status + 1;
     rows->n_swept = system - rows->first_swept;
     rows->row = check_calloc((size_t)rows->file.n_rows, sizeof *rows->row);
+    rows->replicates = check_calloc((size_t)rows->file.n_rows, sizeof *rows->replicates);
+    for (int32_t i = 0; i < rows->file.n_rows; i++)
+        rows->replicates[i] = 1;
     for (int32_t i = 0; i < rows->file.n_rows; i++)
         if (strcmp(cell(rows, i, status), "done") == 0)
             rows->row[rows->n++] = i;
@@ -140,19 +146,26 @@ static void order_by(struct rows *rows, struct keyed *keyed)
         rows->row[i] = keyed[i].row;
 }
 
+/** Read the number of a cell by which rows are compared. */
+static bool comparable(const struct rows *rows, int32_t row, int32_t column, double *number, struct error *err)
+{
+    return cell_number(rows, row, column, number) ||
+           error_set(err, "%s:%d: %s is '%s', not a number to compare by", rows->file.path, rows->file.lines[row],
+                     rows->file.columns[column], cell(rows, row, column));
+}
+
 bool rows_order(struct rows *rows, const char *column, bool least_first, struct error *err)
 {
-    double scale, number;
-    int32_t at = find_column(rows, column, &scale, err);
+    double scale, number = 0;
+    int32_t at = rows->compared[0] = find_column(rows, column, &scale, err);
     if (at < 0)
         return false;
+    rows->n_compared = 1;
     struct keyed *keyed = check_malloc((size_t)rows->n * sizeof *keyed);
     bool ok = true;
     for (int32_t i = 0; i < rows->n && ok; i++) {
-        ok = cell_number(rows, rows->row[i], at, &number) ||
-             error_set(err, "%s:%d: %s is '%s', not a number to order by", rows->file.path,
-                       rows->file.lines[rows->row[i]], column, cell(rows, rows->row[i], at));
-        keyed[i] = (struct keyed){ok ? (least_first ? number : -number) : 0, rows->row[i]};
+        ok = comparable(rows, rows->row[i], at, &number, err);
+        keyed[i] = (struct keyed){least_first ? number : -number, rows->row[i]};
     }
     if (ok)
         order_by(rows, keyed);
@@ -182,38 +195,151 @@ static bool of_question(const char *key)
     return false;
 }
 
-/** Compare rows by their questions, as text; 0: they answer the same question. */
-static int compare_questions(const struct rows *rows, int32_t left, int32_t right)
+/** Return whether a column tells more than which replicate a row is: a swept key except the seed, or the system. */
+static bool not_seed(const char *column)
 {
-    for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++) {
-        int order = of_question(rows->file.columns[c]) ? strcmp(cell(rows, left, c), cell(rows, right, c)) : 0;
+    return strcmp(column, "seed") != 0;
+}
+
+/** Rows with the same cells in all swept keys and the system that count belong together. */
+struct grouping {
+    const struct rows *rows;
+    bool (*counts)(const char *column);
+};
+
+static int compare_groups(const struct grouping *grouping, int32_t left, int32_t right)
+{
+    const struct rows *rows = grouping->rows;
+    for (int32_t c = rows->first_swept; c <= rows->first_swept + rows->n_swept; c++) {
+        bool counts = grouping->counts(rows->file.columns[c]);
+        int order = counts ? strcmp(cell(rows, left, c), cell(rows, right, c)) : 0;
         if (order != 0)
             return order;
     }
     return 0;
 }
 
-static int compare_rows(const void *a, const void *b, void *rows)
+static int compare_rows(const void *a, const void *b, void *grouping)
 {
     const int32_t *left = a, *right = b;
-    int order = compare_questions(rows, *left, *right);
+    int order = compare_groups(grouping, *left, *right);
     return order != 0 ? order : COMPARE(*left, *right);
 }
 
-/**
- * Group the rows by question. Questions have the order of their first rows. Rows of a question keep
- * the file's order.
- */
-static void group_by_question(struct rows *rows)
+/** Put rows of a group together. Groups have the order of their first rows. Rows of a group keep the file's order. */
+static void group_by(struct rows *rows, bool (*counts)(const char *column))
 {
+    struct grouping grouping = {rows, counts};
     struct keyed *keyed = check_malloc((size_t)rows->n * sizeof *keyed);
-    qsort_r(rows->row, (size_t)rows->n, sizeof *rows->row, compare_rows, rows);
+    qsort_r(rows->row, (size_t)rows->n, sizeof *rows->row, compare_rows, &grouping);
     for (int32_t i = 0, first = 0; i < rows->n; i++) {
-        first = compare_questions(rows, rows->row[first], rows->row[i]) != 0 ? i : first;
+        first = compare_groups(&grouping, rows->row[first], rows->row[i]) != 0 ? i : first;
         keyed[i] = (struct keyed){rows->row[first], rows->row[i]};
     }
     order_by(rows, keyed);
     free(keyed);
+}
+
+/** Return the index after the last row of the group that begins at `first`. */
+static int32_t group_end(const struct rows *rows, int32_t first, bool (*counts)(const char *column))
+{
+    struct grouping grouping = {rows, counts};
+    int32_t end = first + 1;
+    while (end < rows->n && compare_groups(&grouping, rows->row[first], rows->row[end]) == 0)
+        end++;
+    return end;
+}
+
+/* A cell of joined rows that is no mean, since their cells differ. */
+static const char various[] = "various";
+
+static const struct trace_column *summary_column(const char *name)
+{
+    const struct trace_table *table = &trace_tables[TRACE_SUMMARY];
+    for (int32_t i = 0; i < table->n_columns; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return &table->columns[i];
+    return NULL;
+}
+
+/** Write the mean of a column over rows [n], or the half width of its 95% interval. If a cell is no number, write "".
+ */
+static char *mean_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column, bool half_width)
+{
+    double *value = check_malloc((size_t)n * sizeof *value), sum = 0;
+    bool numbers = true;
+    for (int32_t i = 0; i < n; i++) {
+        numbers = numbers && cell_number(rows, row[i], column, &value[i]);
+        sum += numbers ? value[i] : 0;
+    }
+    double result = half_width && numbers ? interval_of_mean(value, n) : sum / n;
+    free(value);
+    return numbers ? check_asprintf("%.17g", result) : check_strdup("");
+}
+
+/** Write the seeds of rows [n]. */
+static char *seeds_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column)
+{
+    char *text = check_strdup(cell(rows, row[0], column));
+    for (int32_t i = 1; i < n; i++) {
+        char *longer = check_asprintf("%s %s", text, cell(rows, row[i], column));
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/** Write the cell that joins those of rows [n]. */
+static char *joined_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column)
+{
+    const char *name = rows->file.columns[column], *first = cell(rows, row[0], column);
+    size_t stem = strlen(name) - strlen("_interval");
+    char of_interval[128];
+    bool same = true, first_only = strcmp(name, "point") == 0 || strcmp(name, "id") == 0;
+    for (int32_t i = 1; i < n; i++)
+        same = same && strcmp(first, cell(rows, row[i], column)) == 0;
+    const struct trace_column *known = summary_column(name);
+    if (known != NULL && known->optional && stem < sizeof of_interval && strcmp(name + stem, "_interval") == 0) {
+        snprintf(of_interval, sizeof of_interval, "%.*s", (int)stem, name);
+        int32_t of = measured_column(&rows->file, of_interval);
+        if (of >= 0)
+            return mean_text(rows, row, n, of, true);
+    }
+    if (same || first_only)
+        return check_strdup(first);
+    if (strcmp(name, "seed") == 0)
+        return seeds_text(rows, row, n, column);
+    if (strcmp(name, "fits") == 0)
+        return check_strdup("0");
+    if (strcmp(name, "over_misfit") == 0)
+        return check_strdup("1");
+    return known != NULL && known->type == TRACE_DOUBLE ? mean_text(rows, row, n, column, false)
+                                                        : check_strdup(various);
+}
+
+void rows_join(struct rows *rows)
+{
+    int32_t n_columns = rows->file.n_columns, n_rows = 0;
+    int32_t seed = measured_column(&rows->file, "seed");
+    if (seed < rows->first_swept || seed >= rows->first_swept + rows->n_swept)
+        return;
+    char **joined = check_calloc((size_t)n_columns, sizeof *joined);
+    group_by(rows, not_seed);
+    for (int32_t first = 0, end; first < rows->n; first = end) {
+        int32_t row = rows->row[first];
+        end = group_end(rows, first, not_seed);
+        for (int32_t c = 0; c < n_columns && end - first > 1; c++)
+            joined[c] = joined_text(rows, rows->row + first, end - first, c);
+        for (int32_t c = 0; c < n_columns && end - first > 1; c++) {
+            char **to = &rows->file.cells[(size_t)row * (size_t)n_columns + (size_t)c];
+            free(*to);
+            *to = joined[c];
+        }
+        rows->replicates[row] = end - first;
+        rows->row[n_rows++] = row;
+    }
+    free(joined);
+    rows->n = n_rows;
 }
 
 void rows_mixed(const struct rows *rows, size_t size, char *keys)
@@ -237,43 +363,91 @@ bool rows_any(const struct rows *rows, const char *column)
     return any;
 }
 
-/** Write the front of the rows [n] of one question to `front`, which may be `row`. @return number of rows on it */
-static int32_t front_of(const struct rows *rows, const int32_t *row, int32_t n, int32_t *front)
+/** Return whether more of a column is better. Less of any other column is. */
+static bool more_is_better(const char *column)
 {
-    double best = 0;
+    static const char *const beginnings[] = {"tokens_per_s", "model_flop_per_s", "mfu", "hfu", "speed_up"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(column, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+/** A row with its two numbers, turned so that less is better. */
+struct contender {
+    double cost[2];
+    int32_t row;
+};
+
+static int compare_contenders(const void *a, const void *b)
+{
+    const struct contender *left = a, *right = b;
+    for (int i = 0; i < 2; i++)
+        if (left->cost[i] != right->cost[i])
+            return COMPARE(left->cost[i], right->cost[i]);
+    return COMPARE(left->row, right->row);
+}
+
+/** Write the front of contenders [n] to `front`. @return number of rows on it */
+static int32_t front_of(struct contender *contenders, int32_t n, int32_t *front)
+{
     int32_t n_front = 0;
-    for (int32_t i = 0, next; i < n; i = next) {
-        int32_t fastest = row[i];
-        double gpus = number_of(rows, fastest, "gpus");
-        for (next = i; next < n && number_of(rows, row[next], "gpus") == gpus; next++)
-            if (number_of(rows, row[next], "tokens_per_s_per_gpu") > number_of(rows, fastest, "tokens_per_s_per_gpu"))
-                fastest = row[next];
-        double tokens_per_s = number_of(rows, fastest, "tokens_per_s_per_gpu") * gpus;
-        if (tokens_per_s > best) {
-            best = tokens_per_s;
-            front[n_front++] = fastest;
+    double least = INFINITY;
+    qsort(contenders, (size_t)n, sizeof *contenders, compare_contenders);
+    for (int32_t i = 0; i < n; i++)
+        if (contenders[i].cost[1] < least) {
+            least = contenders[i].cost[1];
+            front[n_front++] = contenders[i].row;
         }
-    }
     return n_front;
 }
 
-bool rows_pareto(struct rows *rows, struct error *err)
+/** Find the columns of "COLUMN,COLUMN" and their signs, -1 if more is better. */
+static bool pareto_columns(struct rows *rows, const char *columns, double sign[2], struct error *err)
+{
+    char name[2][128];
+    const char *comma = strchr(columns, ',');
+    if (comma == NULL || comma == columns || comma[1] == '\0' || strchr(comma + 1, ',') != NULL)
+        return error_set_status(
+            err, ERROR_USAGE, "--pareto: '%s' is not COLUMN,COLUMN (+COLUMN: more is better, -COLUMN: less)", columns);
+    snprintf(name[0], sizeof name[0], "%.*s", (int)(comma - columns), columns);
+    snprintf(name[1], sizeof name[1], "%s", comma + 1);
+    for (int i = 0; i < 2; i++) {
+        double scale;
+        const char *plain = name[i] + (*name[i] == '+' || *name[i] == '-');
+        rows->compared[i] = find_column(rows, plain, &scale, err);
+        if (rows->compared[i] < 0)
+            return false;
+        sign[i] = *name[i] == '+' || (*name[i] != '-' && more_is_better(plain)) ? -1 : 1;
+    }
+    rows->n_compared = 2;
+    return true;
+}
+
+bool rows_pareto(struct rows *rows, const char *columns, struct error *err)
 {
     int32_t n = 0;
-    group_by_question(rows);
-    for (int32_t first = 0, next; first < rows->n; first = next) {
-        for (next = first; next < rows->n && compare_questions(rows, rows->row[first], rows->row[next]) == 0; next++)
-            ;
-        struct rows one = *rows;
-        one.row = rows->row + first;
-        one.n = next - first;
-        if (!rows_order(&one, "gpus", true, err))
-            return false;
-        n += front_of(rows, one.row, one.n, rows->row + n);
+    double sign[2];
+    if (!pareto_columns(rows, columns, sign, err))
+        return false;
+    group_by(rows, of_question);
+    struct contender *contenders = check_calloc((size_t)rows->n, sizeof *contenders);
+    bool ok = true;
+    for (int32_t i = 0; i < rows->n; i++) {
+        contenders[i].row = rows->row[i];
+        for (int j = 0; j < 2; j++) {
+            ok = ok && comparable(rows, rows->row[i], rows->compared[j], &contenders[i].cost[j], err);
+            contenders[i].cost[j] *= sign[j];
+        }
     }
+    for (int32_t first = 0, end; ok && first < rows->n; first = end) {
+        end = group_end(rows, first, of_question);
+        n += front_of(contenders + first, end - first, rows->row + n);
+    }
+    free(contenders);
     rows->n = n;
     rows->grouped = true;
-    return true;
+    return ok;
 }
 
 /** These columns are printed for each row, beside the swept keys. */
@@ -283,6 +457,7 @@ static const struct {
 } shown[] = {
     {"GPUs", "gpus", "%.0f", 1},
     {"time [s]", "time_mean_s", "%.4f", 1},
+    {"tokens/s", "tokens_per_s", "%.0f", 1},
     {"tokens/s/GPU", "tokens_per_s_per_gpu", "%.1f", 1},
     {"+/-", "tokens_per_s_per_gpu_interval", "%.1f", 1},
     {"MFU [%]", "mfu", "%.2f", 100},
@@ -297,6 +472,12 @@ enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
  */
 static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
 {
+    static const char *const degrees[] = {"tp", "pp", "cp", "dp", "vpp", "sharding", "recompute"};
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+        if (strcmp(measured_text(&rows->file, row, degrees[i]), various) == 0) {
+            strcpy(text, various);
+            return;
+        }
     const char *recompute = measured_text(&rows->file, row, "recompute");
     const char *sharding = measured_text(&rows->file, row, "sharding");
     double chunks = number_of(rows, row, "vpp"), offload = number_of(rows, row, "offload");
@@ -323,10 +504,32 @@ static void shown_text(const struct rows *rows, int32_t row, int i, char text[CE
         strcpy(text, "-");
 }
 
-/** Write a line of the table: point, swept keys, system, plan, numbers, fits. @param row  -1: the header */
-static void fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
+/** Return whether the table needs a column for a column by which rows are compared. */
+static bool is_extra(const struct rows *rows, int32_t column)
+{
+    bool extra = column < rows->first_swept || column >= rows->first_swept + rows->n_swept;
+    for (int i = 0; i < N_SHOWN; i++)
+        extra = extra && strcmp(rows->file.columns[column], shown[i].column) != 0;
+    return extra;
+}
+
+static bool any_joined(const struct rows *rows)
+{
+    bool any = false;
+    for (int32_t i = 0; i < rows->n; i++)
+        any = any || rows->replicates[rows->row[i]] > 1;
+    return any;
+}
+
+/**
+ * Write a line of the table: point, swept keys, system, plan, replicates if there are any, numbers, fits.
+ * @param row  -1: the header
+ * @return     number of cells
+ */
+static int32_t fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
 {
     bool head = row < 0;
+    char(*first)[CELL] = text;
     snprintf(*text++, CELL, "%s", head ? "point" : measured_text(&rows->file, row, "point"));
     for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++)
         snprintf(*text++, CELL, "%s", head ? rows->file.columns[c] : cell(rows, row, c));
@@ -336,28 +539,37 @@ static void fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
     else
         plan_text(rows, row, *text);
     text++;
+    if (any_joined(rows) && head)
+        strcpy(*text++, "replicates");
+    else if (any_joined(rows))
+        snprintf(*text++, CELL, "%d", rows->replicates[row]);
     for (int i = 0; i < N_SHOWN; i++, text++)
         if (head)
             snprintf(*text, CELL, "%s", shown[i].head);
         else
             shown_text(rows, row, i, *text);
-    strcpy(*text, head ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
+    for (int i = 0; i < rows->n_compared; i++)
+        if (is_extra(rows, rows->compared[i]))
+            snprintf(*text++, CELL, "%s",
+                     head ? rows->file.columns[rows->compared[i]] : cell(rows, row, rows->compared[i]));
+    strcpy(*text++, head ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
+    return (int32_t)(text - first);
 }
 
 void rows_print(const struct rows *rows, int32_t most)
 {
-    int32_t n = rows->n < most ? rows->n : most, n_columns = rows->n_swept + 4 + N_SHOWN;
-    int *width = check_calloc((size_t)n_columns, sizeof *width);
-    char(*lines)[CELL] = check_calloc((size_t)(n + 1) * (size_t)n_columns, CELL);
+    int32_t n = rows->n < most ? rows->n : most, room = rows->n_swept + 7 + N_SHOWN, n_columns = 0;
+    int *width = check_calloc((size_t)room, sizeof *width);
+    char(*lines)[CELL] = check_calloc((size_t)(n + 1) * (size_t)room, CELL);
     for (int32_t i = -1; i < n; i++) {
-        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)n_columns;
-        fill_line(rows, i < 0 ? -1 : rows->row[i], line);
+        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)room;
+        n_columns = fill_line(rows, i < 0 ? -1 : rows->row[i], line);
         for (int32_t c = 0; c < n_columns; c++)
             width[c] = (int)strlen(line[c]) > width[c] ? (int)strlen(line[c]) : width[c];
     }
     for (int32_t i = -1; i < n; i++) {
-        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)n_columns;
-        if (rows->grouped && i > 0 && compare_questions(rows, rows->row[i - 1], rows->row[i]) != 0)
+        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)room;
+        if (rows->grouped && i > 0 && group_end(rows, i - 1, of_question) == i)
             putchar('\n');
         for (int32_t c = 0; c < n_columns; c++) {
             bool name = c > 0 && c <= rows->n_swept + 2;
@@ -388,6 +600,7 @@ void rows_print_json(const struct rows *rows, int32_t most)
         json_t *entry = json_object();
         for (int32_t c = 0; c < rows->file.n_columns; c++)
             json_object_set_new(entry, rows->file.columns[c], json_of_cell(rows, rows->row[i], c));
+        json_object_set_new(entry, "replicates", json_integer(rows->replicates[rows->row[i]]));
         json_array_append_new(list, entry);
     }
     command_print_json(list);
@@ -397,5 +610,6 @@ void rows_close(struct rows *rows)
 {
     measured_free(&rows->file);
     free(rows->row);
+    free(rows->replicates);
     *rows = (struct rows){0};
 }

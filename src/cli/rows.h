@@ -12,7 +12,9 @@ struct rows {
     struct measured file;
     int32_t n, n_swept, first_swept; /* chosen rows; swept keys, which are columns from first_swept on */
     int32_t *row;
-    bool grouped; /* by question, with a blank line between questions */
+    int32_t *replicates;             /* [rows of the file] number of rows that a chosen row joins */
+    int32_t n_compared, compared[2]; /* columns by which rows were ranked last */
+    bool grouped;                    /* by question, with a blank line between questions */
 };
 
 /** Read the file and choose all rows of points that did not fail. */
@@ -38,10 +40,24 @@ void rows_mixed(const struct rows *rows, size_t size, char *keys);
 bool rows_any(const struct rows *rows, const char *column);
 
 /**
- * Keep the front of each question. No other row with at most as many GPUs beats these rows in tokens/s of the cluster.
- * Questions are in order of appearance, and their rows are ordered by GPUs.
+ * Join chosen rows that differ in the seed only into the first of them.
+ *
+ * 1. Numbers that are not whole become their mean. X_interval becomes the half width of the 95% interval of X over the
+ *    rows, by Student's t.
+ * 2. The joined row fits if all rows fit, and is over a misfit if any row is. `seed` lists their seeds. `point` and
+ * `id` are those of the first row.
+ * 3. Any other cell that differs becomes "various".
  */
-bool rows_pareto(struct rows *rows, struct error *err);
+void rows_join(struct rows *rows);
+
+/**
+ * Keep the rows of each question that no other row beats in one of two columns and equals or beats in the other.
+ * Questions are in order of appearance. Their rows are ordered by the first column, the best first.
+ *
+ * @param columns  "COLUMN,COLUMN"; less is better, except in tokens/s, FLOPs a second, MFU, HFU and speed-up. A sign
+ *                 replaces this: +COLUMN: more is better; -COLUMN: less is better
+ */
+bool rows_pareto(struct rows *rows, const char *columns, struct error *err);
 
 /** Print at most `most` rows, as a table or as JSON. */
 void rows_print(const struct rows *rows, int32_t most);

@@ -24,12 +24,15 @@ static struct sums sums_of(const struct point_iteration *measured, int32_t n)
     return sums;
 }
 
-/** Return the half width of the mean of n values, which are freed; NaN: one value. */
+double interval_of_mean(const double *value, int32_t n)
+{
+    return n > 1 ? gsl_cdf_tdist_Pinv(0.975, n - 1) * gsl_stats_sd(value, 1, (size_t)n) / sqrt(n) : NAN;
+}
+
+/** Return the half width of the mean of n values, which are freed. */
 static double half_width(double *value, int32_t n)
 {
-    double half = NAN;
-    if (n > 1)
-        half = gsl_cdf_tdist_Pinv(0.975, n - 1) * gsl_stats_sd(value, 1, (size_t)n) / sqrt(n);
+    double half = interval_of_mean(value, n);
     free(value);
     return half;
 }

@@ -19,6 +19,9 @@
 
 #include "simulate/point_runner.h"
 
+/** Return the half width of the mean of n independent values; NaN: one value. */
+double interval_of_mean(const double *value, int32_t n);
+
 /** Return the half width of sum of tokens / sum of time [1/s]. @param measured  [n] */
 double interval_of_tokens(const struct point_iteration *measured, int32_t n);
 

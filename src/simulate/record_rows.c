@@ -194,10 +194,11 @@ struct trace_summary record_summary(const struct scenario *scenario, const struc
                                     const struct point_summary *of)
 {
     const struct point_system *system = &point->systems[index];
+    int32_t gpus = platform_n_gpus(&scenario->platform);
     struct trace_summary row = {
         .system = index,
         .memory_bytes = point->memory_bytes,
-        .gpus = platform_n_gpus(&scenario->platform),
+        .gpus = gpus,
         .dp = (int32_t)system->dp,
         .fits = system->fits,
         .misfit = of->misfit,
@@ -207,8 +208,10 @@ struct trace_summary record_summary(const struct scenario *scenario, const struc
         .time_p95_s = of->time_p95_s,
         .tokens_per_s_per_gpu = of->tokens_per_s_per_gpu,
         .tokens_per_s_per_gpu_interval = of->tokens_interval,
+        .tokens_per_s = of->tokens_per_s_per_gpu * gpus,
         .mfu = of->mfu,
         .hfu = of->hfu,
+        .model_flop_per_s = of->mfu * gpus * scenario->device.peak_flop_per_s,
         .speed_up = of->speed_up,
         .speed_up_interval = of->speed_up_interval,
         .over_misfit = of->over_misfit,

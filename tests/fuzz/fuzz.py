@@ -61,7 +61,7 @@ KINDS = {  # file that is damaged: how, and the commands that read it
     "tiny.h5": (mutate.hdf5, (("export", "FILE", "--chrome"), ("export", "FILE", "--csv", "tasks"), ("export", "FILE", "--csv", "summary"),
                               (*RUN[:1], "base.yaml", *RUN[2:4], ".", *RUN[5:]))),
     "swept.h5": (mutate.hdf5, (("export", "FILE", "--chrome", "--point", "1"), ("export", "FILE", "--csv", "manifest"))),
-    "swept.csv": (mutate.text, (("best", "FILE", "--json"), ("best", "FILE", "--pareto", "--all"), ("best", "FILE", "--where", "peak_gib<80"))),
+    "swept.csv": (mutate.text, (("best", "FILE", "--json"), ("best", "FILE", "--pareto", "gpus,tokens_per_s", "--all"), ("best", "FILE", "--where", "peak_gib<80"))),
     "swept.journal": (mutate.journal, (("run", "sweep.yaml", *RUN[2:4], ".", *RUN[5:], "--set", "trace=full"),
                                        ("merge", "FILE", "--output", "out"))),
     "parts.shard-1-of-2.journal": (mutate.journal, (("merge", "FILE", "parts.shard-2-of-2.journal", "--output", "out"),
