@@ -47,9 +47,47 @@ class Validation(unittest.TestCase):
         subprocess.run([sys.executable, SOURCE / "analysis" / "validation.py", path, "--output", *pictures], check=True)
         self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
 
+    def test_validate__ends_with_a_table_by_framework_and_gpu(self):
+        """The table fits a screen. Its figures follow from the rows of --json, and -v prints it behind all rows."""
+        report, short, long = (self.validate(*form, "--filter", "device=h100-sxm") for form in (["--json"], [], ["-v"]))
+        lines = short.stdout.splitlines()
+        self.assertLessEqual(len(lines), 20)
+        self.assertLessEqual(max(map(len, lines)), 100)
+        self.assertTrue(long.stdout.endswith("\n\n" + short.stdout))
+        self.assertGreater(len(long.stdout.splitlines()), 5 * len(lines))
+        rows = [row for row in json.loads(report.stdout)["rows"] if not row["calib"]]
+        told = {}
+        for line in lines[1:-1]:
+            name, n, mean, bias, worst, row, near, of = re.fullmatch(
+                r"(.*?) +(\d+) +(\S+)% +(\S+)% +(\S+)%  (\S+) +(\d+) of (\d+)", line).groups()
+            self.assertEqual(n, of)
+            told[name] = (int(n), mean, bias, worst, row, int(near))
+        for name, quantity in (("all", "tokens/s/GPU"), ("max_memory_allocated",) * 2, ("layer backward",) * 2):
+            errors = {row["row"]: row["error"] for row in rows if row["quantity"] == quantity}
+            n, worst = len(errors), max(errors, key=lambda row: abs(errors[row]))
+            self.assertEqual(told[name], (n, f"{100 * sum(map(abs, errors.values())) / n:.1f}", f"{100 * sum(errors.values()) / n:.1f}",
+                                          f"{100 * abs(errors[worst]):.1f}", worst, sum(abs(error) <= 0.1 for error in errors.values())))
+        groups = {name: of[0] for name, of in told.items() if name.endswith(", h100-sxm")}
+        self.assertEqual(sum(groups.values()), told["all"][0])
+        self.assertEqual(list(groups.values()), sorted(groups.values(), reverse=True))
+        self.assertIn("nemo, h100-sxm", groups)
+
+    def test_validate__joins_the_smallest_groups(self):
+        rows = self.validate("--filter", "id=E001", "--json")
+        self.assertEqual(len(json.loads(rows.stdout)["rows"]), 1)
+        lines = [line for line in (SOURCE / "model/validation/training_h100.csv").read_text().splitlines() if line.startswith(("id,", "E001,"))]
+        self.assertIn(",h100-sxm,nemo,", lines[1])
+        path = write("many.csv", "\n".join(lines[:1] + [lines[1].replace("E001", f"E{n}").replace(",nemo,", f",{name},")
+                     for n, name in enumerate(["nemo"] * 3 + 2 * ["megatron-core", "composer", "deepspeed", "fsdp1", "fsdp2"])]) + "\n")
+        names = lambda: [line.split("  ")[0] for line in self.validate(path).stdout.splitlines()]
+        self.assertEqual(names()[1:3], ["nemo, h100-sxm", "megatron-core, h100-sxm"])
+        text = path.read_text()
+        path.write_text(text + "".join(line.replace(",h100-sxm,", ",h200,") + "\n" for line in text.splitlines()[1:]))
+        self.assertEqual((len(names()), names()[10:12]), (13, ["others", "all"]))
+
     def test_the_worst_rows_come_with_a_cause_where_one_is_known(self):
         """A line on the cause is under each of the ten worst rows that has one, and under no other."""
-        report, done = (self.validate(*form, "--filter", "model.name=MPT-13B") for form in (["--json"], []))
+        report, done = (self.validate(*form, "--filter", "model.name=MPT-13B") for form in (["--json"], ["-v"]))
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [row for row in json.loads(report.stdout)["rows"] if row["quantity"] == "tokens/s/GPU"]
         self.assertGreater(len(rows), 10)
@@ -64,7 +102,7 @@ class Validation(unittest.TestCase):
         self.assertEqual(said, [row["cause"] for row in rows[:10] if "cause" in row])
 
     def test_what_a_row_does_not_say_is_stated_behind_it(self):
-        report = self.validate("--filter", "model.name=InternLM-7B")
+        report = self.validate("-v", "--filter", "model.name=InternLM-7B")
         self.assertEqual(report.returncode, 0, report.stderr)
         self.assertRegex(report.stdout, "assumed: .*missing sizes of model/llm/internlm-7b.yaml")
 
@@ -72,7 +110,7 @@ class Validation(unittest.TestCase):
         """350M has 16 bytes of each parameter over 8 GPUs, 0.7 GB. 32768 tokens of 24 layers x 32 x 1024 bytes take
         25.8 GB. Their logits of 50368 and their gradient, 2 bytes each, take 6.6 GB. Together they take 33.1 GB of the
         39.46 that a rank may use."""
-        done, report = (self.validate(*form, "--filter", "model.name=MPT-350M") for form in ([], ["--json"]))
+        done, report = (self.validate(*form, "--filter", "model.name=MPT-350M") for form in (["-v"], ["--json"]))
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = json.loads(report.stdout)["rows"]
         self.assertTrue(all(row["fits"] for row in rows))
@@ -110,7 +148,7 @@ class Validation(unittest.TestCase):
         self.assertEqual({one["row"]: one["skipped"] for one in report["skipped"]},
                          {"F": "its plan is a guess"})
         self.assertNotIn("unread_columns", report)
-        lines = self.validate(path).stdout.splitlines()
+        lines = self.validate("-v", path).stdout.splitlines()
         for line in ("whether runs fit: 3 of 5 predicted right", "predicted not to fit, though they ran: 1 of 3 runs: D",
                      "predicted to fit, though they ran out of memory: 1 of 2 runs: C"):
             self.assertIn(line, lines)

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/validation_report.h"
+#include "cli/validation_summary.h"
 
 struct arguments {
     struct validate_request request;
@@ -13,7 +14,7 @@ struct arguments {
     struct options options;
 };
 
-static const struct argp_child children[] = {OPTION(output), OPTION(json), OPTION(quiet), {0}};
+static const struct argp_child children[] = {OPTION(output), OPTION(json), OPTION(quiet), OPTION(verbose), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -41,9 +42,9 @@ static const struct argp_option argp_options[] = {
 static const struct argp argp = {argp_options,
                                  parse,
                                  "[FILE.csv...]",
-                                 "Simulate published training runs and compare: every row, skipped rows with reasons, "
-                                 "errors by source. Write validation.h5. Without a file, use those of "
-                                 "model/validation.",
+                                 "Simulate published training runs and print the errors by framework and GPU; with -v "
+                                 "also every row, skipped rows with reasons, errors by source. Write validation.h5. "
+                                 "Without a file, use those of model/validation.",
                                  children,
                                  NULL,
                                  NULL};
@@ -72,8 +73,10 @@ int command_validate(int argc, char **argv)
          validation_write(&validate, arguments.options.output, &err);
     if (ok && arguments.options.json)
         validation_print_json(&validate);
-    else if (ok)
+    if (ok && !arguments.options.json && arguments.options.verbose)
         validation_print(&validate);
+    if (ok && !arguments.options.json)
+        validation_print_summary(&validate);
     if (ok && !arguments.options.quiet)
         fprintf(stderr, "written: %s/validation.h5\n", arguments.options.output);
     validate_free(&validate);

@@ -221,6 +221,7 @@ void validation_print(const struct validate *validate)
         print_rows(validate, quantity);
     print_skipped(validate);
     print_summary(validate, &sources, &devices);
+    putchar('\n');
     texts_free(&sources);
     texts_free(&devices);
 }

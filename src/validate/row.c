@@ -182,6 +182,7 @@ static void name_row(const struct file *file, struct validate_row *result)
     copy_text(result->source, sizeof result->source, text(file, "source"), "@ ,(");
     copy_text(result->model, sizeof result->model, text(file, model), "");
     copy_text(result->trust, sizeof result->trust, text(file, "trust"), " ");
+    copy_text(result->framework, sizeof result->framework, text(file, "framework"), "");
     copy_text(result->reason, sizeof result->reason, text(file, "skip"), "");
     static const char *const keys[][2] = {{"plan.tp", "TP"},       {"plan.pp", " PP"},           {"plan.vpp", " VPP"},
                                           {"plan.cp", " CP"},      {"plan.dp", " DP"},           {"data.context", " s"},
