@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests read the tables of `slimsim list`."""
+import math
+import os
+import re
+import shutil
+import unittest
+
+import yaml
+
+from cli_case import SOURCE
+from program import SCRATCH, fresh, run
+
+FOLDERS = {"models": "model/llm", "devices": "model/gpu", "platforms": "platforms", "lengths": "model/lengths",
+           "frameworks": "model/framework"}
+
+
+def read(path):
+    return yaml.safe_load((SOURCE / path).read_text())
+
+
+class Lists(unittest.TestCase):
+    def table(self, name, **options):
+        """The rows of a table, by their first cell. Cells are separated by two blanks."""
+        done = run("list", name, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.split("\n\n")[0].splitlines()
+        self.assertLessEqual(max(map(len, lines)), 100, name)
+        head, *rows = [re.split(r"  +", line.strip()) for line in lines]
+        self.assertEqual({len(row) for row in rows}, {len(head)}, name)
+        return {row[0]: dict(zip(head, row)) for row in rows}
+
+    def test_list__has_a_row_for_each_file(self):
+        for name, folder in FOLDERS.items():
+            self.assertEqual(list(self.table(name)), sorted(path.stem for path in (SOURCE / folder).glob("*.yaml")))
+
+    def test_list_models__counts_parameters(self):
+        """Llama-2 70B has 68,976,648,192 parameters, Llama-3 8B 8,030,261,248, as Hugging Face counts them."""
+        rows = self.table("models")
+        self.assertEqual(rows["llama2-70b"], {"model": "llama2-70b", "parameters [B]": "68.98", "layers": "80", "hidden": "8192",
+                                              "ffn": "28672", "heads": "64", "kv heads": "8", "head width": "128", "vocabulary": "32000"})
+        self.assertEqual(rows["llama3-8b"]["parameters [B]"], "8.03")
+
+    def test_list_devices__says_what_is_copied_from_where(self):
+        rows = self.table("devices")
+        self.assertEqual((rows["h200"]["memory [GiB]"], rows["h200"]["HBM [TB/s]"], rows["h200"]["TFLOP/s"]), ("139.8", "4.80", "989"))
+        for name, row in rows.items():
+            sheet = read(f"model/gpu/{name}.yaml")
+            self.assertEqual(row["NVLink [GB/s]"], f"{float(sheet['nvlink_bytes_per_s']) / 1e9:.0f}")
+            measured = {curve.split(".")[0] for curve, of in sheet["fit"].items() if "copied_from" not in of}
+            if "like" not in sheet:
+                self.assertEqual(row["curves of kernels and links"], "measured")
+            else:
+                self.assertIn(f"copied from {sheet['like']}", row["curves of kernels and links"])
+                told = row["curves of kernels and links"].partition("; measured: ")[2]
+                self.assertEqual(set(filter(None, told.split(", "))), measured)
+        self.assertEqual(rows["a100-80g"]["curves of kernels and links"], "copied from h100-sxm; measured: training")
+
+    def test_list_platforms__says_nodes_and_links(self):
+        for name, row in self.table("platforms").items():
+            keys = read(f"platforms/{name}.yaml")
+            self.assertEqual(row["nodes x GPUs"], f"{keys['nodes']} x {keys['gpus_per_node']}")
+            self.assertEqual((row["NVLink [GB/s]"] + "GBps", row["NIC [Gb/s]"] + "Gbps"), (keys["nvlink"], keys["nic"]))
+            self.assertTrue(row["topology"].startswith(keys["topology"]))
+
+    def test_list_lengths__tells_how_heavy_the_tail_is(self):
+        """An exact table of one document in 16 of 64Ki tokens beside 1Ki: the longest 5% are 0.8 of the long ones."""
+        shutil.copytree(SOURCE / "model", fresh("data") / "model")
+        shutil.copytree(SOURCE / "platforms", SCRATCH / "data/platforms")
+        (SCRATCH / "data/model/lengths/steps.yaml").write_text(
+            "kind: table\np: [0, 0.9375, 0.93750001, 1]\ntokens: [1024, 1024, 65536, 65536]\nsource: a test\n")
+        row = self.table("lengths", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})["steps"]
+        model = read("model/llm/llama2-7b.yaml")
+        h, f = model["hidden"], model["ffn"]
+        flop = lambda tokens: 2 * h * tokens**2 + (2 * (4 * h * h + 3 * h * f) + 2 * h) * tokens
+        share = 0.05 * flop(65536) / (0.0625 * flop(65536) + 0.9375 * flop(1024))
+        self.assertEqual(row, {"lengths": "steps", "mean": f"{1024 * 0.9375 + 65536 / 16:.0f}", "median": "1024", "95%": "65536",
+                               "longest": "65536", "FLOPs in the longest 5% [%]": f"{100 * share:.1f}"})
+        github = self.table("lengths")["github"]
+        law = read("model/lengths/github.yaml")
+        mean = float(re.search(r"mean (\S+) tokens", law["notes"])[1])
+        self.assertEqual((github["mean"], github["longest"]), (f"{mean:.0f}", f"{2048 * 1024}"))
+        self.assertTrue(math.isclose(float(github["median"]), math.exp(law["mu"]), rel_tol=0.05))
+
+    def test_list_frameworks__fills_in_what_a_framework_leaves_out(self):
+        rows, base = self.table("frameworks"), read("model/framework/slimpack-paper.yaml")
+        for name, row in rows.items():
+            own = read(f"model/framework/{name}.yaml")
+            for head, group in (("kernels", None), ("loss", None), ("tp_overlap", "communication"), ("sharding", "plan"), ("gradients", "plan")):
+                value = lambda of: (of.get(group, {}) if group else of).get(head)
+                self.assertEqual(row[head], value(own) or value(base), (name, head))
+
+    def test_list_systems__says_what_each_takes_and_decides(self):
+        rows, text = self.table("systems"), run("list", "systems").stdout
+        self.assertEqual(list(rows), re.findall(r"(?m)^(\S+): ", text))
+        self.assertEqual(rows["flexsp"]["degrees"], "DP only")
+        self.assertEqual((rows["best-fit"]["degrees"], rows["best-fit"]["decides itself"]), ("TP PP CP", "-"))
+        self.assertEqual(rows["slimpack"]["decides itself"], "offload")
+        self.assertEqual(rows["slimpack"]["meaning"], "slices of equal FLOPs in MicroPacks")
+        self.assertIn("\nslimpack: slices of equal FLOPs in MicroPacks, cut anew", text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
