@@ -156,6 +156,10 @@ static const struct {
     {"activation: swiglu", "activation: relu", "activation: 'relu' is not known; "},
     {"ffn: 13824\n", "", "ffn: is required"},
     {"ffn:", "fnn:", "fnn: unknown key; did you mean 'ffn'?"},
+    {"ffn:", "num_experts: 8\nffn:",
+     "model.yaml:7:1: num_experts: unknown key; mixtures of experts are not modelled, since experts have no cost model "
+     "here"},
+    {"ffn:", "sliding_window: 4096\nffn:", "sliding_window: unknown key; windows of attention are not modelled"},
     {"source: test", "source: ''", "source: '' is empty"},
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "base/unmodelled.h"
 
 enum { PATH_BYTES = 1024 };
 
@@ -48,6 +49,9 @@ char **library_list(const char *folder, const char *suffix, size_t *n_names)
 static bool refuse_name(const char *folder, const char *name, const char *suffix, const char *what, struct error *err)
 {
     size_t n = 0;
+    const char *reason = unmodelled_reason(what, name);
+    if (reason != NULL)
+        return error_add(err, "there is no %s '%.100s'; %s", what, name, reason);
     char **names = library_list(folder, suffix, &n), hint[NEAREST_HINT_BYTES], available[600] = "";
     if (names == NULL)
         return error_add(err, "there is no %s '%.100s', since the folder %.500s cannot be read: %s", what, name, folder,

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "base/unmodelled.h"
 #include "scenario/document_read.h"
 #include "scenario/quantity.h"
 #include "scenario/schema_text.h"
@@ -356,13 +357,16 @@ static char (*names_in(const struct reading *reading, const char *prefix, int32_
 static void refuse_key(struct reading *reading, int32_t node, const char *prefix)
 {
     const char *name = reading->document->node[node].key, *elsewhere = key_elsewhere(reading, name);
+    const char *reason = unmodelled_reason("key", name);
     char allowed[512], hint[800];
     int32_t n;
     char(*names)[SCHEMA_WORD_BYTES] = names_in(reading, prefix, &n, allowed);
     const char **candidates = check_calloc((size_t)n + 1, sizeof *candidates);
     for (int32_t i = 0; i < n; i++)
         candidates[i] = names[i];
-    if (elsewhere != NULL)
+    if (reason != NULL)
+        snprintf(hint, sizeof hint, "%s; leave the key out only if the model does not depend on it", reason);
+    else if (elsewhere != NULL)
         snprintf(hint, sizeof hint, "did you mean '%s' (a dot means a level of nesting)?", elsewhere);
     else
         print_suggestion(name, candidates, n, n > 0 ? allowed : "no keys", hint);

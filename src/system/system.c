@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "base/unmodelled.h"
 
 #define SYSTEM(name) extern const struct training_system system_##name;
 #include "system/systems.def"
@@ -29,8 +30,10 @@ const struct training_system *system_find(const char *name, struct error *err)
         if (strcmp(name, names[i]) == 0)
             return training_systems[i];
     }
+    const char *reason = unmodelled_reason("training system", name);
     nearest_hint(name, names, SYSTEM_N, hint);
-    error_set(err, "there is no training system '%s'; %s`slimsim list systems` names them", name, hint);
+    error_set(err, "there is no training system '%s'; %s%s`slimsim list systems` names them", name,
+              reason != NULL ? reason : hint, reason != NULL ? " " : "");
     return NULL;
 }
 

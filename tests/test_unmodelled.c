@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check which names have a reason for not being modelled, and that no shipped name has one. */
+#include "base/unmodelled.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "scenario/library.h"
+#include "scenario/scenario.h"
+#include "system/system.h"
+
+static const struct {
+    const char *kind, *name, *part; /* NULL: no reason */
+} cases[] = {
+    {"model", "mixtral-8x7b", "mixtures of experts are not modelled"},
+    {"model", "Mixtral-8x22B", "mixtures of experts are not modelled"},
+    {"model", "deepseek-v3", "mixtures of experts are not modelled"},
+    {"model", "qwen3-235b-a22b", "mixtures of experts are not modelled"},
+    {"model", "mamba-2.8b", "state-space"},
+    {"model", "bert-large", "encoders"},
+    {"model", "llama-31b", NULL},
+    {"model", "deepseek-llm-8b", NULL},
+    {"device", "b200", "no measured curves here; analysis/measure_kernels.py"},
+    {"device", "H20", "no measured curves here"},
+    {"device", "mi300x", "only NVIDIA"},
+    {"device", "tpu-v5p", "only NVIDIA"},
+    {"device", "h80", NULL},
+    {"device", "mixtral-8x7b", NULL},
+    {"training system", "megatron-lm", "`framework:`"},
+    {"training system", "expert-parallel", "experts are not modelled"},
+    {"training system", "slimpak", NULL},
+    {"key", "num_experts", "mixtures of experts"},
+    {"key", "n_routed_experts", "mixtures of experts"},
+    {"key", "moe_intermediate_size", "mixtures of experts"},
+    {"key", "sliding_window", "windows of attention"},
+    {"key", "kv_lora_rank", "latent attention"},
+    {"key", "hiden", NULL},
+};
+
+TEST(unmodelled__has_reasons_for_what_users_ask)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *reason = unmodelled_reason(cases[i].kind, cases[i].name);
+        CHECK_TRUE((reason == NULL) == (cases[i].part == NULL));
+        if (reason != NULL && cases[i].part != NULL)
+            CHECK_CONTAINS(reason, cases[i].part);
+    }
+}
+
+static void check_folder(const char *kind, const char *below)
+{
+    size_t n = 0;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/%s", scenario_data_dir(), below);
+    char **names = library_list(folder, ".yaml", &n);
+    CHECK_TRUE(n > 0);
+    for (size_t i = 0; i < n; i++) {
+        CHECK_TRUE(unmodelled_reason(kind, names[i]) == NULL);
+        free(names[i]);
+    }
+    free(names);
+}
+
+TEST(unmodelled__has_no_shipped_name)
+{
+    check_folder("model", "model/llm");
+    check_folder("device", "model/gpu");
+    for (int i = 0; training_systems[i] != NULL; i++)
+        CHECK_TRUE(unmodelled_reason("training system", training_systems[i]->name) == NULL);
+}
