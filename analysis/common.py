@@ -115,6 +115,13 @@ class Trace:
         found = {value_of(key, text_of(row)) for row in self.file["scenarios"]["scenario"]}
         return found.pop() if len(found) == 1 else None
 
+    def batch(self, documents):
+        """'512 documents', or of data.global_batch_tokens 'at least 16Mi tokens'."""
+        if int(documents) > 0:
+            return f"{documents} documents"
+        tokens = self.shared("global_batch_tokens")
+        return f"at least {ki(int(tokens))} tokens" if tokens else None
+
     def setting(self):
         """'llama-13b on 128 x h800 (hopper-16x8), github lengths up to 64Ki tokens, 512 documents', without what is swept."""
         model, device, platform, lengths, context, batch = map(self.shared, ("model", "device", "platform", "lengths", "context",
@@ -126,7 +133,7 @@ class Trace:
         parts = [" on ".join(filter(None, (model, device))),
                  " ".join(filter(None, (lengths, "lengths" if lengths or context else None,
                                         f"up to {ki(int(context))} tokens" if context else None))),
-                 f"{batch} documents" if batch else None]
+                 self.batch(batch) if batch else None]
         return ", ".join(filter(None, parts))
 
     def table(self, name):

@@ -28,7 +28,7 @@ def source_of(trace):
     lengths = pathlib.Path(trace.text("lengths")).name
     count = len(numpy.unique(rows["iteration"]))
     detail = (f"{lengths} lengths, context {ki(attributes['context'])}, {count} iteration{'s' * (count > 1)} "
-              f"of {attributes['global_batch']} documents, {trace.text('model')}")
+              f"of {trace.batch(attributes['global_batch'])}, {trace.text('model')}")
     cost = float(attributes["layer_flop_quadratic"]), float(attributes["layer_flop_linear"])
     return Source(trace.text("name"), detail, numpy.sort(rows["tokens"]).astype(float), cost)
 

@@ -285,6 +285,70 @@ TEST(lengths_draw__depends_on_seed_and_iteration_only)
     lengths_close(&lengths);
 }
 
+/* By tokens, a batch has the first documents of a larger batch, up to the one that reaches the number. */
+TEST(batch_of_tokens__ends_with_the_document_that_reaches_them)
+{
+    static const int32_t treatments[] = {SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE};
+    for (int t = 0; t < 3; t++) {
+        struct scenario_data data = data_of("github", 8 * K, treatments[t], 2000), by_tokens = data;
+        by_tokens.global_batch = 0;
+        by_tokens.global_batch_tokens = 100000;
+        struct lengths lengths = open_lengths(&by_tokens);
+        for (int64_t iteration = 0; iteration < 20; iteration++) {
+            struct batch larger, batch;
+            lengths_draw(&lengths, &data, 7, iteration, &larger);
+            lengths_draw(&lengths, &by_tokens, 7, iteration, &batch);
+            CHECK_TRUE(batch.n_samples < larger.n_samples && batch.n_tokens >= 100000);
+            int64_t tokens = 0, before_last = 0;
+            for (int32_t i = 0; i < batch.n_samples; i++) {
+                CHECK_TRUE(batch.tokens[i] == larger.tokens[i] && batch.document[i] == larger.document[i]);
+                tokens += batch.tokens[i];
+                before_last += batch.document[i] < batch.n_documents - 1 ? batch.tokens[i] : 0;
+            }
+            CHECK_EQUAL(tokens, batch.n_tokens);
+            CHECK_TRUE(before_last < 100000);
+            CHECK_EQUAL(batch.document[batch.n_samples - 1], batch.n_documents - 1);
+            CHECK_EQUAL(larger.document[batch.n_samples], batch.n_documents);
+            batch_free(&larger);
+            batch_free(&batch);
+        }
+        lengths_close(&lengths);
+    }
+}
+
+/* 20Ki tokens are two and a half documents of 8Ki, so a batch has three. */
+TEST(batch_of_tokens__has_whole_documents_of_fixed_lengths)
+{
+    struct scenario_data data = data_of("fixed", 8 * K, SCENARIO_CUT, 0);
+    data.global_batch_tokens = 20 * K;
+    struct lengths lengths = open_lengths(&data);
+    struct batch batch;
+    lengths_draw(&lengths, &data, 1, 5, &batch);
+    CHECK_TRUE(batch.n_documents == 3 && batch.n_samples == 3 && batch.n_tokens == 24 * K);
+    batch_free(&batch);
+    lengths_close(&lengths);
+}
+
+/* Every iteration goes on in the list where the one before ended, also if documents of 9000 are dropped. */
+TEST(batch_of_tokens__goes_on_in_a_list)
+{
+    static const int32_t list[] = {3000, 9000, 500, 700, 8000};
+    struct scenario_data data = data_of("3000 9000 500 700 8000", 8192, SCENARIO_DROP, 0);
+    data.global_batch_tokens = 4100;
+    struct lengths lengths = open_lengths(&data);
+    int64_t position = 0;
+    for (int64_t iteration = 0; iteration < 40; iteration++) {
+        struct batch batch;
+        lengths_draw(&lengths, &data, 1, iteration, &batch);
+        for (int32_t i = 0; i < batch.n_samples; i++) {
+            position += list[position % 5] == 9000;
+            CHECK_EQUAL(batch.tokens[i], list[position++ % 5]);
+        }
+        batch_free(&batch);
+    }
+    lengths_close(&lengths);
+}
+
 /* Cutting and truncating see the same documents as a batch with a context that holds everything. */
 TEST(long_documents__are_cut_or_truncated)
 {

@@ -136,7 +136,8 @@ static void check_same(const struct scenario *a, const struct scenario *b)
     CHECK_TEXT(a->data.lengths, b->data.lengths);
     CHECK_TEXT(a->data.column, b->data.column);
     CHECK_TRUE(a->data.context == b->data.context && a->data.long_documents == b->data.long_documents &&
-               a->data.global_batch == b->data.global_batch);
+               a->data.global_batch == b->data.global_batch &&
+               a->data.global_batch_tokens == b->data.global_batch_tokens);
     CHECK_TRUE(a->communication.tp_overlap == b->communication.tp_overlap &&
                a->communication.cp_overlap == b->communication.cp_overlap &&
                a->communication.pp_overlap == b->communication.pp_overlap &&
@@ -191,8 +192,11 @@ TEST(plan_space__is_read_over_the_named_one)
 
 TEST(scenario_text__reads_back_to_the_same_bits)
 {
-    static const char *const texts[] = {full, minimal, searched};
-    for (int i = 0; i < 3; i++) {
+    static const char by_tokens[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
+                                    "data: {lengths: github, context: 64Ki, global_batch_tokens: 16Mi}\n"
+                                    "systems: [{name: slimpack, plan: {tp: 2, pp: 2}}]\n";
+    static const char *const texts[] = {full, minimal, searched, by_tokens};
+    for (int i = 0; i < 4; i++) {
         struct scenario first, second;
         struct error err;
         CHECK_TRUE(read_text(texts[i], &first, &err));
@@ -250,7 +254,12 @@ static const struct {
     {"context: 64Ki", "context: 64.5",
      "data.context: '64.5' is not a whole number; allowed: a whole number [tokens], 1 to"},
     {"context: 64Ki", "contxt: 64Ki", "run.yaml:4:25: data.contxt: unknown key; did you mean 'context'?"},
-    {"global_batch: 8", "global_batch: 0", "data.global_batch: '0' is out of range"},
+    {"global_batch: 8", "global_batch: -1", "data.global_batch: '-1' is out of range"},
+    {"global_batch: 8", "global_batch: 0",
+     "run.yaml:4:54: data.global_batch: is required, or data.global_batch_tokens"},
+    {"global_batch: 8", "global_batch: 8, global_batch_tokens: 1Mi",
+     "data.global_batch_tokens: 1048576, but data.global_batch is 8; allowed: one of them"},
+    {"global_batch: 8", "global_batch_tokens: 2Gi", "data.global_batch_tokens: '2Gi' is out of range"},
     {"model:", "seed: nan\nmodel:", "run.yaml:1:7: seed: 'nan' is not a number"},
     {"model:", "sweep: {seed: [1, 2]}\nmodel:",
      "run.yaml:1:1: sweep: is allowed only in `slimsim run`, and this command takes one point"},

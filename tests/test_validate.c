@@ -260,6 +260,9 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"platform.nodes=0", "platform.nodes: is required if no file gives it"},
         {"micro_batch=", "micro_batch: is required"},
         {"micro_batch=3", "data.global_batch: 64 is not allowed; allowed: a multiple of micro_batch x dp = 3 x 8"},
+        {"data.global_batch=|data.global_batch_tokens=3000",
+         "data.global_batch_tokens: 3000 is not allowed; allowed: a multiple of data.context, 2048"},
+        {"data.global_batch=", "data.global_batch: is required, or data.global_batch_tokens"},
         {"plan.pp=2|plan.vpp=2|data.global_batch=12", "plan.vpp: 2 needs micro-batches in multiples of pp = 2"},
         {"data.context=8Mi|data.global_batch=1024",
          "data.context: 8388608 tokens times micro_batch or data.global_batch"},
@@ -407,6 +410,14 @@ TEST(row_read__says_what_is_doubtful)
             CHECK_CONTAINS(assumed, cases[i][1]);
         validate_free(&validate);
     }
+}
+
+TEST(setting_read__counts_sequences_of_a_batch_of_tokens)
+{
+    struct error err = {0};
+    struct setting setting = setting_with("data.global_batch=|data.global_batch_tokens=128Ki", &err);
+    CHECK_TEXT(err.text, "");
+    CHECK_TRUE(setting.scenario.data.global_batch == 64 && setting.scenario.data.global_batch_tokens == 0);
 }
 
 /* One GPU runs 3 micro-batches of 2 sequences: 3 x (forward + backward of layers and head) + optimizer. */

@@ -41,9 +41,11 @@ static struct statistics measure(const struct scenario *scenario, const struct l
 static void print_text(const struct scenario *scenario, const struct lengths *lengths,
                        const struct statistics *statistics)
 {
-    printf("%s: %s lengths, context %lld tokens, %lld iteration%s of %lld documents, FLOPs of %s\n", scenario->name,
+    char batch[SCENARIO_BATCH_BYTES];
+    scenario_batch_text(&scenario->data, batch);
+    printf("%s: %s lengths, context %lld tokens, %lld iteration%s of %s, FLOPs of %s\n", scenario->name,
            scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->measured,
-           scenario->measured > 1 ? "s" : "", (long long)scenario->data.global_batch, scenario->model.name);
+           scenario->measured > 1 ? "s" : "", batch, scenario->model.name);
     printf("whole documents: mean %.1f tokens\n", lengths_mean(lengths));
     printf("%lld samples, %lld tokens; mean %.1f, 5%% %.0f, median %.0f, 95%% %.0f, 99%% %.0f, longest %.0f tokens\n\n",
            (long long)statistics->n_samples, (long long)statistics->n_tokens, statistics->mean_tokens,

@@ -254,11 +254,11 @@ static void print_row(const struct report *report, const char *label, cell *text
 static void print_header(const struct report *report)
 {
     const struct scenario *scenario = report->scenario;
-    char line[ASSUMPTIONS_SIZE];
-    printf("%s: %s on %s (%d x %s), %s lengths, context %lld tokens, %lld document%s an iteration\n", scenario->name,
+    char line[ASSUMPTIONS_SIZE], batch[SCENARIO_BATCH_BYTES];
+    scenario_batch_text(&scenario->data, batch);
+    printf("%s: %s on %s (%d x %s), %s lengths, context %lld tokens, %s an iteration\n", scenario->name,
            scenario->model.name, scenario->platform.name, platform_n_gpus(&scenario->platform), scenario->device.name,
-           scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->data.global_batch,
-           scenario->data.global_batch > 1 ? "s" : "");
+           scenario->data.lengths, (long long)scenario->data.context, batch);
     printf("%lld measured iteration%s after %lld of warm-up, seed %lld\n", (long long)scenario->measured,
            scenario->measured > 1 ? "s" : "", (long long)scenario->warm_up, (long long)scenario->seed);
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))

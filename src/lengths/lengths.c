@@ -125,12 +125,16 @@ static bool check_context(const struct scenario_data *data, const struct lengths
                          "data.context: %g%% of the documents of %s have at most %lld tokens; with long_documents: "
                          "drop at least 0.01%% must",
                          100 * fits, data->lengths, (long long)data->context);
-    double chunks = ceil(longest_tokens(lengths) / (double)data->context);
-    if (data->long_documents == SCENARIO_CUT && chunks * (double)data->global_batch > INT32_MAX)
+    char batch[SCENARIO_BATCH_BYTES];
+    double longest = longest_tokens(lengths), chunks = ceil(longest / (double)data->context);
+    double by_tokens = (double)data->global_batch_tokens + chunks; /* a sample has a token or more */
+    double samples = data->global_batch_tokens > 0 ? by_tokens : chunks * (double)data->global_batch;
+    scenario_batch_text(data, batch);
+    if (data->long_documents == SCENARIO_CUT && samples > INT32_MAX)
         return error_set(err,
-                         "data.context: documents of up to %.0f tokens, %lld of them, could be cut into more than "
+                         "data.context: documents of up to %.0f tokens, %s of them, could be cut into more than "
                          "2147483647 samples of %lld tokens; a longer context or a smaller global_batch is needed",
-                         longest_tokens(lengths), (long long)data->global_batch, (long long)data->context);
+                         longest, batch, (long long)data->context);
     return true;
 }
 
@@ -160,11 +164,7 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
     return ok;
 }
 
-/**
- * Draw one length.
- *
- * @param position  number of draws since the first iteration; a list is read in its order, over and over
- */
+/** Draw one length. A list has it at the position, modulo its length. */
 static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64_t position)
 {
     if (lengths->kind == LENGTHS_LISTED)
@@ -195,24 +195,72 @@ static void add_sample(struct batch *batch, struct room *room, int32_t document,
     batch->n_tokens += tokens;
 }
 
+/** It draws the documents of batches. */
+struct draw {
+    const struct lengths *lengths;
+    const struct scenario_data *data;
+    struct rng *rng;
+    int64_t position; /* in a list, which is read over and over */
+    int64_t n_dropped;
+};
+
+/** Draw a document. Drop or truncate it if the data say so. */
+static int64_t draw_document(struct draw *draw)
+{
+    int64_t context = draw->data->context, tokens = draw_tokens(draw->lengths, draw->rng, draw->position++);
+    while (draw->data->long_documents == SCENARIO_DROP && tokens > context) {
+        tokens = draw_tokens(draw->lengths, draw->rng, draw->position++);
+        draw->n_dropped++;
+    }
+    return draw->data->long_documents == SCENARIO_TRUNCATE && tokens > context ? context : tokens;
+}
+
+/** Return whether a batch has all its documents. */
+static bool is_complete(const struct scenario_data *data, int64_t n_documents, int64_t n_tokens)
+{
+    return data->global_batch_tokens > 0 ? n_tokens >= data->global_batch_tokens : n_documents == data->global_batch;
+}
+
+/** Return the position in a list at which an iteration begins. These positions repeat after at most as many iterations
+ * as the list has lengths. */
+static int64_t listed_position(const struct lengths *lengths, const struct scenario_data *data, int64_t iteration)
+{
+    struct draw draw = {.lengths = lengths, .data = data};
+    int64_t *begun =
+        check_malloc((size_t)lengths->n * sizeof *begun); /* iteration that begins at a position; -1: none */
+    for (int64_t i = 0; i < lengths->n; i++)
+        begun[i] = -1;
+    for (int64_t i = 0; i < iteration; i++) {
+        if (begun[draw.position] >= 0)
+            iteration = i + (iteration - i) % (i - begun[draw.position]);
+        begun[draw.position] = i;
+        for (int64_t n = 0, tokens = 0; i < iteration && !is_complete(data, n, tokens); n++)
+            tokens += draw_document(&draw);
+        draw.position %= lengths->n;
+    }
+    free(begun);
+    return draw.position;
+}
+
 void lengths_draw(const struct lengths *lengths, const struct scenario_data *data, int64_t seed, int64_t iteration,
                   struct batch *batch)
 {
-    CHECK(data->context >= 1 && 1 <= data->global_batch && data->global_batch <= INT32_MAX);
-    struct rng *rng = rng_create(seed, iteration, RNG_LENGTHS);
+    CHECK(data->context >= 1 && (data->global_batch > 0) != (data->global_batch_tokens > 0) &&
+          data->global_batch <= INT32_MAX);
+    struct draw draw = {.lengths = lengths, .data = data, .rng = rng_create(seed, iteration, RNG_LENGTHS)};
     struct room room = {0};
-    int64_t context = data->context, first = iteration * data->global_batch;
-    *batch = (struct batch){.n_documents = (int32_t)data->global_batch};
-    for (int32_t document = 0; document < batch->n_documents; document++) {
-        int64_t tokens = draw_tokens(lengths, rng, first + document);
-        while (data->long_documents == SCENARIO_DROP && tokens > context)
-            tokens = draw_tokens(lengths, rng, first + document + ++batch->n_dropped);
-        if (data->long_documents == SCENARIO_TRUNCATE && tokens > context)
-            tokens = context;
+    if (lengths->kind == LENGTHS_LISTED)
+        draw.position = listed_position(lengths, data, iteration);
+    *batch = (struct batch){0};
+    while (!is_complete(data, batch->n_documents, batch->n_tokens)) {
+        int64_t tokens = draw_document(&draw), context = data->context;
         for (int64_t begin = 0; begin < tokens; begin += context)
-            add_sample(batch, &room, document, (int32_t)(tokens - begin < context ? tokens - begin : context));
+            add_sample(batch, &room, batch->n_documents,
+                       (int32_t)(tokens - begin < context ? tokens - begin : context));
+        batch->n_documents++;
     }
-    rng_free(rng);
+    batch->n_dropped = draw.n_dropped;
+    rng_free(draw.rng);
 }
 
 static double file_cdf(const struct lengths *lengths, double tokens)

@@ -43,7 +43,7 @@ struct batch {
  *
  * Documents of a file are 1 to 2^31 - 1 tokens long.
  *
- * @param data      its keys lengths and column are used. By context, global_batch and long_documents, a batch that
+ * @param data      its keys lengths and column are used. By context, size of the batch and long_documents, a batch that
  *                  cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the context
  * @param lengths   {0}; closed on failure
  * @return          false with err, which names the file, the line if there is one, and what is allowed
@@ -56,6 +56,7 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
  * 1. Laws and tables are drawn by inverting their CDF. The result is rounded to whole tokens.
  * 2. A file is drawn at random with replacement.
  * 3. A list is taken in its order.
+ * 4. With data.global_batch_tokens the last document is the one by which the batch reaches this number.
  *
  * @param data    the data that lengths_open received
  * @param batch   {0}; the caller frees it

@@ -93,8 +93,14 @@ struct scenario_data {
     char column[64];        /* column of a CSV file or name of an HDF5 data set; otherwise "" */
     int64_t context;        /* length of the longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
-    int64_t global_batch;   /* documents of one iteration, counted before any is cut */
+    int64_t global_batch;   /* documents of one iteration, counted before any is cut; 0: global_batch_tokens counts */
+    int64_t global_batch_tokens; /* least number of tokens of one iteration; 0: global_batch counts */
 };
+
+enum { SCENARIO_BATCH_BYTES = 64 };
+
+/** Write what was asked for an iteration: "512 documents" or "at least 16777216 tokens". */
+void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BATCH_BYTES]);
 
 /** Tensor-parallel collectives that run beside GEMMs: cost/overlap.h. */
 enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };

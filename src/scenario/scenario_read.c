@@ -54,8 +54,13 @@ static const struct schema_key scenario_keys[] = {
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "length of the longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
      "treatment of documents that are longer than the context", FIELD(data.long_documents)},
-    {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL,
-     "documents of an iteration, counted before any is cut", FIELD(data.global_batch)},
+    {"data.global_batch", SCHEMA_INT, "documents", 0, 10000000, "0", NULL,
+     "documents of an iteration, counted before any is cut; 0: data.global_batch_tokens counts",
+     FIELD(data.global_batch)},
+    {"data.global_batch_tokens", SCHEMA_INT, "tokens", 0, 1 << 30, "0", NULL,
+     "tokens of an iteration, instead of data.global_batch: documents are drawn until their tokens (after dropping or "
+     "truncating) reach this number, so a batch has at least as many; 0: data.global_batch counts",
+     FIELD(data.global_batch_tokens)},
     {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|bulk|chunked",
      "tensor-parallel collectives that run beside GEMMs: none; bulk: four of the six of the backward pass, beside "
      "GEMMs that do not need them (Megatron's default); chunked: the others too, piece by piece (--tp-comm-overlap)",
@@ -460,6 +465,32 @@ static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err
                "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
 }
 
+/** Check that exactly one key says how large a batch is. @param read  whether the keys were read without a mistake */
+static bool check_batch(const struct scenario *scenario, bool read, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    const struct scenario_data *data = &scenario->data;
+    int32_t documents = document_find(document, 0, "data.global_batch");
+    int32_t tokens = document_find(document, 0, "data.global_batch_tokens");
+    if (data->global_batch > 0 && data->global_batch_tokens > 0)
+        return document_error(document, tokens, err,
+                              "data.global_batch_tokens: %" PRId64 ", but data.global_batch is %" PRId64
+                              "; allowed: one of them, without the other or with 0 for it",
+                              data->global_batch_tokens, data->global_batch);
+    bool none = data->global_batch == 0 && data->global_batch_tokens == 0;
+    bool left_out = documents < 0 && tokens < 0;
+    if (!none || !(read || left_out))
+        return true;
+    int32_t group = document_find(document, 0, "data");
+    return document_error(document,
+                          documents >= 0 ? documents
+                          : tokens >= 0  ? tokens
+                                         : group,
+                          err,
+                          "data.global_batch: is required, or data.global_batch_tokens; allowed: documents of an "
+                          "iteration (512) or its tokens (16Mi)");
+}
+
 /** Read keys, and no file except the framework's. systems_ok: whether the keys of systems are right */
 static bool read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       bool *systems_ok, struct error *err)
@@ -473,6 +504,7 @@ static bool read_keys(struct document *document, struct scenario_cache *cache, s
     if (defaults.base.n_values == 0) /* without defaults no key can be read */
         return false;
     ok &= schema_read(&scenario->document, 0, defaults.keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
+    ok &= check_batch(scenario, ok, err);
     strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
     *systems_ok = read_systems(scenario, defaults.keys + N_SCENARIO_KEYS, err);

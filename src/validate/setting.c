@@ -43,8 +43,9 @@ static bool is_of_row(const char *column)
 
 bool setting_is_key(const char *column)
 {
-    static const char *const names[] = {"model", "device", "framework",    "attention",        "kernels",
-                                        "loss",  "swiglu", "data.context", "data.global_batch"};
+    static const char *const names[] = {
+        "model", "device", "framework",    "attention",         "kernels",
+        "loss",  "swiglu", "data.context", "data.global_batch", "data.global_batch_tokens"};
     bool is =
         is_of_row(column) || begins(column, "plan.") || begins(column, "platform.") || begins(column, "communication.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -146,6 +147,20 @@ static bool set_scenario_keys(struct reading *reading)
     return ok;
 }
 
+/** Count sequences instead of tokens. */
+static bool count_sequences(const struct reading *reading, struct scenario_data *data)
+{
+    if (data->global_batch_tokens % data->context != 0)
+        return error_add(reading->err,
+                         "%s: data.global_batch_tokens: %" PRId64
+                         " is not allowed; allowed: a multiple of data.context, %" PRId64,
+                         reading->place, data->global_batch_tokens, data->context);
+    if (data->global_batch_tokens > 0)
+        data->global_batch = data->global_batch_tokens / data->context;
+    data->global_batch_tokens = 0;
+    return true;
+}
+
 /** Check that micro-batches are whole and that virtual stages can take turns on them. */
 static bool check_batch(const struct reading *reading, const struct setting *setting)
 {
@@ -228,5 +243,6 @@ bool setting_read(const struct measured *measured, int32_t row, struct setting *
     *setting = (struct setting){0};
     snprintf(setting->assumed, sizeof setting->assumed, "%s", cell(&reading, "assumed"));
     bool ok = read_row_keys(&reading, setting);
-    return read_scenario_keys(&reading, setting) && ok && check_batch(&reading, setting);
+    return read_scenario_keys(&reading, setting) && ok && count_sequences(&reading, &setting->scenario.data) &&
+           check_batch(&reading, setting);
 }
