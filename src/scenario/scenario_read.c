@@ -478,10 +478,10 @@ static bool check_batch(const struct scenario *scenario, bool read, struct error
                               "; allowed: one of them, without the other or with 0 for it",
                               data->global_batch_tokens, data->global_batch);
     bool none = data->global_batch == 0 && data->global_batch_tokens == 0;
-    bool left_out = documents < 0 && tokens < 0;
+    int32_t group = document_find(document, 0, "data");
+    bool left_out = documents < 0 && tokens < 0 && (group >= 0 || document_find(document, 0, "model") >= 0);
     if (!none || !(read || left_out))
         return true;
-    int32_t group = document_find(document, 0, "data");
     return document_error(document,
                           documents >= 0 ? documents
                           : tokens >= 0  ? tokens
