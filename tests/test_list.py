@@ -52,10 +52,13 @@ class Lists(unittest.TestCase):
             if "like" not in sheet:
                 self.assertEqual(row["curves of kernels and links"], "measured")
             else:
-                self.assertIn(f"copied from {sheet['like']}", row["curves of kernels and links"])
-                told = row["curves of kernels and links"].partition("; measured: ")[2]
+                self.assertTrue(row["curves of kernels and links"].startswith(f"of {sheet['like']}, "))
+                told = row["curves of kernels and links"].partition("; own: ")[2]
                 self.assertEqual(set(filter(None, told.split(", "))), measured)
-        self.assertEqual(rows["a100-80g"]["curves of kernels and links"], "copied from h100-sxm; measured: training")
+        self.assertEqual({name: row["curves of kernels and links"] for name, row in rows.items()},
+                         {"a100-40g": "of a100-80g, another chip", "a100-80g": "of h100-sxm, another chip; own: training",
+                          "h100-96g": "of h100-sxm, same chip", "h100-sxm": "measured", "h200": "of h100-sxm, same chip",
+                          "h800": "of h100-sxm, same chip"})
 
     def test_list_platforms__says_nodes_and_links(self):
         for name, row in self.table("platforms").items():

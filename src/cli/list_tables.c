@@ -86,8 +86,25 @@ static void append_word(char list[CURVES], const char *word)
     snprintf(list + used, CURVES - used, "%s%s", used > 0 ? ", " : "", word);
 }
 
-/** Write which curves of a device's file were measured, and which were copied from which device. */
-static bool read_curves(const char *path, char text[CURVES], struct error *err)
+/** Return whether all devices that `like` leads to have the device's chip. */
+static bool like_same_chip(const struct device *device)
+{
+    enum { MOST_STEPS = 8 }; /* a device may name itself */
+    struct device like = *device;
+    bool same = true;
+    for (int i = 0; i < MOST_STEPS && same && *like.like != '\0'; i++) {
+        char path[1024], name[sizeof like.like];
+        struct error unknown = {0};
+        strcpy(name, like.like);
+        same = device_read_sheet(scenario_data_dir(), name, &like, path, &unknown) &&
+               like.multiprocessors == device->multiprocessors &&
+               (device->tensor_flop_per_clock <= 0 || like.tensor_flop_per_clock == device->tensor_flop_per_clock);
+    }
+    return same;
+}
+
+/** Write whether the curves of a device's file were measured, or from which device they were copied. */
+static bool read_curves(const struct device *device, const char *path, char text[CURVES], struct error *err)
 {
     struct document document = {0};
     char measured[CURVES] = "", copied[CURVES] = "", from[CURVES] = "";
@@ -107,7 +124,8 @@ static bool read_curves(const char *path, char text[CURVES], struct error *err)
     if (*copied == '\0')
         snprintf(text, CURVES, "%s", *measured != '\0' ? "measured" : "not told");
     else
-        snprintf(text, CURVES, "copied from %.64s%s%.400s", from, *measured != '\0' ? "; measured: " : "", measured);
+        snprintf(text, CURVES, "of %.64s, %s chip%s%.360s", from, like_same_chip(device) ? "same" : "another",
+                 *measured != '\0' ? "; own: " : "", measured);
     return true;
 }
 
@@ -115,7 +133,7 @@ static bool add_device(const char *name, struct columns *table, struct error *er
 {
     struct device device;
     char path[1024], curves[CURVES];
-    if (!device_read_sheet(scenario_data_dir(), name, &device, path, err) || !read_curves(path, curves, err))
+    if (!device_read_sheet(scenario_data_dir(), name, &device, path, err) || !read_curves(&device, path, curves, err))
         return false;
     columns_add(table, "%s", name);
     columns_add(table, "%.1f", device.memory_bytes / gib);
@@ -132,8 +150,7 @@ bool list_devices(struct error *err)
     HEAD(&table, "device", "memory [GiB]", "TFLOP/s", "HBM [TB/s]", "NVLink [GB/s]", "curves of kernels and links");
     if (!print_files("model/gpu", &table, add_device, err))
         return false;
-    puts(
-        "\nTFLOP/s are the peak of dense bf16. NVLink is that of one direction. Copied curves may be of another chip.");
+    puts("\nTFLOP/s are the peak of dense bf16. NVLink is that of one direction.");
     return true;
 }
 

@@ -97,11 +97,6 @@ struct scenario_data {
     int64_t global_batch_tokens; /* least number of tokens of one iteration; 0: global_batch counts */
 };
 
-enum { SCENARIO_BATCH_BYTES = 64 };
-
-/** Write what was asked for an iteration: "512 documents" or "at least 16777216 tokens". */
-void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BATCH_BYTES]);
-
 /** Tensor-parallel collectives that run beside GEMMs: cost/overlap.h. */
 enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };
 /** Data-parallel transfers that run beside passes (dag/dag.h). Each value includes the one before. This follows
@@ -110,6 +105,11 @@ enum scenario_data_overlap { SCENARIO_OVERLAP_NONE, SCENARIO_OVERLAP_GRADIENTS, 
 /** Return whether data.lengths holds lengths themselves ("8Ki 4400"). Such a text begins with a digit and has no dot or
  * slash. */
 bool scenario_lists_lengths(const struct scenario_data *data);
+
+enum { SCENARIO_BATCH_BYTES = 64 };
+
+/** Write what was asked for an iteration: "512 documents" or "at least 16777216 tokens". */
+void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BATCH_BYTES]);
 
 /** Knobs of the overlap of communication and computation. They are stated with every result. */
 struct scenario_communication {

@@ -365,7 +365,7 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
     for (int32_t i = 0; i < n; i++)
         candidates[i] = names[i];
     if (reason != NULL)
-        snprintf(hint, sizeof hint, "%s; leave the key out only if the model does not depend on it", reason);
+        snprintf(hint, sizeof hint, "%s; allowed: a model that does without it", reason);
     else if (elsewhere != NULL)
         snprintf(hint, sizeof hint, "did you mean '%s' (a dot means a level of nesting)?", elsewhere);
     else
