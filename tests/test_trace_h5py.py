@@ -43,7 +43,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(attributes["complete"], 1)
         self.assertEqual(attributes["format_version"], 1)
         self.assertEqual(attributes["scenario"].decode(), "name: sample\n")
-        self.assertEqual(list(attributes["traced_iterations"]), [2])
+        self.assertEqual(list(attributes["traced_iterations"]), [3])
         self.assertEqual(list(self.file["systems"]), [b"best-fit", b'slim, "packed"'])
         self.assertTrue(self.file["assumed"][0].startswith(b"engine: "))
         self.assertEqual(self.file["tasks"].attrs["kind_names"][2], b"send")

@@ -110,6 +110,8 @@ struct trace_task record_task(const struct point_view *view, int32_t t)
         .unit = task->unit,
         .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
         .duration_s = view->dag->duration_s[t],
+        .tensor_s = view->exposed[t].tensor_s,
+        .shard_s = view->exposed[t].shard_s,
         .start_s = view->timeline->start_s[t],
         .finish_s = view->timeline->finish_s[t],
         .slack_s = view->slack_s[t],
