@@ -15,6 +15,8 @@ try:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as pyplot  # after the choice of Agg
+    import matplotlib.collections
+    import matplotlib.patheffects
     import matplotlib.ticker as ticker
     from matplotlib.patches import Patch
 except ModuleNotFoundError as missing:
@@ -133,7 +135,7 @@ class Trace:
         if name not in self.tables:
             if name not in self.file or not len(self.file[name]):
                 of_sweep = "; of a sweep with `--point N`, in a trace of one point" if "manifest" in self.file else ""
-                raise ValueError(f"the trace holds no {name}: `trace: full` in the scenario writes them{of_sweep}")
+                raise ValueError(f"the trace holds no {name}: `trace: full` in the scenario, or --set trace=full, writes them{of_sweep}")
             self.tables[name] = self.file[name][:]
         return self.tables[name]
 

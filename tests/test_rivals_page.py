@@ -75,7 +75,7 @@ class Page(unittest.TestCase):
         the times' ratio."""
         sys.path.insert(0, str(TOP / "analysis"))
         from paper_cells import speed_up_of, t_quantile
-        from timeline import system_title
+        from pipelines import system_title
 
         def iterations(flop, time_s):
             return {"model_flop": numpy.array(flop), "time_s": numpy.array(time_s)}
