@@ -211,6 +211,19 @@ class Page(unittest.TestCase):
         self.assertNotRegex(fast, r"\d to \d")
         self.assertIn("(1 of 1 cells)", fast)
 
+    def test_the_picture_sorts_systems_by_their_mean_over_cells_where_both_fit(self):
+        """slimpack's mean is that of 1.21 and 1: its third cell does not fit, and in the fourth best-fit does not."""
+        import rivals
+
+        def row(label, cell, speed_up, fits=True):
+            return {"system": label, "model": "llama-7b", "data.lengths": "github", "data.context": cell, "speed_up": speed_up, "fits": fits}
+
+        rows = [row("best-fit", cell, 1, cell != 4) for cell in (1, 2, 3, 4)]
+        rows += [row("slimpack", cell, *cells) for cell, cells in enumerate(((1.21,), (1,), (9, False), (9,)), 1)]
+        found = rivals.by_mean(rows)
+        self.assertEqual([(label, number) for label, _, number in found], [("slimpack", 2), ("best-fit", 3)])
+        self.assertAlmostEqual(found[0][1], 1.1)
+
     def test_the_picture_is_there(self):
         for name in ("rivals.png", "rivals.svg", "cells.csv"):
             self.assertGreater((self.output / name).stat().st_size, 0)
