@@ -200,7 +200,7 @@ def system_title(system, first, short):
     layout = " ".join(f"{name.upper()}{summary[name]}" for name in ("tp", "pp", "cp", "dp"))
     pipelines = ", ".join(str(pipeline) for _, pipeline in system.pipelines)
     parts = [f"{layout}, pipeline {pipelines}", f"{iteration['time_s']:.3g} s",
-             f"bubbles of all pipelines {100 * iteration['bubble_fraction']:.1f}%"]
+             f"bubbles{' of all pipelines' * int(summary['dp'] > 1)} {100 * iteration['bubble_fraction']:.1f}%"]
     if not short:
         parts.append(f"peak of any GPU {iteration['peak_bytes'] / GIB:.1f} GiB")
         if first.label != system.label:

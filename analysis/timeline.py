@@ -173,7 +173,8 @@ class Panel:
 
 
 def layout_text(summary):
-    return " ".join(f"{name.upper()}{summary[name]}" for name in ("tp", "pp", "cp", "dp"))
+    names = ("tp", "pp", "cp", "dp", "vpp") if summary["vpp"] > 1 else ("tp", "pp", "cp", "dp")
+    return " ".join(f"{name.upper()}{summary[name]}" for name in names)
 
 
 def speeds_text(system, first):
