@@ -207,6 +207,7 @@ def save_png(figure, path):
     pixels = io.BytesIO()
     figure.savefig(pixels, format="png", dpi=200)
     picture = Image.open(pixels).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    picture.putpalette([255 if level == 254 else level for level in picture.getpalette()])  # white stays white
     picture.save(path, format="PNG", optimize=True)
 
 
