@@ -2,7 +2,7 @@
 """Figures of the paper that show who computes what when: analysis/paper.py draws them."""
 import re
 
-import timeline
+import pipelines as close_up
 from common import GIB, PASSES, numpy, pyplot, unit_key
 
 WIDTH = 7.16  # of a page with two columns [inches]
@@ -29,9 +29,9 @@ def pass_rows(trace, systems):
 
 
 def draw_schedule(trace, pipelines=(0,), memory=False, injected=False):
-    systems = timeline.read_systems(trace, None, pipelines)
-    look = timeline.Look(width=WIDTH, memory=memory, samples=True, injected=injected)
-    return timeline.make_figure(trace, systems, look), pass_rows(trace, systems)
+    systems = close_up.read_systems(trace, pipelines)
+    look = close_up.Look(width=WIDTH, memory=memory, samples=True, injected=injected)
+    return close_up.make_figure(trace, systems, look), pass_rows(trace, systems)
 
 
 def amplifier(simulator):

@@ -16,10 +16,9 @@ import subprocess
 import sys
 import textwrap
 
-from common import (COLOURS, GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, legend_outside, pyplot, reason, save, style,
-                    write_page)
+from common import GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, pyplot, reason, save, write_page
 from paper import write_table
-from paper_cells import MISFIT, MODELS, WHISKERS, read_points, system_row
+from paper_cells import MISFIT, MODELS, read_points, system_row
 from paper_units import DATA_SETS
 from results import markdown, plan
 
@@ -250,32 +249,64 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
+def by_mean(rows):
+    """[(label, geometric mean of its speed-ups, number of cells)] of cells where the system and best-fit fit, best first."""
+    base = {cell_of(row) for row in rows if row["system"] == BASE and row["fits"]}
+    means = []
+    for label in dict.fromkeys(row["system"] for row in rows):
+        found = [row["speed_up"] for row in rows if row["system"] == label and row["fits"] and cell_of(row) in base]
+        means.append((label, geometric_mean(found) if found else 0, len(found)))
+    return sorted(means, key=lambda line: -line[1])
+
+
 def draw(rows):
-    """Tokens/s/GPU of each system in each cell, the speed-up over best-fit behind it."""
+    """Heat map of the speed-ups over best-fit: systems by their mean, cells by model, data set and context."""
     cells = [cell for cell in CELLS if any(cell_of(row) == cell for row in rows)]
-    labels = list(dict.fromkeys(row["system"] for row in rows))
-    columns = min(3, len(cells))
-    lines = -(-len(cells) // columns)
-    figure, panels = pyplot.subplots(lines, columns, figsize=(2.7 * columns, 0.55 + 0.19 * len(labels) * lines), sharey=True,
-                                     squeeze=False, layout="constrained")
-    for axes in panels.flat[len(cells):]:
-        axes.set_visible(False)
-    for cell, axes in zip(cells, panels.flat):
-        for row in (row for row in rows if cell_of(row) == cell):
-            number = labels.index(row["system"])
-            axes.barh(number, row["tokens_per_s_per_gpu"], 0.72, color=COLOURS[row["system"] == "slimpack"],
-                      xerr=row["interval"], hatch=None if row["fits"] else MISFIT.get_hatch(), edgecolor="white",
-                      linewidth=0, error_kw=WHISKERS)
-            axes.text(row["tokens_per_s_per_gpu"] + row["interval"], number, f" {row['speed_up']:.2f}×", va="center", fontsize=6)
-        axes.set_title(f"{MODELS[cell[0]]}, {DATA_SETS[cell[1]]}, {ki(cell[2])}")
-        axes.set_yticks(range(len(labels)), labels)
-        axes.set_xlabel("tokens/s/GPU")
-        axes.margins(x=0.25)
-        style(axes, grid="x")
-    panels[0][0].invert_yaxis()
-    if not all(row["fits"] for row in rows):
-        legend_outside(figure, [MISFIT], 1)
+    means = by_mean(rows)
+    at = {(row["system"], cell_of(row)): row for row in rows}
+    width, height, left, right = max(3, 0.42 * len(cells)), 0.24 * len(means), 1.75, 1.15
+    figure = pyplot.figure(figsize=(left + width + right, height + 1.1))
+    total_width, total_height = figure.get_size_inches()
+    axes = figure.add_axes((left / total_width, 0.3 / total_height, width / total_width, height / total_height))
+    colours = pyplot.get_cmap("RdBu")
+    for y, (label, _, _) in enumerate(means):
+        for x, row in ((x, at[label, cell]) for x, cell in enumerate(cells) if (label, cell) in at):
+            level = 0.5 + 0.5 * max(-1, min(1, math.log2(row["speed_up"]) / 1.5))
+            box = ({"facecolor": colours(level), "edgecolor": "white"} if row["fits"]
+                   else {"facecolor": "white", "edgecolor": "#BBBBBB", "hatch": MISFIT.get_hatch()})
+            axes.add_patch(pyplot.Rectangle((x - 0.5, y - 0.5), 1, 1, linewidth=0.8, **box))
+            axes.text(x, y, f"{row['speed_up']:.2f}" if row["fits"] else "no fit", ha="center", va="center", fontsize=6.5,
+                      color="white" if row["fits"] and abs(level - 0.5) > 0.33 else "black")
+    label_cells(axes, cells)
+    for y, (label, mean, number) in enumerate(means):
+        beside(axes, y, f"{mean:.2f}" if number else "-", str(number))
+    beside(axes, -1, "mean", "cells")
+    axes.set_yticks(range(len(means)), [label for label, _, _ in means])
+    axes.set(xlim=(-0.5, len(cells) - 0.5), ylim=(len(means) - 0.5, -0.5))
+    axes.tick_params(length=0)
+    axes.set_frame_on(False)
+    figure.text(0.01, 1 - 0.08 / figure.get_figheight(), "Speed-up over best-fit (mean: geometric, over the cells where both fit)",
+                va="top", fontsize=8.5)
     return figure
+
+
+def beside(axes, y, mean, number):
+    """The two columns to the right of the cells."""
+    for points, text in ((8, mean), (40, number)):
+        axes.annotate(text, (1, y), (points, 0), axes.get_yaxis_transform(), textcoords="offset points", va="center",
+                      annotation_clip=False)
+
+
+def label_cells(axes, cells):
+    """Contexts below, data sets and models above, with a gap between groups."""
+    axes.set_xticks(range(len(cells)), [ki(context) for _, _, context in cells], fontsize=7)
+    for level, names in ((0, DATA_SETS), (1, MODELS)):
+        keys = [(cell[:2], names[cell[1]]) if level == 0 else (cell[0], names[cell[0]]) for cell in cells]
+        for key, name in dict(keys).items():
+            xs = [x for x, (other, _) in enumerate(keys) if other == key]
+            axes.text(sum(xs) / len(xs), -0.75 - 0.75 * level, name, ha="center", va="bottom", fontsize=7 + level,
+                      fontweight="bold" if level else None)
+            axes.axvline(xs[0] - 0.5, color="white", linewidth=3 + 3 * level, zorder=3)
 
 
 def by_model(rows, text_of):

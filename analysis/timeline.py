@@ -1,290 +1,247 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pipeline timeline of one iteration, all systems of a trace below each other on one time scale.
+"""Timeline of one iteration: what all GPUs of each system of a trace do, on one time axis.
 
-The picture shows one pipeline of each system, the slowest unless --pipeline names some. A stage is a lane, whose forward
-and backward passes have the colour of their longest sample. Idle time is the lane's background, and the memory of the
-stages is below. The script needs only the HDF5 trace, which must hold tasks (`trace: full`).
+A lane is a pipeline stage of a data-parallel replica. It is as high as its GPUs are many, so equal areas are equal GPU
+time. The iteration is the one that the trace holds: the measured one nearest to the means. The shares beside a panel
+are those of this iteration. --pipeline draws single pipelines and their memory instead. The script needs only the HDF5
+trace, which must hold tasks (`trace: full`).
 
     timeline.py results/quickstart.h5 --output results/quickstart.png results/quickstart.svg
 """
 import argparse
 import collections
+import string
 import sys
 
-from common import COLOURS, GIB, LIMIT_COLOUR, Patch, Trace, add_output, draw, numpy, pyplot, shade, style, unit_key
+import pipelines
+import spans
+from common import Patch, Trace, add_output, draw, matplotlib, numpy, pyplot, unit_key
+from spans import COMPUTE, OPTIMIZER, PIPELINE, REPLICAS, RESHARD, RING, SHARD, SYNC, TENSOR
 
-# The longest samples get a colour each.
-SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], COLOURS[6]
-IDLE_COLOUR = "#F5E6CC"
-OPTIMIZER_COLOUR = "#3B3B3B"
-TRANSFER_COLOUR = "#7A5195"
-INJECTED_COLOUR = LIMIT_COLOUR
-SYNC_PURPOSES = ("reduce-scatter", "all-gather")
+PASS_COLOURS = (("#A9C8EA", "#3A6FA9"), ("#F8BE84", "#D2691E"))  # short, long; forward, backward
+LOOKS = {COMPUTE: (PASS_COLOURS[0][1], "computing"), TENSOR: ("#8E5BA6", "tensor parallelism"),
+         SHARD: ("#C99BD3", "ZeRO-2/3"), RING: ("#D81B60", "context parallelism"), RESHARD: ("#8A8A00", "re-sharding"),
+         SYNC: ("#1B8A78", "gradients, parameters"), PIPELINE: ("#E9E9E9", "waiting in the pipeline"),
+         REPLICAS: ("#C4C4C4", "waiting for replicas"), OPTIMIZER: ("#222222", "optimizer")}
+NAMED_SAMPLES = 6  # of the long ones
 
-# What of a trace is drawn in one pair of panels. tasks, memory: of the leading rank of each stage.
-System = collections.namedtuple("System", "label summary iteration tasks units memory pipelines")
-# How it is drawn. width: of the picture [inches]; samples: passes bear their samples' numbers, not the unit's.
-Look = collections.namedtuple("Look", "width transfers memory samples injected", defaults=(15, False, True, False, False))
-
-
-def pass_colour(colour, backward):
-    """Forward is the light shade of a sample's colour, backward the full one."""
-    return shade(colour, "black", 0.08) if backward else shade(colour, "white", 0.50)
+# What of a trace is drawn in one panel. spans: of each rank. samples: {key of a unit: its samples}. merged: {key of a
+# unit that pipelines share: their group}.
+System = collections.namedtuple("System", "label summary iteration spans samples merged")
 
 
-def read_system(trace, number, iteration, pipeline=None):
-    """One system's pipeline: the slowest one of each phase where `pipeline` is None."""
-    rows = {name: trace.rows(name, number, iteration) for name in ("tasks", "units", "memory", "iterations")}
-    if not len(rows["tasks"]):
-        raise ValueError(f"the trace holds no tasks of {trace.labels[number]} in iteration {iteration}")
-    chosen = choose(trace, rows["tasks"], pipeline)
-    for name in ("tasks", "units", "memory"):
-        of_chosen = [(rows[name]["phase"] == phase) & (rows[name]["pipeline"] == index) for phase, index in chosen]
-        rows[name] = rows[name][numpy.any(of_chosen, axis=0)]
-    lead = {name: rows[name][(rows[name]["context"] == 0) & (rows[name]["tensor"] == 0)]
-            for name in ("tasks", "memory")}
-    return System(trace.labels[number], trace.rows("summary", number)[0], rows["iterations"][0], lead["tasks"],
-                  rows["units"], lead["memory"], sorted(chosen))
-
-
-def read_systems(trace, iteration=None, pipelines=(None,)):
-    """The pipelines of all systems of a trace."""
-    iteration = trace.first_iteration() if iteration is None else iteration
-    return [read_system(trace, number, iteration, pipeline)
-            for number in range(len(trace.labels)) for pipeline in pipelines]
-
-
-def choose(trace, tasks, pipeline):
-    """(phase, pipeline) of what is drawn."""
-    passes = tasks[tasks["kind"] == trace.index("tasks", "kind", "compute")]
-    chosen = set()
-    for phase in numpy.unique(passes["phase"]):
-        of_phase = passes[passes["phase"] == phase]
-        number = of_phase["pipeline"][numpy.argmax(of_phase["finish_s"])] if pipeline is None else pipeline
-        if number not in of_phase["pipeline"]:
-            raise ValueError(f"there is no pipeline {number}, but 0 to {of_phase['pipeline'].max()}")
-        chosen.add((int(phase), int(number)))
-    return chosen
-
-
-def longest_samples(units):
-    """{unit_key: (sample with the most tokens in it, these tokens, whether pipelines share the unit)}."""
-    longest = {}
-    for row in units:
-        key, tokens = unit_key(row), row["end"] - row["begin"]
-        if key not in longest or tokens > longest[key][1]:
-            longest[key] = (int(row["sample"]), tokens, row["group"] >= 0)
-    return longest
-
-
-def sample_colours(systems):
-    """{sample: (colour, tokens)} of the longest samples among those that lead a unit; ties by number."""
-    leading, tokens = set(), {}
-    for system in systems:
-        leading |= {sample for sample, _, _ in longest_samples(system.units).values()}
-        for sample, end in zip(system.units["sample"].tolist(), system.units["end"].tolist()):
-            tokens[sample] = max(tokens.get(sample, 0), end)
-    longest = sorted(leading, key=lambda sample: (-tokens[sample], sample))[:len(SAMPLE_COLOURS)]
-    return {sample: (colour, tokens[sample]) for sample, colour in zip(longest, SAMPLE_COLOURS)}
-
-
-def runs_of(numbers):
-    """[1, 2, 3, 5] -> '1-3,5'"""
-    numbers, parts = sorted(numbers), []
-    while numbers:
-        n = next((i for i in range(1, len(numbers)) if numbers[i] != numbers[0] + i), len(numbers))
-        parts.append(str(numbers[0]) if n == 1 else f"{numbers[0]}{'–' if n > 2 else ','}{numbers[n - 1]}")
-        numbers = numbers[n:]
-    return ",".join(parts)
-
-
-def unit_texts(units):
-    """{unit_key: numbers of its samples, from 1, as in the paper}"""
+def read_system(trace, number, iteration):
+    units = trace.rows("units", number, iteration)
     samples = collections.defaultdict(set)
     for row in units:
-        samples[unit_key(row)].add(int(row["sample"]) + 1)
-    return {key: runs_of(numbers) for key, numbers in samples.items()}
+        samples[unit_key(row)].add(int(row["sample"]))
+    merged = {unit_key(row): int(row["group"]) for row in units[units["group"] >= 0]}
+    return System(trace.labels[number], trace.rows("summary", number)[0], trace.rows("iterations", number, iteration)[0],
+                  spans.spans_of(trace, number, iteration), samples, merged)
 
 
-def injected_forwards(passes, backward):
-    """The forward passes, given in order of time, that follow another forward before the last backward starts. On the
-    last stage 1F1B alone would run none."""
-    return [after for before, after in zip(passes, passes[1:]) if before[0][2] != backward and after[0][2] != backward]
+def long_samples(trace, iteration):
+    """({sample: tokens} of the samples whose attention has most of their FLOPs, longest first; the tokens at which it
+    has half)."""
+    half = float(trace.attributes["layer_flop_linear"]) / float(trace.attributes["layer_flop_quadratic"])
+    lengths = trace.table("lengths")
+    lengths = lengths[(lengths["iteration"] == iteration) & (lengths["tokens"] > half)]
+    order = numpy.lexsort((lengths["sample"], -lengths["tokens"]))
+    return {int(row["sample"]): int(row["tokens"]) for row in lengths[order]}, half
 
 
-class Gantt:
-    """Lanes of one system's pipeline."""
+class Panel:
+    """The lanes of one system."""
 
-    def __init__(self, axes, trace, system, colours, look):
-        self.axes, self.trace, self.system, self.colours, self.look = axes, trace, system, colours, look
-        self.samples = longest_samples(system.units)
-        self.texts = unit_texts(system.units) if look.samples else {}
-        self.seconds_per_inch = None
-        self.backward = trace.index("tasks", "direction", "backward")
+    def __init__(self, axes, system, long):
+        self.axes, self.system, self.long = axes, system, long
+        self.gpus = int(system.summary["gpus"])
+        figure = axes.figure
+        self.gpus_per_point = self.gpus / (72 * figure.get_figheight() * axes.get_position().height)
+        self.top, self.blocks = {}, {}  # of ranks; (top, bottom) of a (phase, pipeline, stage); in GPUs
+        for phase in {rank.phase for rank in system.spans}:
+            below = 0
+            for rank in sorted(rank for rank in system.spans if rank.phase == phase):
+                self.top[rank] = below
+                below += rank.gpus
+                self.blocks[rank[:3]] = (self.blocks.get(rank[:3], (self.top[rank],))[0], below)
+        self.passes = list(self.read_passes())
 
     def draw(self, end_s):
-        self.seconds_per_inch = end_s / (self.axes.figure.get_size_inches()[0] * self.axes.get_position().width)
-        stages = int(self.system.tasks["stage"].max()) + 1
-        for stage in range(stages):
-            self.draw_stage(stage, last=stage == stages - 1)
-        self.axes.set_ylim(stages - 0.5, -0.5)
-        self.axes.set_yticks(range(stages), [f"stage {stage}" for stage in range(stages)])
-        self.axes.tick_params(length=0, labelbottom=False)
+        self.seconds_per_point = end_s / (72 * self.axes.figure.get_figwidth() * self.axes.get_position().width)
+        self.draw_spans()
+        self.draw_merged()
+        self.draw_borders()
+        self.name_samples()
+        self.axes.set_ylim(self.gpus, 0)
+        self.label_replicas()
+        self.axes.tick_params(length=0, labelsize=7, labelbottom=False)
         self.axes.set_frame_on(False)
 
-    def draw_stage(self, stage, last):
-        tasks = self.system.tasks[self.system.tasks["stage"] == stage]
-        self.axes.broken_barh([(0, self.system.iteration["time_s"])], (stage - 0.42, 0.84), facecolors=IDLE_COLOUR)
-        if self.look.transfers:
-            self.draw_sends(tasks[tasks["bytes"] > 0], stage)
-        self.draw_sync(tasks, stage)
-        passes = self.trace.passes(tasks)
-        injected = injected_forwards(passes, self.backward) if last and self.look.injected else ()
-        colours, edges = zip(*(self.looks(key) for key, _, _ in passes))
-        spans = [(start_s, finish_s - start_s) for _, start_s, finish_s in passes]
-        inches = float(numpy.median([seconds for _, seconds in spans])) / self.seconds_per_inch
-        self.axes.broken_barh(spans, (stage - 0.36, 0.72), facecolors=colours, edgecolors=edges,
-                              linewidths=min(0.6, 6 * inches))  # thin bars would be all border
-        for _, start_s, finish_s in injected:
-            self.axes.broken_barh([(start_s, finish_s - start_s)], (stage - 0.36, 0.72), facecolors="none",
-                                  edgecolors=INJECTED_COLOUR, linewidths=1.6, zorder=3)
-        optimizer = tasks[tasks["kind"] == self.trace.index("tasks", "kind", "optimizer")]
-        self.axes.broken_barh(list(zip(optimizer["start_s"], optimizer["finish_s"] - optimizer["start_s"])),
-                              (stage - 0.36, 0.72), facecolors=OPTIMIZER_COLOUR)
-        self.number_units(passes, stage)
+    def colour(self, span):
+        if span.what != COMPUTE:
+            return LOOKS[span.what][0]
+        backward = span.key[2] > 0
+        key = (*span.key[:2], int(backward), span.key[3])  # gradients of weights are of a backward unit
+        return PASS_COLOURS[bool(self.system.samples[key] & self.long.keys())][backward]
 
-    def looks(self, key):
-        """Face and edge of a pass; gradients of weights are of a backward unit."""
-        key = (*key[:2], min(key[2], self.backward), key[3])
-        sample, _, shared = self.samples.get(key, (-1, 0, False))
-        colour = self.colours.get(sample, (OTHER_COLOUR,))[0]
-        return pass_colour(colour, key[2] == self.backward), "black" if shared else "white"
+    def draw_spans(self):
+        boxes = collections.defaultdict(list)
+        for rank, of_rank in self.system.spans.items():
+            for span in of_rank:
+                boxes[self.colour(span)].append((span.start_s, span.finish_s, self.top[rank], self.top[rank] + rank.gpus))
+        for colour, found in boxes.items():
+            begin_s, end_s, top, bottom = numpy.array(found).T
+            corners = numpy.array([[begin_s, end_s, end_s, begin_s], [top, top, bottom, bottom]]).T
+            self.axes.add_collection(matplotlib.collections.PolyCollection(
+                corners, facecolors=colour, edgecolors="none", antialiased=False), autolim=False)
 
-    def number_units(self, passes, stage):
-        """Where passes are wide enough."""
-        for key, start_s, finish_s in passes:
-            text = self.texts.get(key, str(key[3]))
-            if finish_s - start_s > 0.058 * (len(text) + 0.4) * self.seconds_per_inch:
-                self.axes.text((start_s + finish_s) / 2, stage, text, ha="center", va="center_baseline", fontsize=6.5,
-                               color="black" if key[2] < self.backward else "white")
+    def read_passes(self):
+        """(block, key, start, finish) of the passes of the ranks that lead a block, with their collectives."""
+        for rank, of_rank in self.system.spans.items():
+            current = None
+            for span in of_rank if rank.context == rank.tensor == 0 else ():
+                if current and span.key == current[1] and span.start_s == current[3]:
+                    current = (*current[:3], span.finish_s)
+                elif span.key is not None:
+                    if current:
+                        yield current
+                    current = (rank[:3], span.key, span.start_s, span.finish_s)
+                elif current and span.what in (RING, TENSOR) and span.start_s == current[3]:
+                    current = (*current[:3], span.finish_s)
+            if current:
+                yield current
 
-    def draw_sync(self, tasks, stage):
-        """Gradients and parameters on the wire after the passes."""
-        purposes = [self.trace.index("tasks", "purpose", name) for name in SYNC_PURPOSES]
-        self.draw_sends(tasks[numpy.isin(tasks["purpose"], purposes) & (tasks["bytes"] > 0)], stage)
+    def draw_merged(self):
+        """Frames around passes of units that pipelines share: one around those of neighbours that start together."""
+        frames = []
+        found = [(self.system.merged[key], block[2], key[2], round(start_s / self.seconds_per_point), *self.blocks[block],
+                  start_s, finish_s) for block, key, start_s, finish_s in self.passes if key in self.system.merged]
+        for *together, top, bottom, start_s, finish_s in sorted(found):
+            if frames and frames[-1][0] == together and frames[-1][2] == top:
+                _, top, _, start_s, end_s = frames.pop()
+                finish_s = max(finish_s, end_s)
+            frames.append((together, top, bottom, start_s, finish_s))
+        corners = [[(start_s, top), (finish_s, top), (finish_s, bottom), (start_s, bottom)]
+                   for _, top, bottom, start_s, finish_s in frames]
+        widths = [min(0.6, 0.15 * (bottom - top) / self.gpus_per_point, 0.15 * (finish_s - start_s) / self.seconds_per_point)
+                  for _, top, bottom, start_s, finish_s in frames]
+        self.axes.add_collection(matplotlib.collections.PolyCollection(
+            corners, facecolors="none", edgecolors="black", linewidths=widths, zorder=3), autolim=False)
 
-    def draw_sends(self, sends, stage):
-        spans = list(zip(sends["start_s"], sends["finish_s"] - sends["start_s"]))
-        self.axes.broken_barh(spans, (stage + 0.36, 0.12), facecolors=TRANSFER_COLOUR)
+    def draw_borders(self):
+        """White lines between passes, stages and replicas, where there is room for them."""
+        height = min(bottom - top for top, bottom in self.blocks.values()) / self.gpus_per_point
+        starts = [[(start_s, self.blocks[block][0]), (start_s, self.blocks[block][1])]
+                  for block, _, start_s, finish_s in self.passes if finish_s - start_s > 3 * self.seconds_per_point]
+        self.axes.add_collection(matplotlib.collections.LineCollection(starts, colors="white", linewidths=0.4), autolim=False)
+        for rank, top in self.top.items():
+            if top > 0 and rank.context == rank.tensor == 0:
+                width = min(0.9, 0.16 * height) if rank.stage == 0 else min(0.3, 0.05 * height)
+                own = self.system.spans[rank]
+                self.axes.hlines(top, own[0].start_s, own[-1].finish_s, colors="white", linewidth=width)
+
+    def name_samples(self):
+        """The letters of the longest samples on their widest forward and backward pass."""
+        letters = dict(zip(self.long, string.ascii_uppercase[:NAMED_SAMPLES]))
+        widest = {}
+        for block, key, start_s, finish_s in self.passes:
+            for sample in self.system.samples.get(key, ()):
+                at = (sample, key[2])
+                if sample in letters and finish_s - start_s > widest.get(at, (0,))[0]:
+                    widest[at] = (finish_s - start_s, (start_s + finish_s) / 2, sum(self.blocks[block]) / 2)
+        for (sample, backward), (seconds, x, y) in widest.items():
+            if seconds > 6 * self.seconds_per_point:
+                text = self.axes.text(x, y, letters[sample], ha="center", va="center", fontsize=6.5, fontweight="bold", zorder=4)
+                text.set_path_effects([matplotlib.patheffects.withStroke(linewidth=1.5, foreground="white")])
+
+    def label_replicas(self):
+        """Every replica of the first phase, or so many that the texts do not touch."""
+        tops = collections.defaultdict(list)
+        stages = 1 + max(rank.stage for rank in self.system.spans)
+        for (phase, pipeline, _), block in self.blocks.items():
+            if phase == 0:
+                tops[pipeline] += block
+        height = self.gpus / len(tops) / self.gpus_per_point
+        step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1 << 30) if step * height > 9)
+        shown = [(pipeline, block) for pipeline, block in sorted(tops.items()) if pipeline % step == 0]
+        self.axes.set_yticks([(min(block) + max(block)) / 2 for _, block in shown],
+                             [f"replica {pipeline}" for pipeline, _ in shown])
+        if stages > 1:
+            self.axes.set_ylabel(f"each with stages 0 to {stages - 1}", fontsize=6.5)
 
 
-def draw_memory(axes, system):
-    """Live bytes of each stage as steps, and what the device may hold."""
-    stages = numpy.unique(system.memory["stage"])
-    shades = pyplot.get_cmap("viridis")(numpy.linspace(0.0, 0.88, len(stages)))
-    classes = [name for name in system.memory.dtype.names if name.endswith("_bytes")]
-    for stage, colour in zip(stages, shades):
-        rows = system.memory[system.memory["stage"] == stage]
-        rows = rows[numpy.argsort(rows["time_s"], kind="stable")]
-        total = sum(rows[name] for name in classes) / GIB
-        times = numpy.append(rows["time_s"], system.iteration["time_s"])
-        last = times[:-1] < times[1:]  # of events at one time: what holds from then on
-        last[-1] = True
-        axes.step(numpy.append(times[:-1][last], times[-1]), numpy.append(total[last], total[-1]), where="post",
-                  color=colour, linewidth=1.1, label=f"stage {stage}: peak {total.max():.1f} GiB")
-    limit = system.summary["memory_bytes"] / GIB
-    axes.axhline(limit, color=LIMIT_COLOUR, linewidth=1.0, linestyle=(0, (5, 2)), label=f"limit {limit:.1f} GiB")
-    axes.set_ylim(0, 1.08 * max(limit, system.iteration["peak_bytes"] / GIB))
-    axes.set_ylabel("GiB", rotation=0, ha="right", va="center")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=7, handlelength=1.2)
-    style(axes)
+def layout_text(summary):
+    names = ("tp", "pp", "cp", "dp", "vpp") if summary["vpp"] > 1 else ("tp", "pp", "cp", "dp")
+    return " ".join(f"{name.upper()}{summary[name]}" for name in names)
 
 
-def system_title(system, first, short):
-    """One line of real numbers of this iteration."""
+def speeds_text(system, first):
+    """The system's mean and this iteration's, so that nobody takes one for the other."""
     summary, iteration = system.summary, system.iteration
-    layout = " ".join(f"{name.upper()}{summary[name]}" for name in ("tp", "pp", "cp", "dp"))
-    pipelines = ", ".join(str(pipeline) for _, pipeline in system.pipelines)
-    parts = [f"{layout}, pipeline {pipelines}", f"{iteration['time_s']:.3g} s",
-             f"bubbles {100 * iteration['bubble_fraction']:.1f}%"]
-    if not short:
-        parts.append(f"peak of any GPU {iteration['peak_bytes'] / GIB:.1f} GiB")
-        if first.label != system.label:
-            rate, of_first = (of["model_flop"] / of["time_s"] for of in (iteration, first.iteration))
-            parts.append(f"{rate / of_first:.2f}x the speed of {first.label}")
-    return "   ·   ".join(parts)
+    number = int(summary["measured_iterations"])
+    mean = f"mean of {number} iteration{'s' * (number > 1)}: {summary['tokens_per_s_per_gpu']:.1f} tokens/s/GPU"
+    one = f"this iteration: {iteration['tokens'] / iteration['time_s'] / summary['gpus']:.1f}"
+    if system.label != first.label:
+        rate, of_first = (row["model_flop"] / row["time_s"] for row in (iteration, first.iteration))
+        mean += f", {summary['speed_up']:.2f}x"
+        one += f", {rate / of_first:.2f}x"
+    return f"{mean}   ·   {one}, {iteration['time_s']:.2f} s"
 
 
-def legend_handles(systems, colours, look):
-    """Of what is drawn."""
-    leading = {sample for system in systems for sample, _, _ in longest_samples(system.units).values()}
-    handles = []
-    for sample, (colour, tokens) in colours.items():
-        number = f"S{sample + 1}" if look.samples else f"sample {sample}"
-        handles.append(Patch(facecolor=pass_colour(colour, True), label=f"{number}: {tokens:,} tokens"))
-    if leading - colours.keys():
-        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, False), label="other samples, forward"))
-        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, True), label="other samples, backward"))
-    handles.append(Patch(facecolor=IDLE_COLOUR, label="idle (bubble)"))
-    handles.append(Patch(facecolor=OPTIMIZER_COLOUR, label="optimizer"))
-    if look.transfers or any(system.summary["dp"] * system.summary["cp"] > 1 for system in systems):
-        handles.append(pyplot.Line2D([], [], color=TRANSFER_COLOUR, linewidth=2.5,
-                                     label="transfers" if look.transfers else "gradients, parameters"))
-    most_shared = max(system.units["context"][system.units["group"] >= 0].max(initial=0) for system in systems)
-    if most_shared:
-        handles.append(Patch(facecolor="white", edgecolor="black", label=f"shared by pipelines (CP = {most_shared})"))
-    if look.injected:
-        handles.append(Patch(facecolor="white", edgecolor=INJECTED_COLOUR, label="injected forward"))
+def list_shares(axes, system):
+    """Beside a panel: the shares of its GPUs' time. The words are the legend of its colours."""
+    shares = spans.fractions_of(system.iteration)
+    shown = [what for what in LOOKS if shares.get(what, 0) >= 0.0005]
+    height = 72 * axes.figure.get_figheight() * axes.get_position().height
+    for line, what in enumerate(shown):
+        y = 1 - (line + 0.5) * 10.5 / height
+        axes.text(1.012, y, "■", color=LOOKS[what][0], fontsize=9, va="center", transform=axes.transAxes)
+        axes.text(1.068, y, f"{100 * shares[what]:.1f}%", fontsize=7.5, ha="right", va="center", transform=axes.transAxes)
+        axes.text(1.075, y, LOOKS[what][1], fontsize=7.5, va="center", transform=axes.transAxes)
+
+
+def legend_handles(systems, long, half):
+    handles = [Patch(facecolor=PASS_COLOURS[0][0], label="forward"),
+               Patch(facecolor=PASS_COLOURS[0][1], label="backward")]
+    if long:
+        handles += [Patch(facecolor=PASS_COLOURS[1][0], label=f"forward of a sample over {half / 1024:.0f}Ki tokens, whose attention outweighs the rest"),
+                    Patch(facecolor=PASS_COLOURS[1][1], label="its backward")]
+    handles.append(Patch(facecolor=LOOKS[OPTIMIZER][0], label="optimizer"))
+    if any(system.merged for system in systems):
+        handles.append(Patch(facecolor="none", edgecolor="black", linewidth=0.7, label="replicas share a merged sample"))
     return handles
 
 
-def make_panels(systems, look):
-    """Axes of lanes and of memory (or None) per system, placed in inches from the top, on one time axis."""
-    stages = [int(system.tasks["stage"].max()) + 1 for system in systems]
-    top, bottom, lane = 0.3, 1.4 if look.width > 10 else 1.2, 0.36 if look.width > 10 else 0.26
-    title = 0.6 if look.memory else 0.42
-    gap, memory_height = (0.12, 1.35 if look.width > 10 else 1.0) if look.memory else (0, 0)
-    left, right = 0.65, 1.85 if look.memory else 0.1
-    height = top + bottom + sum(title + count * lane + gap + memory_height for count in stages)
-    figure = pyplot.figure(figsize=(look.width, height))
-    width = (look.width - left - right) / look.width
-    panels, below = [], height - top
-    for count in stages:
-        lanes_at = below - title - count * lane
-        below = lanes_at - gap - memory_height
-        lanes = figure.add_axes((left / look.width, lanes_at / height, width, count * lane / height),
-                                sharex=panels[0][0] if panels else None)
-        memory = None
-        if look.memory:
-            memory = figure.add_axes((left / look.width, below / height, width, memory_height / height), sharex=lanes)
-        panels.append((lanes, memory))
-    return figure, panels
-
-
-def make_figure(trace, systems, look):
-    """A lane panel and a memory panel per system."""
-    figure, panels = make_panels(systems, look)
+def make_figure(trace, systems):
+    iteration = int(systems[0].iteration["iteration"])
+    long, half = long_samples(trace, iteration)
     end_s = max(system.iteration["time_s"] for system in systems)
-    colours = sample_colours(systems)
-    for system, (lanes, memory) in zip(systems, panels):
-        Gantt(lanes, trace, system, colours, look).draw(end_s)
-        lanes.set_title(system.label, loc="left", fontsize=9, fontweight="bold")
-        lanes.set_title(system_title(system, systems[0], look.width < 10), loc="right", fontsize=7.5)
-        if look.memory:
-            draw_memory(memory, system)
-        for panel in filter(None, (lanes, memory)):
-            panel.tick_params(labelsize=7)
-            panel.axvline(system.iteration["time_s"], color="black", linewidth=0.8, linestyle=":")
-    last = next(panel for panel in (memory, lanes) if panel is not None)
-    last.tick_params(labelbottom=True)
-    last.set_xlim(0, end_s * 1.005)
-    last.set_xlabel("seconds since the iteration's start", fontsize=8)
-    figure.suptitle(f"{trace.setting()}, iteration {systems[0].iteration['iteration']}", fontsize=11 if look.width > 10 else 7.5, x=0.01,
-                    ha="left", y=1 - 0.12 / figure.get_figheight(), va="top")
-    figure.legend(handles=legend_handles(systems, colours, look), loc="lower center", ncol=4, frameon=False, fontsize=7,
-                  title="a pass has the colour of its longest sample, light forward, dark backward, and "
-                        f"{'the numbers of its samples' if look.samples else 'the number of its unit'}", title_fontsize=7)
+    lanes = [len({rank[:3] for rank in system.spans}) for system in systems]
+    height = min(2.6, max(1.2, 0.1 * max(lanes))) if len(systems) < 5 else 1.2
+    width, left, right, top, bottom, title = 14, 0.95, 2.2, 0.22, 0.95, 0.36
+    total = top + bottom + len(systems) * (height + title)
+    figure = pyplot.figure(figsize=(width, total))
+    first_axes = None
+    for number, system in enumerate(systems):
+        at = total - top - (number + 1) * (height + title)
+        axes = figure.add_axes((left / width, at / total, (width - left - right) / width, height / total), sharex=first_axes)
+        first_axes = first_axes or axes
+        Panel(axes, system, long).draw(end_s)
+        misfit = "" if system.summary["fits"] else ", does not fit"
+        axes.set_title(f"{system.label}: {layout_text(system.summary)}{misfit}", loc="left", fontsize=9, fontweight="bold", pad=4)
+        axes.set_title(speeds_text(system, systems[0]), loc="right", fontsize=8, pad=4)
+        list_shares(axes, system)
+    axes.tick_params(labelbottom=True, length=2)
+    axes.set_xlim(0, end_s)
+    axes.set_xlabel("seconds since the iteration's start", fontsize=8)
+    names = ", ".join(f"{letter}: {tokens:,}" for letter, tokens in zip(string.ascii_uppercase[:NAMED_SAMPLES], long.values()))
+    figure.suptitle(f"{trace.setting()}: iteration {iteration}, the measured one nearest to the means", fontsize=11, x=0.01, ha="left",
+                    y=1 - 0.1 / total, va="top")
+    figure.legend(handles=legend_handles(systems, long, half), loc="lower left", bbox_to_anchor=(left / width - 0.01, 0.0),
+                  ncol=6, frameon=False, fontsize=7.5, alignment="left", title_fontsize=7.5,
+                  title=f"longest samples [tokens]: {names}" if long else None)
     return figure
 
 
@@ -292,10 +249,8 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", help="NAME.h5 of slimsim run")
     add_output(parser)
-    parser.add_argument("--pipeline", type=int, nargs="+", default=[None], metavar="N",
-                        help="numbers of the pipelines to draw (default: the slowest)")
-    parser.add_argument("--iteration", type=int, help="iteration to draw (default: the first that was traced)")
-    parser.add_argument("--transfers", action="store_true", help="draw all transfers a stage sends, not gradients alone")
+    parser.add_argument("--pipeline", type=int, nargs="+", metavar="N", help="draw these pipelines and their memory instead")
+    parser.add_argument("--transfers", action="store_true", help="with --pipeline: all transfers a stage sends, not gradients alone")
     return parser.parse_args()
 
 
@@ -304,8 +259,11 @@ def main():
 
     def make():
         trace = Trace(arguments.trace)
-        systems = read_systems(trace, arguments.iteration, arguments.pipeline)
-        return make_figure(trace, systems, Look(transfers=arguments.transfers))
+        if arguments.pipeline is not None:
+            systems = pipelines.read_systems(trace, arguments.pipeline)
+            return pipelines.make_figure(trace, systems, pipelines.Look(transfers=arguments.transfers))
+        iteration = trace.first_iteration()
+        return make_figure(trace, [read_system(trace, number, iteration) for number in range(len(trace.labels))])
 
     return draw([arguments.trace], arguments.output, make)
 

@@ -138,6 +138,14 @@ static void build_dag(struct dag *dag, const struct sample_shape *shape)
         build_pipeline(dag, shape, p);
 }
 
+static void expose(struct sample_run *run)
+{
+    run->exposed = check_calloc((size_t)run->dag.n_tasks, sizeof *run->exposed);
+    for (int32_t t = 0; t < run->dag.n_tasks; t++)
+        if (run->dag.tasks[t].kind == DAG_COMPUTE)
+            run->exposed[t].tensor_s = 0.1 * run->dag.duration_s[t];
+}
+
 /* Find start and finish by the longest path forwards, and slack by the longest path backwards. */
 static void resolve(struct sample_run *run)
 {
@@ -228,6 +236,7 @@ void sample_run_build(struct sample_run *run, const struct sample_shape *shape)
     *run = (struct sample_run){0};
     build_dag(&run->dag, shape);
     resolve(run);
+    expose(run);
     build_memory(run, shape);
     build_plan(&run->plan, shape);
     build_batch(&run->batch, shape);
@@ -272,6 +281,7 @@ struct point_view sample_view(const struct sample_run *run, const struct scenari
                                .dag = &run->dag,
                                .timeline = &run->timeline,
                                .slack_s = run->slack_s,
+                               .exposed = run->exposed,
                                .memory = &run->memory};
 }
 
@@ -286,6 +296,7 @@ void sample_run_release(struct sample_run *run)
     free(run->timeline.start_s);
     free(run->timeline.finish_s);
     free(run->slack_s);
+    free(run->exposed);
     free(run->memory.events);
     free(run->batch.tokens);
     free(run->batch.document);

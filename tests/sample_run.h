@@ -25,11 +25,12 @@ struct sample_run {
     struct dag dag;
     struct timeline timeline;
     double *slack_s;
+    struct work_exposed *exposed;
     struct memory memory;
 };
 
 /** The forward of a unit takes 1 us a token, its backward 2 us. A token holds 100 kB from forward to backward. States
- * have 10 GB. */
+ * have 10 GB. A tenth of a pass is exposed tensor parallelism. */
 void sample_run_build(struct sample_run *run, const struct sample_shape *shape);
 
 /** Make a scenario of two systems, `best-fit` and `slim, "packed"`, with 2 + 3 iterations and a full trace. */

@@ -38,7 +38,7 @@ static const struct point_summary summaries[2] = {
      .at_peak = {[MEMORY_KV] = 5}},
 };
 
-/* Record two systems over two warm-up and three measured iterations, as point_run would call. */
+/* Record two systems over two warm-up and three measured iterations, then iteration 3 again, as a run would call. */
 static bool observe_all(struct record *record, const struct scenario *scenario, struct sample_run *run,
                         struct error *err)
 {
@@ -50,6 +50,11 @@ static bool observe_all(struct record *record, const struct scenario *scenario, 
             run->iteration.measured = i >= scenario->warm_up;
             ok = record_observe(record, &view, err);
         }
+    for (int32_t system = 0; system < 2 && record->full && ok; system++) {
+        struct point_view view = sample_view(run, scenario, system);
+        run->iteration.iteration = 3;
+        ok = record_observe_again(record, &view, err);
+    }
     return ok;
 }
 
@@ -97,8 +102,9 @@ TEST(record_rows__say_where_and_when)
             CHECK_CLOSE(tasks[t].start_s, 4e-3, 1e-12);
             CHECK_CLOSE(tasks[t].finish_s, 6e-3, 1e-12);
             CHECK_CLOSE(tasks[t].duration_s, 2e-3, 1e-12);
+            CHECK_CLOSE(tasks[t].tensor_s, 2e-4, 1e-12);
             CHECK_EQUAL(tasks[t].rank, 3);
-            CHECK_EQUAL(tasks[t].iteration, 2);
+            CHECK_EQUAL(tasks[t].iteration, 3);
         }
     CHECK_EQUAL(found, 1);
     free(tasks);
@@ -154,6 +160,26 @@ TEST(summary_trace__has_no_detail)
     trace_reader_close(reader);
 }
 
+/* Warm-up has iterations 0 and 1. Means are 4 and 10 s: iteration 2 is 0.25 + 0.1 from them, 3 is 0 + 0.2, 4 is 0.25 +
+ * 0.1. */
+TEST(typical_iteration__is_nearest_to_the_means_of_all_systems)
+{
+    enum { N_ITERATIONS = 2 + 3 };
+    const double time_s[2][N_ITERATIONS] = {{4, 4, 3, 4, 5}, {10, 10, 9, 12, 9}};
+    struct point_iteration iterations[2][N_ITERATIONS] = {0};
+    struct point_system systems[2] = {0};
+    struct scenario scenario = {.warm_up = 2, .measured = 3};
+    struct point point = {.n_systems = 2, .systems = systems};
+    for (int32_t s = 0; s < 2; s++) {
+        systems[s] = (struct point_system){.n_iterations = N_ITERATIONS, .iterations = iterations[s]};
+        for (int32_t i = 0; i < N_ITERATIONS; i++)
+            iterations[s][i].time_s = time_s[s][i];
+    }
+    CHECK_EQUAL(point_typical_iteration(&scenario, &point), 3);
+    iterations[0][3].time_s = 4.8; /* 3 is 0.125 + 0.2 from the means 4.27 and 10, 4 is 0.172 + 0.1 */
+    CHECK_EQUAL(point_typical_iteration(&scenario, &point), 4);
+}
+
 /* An observer that fails ends the run. Nothing gets the name then. */
 TEST(record__ends_the_run_at_a_time_that_is_not_finite)
 {
@@ -182,7 +208,7 @@ TEST(record__ends_the_run_at_a_time_that_is_not_finite)
  * into a pass come from its stream's last pass (all but the first of each stage). They also come from its boundary (all
  * but forwards on stage 0). Edges into a send come from its pass and the send before it on its stream. This is the last
  * test, as test_trace_h5py.py reads its file. */
-TEST(full_trace__has_the_first_measured_iteration)
+TEST(full_trace__has_the_iteration_that_ran_again)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);

@@ -75,7 +75,7 @@ class Page(unittest.TestCase):
         the times' ratio."""
         sys.path.insert(0, str(TOP / "analysis"))
         from paper_cells import speed_up_of, t_quantile
-        from timeline import system_title
+        from pipelines import system_title
 
         def iterations(flop, time_s):
             return {"model_flop": numpy.array(flop), "time_s": numpy.array(time_s)}
@@ -210,6 +210,20 @@ class Page(unittest.TestCase):
         fast = rivals.remarks([row("best-fit", 1), row("best-fit, CP 1", 0.5), row("hotspa", 1.2, 0.1), row("flexsp", 1.1)])
         self.assertNotRegex(fast, r"\d to \d")
         self.assertIn("(1 of 1 cells)", fast)
+
+    def test_the_picture_sorts_systems_by_their_mean_over_cells_where_both_fit(self):
+        """slimpack's mean is that of 1.21 and 1: its third cell does not fit, and in the fourth best-fit does not."""
+        sys.path.insert(0, str(TOP / "analysis"))
+        import rivals
+
+        def row(label, cell, speed_up, fits=True):
+            return {"system": label, "model": "llama-7b", "data.lengths": "github", "data.context": cell, "speed_up": speed_up, "fits": fits}
+
+        rows = [row("best-fit", cell, 1, cell != 4) for cell in (1, 2, 3, 4)]
+        rows += [row("slimpack", cell, *cells) for cell, cells in enumerate(((1.21,), (1,), (9, False), (9,)), 1)]
+        found = rivals.by_mean(rows)
+        self.assertEqual([(label, number) for label, _, number in found], [("slimpack", 2), ("best-fit", 3)])
+        self.assertAlmostEqual(found[0][1], 1.1)
 
     def test_the_picture_is_there(self):
         for name in ("rivals.png", "rivals.svg", "cells.csv"):

@@ -18,7 +18,9 @@ TRACE = SCRATCH.parent / "sample.h5"
 TIMELINE = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "timeline.py"
 sys.path.insert(0, str(TIMELINE.parent))
 
-from common import Trace, text_of  # noqa: E402  after the path
+import spans  # noqa: E402  after the path
+import timeline  # noqa: E402
+from common import Trace, text_of  # noqa: E402
 
 TABLES = ["edges", "iterations", "lengths", "memory", "stages", "summary", "tasks", "transfers", "units"]
 
@@ -43,7 +45,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(attributes["complete"], 1)
         self.assertEqual(attributes["format_version"], 1)
         self.assertEqual(attributes["scenario"].decode(), "name: sample\n")
-        self.assertEqual(list(attributes["traced_iterations"]), [2])
+        self.assertEqual(list(attributes["traced_iterations"]), [3])
         self.assertEqual(list(self.file["systems"]), [b"best-fit", b'slim, "packed"'])
         self.assertTrue(self.file["assumed"][0].startswith(b"engine: "))
         self.assertEqual(self.file["tasks"].attrs["kind_names"][2], b"send")
@@ -117,7 +119,51 @@ class Timeline(unittest.TestCase):
                 self.assertEqual(list(numpy.bincount([key[2] for key, _, _ in passes])), n)
                 for (_, _, finish_s), (_, start_s, _) in zip(passes, passes[1:]):
                     self.assertLessEqual(finish_s, start_s)
-        self.assertEqual(self.draw(SCRATCH / "virtual.h5", "--output", SCRATCH / "virtual.svg").returncode, 0)
+        self.assertEqual(self.draw(SCRATCH / "virtual.h5", "--output", SCRATCH / "virtual.svg", "--pipeline", 1).returncode, 0)
+
+    def run_scenario(self, name, keys, systems):
+        scenario = SCRATCH / f"{name}.yaml"
+        scenario.write_text("{model: llama-7b, device: h800, platform: hopper-2x8, seed: 1, trace: full, "
+                            f"data: {{lengths: github, context: 64Ki, global_batch: 64}}, {keys}, systems: {systems}}}")
+        done = subprocess.run([os.environ["SLIMSIM"], "run", scenario, "--output", SCRATCH, "--quiet"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return Trace(SCRATCH / f"{name}.h5")
+
+    def test_shares_are_those_of_the_iterations_table(self):
+        """Spans of all ranks add up to the columns of the iteration, whatever is exposed."""
+        systems = ("[{name: best-fit, plan: {tp: 2, pp: 2, cp: 2, vpp: 2}}, {name: slimpack, plan: {tp: 2, pp: 4}}, "
+                   "{name: best-fit, label: zb, plan: {tp: 2, pp: 2, cp: 4, schedule: zero-bubble}}, "
+                   "{name: flexsp, plan: {tp: 1, pp: 1, sharding: zero3, cp_type: ulysses}}, {name: hotspa, plan: {tp: 8, pp: 1}}]")
+        faults = "[{kind: gpu, gpus: 3, factor: 1.5}]"
+        for name, keys, entries in (("shares", "engine: both, iterations: {warm_up: 1, measured: 4}", systems),
+                                    ("shares-faults", f"engine: simgrid, iterations: {{warm_up: 0, measured: 1}}, faults: {faults}",
+                                     systems.split(", {name: flexsp")[0] + "]")):
+            trace = self.run_scenario(name, keys, entries)
+            for number, label in enumerate(trace.labels):
+                system = timeline.read_system(trace, number, trace.first_iteration())
+                of_table, of_spans = spans.fractions_of(system.iteration), spans.fractions_of_spans(system.spans)
+                for what, share in of_table.items():
+                    self.assertAlmostEqual(share, of_spans[what], places=12, msg=f"{label}: {spans.COLUMNS.get(what)}")
+                for rank, of_rank in system.spans.items():
+                    for before, after in zip(of_rank, of_rank[1:]):
+                        self.assertLess(abs(before.finish_s - after.start_s), 1e-9, rank)
+            self.assertEqual(self.draw(SCRATCH / f"{name}.h5", "--output", SCRATCH / f"{name}.png").returncode, 0)
+        rows = Trace(SCRATCH / "shares.h5").table("iterations")
+        for column in ("tensor_s", "shard_s", "ring_s", "sync_s", "warm_up_s", "dp_wait_s", "reshard_s"):
+            self.assertGreater(rows[column].max(), 0, column)  # else the test would compare zeros
+
+    def test_the_iteration_of_the_tasks_is_the_nearest_to_the_means(self):
+        """wlb-llm holds a state, so it must plan the iterations before it again."""
+        trace = self.run_scenario("nearest", "engine: critical-path, iterations: {warm_up: 2, measured: 6}",
+                                  "[{name: best-fit, plan: {tp: 2, pp: 2}}, {name: wlb-llm, plan: {tp: 2, pp: 2}}]")
+        rows = trace.table("iterations")
+        times = numpy.array([rows["time_s"][(rows["system"] == system) & (rows["measured"] == 1)] for system in (0, 1)])
+        distance = abs(times / times.mean(axis=1, keepdims=True) - 1).sum(axis=0)
+        self.assertEqual(list(trace.attributes["traced_iterations"]), [2 + distance.argmin()])
+        for system in (0, 1):
+            tasks = trace.rows("tasks", system, 2 + distance.argmin())
+            self.assertEqual(len(tasks), len(trace.rows("tasks", system)))
+            self.assertAlmostEqual(tasks["finish_s"].max(), times[system][distance.argmin()], places=12)
 
     def test_a_picture_that_cannot_be_written_is_one_sentence(self):
         for path, status, reason in ((SCRATCH / "no" / "such.png", 73, f"{SCRATCH}/no/such.png: cannot be written: No such file"),

@@ -51,3 +51,30 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
         }
     return work;
 }
+
+static struct cost_pass cost_of_task(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
+                                     const struct dag_task *task)
+{
+    const struct plan_pipeline *pipeline = &plan->phases[task->phase].pipelines[task->pipeline];
+    int32_t stage = task->chunk * pipeline->layout.stages + task->stage;
+    if (setting->faults != NULL)
+        return dag_gpu_pass_cost(pipeline, setting, (enum pass)task->pass, task->unit, stage,
+                                 dag->ranks[task->dag_rank].rank);
+    const struct dag_pipe *pipe = &dag->pipes[dag->first_pipe[task->phase] + task->pipeline];
+    return pipe->cost[task->pass][task->unit * pipe->kinds.n + pipe->kinds.kind[stage]];
+}
+
+void work_exposed_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
+                     struct work_exposed *exposed)
+{
+    for (int32_t t = 0; t < dag->n_tasks; t++) {
+        const struct dag_task *task = &dag->tasks[t];
+        exposed[t] = (struct work_exposed){0};
+        if (task->kind != DAG_COMPUTE)
+            continue;
+        struct cost_pass cost = cost_of_task(plan, dag, setting, task);
+        const struct plan_layout *layout = &plan->phases[task->phase].pipelines[task->pipeline].layout;
+        bool represents_all = dag->ranks[task->dag_rank].n_gpus == layout->tensor;
+        exposed[t] = (struct work_exposed){represents_all ? cost.tensor_s : 0, cost.shard_s};
+    }
+}

@@ -18,4 +18,18 @@ struct work {
 /** @param dag  of the plan: its costs are read */
 struct work work_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting);
 
+/** Exposed collectives inside a task, on each of its GPUs. */
+struct work_exposed {
+    double tensor_s, shard_s;
+};
+
+/**
+ * Fill in the exposed collectives inside each task. Only a COMPUTE has some. With all_tensor_ranks the tensor-parallel
+ * ones are tasks of their own.
+ * @param dag      without fold_equal
+ * @param exposed  [tasks]
+ */
+void work_exposed_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
+                     struct work_exposed *exposed);
+
 #endif

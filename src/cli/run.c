@@ -179,7 +179,8 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
     bool ok = (!traced || record_searches(&record, search, err)) &&
-              point_run(scenario, lengths, NULL, after_iteration, &progress, &point, err);
+              point_run(scenario, lengths, NULL, after_iteration, &progress, &point, err) &&
+              (!traced || record_typical_iteration(&record, scenario, lengths, NULL, &point, err));
     if (progress.shown)
         fputs("\r\033[K", stderr);
     if (!ok)

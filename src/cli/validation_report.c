@@ -36,6 +36,11 @@ static const char *model_of(const struct validate_row *row)
     return row->model;
 }
 
+static const char *framework_of(const struct validate_row *row)
+{
+    return row->framework;
+}
+
 static const char *id_of(const struct validate_row *row)
 {
     return row->id;
@@ -308,7 +313,7 @@ void validation_print_json(const struct validate *validate)
     texts_free(&devices);
 }
 
-static bool write_rows(struct trace *trace, const struct validate *validate, const struct texts texts[3],
+static bool write_rows(struct trace *trace, const struct validate *validate, const struct texts *texts,
                        struct error *err)
 {
     bool ok = trace_append(trace, TRACE_VALIDATION, NULL, 0, err);
@@ -320,6 +325,8 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .row = texts[0].index[i],
             .source = texts[1].index[i],
             .model = texts[2].index[i],
+            .framework = texts[3].index[i],
+            .device = texts[4].index[i],
             .quantity = (int32_t)row->quantity,
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
@@ -346,16 +353,20 @@ bool validation_may_write(const char *directory, struct error *err)
 
 bool validation_write(const struct validate *validate, const char *directory, struct error *err)
 {
-    static const char *const names[3] = {"rows", "sources", "models"}, *const systems[] = {"best-fit"};
-    struct texts texts[3] = {texts_of(validate, id_of), texts_of(validate, source_of), texts_of(validate, model_of)};
+    enum { N_TEXTS = 5 };
+    static const char *const names[N_TEXTS] = {"rows", "sources", "models", "frameworks", "devices"};
+    static const char *const systems[] = {"best-fit"};
+    struct texts texts[N_TEXTS] = {texts_of(validate, id_of), texts_of(validate, source_of),
+                                   texts_of(validate, model_of), texts_of(validate, framework_of),
+                                   texts_of(validate, device_of)};
     struct trace *trace = trace_create(directory, "validation", err);
     bool ok = trace != NULL && trace_set_systems(trace, 1, systems, err);
-    for (int i = 0; ok && i < 3; i++)
+    for (int i = 0; ok && i < N_TEXTS; i++)
         ok = trace_set_texts(trace, names[i], texts[i].n, texts[i].text, err);
     ok = ok && write_rows(trace, validate, texts, err);
     if (!ok)
         trace_abandon(trace);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < N_TEXTS; i++)
         texts_free(&texts[i]);
     return ok && trace_close(trace, err);
 }

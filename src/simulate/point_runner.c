@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "bounds/work.h"
 #include "cost/cache.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
@@ -30,10 +29,12 @@ struct runner {
     struct cost_cache costs;
     struct batch batch;
     struct plan plan;
-    struct evaluator evaluator; /* its memory has events, if the trace has them, at the times of the engine */
+    struct evaluator evaluator; /* its memory has the times of the engine; it has events if again is set */
     struct graph *graph;
     struct timeline executed;
     double *slack_s;
+    bool again;                   /* for point_run_again */
+    struct work_exposed *exposed; /* of each task if again is set, otherwise NULL */
 };
 
 bool point_check(const struct scenario *scenario, struct error *err)
@@ -195,6 +196,8 @@ static void runner_clear(struct runner *runner)
     runner->graph = NULL;
     free(runner->slack_s);
     runner->slack_s = NULL;
+    free(runner->exposed);
+    runner->exposed = NULL;
 }
 
 /** Reject a plan that loses samples or has an order that cannot run, so that no number comes from it. */
@@ -278,7 +281,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
 {
     const struct scenario *scenario = runner->scenario;
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
-    bool folds = scenario->engine == SCENARIO_CRITICAL_PATH && scenario->trace != SCENARIO_TRACE_FULL;
+    bool folds = scenario->engine == SCENARIO_CRITICAL_PATH && scenario->trace != SCENARIO_TRACE_FULL && !runner->again;
     struct dag_options options = {
         .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = folds};
     if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
@@ -293,8 +296,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
         return false;
     const struct timeline *timeline =
         scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->evaluator.timeline : &runner->executed;
-    bool want_events = scenario->trace == SCENARIO_TRACE_FULL;
-    memory_of(&runner->plan, &runner->evaluator.dag, timeline, &runner->setting, want_events,
+    memory_of(&runner->plan, &runner->evaluator.dag, timeline, &runner->setting, runner->again,
               &runner->evaluator.memory);
     fill_result(runner, result);
     if (result->measured)
@@ -317,6 +319,7 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
         .timeline =
             runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->evaluator.timeline : &runner->executed,
         .slack_s = runner->slack_s,
+        .exposed = runner->exposed,
         .memory = &runner->evaluator.memory,
     };
     return observer == NULL || observer(context, &view, err);
@@ -335,27 +338,19 @@ static void find_faults(struct runner *runner)
     runner->group_faulty.faults = &runner->group_faults;
 }
 
-static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
+/** Begin a system's iterations, numbered from 0. The caller closes the runner, also after a failure. */
+static bool runner_open(struct runner *runner, struct error *err)
 {
-    struct point_system *system = runner->system;
-    const struct training_system *training = system->system;
-    const struct scenario *scenario = runner->scenario;
-    const struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
-    bool ok = true;
+    const struct training_system *training = runner->system->system;
     runner->knobs = check_calloc(1, training->knobs_size);
     runner->state = check_calloc(1, training->state_size);
-    ok = system_read_knobs(training, runner->scenario, system->entry, runner->knobs, err);
-    system->fits = true;
     find_faults(runner);
-    for (int32_t i = 0; ok && i < system->n_iterations; i++) {
-        struct point_iteration *result = &system->iterations[i];
-        result->iteration = i;
-        result->measured = i >= runner->scenario->warm_up;
-        ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
-        struct evaluation worst = {.peak_bytes = result->peak_bytes, .host_bytes = result->host.bytes};
-        system->fits = system->fits && (!result->measured || evaluation_exceeds(&worst, &limits) == EXCEEDED_NONE);
-        runner_clear(runner);
-    }
+    return system_read_knobs(training, runner->scenario, runner->system->entry, runner->knobs, err);
+}
+
+static void runner_close(struct runner *runner)
+{
+    const struct training_system *training = runner->system->system;
     if (training->close != NULL)
         training->close(runner->state);
     evaluator_free(&runner->evaluator);
@@ -365,7 +360,69 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     cost_cache_free(&runner->costs);
     free(runner->knobs);
     free(runner->state);
+}
+
+static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
+{
+    struct point_system *system = runner->system;
+    const struct scenario *scenario = runner->scenario;
+    const struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
+    bool ok = runner_open(runner, err);
+    system->fits = true;
+    for (int32_t i = 0; ok && i < system->n_iterations; i++) {
+        struct point_iteration *result = &system->iterations[i];
+        result->iteration = i;
+        result->measured = i >= runner->scenario->warm_up;
+        ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
+        struct evaluation worst = {.peak_bytes = result->peak_bytes, .host_bytes = result->host.bytes};
+        system->fits = system->fits && (!result->measured || evaluation_exceeds(&worst, &limits) == EXCEEDED_NONE);
+        runner_clear(runner);
+    }
+    runner_close(runner);
     return ok;
+}
+
+/** Run one iteration and note what each task exposes. */
+static bool run_again(struct runner *runner, struct point_iteration *result, struct error *err)
+{
+    if (!run_iteration(runner, result, err))
+        return false;
+    const struct dag *dag = &runner->evaluator.dag;
+    runner->exposed = check_malloc((size_t)dag->n_tasks * sizeof *runner->exposed);
+    work_exposed_of(&runner->plan, dag, &runner->group_faulty, runner->exposed);
+    return true;
+}
+
+/** Plan the iterations before this one if the system holds a state, then run it. */
+static bool run_system_again(struct runner *runner, int64_t iteration, point_observer *observer, void *context,
+                             struct error *err)
+{
+    bool ok = runner_open(runner, err);
+    runner->again = true;
+    for (int64_t i = runner->system->system->state_size > 0 ? 0 : iteration; ok && i <= iteration; i++) {
+        struct point_iteration result = {.iteration = i, .measured = i >= runner->scenario->warm_up};
+        if (i == iteration) {
+            ok = run_again(runner, &result, err) && observe(runner, &result, observer, context, err);
+        } else {
+            lengths_draw(runner->lengths, &runner->scenario->data, runner->scenario->seed, i, &runner->batch);
+            ok = make_plan(runner, &result, err);
+        }
+        runner_clear(runner);
+    }
+    runner_close(runner);
+    return ok;
+}
+
+static struct runner runner_of(const struct scenario *scenario, const struct lengths *lengths,
+                               const struct search_result *searches, struct point_system *system)
+{
+    int32_t index = (int32_t)(system->entry - scenario->systems);
+    return (struct runner){.scenario = scenario,
+                           .lengths = lengths,
+                           .search = searches == NULL ? NULL : &searches[index],
+                           .system = system,
+                           .system_index = index,
+                           .setting = request_setting(scenario, &system->entry->plan)};
 }
 
 /* Seven parameters are needed: the input, the observer, the output. */
@@ -384,16 +441,55 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
         system->n_iterations = (int32_t)(scenario->warm_up + scenario->measured);
         system->iterations = check_calloc((size_t)system->n_iterations, sizeof *system->iterations);
         system->system = system_find(system->entry->name, err);
-        struct runner runner = {
-            .scenario = scenario,
-            .lengths = lengths,
-            .search = searches == NULL ? NULL : &searches[i],
-            .system = system,
-            .system_index = i,
-            .setting = request_setting(scenario, &system->entry->plan),
-        };
+        struct runner runner = runner_of(scenario, lengths, searches, system);
         runner.setting.cache = &runner.costs;
         ok = system->system != NULL && run_system(&runner, observer, context, err);
+    }
+    return ok;
+}
+
+/** Return how far from the mean an iteration's time is, relative to it, summed over systems. */
+static double distance_to_mean(const struct scenario *scenario, const struct point *point, int64_t iteration)
+{
+    double distance = 0;
+    for (int32_t s = 0; s < point->n_systems; s++) {
+        const struct point_system *system = &point->systems[s];
+        double sum_s = 0;
+        for (int64_t i = scenario->warm_up; i < system->n_iterations; i++)
+            sum_s += system->iterations[i].time_s;
+        distance += fabs(system->iterations[iteration].time_s * (double)scenario->measured / sum_s - 1);
+    }
+    return distance;
+}
+
+int64_t point_typical_iteration(const struct scenario *scenario, const struct point *point)
+{
+    int64_t typical = scenario->warm_up;
+    double least = distance_to_mean(scenario, point, typical);
+    for (int64_t i = typical + 1; i < scenario->warm_up + scenario->measured; i++) {
+        double distance = distance_to_mean(scenario, point, i);
+        if (distance < least) {
+            least = distance;
+            typical = i;
+        }
+    }
+    return typical;
+}
+
+/* Seven parameters are needed, like those of point_run. */
+/* NOLINTNEXTLINE(readability-function-size) */
+bool point_run_again(const struct scenario *scenario, const struct lengths *lengths,
+                     const struct search_result *searches, int64_t iteration, point_observer *observer, void *context,
+                     struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
+        struct scenario_system *entry = &scenario->systems[i];
+        struct point_system system = {.entry = entry, .dp = entry->plan.dp, .system = system_find(entry->name, err)};
+        struct runner runner = runner_of(scenario, lengths, searches, &system);
+        runner.setting.cache = &runner.costs;
+        ok = system.system != NULL && run_system_again(&runner, iteration, observer, context, err);
+        stage_peaks_free(&system.stages);
     }
     return ok;
 }

@@ -6,6 +6,7 @@
 #include "bounds/bubble.h"
 #include "bounds/memory.h"
 #include "bounds/traffic.h"
+#include "bounds/work.h"
 #include "lengths/lengths.h"
 #include "search/search.h"
 #include "simulate/stage_peak.h"
@@ -65,11 +66,12 @@ struct point_view {
     const struct point_iteration *iteration;
     const struct batch *batch;
     const struct plan *plan;
-    const struct dag *dag;           /* every task with SimGrid or a full trace, otherwise with fold_equal */
-    struct graph *graph;             /* the same graph in igraph */
-    const struct timeline *timeline; /* of the requested engine */
-    const double *slack_s;           /* of the critical path */
-    const struct memory *memory;     /* with events */
+    const struct dag *dag;              /* every task with SimGrid or a full trace, otherwise with fold_equal */
+    struct graph *graph;                /* the same graph in igraph */
+    const struct timeline *timeline;    /* of the requested engine */
+    const double *slack_s;              /* of the critical path */
+    const struct work_exposed *exposed; /* of each task; NULL, except in point_run_again */
+    const struct memory *memory;        /* with events in point_run_again */
 };
 
 struct point {
@@ -103,6 +105,20 @@ typedef bool point_observer(void *context, const struct point_view *view, struct
  */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
                point_observer *observer, void *context, struct point *point, struct error *err);
+
+/**
+ * Return the measured iteration that is most like the others: the sum over systems of |time / mean time - 1| is least.
+ * Ties: the first.
+ */
+int64_t point_typical_iteration(const struct scenario *scenario, const struct point *point);
+
+/**
+ * Run one iteration of every system once more, as point_run ran it with the same lengths and searches, and call the
+ * observer after each. The graph has every task. A system that holds a state plans the iterations before it again.
+ */
+bool point_run_again(const struct scenario *scenario, const struct lengths *lengths,
+                     const struct search_result *searches, int64_t iteration, point_observer *observer, void *context,
+                     struct error *err);
 
 void point_free(struct point *point);
 

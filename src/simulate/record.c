@@ -99,10 +99,9 @@ bool record_open(struct record *record, const char *directory, const struct scen
         record->csv_path = check_asprintf("%s/%s.csv", directory, scenario->name);
     record->trace =
         directory != NULL ? trace_create(directory, scenario->name, err) : trace_create_image(scenario->name, err);
-    int64_t traced = scenario->warm_up;
     if (record->trace != NULL && record_versions(record->trace, err) &&
         set_inputs(record->trace, scenario, text, lengths_hash, err) && set_systems(record->trace, scenario, err) &&
-        trace_set_integers(record->trace, "traced_iterations", record->full ? 1 : 0, &traced, err) &&
+        (record->full || trace_set_integers(record->trace, "traced_iterations", 0, (int64_t[]){0}, err)) &&
         create_tables(record, err) && append_faults(record->trace, scenario, err))
         return true;
     record_abandon(record);
@@ -222,12 +221,24 @@ bool record_observe(void *context, const struct point_view *view, struct error *
     struct trace_iteration row = record_iteration(view->system_index, view->iteration);
     if (!trace_append(trace, TRACE_ITERATIONS, &row, 1, err))
         return false;
-    if (record->full && view->system_index == 0 && !append_lengths(trace, view, err))
-        return false;
-    if (!record->full || view->iteration->iteration != view->scenario->warm_up)
-        return true;
-    return append_units(trace, view, err) && append_tasks(trace, view, err) && append_memory(trace, view, err) &&
+    return !record->full || view->system_index > 0 || append_lengths(trace, view, err);
+}
+
+bool record_observe_again(void *context, const struct point_view *view, struct error *err)
+{
+    const struct record *record = context;
+    struct trace *trace = record->trace;
+    const int64_t *iteration = &view->iteration->iteration;
+    return (view->system_index > 0 || trace_set_integers(trace, "traced_iterations", 1, iteration, err)) &&
+           append_units(trace, view, err) && append_tasks(trace, view, err) && append_memory(trace, view, err) &&
            append_edges(trace, view, err);
+}
+
+bool record_typical_iteration(struct record *record, const struct scenario *scenario, const struct lengths *lengths,
+                              const struct search_result *searches, const struct point *point, struct error *err)
+{
+    return !record->full || point_run_again(scenario, lengths, searches, point_typical_iteration(scenario, point),
+                                            record_observe_again, record, err);
 }
 
 static bool append_plan(struct trace *trace, struct trace_plan row, struct error *err)

@@ -11,7 +11,7 @@
 struct record {
     struct trace *trace;
     char *csv_path;
-    bool full; /* scenario.trace: details of the first measured iteration, and all lengths, too */
+    bool full; /* scenario.trace: details of one iteration, and all lengths, too */
 };
 
 /** Write the root attributes that every trace has: the program and the libraries that made it. */
@@ -28,10 +28,22 @@ bool record_open(struct record *record, const char *directory, const struct scen
 
 /**
  * Append a row of iterations. This is a point_observer; `context` is the struct record. A full trace also gets lengths
- * (of the first system: all have the same batch). For the first measured iteration it gets units, tasks, transfers,
- * memory and edges. The root attribute traced_iterations lists these iterations.
+ * (of the first system: all have the same batch).
  */
 bool record_observe(void *context, const struct point_view *view, struct error *err);
+
+/**
+ * Append units, tasks, transfers, memory and edges of an iteration that runs again. This is a point_observer. The root
+ * attribute traced_iterations names the iteration.
+ */
+bool record_observe_again(void *context, const struct point_view *view, struct error *err);
+
+/**
+ * Run the typical iteration again for a full trace, which gets its details. Another trace stays as it is.
+ * @param searches  those of point_run
+ */
+bool record_typical_iteration(struct record *record, const struct scenario *scenario, const struct lengths *lengths,
+                              const struct search_result *searches, const struct point *point, struct error *err);
 
 /** Append the plans of a search of one system; nothing for an empty result. Only then a table `plans` exists. */
 bool record_search(struct record *record, int32_t system, const struct search_result *result, struct error *err);

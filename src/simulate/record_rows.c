@@ -26,7 +26,7 @@ _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for e
     .sent_reshard_bytes = (of).bytes[TRAFFIC_RESHARD], .sent_host_bytes = (of).bytes[TRAFFIC_HOST]
 #define PLACE_COLUMNS(of)                                                                                              \
     .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
-    .tensor = (of)->tensor, .rank = (of)->rank
+    .tensor = (of)->tensor, .rank = (of)->rank, .gpus = (of)->n_gpus
 
 /* Return a spread, 1 if no pipeline has two units. */
 static double spread_or_one(double spread)
@@ -110,12 +110,16 @@ struct trace_task record_task(const struct point_view *view, int32_t t)
         .unit = task->unit,
         .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
         .duration_s = view->dag->duration_s[t],
+        .tensor_s = view->exposed[t].tensor_s,
+        .shard_s = view->exposed[t].shard_s,
         .start_s = view->timeline->start_s[t],
         .finish_s = view->timeline->finish_s[t],
         .slack_s = view->slack_s[t],
     };
-    if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND)
-        row.rank = task->from_rank; /* its rank may represent several GPUs */
+    if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND) { /* its rank may represent several GPUs */
+        row.rank = task->from_rank;
+        row.gpus = 1;
+    }
     return row;
 }
 

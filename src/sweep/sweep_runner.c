@@ -144,6 +144,8 @@ void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_r
         uint64_t id = result->id;
         ok = search_plans(&scenario, lengths, &run, &err) &&
              point_run(&scenario, lengths, run.searched, observe, &run, &point, &err) &&
+             (run.record.trace == NULL ||
+              record_typical_iteration(&run.record, &scenario, lengths, run.searched, &point, &err)) &&
              finish(&scenario, &point, &run, &err) &&
              (point_result_fits(result) ||
               error_set_status(&err, ERROR_FAILED, "a number of its results is not finite"));
