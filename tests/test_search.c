@@ -209,7 +209,7 @@ static bool run_by_hand(const struct hand_search *hand, const struct scenario_pl
     scenario.seed = seed;
     scenario.measured = measured;
     scenario.trace = SCENARIO_TRACE_NONE;
-    bool ok = point_run(&scenario, &hand->lengths, NULL, NULL, NULL, &point, &err);
+    bool ok = point_run(&scenario, &hand->lengths, &(struct point_options){0}, &point, &err);
     CHECK_TEXT(err.text, "");
     CHECK(ok);
     if (summary != NULL)
@@ -299,7 +299,7 @@ TEST(search__carries_a_state_through_warm_up_and_deciding)
     struct lengths listed = list_batches(&hand, iteration, 7);
     hand.scenario.systems[0].plan = hand_chosen(&hand)->layout;
     hand.scenario.seed = hand.result.seed;
-    CHECK(point_run(&hand.scenario, &listed, NULL, NULL, NULL, &point, &err));
+    CHECK(point_run(&hand.scenario, &listed, &(struct point_options){0}, &point, &err));
     double time_s = 0, ran_flop = 0, batch_flop = 0, delayed = 0;
     for (int i = 0; i < 5; i++) {
         CHECK_CLOSE(hand.result.iterations[i].weight, 0.2, 1e-15);
@@ -384,8 +384,9 @@ TEST(search__gives_the_plans_of_the_run)
         CHECK(hand.result.n_iterations == 5);
         for (int j = 0; j < 5; j++)
             CHECK_TRUE(hand.result.planned[j].n_phases > 0);
-        CHECK(point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &with, &err) &&
-              point_run(&hand.scenario, &hand.lengths, NULL, NULL, NULL, &without, &err));
+        CHECK(
+            point_run(&hand.scenario, &hand.lengths, &(struct point_options){.searches = &hand.result}, &with, &err) &&
+            point_run(&hand.scenario, &hand.lengths, &(struct point_options){0}, &without, &err));
         for (int j = 0; j < 5; j++) {
             const struct point_iteration *a = &with.systems[0].iterations[j], *b = &without.systems[0].iterations[j];
             CHECK_TRUE(a->time_s == b->time_s && a->peak_bytes == b->peak_bytes && a->candidates == b->candidates);
@@ -406,7 +407,8 @@ TEST(search__ends_the_run_at_a_wrong_plan)
     hand.scenario.systems[0].plan = hand_chosen(&hand)->layout;
     struct plan_pipeline *pipeline = &hand.result.planned[2].phases[0].pipelines[0];
     pipeline->steps[1] = pipeline->steps[0];
-    CHECK_TRUE(!point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &point, &err));
+    CHECK_TRUE(
+        !point_run(&hand.scenario, &hand.lengths, &(struct point_options){.searches = &hand.result}, &point, &err));
     CHECK_EQUAL(err.status, ERROR_FAILED);
     CHECK_CONTAINS(err.text, "its plan of iteration 2 is wrong, a bug of ");
     CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or does not exist");

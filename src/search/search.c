@@ -56,29 +56,55 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
 /** Resolve a plan on the iterations that decide, until one does not fit. */
 static bool score_plan(struct search *search, struct search_plan *plan, struct error *err)
 {
-    bool engine = search->options->engine != NULL;
     struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
     struct plan_outcome outcome;
     void *state;
     bool ok = plan_evaluation_open_state(&search->evaluations, &evaluation, &state, &outcome, err);
-    if (engine ||
-        search->evaluations.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
+    if (search->evaluations.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
         plan->score = (struct search_score){0};
     for (int32_t i = plan->score.n_iterations;
          ok && outcome.planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
         evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, i);
-        evaluation.engine = engine && i == 0;
         ok = plan_evaluation_run(&search->evaluations, &evaluation, state, NULL, &outcome, err);
-        if (!ok || !outcome.planned)
-            break;
-        score_add(search->result, &outcome, &plan->score);
-        if (evaluation.engine)
-            plan->score.contention = outcome.contention;
+        if (ok && outcome.planned)
+            score_add(search->result, &outcome, &plan->score);
     }
-    plan->score.time_s *= 1 + plan->score.contention;
     plan->verdict = !outcome.planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_RUNNER_UP : SEARCH_TOO_LARGE;
     plan_evaluation_close_state(&search->evaluations, state);
     return ok;
+}
+
+/** Multiply the time of a plan by SimGrid's makespan over the critical path's on the first iteration that decides. */
+static bool add_contention(struct search *search, struct search_plan *plan, struct error *err)
+{
+    struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+    struct plan_outcome outcome;
+    evaluation.engine = ENGINE_ALWAYS;
+    if (!plan_evaluation_run_first(&search->evaluations, &evaluation, &outcome, err))
+        return false;
+    plan->score.contention = outcome.contention;
+    plan->score.executed = true;
+    plan->score.time_s *= 1 + outcome.contention;
+    evaluation_join(&plan->score.worst, &outcome.evaluation);
+    if (!fits(search, plan))
+        plan->verdict = SEARCH_TOO_LARGE;
+    return true;
+}
+
+/**
+ * Find the fastest plan that was decided on, NULL: none. SimGrid never takes less than the critical path, so it runs a
+ * plan only if no other is faster. @param out  SimGrid's memory rejected the plan
+ */
+static bool find_fastest(struct search *search, struct search_plan **fastest, bool *out, struct error *err)
+{
+    *fastest = ranking_fastest(search->result);
+    while (*fastest != NULL && search->options->engine != NULL && !(*fastest)->score.executed) {
+        if (!add_contention(search, *fastest, err))
+            return false;
+        *out = (*fastest)->verdict == SEARCH_TOO_LARGE;
+        *fastest = *out ? NULL : ranking_fastest(search->result);
+    }
+    return true;
 }
 
 /**
@@ -103,7 +129,7 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
                                              .iteration = i,
                                              .seed = scenario->seed,
                                              .memory_bytes = result->limits.gpu_bytes,
-                                             .engine = search->options->engine != NULL,
+                                             .engine = ENGINE_IF_OFFLOADED,
                                              .plan_only = i < scenario->warm_up};
         ok = plan_evaluation_run(&search->evaluations, &evaluation, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
@@ -200,7 +226,9 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
                 result->plans[i].verdict = SEARCH_OPEN;
         if (!rank(search, n_demanded, err) || !decide(search, &out, err))
             return false;
-        struct search_plan *best = out ? NULL : ranking_fastest(result);
+        struct search_plan *best = NULL;
+        if (!out && !find_fastest(search, &best, &out, err))
+            return false;
         if (best == NULL)
             continue;
         if (!confirm(search, best, found, err) || !report_progress(search, err))
