@@ -734,3 +734,53 @@ TEST(search_scenario__takes_the_plan_that_was_found)
     CHECK_TRUE(hand_chosen(&hand)->score.contention > -1e-9 && hand_chosen(&hand)->score.contention < 0.5);
     hand_close_cell(&hand);
 }
+
+/* Threads change no result, and the first error in the order of systems is the one that is reported. */
+TEST(search_scenario__finds_the_same_in_threads)
+{
+    enum { N = 3 };
+    struct error err = {0};
+    struct hand_search hand;
+    struct search_result results[N] = {0};
+    struct search_options options = {.n_threads = N};
+    CHECK(hand_open_cell(&hand, &cells[1], &err));
+    struct scenario_system *one = hand.scenario.systems, systems[N] = {*one, *one, *one};
+    CHECK(search_system(&hand.scenario, &hand.lengths, 0, &options, &hand.result, &err));
+    hand.scenario.systems = systems;
+    hand.scenario.n_systems = N;
+    CHECK(search_scenario(&hand.scenario, &hand.lengths, &options, results, &err));
+    for (int i = 0; i < N; i++) {
+        const struct search_plan *plan = &results[i].plans[results[i].ranked[0]];
+        CHECK_TRUE(results[i].ranked[0] == hand.result.ranked[0] &&
+                   plan->score.time_s == hand_chosen(&hand)->score.time_s);
+        CHECK_TRUE(results[i].n_resolved == hand.result.n_resolved && !systems[i].auto_plan);
+        search_result_free(&results[i]);
+    }
+    hand.scenario.systems = one;
+    hand.scenario.n_systems = 1;
+    hand_close_cell(&hand);
+}
+
+/* SimGrid runs measured iterations only. Those that it runs side by side have the times of those in order. */
+TEST(point_run__gives_the_same_side_by_side)
+{
+    struct error err = {0};
+    struct hand_search hand;
+    struct point points[2] = {0};
+    CHECK(hand_open_cell(&hand, &cells[1], &err));
+    hand.scenario.engine = SCENARIO_BOTH;
+    struct search_options options = {0};
+    CHECK(search_system(&hand.scenario, &hand.lengths, 0, &options, &hand.result, &err));
+    hand.scenario.systems[0].plan = hand_chosen(&hand)->layout;
+    for (int i = 0; i < 2; i++)
+        CHECK(point_run(&hand.scenario, &hand.lengths, &(struct point_options){.n_children = 4 * i}, &points[i], &err));
+    const struct point_iteration *a = points[0].systems[0].iterations, *b = points[1].systems[0].iterations;
+    for (int64_t i = 0; i < hand.scenario.warm_up + hand.scenario.measured; i++) {
+        bool measured = i >= hand.scenario.warm_up;
+        CHECK_TRUE(a[i].time_s == b[i].time_s && a[i].peak_bytes == b[i].peak_bytes);
+        CHECK_TRUE(measured ? a[i].simgrid_s == b[i].simgrid_s : isnan(a[i].simgrid_s) && isnan(b[i].simgrid_s));
+    }
+    point_free(&points[0]);
+    point_free(&points[1]);
+    hand_close_cell(&hand);
+}

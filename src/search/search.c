@@ -2,6 +2,7 @@
 #include "search/search.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -386,17 +387,86 @@ static void take_plan(struct scenario_system *entry, const struct search_result 
     entry->auto_plan = false;
 }
 
+/** Searches of one scenario, which threads take one after the other. */
+struct searches {
+    const struct scenario *scenario;
+    const struct lengths *lengths;
+    struct search_options options; /* with progress_locked */
+    const struct search_options *asked;
+    struct search_result *results;
+    struct error *errors; /* [n_systems] */
+    bool *ok;             /* [n_systems] */
+    int32_t next;
+    pthread_mutex_t lock; /* of `next` and of the caller's progress */
+};
+
+static bool progress_locked(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
+{
+    struct searches *searches = context;
+    pthread_mutex_lock(&searches->lock);
+    bool go_on = searches->asked->progress(searches->asked->context, entry, n_settled, n_plans);
+    pthread_mutex_unlock(&searches->lock);
+    return go_on;
+}
+
+static void *search_next(void *argument)
+{
+    struct searches *searches = argument;
+    for (;;) {
+        pthread_mutex_lock(&searches->lock);
+        int32_t i = searches->next++;
+        pthread_mutex_unlock(&searches->lock);
+        if (i >= searches->scenario->n_systems)
+            return NULL;
+        searches->ok[i] = !searches->scenario->systems[i].auto_plan ||
+                          search_system(searches->scenario, searches->lengths, i, &searches->options,
+                                        &searches->results[i], &searches->errors[i]);
+    }
+}
+
+/** Run all searches, in as many threads as the caller allows. */
+static void search_all(struct searches *searches)
+{
+    int32_t n = searches->asked->n_threads < searches->scenario->n_systems ? searches->asked->n_threads
+                                                                           : searches->scenario->n_systems;
+    pthread_t *threads = check_calloc((size_t)(n > 0 ? n : 1), sizeof *threads);
+    int32_t n_started = 0;
+    while (n_started < n - 1 && pthread_create(&threads[n_started], NULL, search_next, searches) == 0)
+        n_started++;
+    search_next(searches);
+    for (int32_t i = 0; i < n_started; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+}
+
 bool search_scenario(struct scenario *scenario, const struct lengths *lengths, const struct search_options *options,
                      struct search_result *results, struct error *err)
 {
-    for (int32_t i = 0; i < scenario->n_systems; i++) {
-        if (!scenario->systems[i].auto_plan)
-            continue;
-        if (!search_system(scenario, lengths, i, options, &results[i], err))
-            return false;
-        take_plan(&scenario->systems[i], &results[i]);
+    bool ok = true;
+    struct searches searches = {
+        .scenario = scenario,
+        .lengths = lengths,
+        .options = *options,
+        .asked = options,
+        .results = results,
+        .errors = check_calloc((size_t)scenario->n_systems, sizeof *searches.errors),
+        .ok = check_calloc((size_t)scenario->n_systems, sizeof *searches.ok),
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+    };
+    searches.options.context = &searches;
+    if (options->progress != NULL)
+        searches.options.progress = progress_locked;
+    search_all(&searches);
+    for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
+        ok = searches.ok[i];
+        if (!ok)
+            *err = searches.errors[i];
+        else if (scenario->systems[i].auto_plan)
+            take_plan(&scenario->systems[i], &results[i]);
     }
-    return true;
+    free(searches.errors);
+    free(searches.ok);
+    return ok;
 }
 
 bool search_check(const struct scenario *scenario, struct error *err)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,16 +268,23 @@ static bool check_simgrid(const struct scenario *scenario, double simgrid_s, dou
                             simgrid_s, path_s);
 }
 
+/* Debian builds igraph without thread safety, and searches of several systems run in threads. */
+static pthread_mutex_t igraph_lock = PTHREAD_MUTEX_INITIALIZER;
+
 bool point_execute(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline, struct error *err)
 {
     struct execute_options options = {.cfg = scenario->simgrid_cfg};
     struct timeline path = {0};
+    pthread_mutex_lock(&igraph_lock);
     struct graph *graph = graph_create(dag, err);
+    pthread_mutex_unlock(&igraph_lock);
     critical_path(dag, &path);
     bool ok = graph != NULL && execute(dag, graph, &scenario->platform, &options, timeline, err) &&
               check_simgrid(scenario, timeline->makespan_s, path.makespan_s, err);
     timeline_free(&path);
+    pthread_mutex_lock(&igraph_lock);
     graph_free(graph);
+    pthread_mutex_unlock(&igraph_lock);
     return ok;
 }
 
