@@ -761,7 +761,7 @@ TEST(search_scenario__finds_the_same_in_threads)
     hand_close_cell(&hand);
 }
 
-/* SimGrid runs measured iterations only. Those that it runs side by side have the times of those in order. */
+/* SimGrid runs measured iterations only. Run side by side they take the same times as in order. */
 TEST(point_run__gives_the_same_side_by_side)
 {
     struct error err = {0};
