@@ -16,7 +16,7 @@
  *    SEARCH_FEW-th fastest layout. A plan whose bound exceeds that time is not resolved.
  * 7. All five decide, by the weighted mean of their times. A plan that does not fit in all five is rejected.
  * 8. With SimGrid, the time of the fastest plan is multiplied by SimGrid's makespan over the critical path's on the
- *    first of the five. Its timeline's memory must fit, too. The step repeats until the fastest plan has SimGrid's time.
+ *    first of the five. Its timeline's memory must fit, too. The step repeats until SimGrid ran the fastest plan.
  * 9. The fastest plan runs over the measured iterations of the scenario. If it does not fit in one of them
  *    (SEARCH_MISFIT) it is rejected, and ranking and deciding continue without it. SimGrid runs them only if the plan
  *    offloads, since otherwise its memory is that of the critical path.
