@@ -158,7 +158,7 @@ static bool bench_whole(const char *path, struct error *err)
     children_usage(&before_s, &peak_bytes);
     bool ok = scenario_read(path, 0, NULL, &scenario, err) &&
               lengths_open(&scenario.data, scenario_data_dir(), &lengths, err) &&
-              point_run(&scenario, &lengths, NULL, NULL, NULL, &point, err);
+              point_run(&scenario, &lengths, &(struct point_options){0}, &point, err);
     children_usage(&after_s, &peak_bytes);
     if (ok)
         printf("%s: %d systems x %d iterations: %.3f s CPU, of which SimGrid %.3f s\n", scenario.name, point.n_systems,

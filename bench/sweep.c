@@ -51,7 +51,7 @@ static bool simulate(const struct sweep *sweep, struct error *err)
     bool ok = sweep_runner_point(runner, 0, &scenario, &lengths, &id, err);
     for (int32_t i = 0; i < sweep->n_points && ok; i++, scenario.seed++) {
         struct point point = {0};
-        ok = point_run(&scenario, lengths, NULL, NULL, NULL, &point, err);
+        ok = point_run(&scenario, lengths, &(struct point_options){0}, &point, err);
         point_free(&point);
     }
     scenario_free(&scenario);

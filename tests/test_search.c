@@ -209,7 +209,7 @@ static bool run_by_hand(const struct hand_search *hand, const struct scenario_pl
     scenario.seed = seed;
     scenario.measured = measured;
     scenario.trace = SCENARIO_TRACE_NONE;
-    bool ok = point_run(&scenario, &hand->lengths, NULL, NULL, NULL, &point, &err);
+    bool ok = point_run(&scenario, &hand->lengths, &(struct point_options){0}, &point, &err);
     CHECK_TEXT(err.text, "");
     CHECK(ok);
     if (summary != NULL)
@@ -299,7 +299,7 @@ TEST(search__carries_a_state_through_warm_up_and_deciding)
     struct lengths listed = list_batches(&hand, iteration, 7);
     hand.scenario.systems[0].plan = hand_chosen(&hand)->layout;
     hand.scenario.seed = hand.result.seed;
-    CHECK(point_run(&hand.scenario, &listed, NULL, NULL, NULL, &point, &err));
+    CHECK(point_run(&hand.scenario, &listed, &(struct point_options){0}, &point, &err));
     double time_s = 0, ran_flop = 0, batch_flop = 0, delayed = 0;
     for (int i = 0; i < 5; i++) {
         CHECK_CLOSE(hand.result.iterations[i].weight, 0.2, 1e-15);
@@ -384,8 +384,9 @@ TEST(search__gives_the_plans_of_the_run)
         CHECK(hand.result.n_iterations == 5);
         for (int j = 0; j < 5; j++)
             CHECK_TRUE(hand.result.planned[j].n_phases > 0);
-        CHECK(point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &with, &err) &&
-              point_run(&hand.scenario, &hand.lengths, NULL, NULL, NULL, &without, &err));
+        CHECK(
+            point_run(&hand.scenario, &hand.lengths, &(struct point_options){.searches = &hand.result}, &with, &err) &&
+            point_run(&hand.scenario, &hand.lengths, &(struct point_options){0}, &without, &err));
         for (int j = 0; j < 5; j++) {
             const struct point_iteration *a = &with.systems[0].iterations[j], *b = &without.systems[0].iterations[j];
             CHECK_TRUE(a->time_s == b->time_s && a->peak_bytes == b->peak_bytes && a->candidates == b->candidates);
@@ -406,7 +407,8 @@ TEST(search__ends_the_run_at_a_wrong_plan)
     hand.scenario.systems[0].plan = hand_chosen(&hand)->layout;
     struct plan_pipeline *pipeline = &hand.result.planned[2].phases[0].pipelines[0];
     pipeline->steps[1] = pipeline->steps[0];
-    CHECK_TRUE(!point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &point, &err));
+    CHECK_TRUE(
+        !point_run(&hand.scenario, &hand.lengths, &(struct point_options){.searches = &hand.result}, &point, &err));
     CHECK_EQUAL(err.status, ERROR_FAILED);
     CHECK_CONTAINS(err.text, "its plan of iteration 2 is wrong, a bug of ");
     CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or does not exist");
@@ -730,5 +732,55 @@ TEST(search_scenario__takes_the_plan_that_was_found)
     CHECK_TRUE(plan->tp == hand_chosen(&hand)->layout.tp && plan->dp == hand_chosen(&hand)->layout.dp &&
                plan->offload == hand_chosen(&hand)->layout.offload);
     CHECK_TRUE(hand_chosen(&hand)->score.contention > -1e-9 && hand_chosen(&hand)->score.contention < 0.5);
+    hand_close_cell(&hand);
+}
+
+/* Threads change no result, and the first error in the order of systems is the one that is reported. */
+TEST(search_scenario__finds_the_same_in_threads)
+{
+    enum { N = 3 };
+    struct error err = {0};
+    struct hand_search hand;
+    struct search_result results[N] = {0};
+    struct search_options options = {.n_threads = N};
+    CHECK(hand_open_cell(&hand, &cells[1], &err));
+    struct scenario_system *one = hand.scenario.systems, systems[N] = {*one, *one, *one};
+    CHECK(search_system(&hand.scenario, &hand.lengths, 0, &options, &hand.result, &err));
+    hand.scenario.systems = systems;
+    hand.scenario.n_systems = N;
+    CHECK(search_scenario(&hand.scenario, &hand.lengths, &options, results, &err));
+    for (int i = 0; i < N; i++) {
+        const struct search_plan *plan = &results[i].plans[results[i].ranked[0]];
+        CHECK_TRUE(results[i].ranked[0] == hand.result.ranked[0] &&
+                   plan->score.time_s == hand_chosen(&hand)->score.time_s);
+        CHECK_TRUE(results[i].n_resolved == hand.result.n_resolved && !systems[i].auto_plan);
+        search_result_free(&results[i]);
+    }
+    hand.scenario.systems = one;
+    hand.scenario.n_systems = 1;
+    hand_close_cell(&hand);
+}
+
+/* SimGrid runs measured iterations only. Run side by side they take the same times as in order. */
+TEST(point_run__gives_the_same_side_by_side)
+{
+    struct error err = {0};
+    struct hand_search hand;
+    struct point points[2] = {0};
+    CHECK(hand_open_cell(&hand, &cells[1], &err));
+    hand.scenario.engine = SCENARIO_BOTH;
+    struct search_options options = {0};
+    CHECK(search_system(&hand.scenario, &hand.lengths, 0, &options, &hand.result, &err));
+    hand.scenario.systems[0].plan = hand_chosen(&hand)->layout;
+    for (int i = 0; i < 2; i++)
+        CHECK(point_run(&hand.scenario, &hand.lengths, &(struct point_options){.n_children = 4 * i}, &points[i], &err));
+    const struct point_iteration *a = points[0].systems[0].iterations, *b = points[1].systems[0].iterations;
+    for (int64_t i = 0; i < hand.scenario.warm_up + hand.scenario.measured; i++) {
+        bool measured = i >= hand.scenario.warm_up;
+        CHECK_TRUE(a[i].time_s == b[i].time_s && a[i].peak_bytes == b[i].peak_bytes);
+        CHECK_TRUE(measured ? a[i].simgrid_s == b[i].simgrid_s : isnan(a[i].simgrid_s) && isnan(b[i].simgrid_s));
+    }
+    point_free(&points[0]);
+    point_free(&points[1]);
     hand_close_cell(&hand);
 }

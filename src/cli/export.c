@@ -86,7 +86,8 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
         scenario.trace = SCENARIO_TRACE_FULL; /* so that the graph has every task */
         scenario.warm_up = 0;
         scenario.measured = 1;
-        ok = point_run(&scenario, &lengths, NULL, write_graph, &export, &point, err);
+        struct point_options options = {.observer = write_graph, .context = &export};
+        ok = point_run(&scenario, &lengths, &options, &point, err);
     }
     if (ok && !export.done)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->input, arguments->system);

@@ -208,7 +208,8 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;
     scenario.measured = arguments->iteration + 1;
-    ok = ok && point_run(&scenario, &lengths, NULL, keep_plan, &collected, &point, err);
+    struct point_options options = {.observer = keep_plan, .context = &collected};
+    ok = ok && point_run(&scenario, &lengths, &options, &point, err);
     if (ok && json_array_size(collected.systems) == 0)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
     if (ok && json_dumpf(collected.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)

@@ -29,6 +29,7 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
         .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute,
         .progress = show_progress,
         .context = &shown,
+        .n_threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
     };
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);

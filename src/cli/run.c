@@ -176,11 +176,15 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         .simgrid_trace = arguments->simgrid_trace,
         .shown = !arguments->options.quiet && isatty(STDERR_FILENO),
     };
+    struct point_options options = {.searches = search->results,
+                                    .observer = after_iteration,
+                                    .context = &progress,
+                                    .n_children = (int32_t)sysconf(_SC_NPROCESSORS_ONLN)};
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
     bool ok = (!traced || record_searches(&record, search, err)) &&
-              point_run(scenario, lengths, NULL, after_iteration, &progress, &point, err) &&
-              (!traced || record_typical_iteration(&record, scenario, lengths, NULL, &point, err));
+              point_run(scenario, lengths, &options, &point, err) &&
+              (!traced || record_typical_iteration(&record, scenario, lengths, search->results, &point, err));
     if (progress.shown)
         fputs("\r\033[K", stderr);
     if (!ok)

@@ -23,6 +23,9 @@ struct execution {
     const struct platform *platform;
     const struct execute_options *options;
     double *start_s, *finish_s; /* [n_tasks] shared with the child */
+    pid_t child;                /* -1: it could not be forked, for this reason */
+    int reason;                 /* errno */
+    int output;                 /* reads the child's stdout and stderr */
 };
 
 /* The end of the child. */
@@ -91,25 +94,39 @@ static _Noreturn void child(const struct execution *execution, const int *ends, 
     _exit(EXIT_SUCCESS);
 }
 
-static bool child_run(const struct execution *execution, struct ending *ending, struct error *err)
+/* Fork the child. If that fails, `child` is -1. */
+static void child_start(struct execution *execution)
 {
     int ends[2];
-    if (pipe(ends) != 0)
-        return error_set_status(err, ERROR_INTERRUPTED, "interrupted: SimGrid cannot be started: %s", strerror(errno));
+    for (int32_t t = 0; t < execution->dag->n_tasks; t++)
+        execution->finish_s[t] = NAN; /* not run */
+    execution->child = -1;
+    execution->reason = pipe(ends) != 0 ? errno : 0;
+    if (execution->reason != 0)
+        return;
     fflush(NULL); /* otherwise the child writes the buffer again */
-    pid_t parent = getpid(), process = fork();
-    if (process == 0)
+    pid_t parent = getpid();
+    execution->child = fork();
+    execution->reason = errno;
+    if (execution->child == 0)
         child(execution, ends, parent);
     close(ends[1]);
-    if (process > 0) {
-        pipe_read(ends[0], ending);
-        while (waitpid(process, &ending->status, 0) < 0)
-            CHECK(errno == EINTR);
-    } else {
-        error_set_status(err, ERROR_INTERRUPTED, "interrupted: SimGrid cannot be started: %s", strerror(errno));
-    }
-    close(ends[0]);
-    return process > 0;
+    execution->output = ends[0];
+    if (execution->child < 0)
+        close(ends[0]);
+}
+
+/* Wait for the end of the child. @return false if there is none */
+static bool child_wait(struct execution *execution, struct ending *ending)
+{
+    if (execution->child < 0)
+        return false;
+    pipe_read(execution->output, ending);
+    close(execution->output);
+    while (waitpid(execution->child, &ending->status, 0) < 0)
+        CHECK(errno == EINTR);
+    execution->child = -1;
+    return true;
 }
 
 /* Return the line with the reason, which follows "[clock] file: [category/ERROR] ". A backtrace may follow it. */
@@ -184,44 +201,82 @@ static void timeline_take(const struct execution *execution, struct timeline *ti
 }
 
 /*
- * Run the child, and once more if it was killed.
- * @return false if the child cannot be started; ending_check says whether it was killed both times
+ * Wait for the child, and start and await another one if it was killed.
+ * @return false if there is no child; ending_check says whether it was killed both times
  */
-static bool run_twice(const struct execution *execution, struct ending *ending, struct error *err)
+static bool wait_twice(struct execution *execution, struct ending *ending)
 {
-    struct error failure = {0};
-    for (int attempt = 0; attempt < 2; attempt++) {
-        for (int32_t t = 0; t < execution->dag->n_tasks; t++)
-            execution->finish_s[t] = NAN; /* not run */
-        failure = (struct error){0};
-        if (child_run(execution, ending, &failure) && !was_killed(ending))
-            return true;
+    if (child_wait(execution, ending) && !was_killed(ending))
+        return true;
+    child_start(execution);
+    return child_wait(execution, ending);
+}
+
+static size_t shared_bytes(const struct dag *dag)
+{
+    return (2 * (size_t)dag->n_tasks + 1) * sizeof(double);
+}
+
+static void execution_free(struct execution *execution)
+{
+    munmap(execution->start_s, shared_bytes(execution->dag));
+    free(execution);
+}
+
+struct execution *execute_start(const struct dag *dag, const struct graph *graph, const struct platform *platform,
+                                const struct execute_options *options, struct error *err)
+{
+    if (!gpus_check(dag, platform, err))
+        return NULL;
+    double *shared_s = mmap(NULL, shared_bytes(dag), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared_s == MAP_FAILED) {
+        error_set_status(err, ERROR_INTERRUPTED, "interrupted: no memory to share with SimGrid: %s", strerror(errno));
+        return NULL;
     }
-    if (failure.status != ERROR_NONE)
-        *err = failure;
-    return failure.status == ERROR_NONE;
+    struct execution *execution = check_calloc(1, sizeof *execution);
+    *execution = (struct execution){.dag = dag,
+                                    .graph = graph,
+                                    .platform = platform,
+                                    .options = options,
+                                    .start_s = shared_s,
+                                    .finish_s = shared_s + dag->n_tasks};
+    child_start(execution);
+    return execution;
+}
+
+bool execute_end(struct execution *execution, struct timeline *timeline, struct error *err)
+{
+    struct ending ending = {0};
+    bool ok = wait_twice(execution, &ending)
+                  ? ending_check(&ending, execution, err)
+                  : error_set_status(err, ERROR_INTERRUPTED, "interrupted: SimGrid cannot be started: %s",
+                                     strerror(execution->reason));
+    if (ok)
+        timeline_take(execution, timeline);
+    if (ok && *execution->options->cfg != '\0')
+        fputs(ending.said, stderr); /* reports of plug-ins */
+    free(ending.said);
+    execution_free(execution);
+    return ok;
+}
+
+void execute_abandon(struct execution *execution)
+{
+    struct ending ending = {0};
+    if (execution == NULL)
+        return;
+    if (execution->child > 0)
+        kill(execution->child, SIGKILL);
+    child_wait(execution, &ending);
+    free(ending.said);
+    execution_free(execution);
 }
 
 bool execute(const struct dag *dag, const struct graph *graph, const struct platform *platform,
              const struct execute_options *options, struct timeline *timeline, struct error *err)
 {
-    if (!gpus_check(dag, platform, err))
-        return false;
-    size_t n_tasks = (size_t)dag->n_tasks, bytes = (2 * n_tasks + 1) * sizeof(double);
-    double *shared_s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared_s == MAP_FAILED)
-        return error_set_status(err, ERROR_INTERRUPTED, "interrupted: no memory to share with SimGrid: %s",
-                                strerror(errno));
-    struct execution execution = {dag, graph, platform, options, shared_s, shared_s + n_tasks};
-    struct ending ending = {0};
-    bool ok = run_twice(&execution, &ending, err) && ending_check(&ending, &execution, err);
-    if (ok)
-        timeline_take(&execution, timeline);
-    if (ok && *options->cfg != '\0')
-        fputs(ending.said, stderr); /* reports of plug-ins */
-    free(ending.said);
-    munmap(shared_s, bytes);
-    return ok;
+    struct execution *execution = execute_start(dag, graph, platform, options, err);
+    return execution != NULL && execute_end(execution, timeline, err);
 }
 
 const char *execute_simgrid_version(void)

@@ -24,14 +24,25 @@ void plan_evaluator_draw(struct plan_evaluator *evaluations, const struct length
         lengths_draw(lengths, &scenario->data, result->seed, SEARCH_CANDIDATES + i, &evaluations->warm_up[i]);
 }
 
+static bool offloads(const struct plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
+            if (plan_offloads(&plan->phases[i].pipelines[j]))
+                return true;
+    return false;
+}
+
 /** Resolve time and memory of a plan that exists. */
 static bool resolve(struct plan_evaluator *evaluations, const struct plan_evaluation *evaluation,
                     const struct plan *plan, const struct cost_setting *setting, struct plan_outcome *outcome,
                     struct error *err)
 {
     const struct scenario *scenario = evaluations->scenario;
+    bool engine = evaluations->engine != NULL && (evaluation->engine == ENGINE_ALWAYS ||
+                                                  (evaluation->engine == ENGINE_IF_OFFLOADED && offloads(plan)));
     struct dag_options options = {
-        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = !evaluation->engine};
+        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = !engine};
     struct evaluator *evaluator = &evaluations->evaluator;
     struct dag *dag = &evaluator->dag;
     if (!evaluate(evaluator, plan, setting, options, &outcome->evaluation, err))
@@ -39,7 +50,7 @@ static bool resolve(struct plan_evaluator *evaluations, const struct plan_evalua
     outcome->bubble = bubble_of(dag, &evaluator->timeline);
     struct work work = work_of(plan, dag, setting);
     outcome->collective_s = work.tensor_s + work.shard_s;
-    if (!evaluation->engine)
+    if (!engine)
         return true;
     if (!evaluations->engine(scenario, dag, &evaluations->executed, err))
         return false;

@@ -23,6 +23,12 @@ struct plan_evaluator {
     struct error refused; /* the first refusal */
 };
 
+/**
+ * When SimGrid runs, too. Only copies to the host make memory depend on times, since each rank's passes have one order
+ * (bounds/memory.h). So a plan without offload has the same memory on both engines.
+ */
+enum plan_evaluation_engine { ENGINE_NEVER, ENGINE_IF_OFFLOADED, ENGINE_ALWAYS };
+
 /** One evaluation of a plan. */
 struct plan_evaluation {
     struct scenario_plan layout;
@@ -30,7 +36,7 @@ struct plan_evaluation {
     int64_t iteration, seed; /* of the batch */
     double memory_bytes;
     double limit_s; /* 0: none; otherwise a plan that takes longer, or that does not fit, is rejected */
-    bool engine;    /* run SimGrid, too */
+    enum plan_evaluation_engine engine;
     bool plan_only; /* only whether it can be planned is found */
 };
 

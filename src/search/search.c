@@ -2,6 +2,7 @@
 #include "search/search.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -56,29 +57,55 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
 /** Resolve a plan on the iterations that decide, until one does not fit. */
 static bool score_plan(struct search *search, struct search_plan *plan, struct error *err)
 {
-    bool engine = search->options->engine != NULL;
     struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
     struct plan_outcome outcome;
     void *state;
     bool ok = plan_evaluation_open_state(&search->evaluations, &evaluation, &state, &outcome, err);
-    if (engine ||
-        search->evaluations.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
+    if (search->evaluations.system->state_size > 0) /* otherwise the score of the iteration that ranked is kept */
         plan->score = (struct search_score){0};
     for (int32_t i = plan->score.n_iterations;
          ok && outcome.planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
         evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, i);
-        evaluation.engine = engine && i == 0;
         ok = plan_evaluation_run(&search->evaluations, &evaluation, state, NULL, &outcome, err);
-        if (!ok || !outcome.planned)
-            break;
-        score_add(search->result, &outcome, &plan->score);
-        if (evaluation.engine)
-            plan->score.contention = outcome.contention;
+        if (ok && outcome.planned)
+            score_add(search->result, &outcome, &plan->score);
     }
-    plan->score.time_s *= 1 + plan->score.contention;
     plan->verdict = !outcome.planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_RUNNER_UP : SEARCH_TOO_LARGE;
     plan_evaluation_close_state(&search->evaluations, state);
     return ok;
+}
+
+/** Multiply the time of a plan by SimGrid's makespan over the critical path's on the first iteration that decides. */
+static bool add_contention(struct search *search, struct search_plan *plan, struct error *err)
+{
+    struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
+    struct plan_outcome outcome;
+    evaluation.engine = ENGINE_ALWAYS;
+    if (!plan_evaluation_run_first(&search->evaluations, &evaluation, &outcome, err))
+        return false;
+    plan->score.contention = outcome.contention;
+    plan->score.executed = true;
+    plan->score.time_s *= 1 + outcome.contention;
+    evaluation_join(&plan->score.worst, &outcome.evaluation);
+    if (!fits(search, plan))
+        plan->verdict = SEARCH_TOO_LARGE;
+    return true;
+}
+
+/**
+ * Find the fastest plan that was decided on, NULL: none. SimGrid never takes less than the critical path, so it runs a
+ * plan only if no other is faster. @param out  SimGrid's memory rejected the plan
+ */
+static bool find_fastest(struct search *search, struct search_plan **fastest, bool *out, struct error *err)
+{
+    *fastest = ranking_fastest(search->result);
+    while (*fastest != NULL && search->options->engine != NULL && !(*fastest)->score.executed) {
+        if (!add_contention(search, *fastest, err))
+            return false;
+        *out = (*fastest)->verdict == SEARCH_TOO_LARGE;
+        *fastest = *out ? NULL : ranking_fastest(search->result);
+    }
+    return true;
 }
 
 /**
@@ -103,7 +130,7 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
                                              .iteration = i,
                                              .seed = scenario->seed,
                                              .memory_bytes = result->limits.gpu_bytes,
-                                             .engine = search->options->engine != NULL,
+                                             .engine = ENGINE_IF_OFFLOADED,
                                              .plan_only = i < scenario->warm_up};
         ok = plan_evaluation_run(&search->evaluations, &evaluation, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
@@ -200,7 +227,9 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
                 result->plans[i].verdict = SEARCH_OPEN;
         if (!rank(search, n_demanded, err) || !decide(search, &out, err))
             return false;
-        struct search_plan *best = out ? NULL : ranking_fastest(result);
+        struct search_plan *best = NULL;
+        if (!out && !find_fastest(search, &best, &out, err))
+            return false;
         if (best == NULL)
             continue;
         if (!confirm(search, best, found, err) || !report_progress(search, err))
@@ -358,17 +387,86 @@ static void take_plan(struct scenario_system *entry, const struct search_result 
     entry->auto_plan = false;
 }
 
+/** Searches of one scenario, which threads take one after the other. */
+struct searches {
+    const struct scenario *scenario;
+    const struct lengths *lengths;
+    struct search_options options; /* with progress_locked */
+    const struct search_options *asked;
+    struct search_result *results;
+    struct error *errors; /* [n_systems] */
+    bool *ok;             /* [n_systems] */
+    int32_t next;
+    pthread_mutex_t lock; /* of `next` and of the caller's progress */
+};
+
+static bool progress_locked(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
+{
+    struct searches *searches = context;
+    pthread_mutex_lock(&searches->lock);
+    bool go_on = searches->asked->progress(searches->asked->context, entry, n_settled, n_plans);
+    pthread_mutex_unlock(&searches->lock);
+    return go_on;
+}
+
+static void *search_next(void *argument)
+{
+    struct searches *searches = argument;
+    for (;;) {
+        pthread_mutex_lock(&searches->lock);
+        int32_t i = searches->next++;
+        pthread_mutex_unlock(&searches->lock);
+        if (i >= searches->scenario->n_systems)
+            return NULL;
+        searches->ok[i] = !searches->scenario->systems[i].auto_plan ||
+                          search_system(searches->scenario, searches->lengths, i, &searches->options,
+                                        &searches->results[i], &searches->errors[i]);
+    }
+}
+
+/** Run all searches, in as many threads as the caller allows. */
+static void search_all(struct searches *searches)
+{
+    int32_t n = searches->asked->n_threads < searches->scenario->n_systems ? searches->asked->n_threads
+                                                                           : searches->scenario->n_systems;
+    pthread_t *threads = check_calloc((size_t)(n > 0 ? n : 1), sizeof *threads);
+    int32_t n_started = 0;
+    while (n_started < n - 1 && pthread_create(&threads[n_started], NULL, search_next, searches) == 0)
+        n_started++;
+    search_next(searches);
+    for (int32_t i = 0; i < n_started; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+}
+
 bool search_scenario(struct scenario *scenario, const struct lengths *lengths, const struct search_options *options,
                      struct search_result *results, struct error *err)
 {
-    for (int32_t i = 0; i < scenario->n_systems; i++) {
-        if (!scenario->systems[i].auto_plan)
-            continue;
-        if (!search_system(scenario, lengths, i, options, &results[i], err))
-            return false;
-        take_plan(&scenario->systems[i], &results[i]);
+    bool ok = true;
+    struct searches searches = {
+        .scenario = scenario,
+        .lengths = lengths,
+        .options = *options,
+        .asked = options,
+        .results = results,
+        .errors = check_calloc((size_t)scenario->n_systems, sizeof *searches.errors),
+        .ok = check_calloc((size_t)scenario->n_systems, sizeof *searches.ok),
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+    };
+    searches.options.context = &searches;
+    if (options->progress != NULL)
+        searches.options.progress = progress_locked;
+    search_all(&searches);
+    for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
+        ok = searches.ok[i];
+        if (!ok)
+            *err = searches.errors[i];
+        else if (scenario->systems[i].auto_plan)
+            take_plan(&scenario->systems[i], &results[i]);
     }
-    return true;
+    free(searches.errors);
+    free(searches.ok);
+    return ok;
 }
 
 bool search_check(const struct scenario *scenario, struct error *err)

@@ -14,12 +14,13 @@
  * 6. For each layout (TP, PP, CP) with its virtual stages, sharding and recomputation, the fastest plan that fits is
  *    decided on. It must take at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the
  *    SEARCH_FEW-th fastest layout. A plan whose bound exceeds that time is not resolved.
- * 7. All five decide, by the weighted mean of their times. A plan that does not fit in all five is rejected. With
- *    SimGrid, times are multiplied by its makespan over the critical path's on the first of the five. Its timeline's
- *    memory must fit, too.
- * 8. The fastest plan runs over the measured iterations of the scenario. If it does not fit in one of them
- *    (SEARCH_MISFIT) it is rejected, and ranking and deciding continue without it.
- * 9. Ties go to the plan that comes first in the space. If no plan fits, the one with the least excess is the result.
+ * 7. All five decide, by the weighted mean of their times. A plan that does not fit in all five is rejected.
+ * 8. With SimGrid, the time of the fastest plan is multiplied by SimGrid's makespan over the critical path's on the
+ *    first of the five. Its timeline's memory must fit, too. The step repeats until SimGrid ran the fastest plan.
+ * 9. The fastest plan runs over the measured iterations of the scenario. If it does not fit in one of them
+ *    (SEARCH_MISFIT) it is rejected, and ranking and deciding continue without it. SimGrid runs them only if the plan
+ *    offloads, since otherwise its memory is that of the critical path.
+ * 10. Ties go to the plan that comes first in the space. If no plan fits, the one with the least excess is the result.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H
@@ -27,14 +28,15 @@
 #include "lengths/lengths.h"
 #include "search/search_result.h"
 
-/** Called after plans are settled. @return false to stop, with err or without */
+/** Called after plans are settled, by one thread at a time. @return false to stop, with err or without */
 typedef bool search_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans);
 
 struct search_options {
     search_engine *engine;     /* NULL: the critical path only */
     search_progress *progress; /* NULL: no calls */
     void *context;
-    bool exhaustive; /* resolve every plan, for tests */
+    bool exhaustive;   /* resolve every plan, for tests */
+    int32_t n_threads; /* systems that search_scenario searches side by side; 0 counts as 1; no result depends on it */
 };
 
 /**

@@ -28,7 +28,8 @@ enum search_verdict {
 struct search_score {
     int32_t n_iterations;                           /* 0: it was not resolved */
     double time_s;                                  /* weighted mean, multiplied by SimGrid's factor */
-    double contention;                              /* SimGrid's factor less 1; 0 without SimGrid */
+    double contention;                              /* SimGrid's factor less 1; 0 if SimGrid did not run it */
+    bool executed;                                  /* SimGrid ran it */
     double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] of the work that ran, without the factor */
     double work_share[SEARCH_DECIDING_ITERATIONS];  /* [n_iterations] model FLOPs that ran over those of the batch */
     /* of a runner-up: time_s over that of the chosen plan, less 1, and its standard error (score_compare) */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,24 +14,28 @@
 #include "execute/execute.h"
 #include "plan/check.h"
 
-/** One system while it runs, and the buffers its iterations share. */
+enum { MOST_CHILDREN = 8 };
+
+/** One system while it runs, and one of its iterations. Iterations that run side by side have a runner each. */
 struct runner {
     const struct scenario *scenario;
     const struct lengths *lengths;
     const struct search_result *search; /* NULL: no search */
     struct point_system *system;
     int32_t system_index;
-    void *knobs, *state;
+    void *knobs, *state;                /* shared */
     struct faults faults, group_faults; /* of GPUs; of TP groups, each with the factors of its slowest GPU */
     struct cost_setting setting;        /* without faults, for plans */
     /* with the faults of ranks, for runs; a rank that represents a TP group has the group's */
     struct cost_setting faulty;
     struct cost_setting group_faulty; /* with the faults of TP groups */
-    struct cost_cache costs;
+    struct point_iteration *result;
     struct batch batch;
     struct plan plan;
     struct evaluator evaluator; /* its memory has the times of the engine; it has events if again is set */
     struct graph *graph;
+    struct execute_options simgrid;
+    struct execution *execution; /* NULL: SimGrid does not run */
     struct timeline executed;
     double *slack_s;
     bool again;                   /* for point_run_again */
@@ -155,14 +160,25 @@ static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
     return n;
 }
 
+/** Return whether SimGrid runs the iteration. */
+static bool executes(const struct runner *runner)
+{
+    return runner->scenario->engine != SCENARIO_CRITICAL_PATH && runner->result->measured;
+}
+
+/** Return the times of SimGrid if it ran, otherwise those of the critical path. */
+static const struct timeline *timeline_of(const struct runner *runner)
+{
+    return executes(runner) ? &runner->executed : &runner->evaluator.timeline;
+}
+
 static void fill_result(const struct runner *runner, struct point_iteration *result)
 {
-    bool executed = runner->scenario->engine != SCENARIO_CRITICAL_PATH;
-    const struct timeline *timeline = executed ? &runner->executed : &runner->evaluator.timeline;
+    const struct timeline *timeline = timeline_of(runner);
     const struct dag_rank *worst = &runner->evaluator.dag.ranks[runner->evaluator.memory.worst_rank];
     const struct batch *batch = &runner->batch;
     result->critical_path_s = runner->evaluator.timeline.makespan_s;
-    result->simgrid_s = executed ? runner->executed.makespan_s : NAN;
+    result->simgrid_s = executes(runner) ? runner->executed.makespan_s : NAN;
     result->time_s = timeline->makespan_s;
     measure_samples(&runner->plan, batch, &runner->scenario->model, result);
     result->candidates = runner->plan.n_candidates;
@@ -201,21 +217,23 @@ static void runner_clear(struct runner *runner)
 }
 
 /** Reject a plan that loses samples or has an order that cannot run, so that no number comes from it. */
-static bool check_plan(const struct runner *runner, const struct point_iteration *result, struct error *err)
+static bool check_plan(const struct runner *runner, struct error *err)
 {
     struct error breach = {0};
     return plan_check(&runner->plan, runner->batch.n_samples, runner->batch.tokens, &breach) ||
            error_set_status(err, breach.status, "%s: its plan of iteration %" PRId64 " is wrong, a bug of %s: %.900s",
-                            runner->system->entry->label, result->iteration, runner->system->system->name, breach.text);
+                            runner->system->entry->label, runner->result->iteration, runner->system->system->name,
+                            breach.text);
 }
 
 /** Take the system's plan from the search, or make a new one and note its cost. */
-static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
+static bool make_plan(struct runner *runner, struct error *err)
 {
+    struct point_iteration *result = runner->result;
     const struct search_result *search = runner->search;
     if (search != NULL && result->iteration < search->n_iterations && search->planned[result->iteration].n_phases > 0) {
         plan_copy(&search->planned[result->iteration], &runner->plan);
-        return check_plan(runner, result, err);
+        return check_plan(runner, err);
     }
     struct plan_request request = plan_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
                                                   &runner->batch, runner->knobs, result->iteration);
@@ -226,7 +244,7 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     if (!ok)
         return error_set_status(err, refusal.status, "%s: no plan for iteration %" PRId64 ": %.7000s",
                                 runner->system->entry->label, result->iteration, refusal.text);
-    return check_plan(runner, result, err);
+    return check_plan(runner, err);
 }
 
 /** Check that the plan has the scenario's TP degree, to which faults were folded. */
@@ -253,38 +271,35 @@ static bool check_simgrid(const struct scenario *scenario, double simgrid_s, dou
                             simgrid_s, path_s);
 }
 
+/* Debian builds igraph without thread safety, and searches of several systems run in threads. */
+static pthread_mutex_t igraph_lock = PTHREAD_MUTEX_INITIALIZER;
+
 bool point_execute(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline, struct error *err)
 {
     struct execute_options options = {.cfg = scenario->simgrid_cfg};
     struct timeline path = {0};
+    pthread_mutex_lock(&igraph_lock);
     struct graph *graph = graph_create(dag, err);
+    pthread_mutex_unlock(&igraph_lock);
     critical_path(dag, &path);
     bool ok = graph != NULL && execute(dag, graph, &scenario->platform, &options, timeline, err) &&
               check_simgrid(scenario, timeline->makespan_s, path.makespan_s, err);
     timeline_free(&path);
+    pthread_mutex_lock(&igraph_lock);
     graph_free(graph);
+    pthread_mutex_unlock(&igraph_lock);
     return ok;
 }
 
-static bool run_on_simgrid(struct runner *runner, const struct point_iteration *result, struct error *err)
+/** Plan, build and resolve one iteration, and start SimGrid. */
+static bool begin_iteration(struct runner *runner, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
-    struct execute_options options = {.cfg = scenario->simgrid_cfg};
-    if (*scenario->simgrid_cfg != '\0') /* a line before reports of plug-ins */
-        fprintf(stderr, "%s, iteration %" PRId64 ":\n", runner->system->entry->label, result->iteration);
-    return execute(&runner->evaluator.dag, runner->graph, &scenario->platform, &options, &runner->executed, err) &&
-           check_simgrid(scenario, runner->executed.makespan_s, runner->evaluator.timeline.makespan_s, err);
-}
-
-/** Plan, build, resolve and execute one iteration. The runner keeps everything for the observer. */
-static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
-{
-    const struct scenario *scenario = runner->scenario;
-    lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
-    bool folds = scenario->engine == SCENARIO_CRITICAL_PATH && scenario->trace != SCENARIO_TRACE_FULL && !runner->again;
+    lengths_draw(runner->lengths, &scenario->data, scenario->seed, runner->result->iteration, &runner->batch);
+    bool folds = !executes(runner) && scenario->trace != SCENARIO_TRACE_FULL && !runner->again;
     struct dag_options options = {
         .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = folds};
-    if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
+    if (!make_plan(runner, err) || !check_fold(runner, err) ||
         !evaluate_time(&runner->evaluator, &runner->plan, &runner->faulty, options, err))
         return false;
     runner->graph = graph_create(&runner->evaluator.dag, err);
@@ -292,37 +307,55 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
         return false;
     runner->slack_s = check_malloc((size_t)runner->evaluator.dag.n_tasks * sizeof *runner->slack_s);
     critical_path_slack(&runner->evaluator.dag, runner->graph, &runner->evaluator.timeline, runner->slack_s);
-    if (scenario->engine != SCENARIO_CRITICAL_PATH && !run_on_simgrid(runner, result, err))
+    if (!executes(runner))
+        return true;
+    runner->simgrid = (struct execute_options){.cfg = scenario->simgrid_cfg};
+    runner->execution =
+        execute_start(&runner->evaluator.dag, runner->graph, &scenario->platform, &runner->simgrid, err);
+    return runner->execution != NULL;
+}
+
+static bool end_simgrid(struct runner *runner, struct error *err)
+{
+    struct execution *execution = runner->execution;
+    runner->execution = NULL;
+    if (*runner->scenario->simgrid_cfg != '\0') /* a line before reports of plug-ins */
+        fprintf(stderr, "%s, iteration %" PRId64 ":\n", runner->system->entry->label, runner->result->iteration);
+    return execute_end(execution, &runner->executed, err) &&
+           check_simgrid(runner->scenario, runner->executed.makespan_s, runner->evaluator.timeline.makespan_s, err);
+}
+
+/** Await SimGrid and fill in the result. The runner keeps everything for the observer. */
+static bool end_iteration(struct runner *runner, struct error *err)
+{
+    if (runner->execution != NULL && !end_simgrid(runner, err))
         return false;
-    const struct timeline *timeline =
-        scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->evaluator.timeline : &runner->executed;
-    memory_of(&runner->plan, &runner->evaluator.dag, timeline, &runner->setting, runner->again,
+    memory_of(&runner->plan, &runner->evaluator.dag, timeline_of(runner), &runner->setting, runner->again,
               &runner->evaluator.memory);
-    fill_result(runner, result);
-    if (result->measured)
-        stage_peaks_add(&runner->system->stages, &runner->evaluator.dag, &runner->evaluator.memory, result->iteration);
+    fill_result(runner, runner->result);
+    if (runner->result->measured)
+        stage_peaks_add(&runner->system->stages, &runner->evaluator.dag, &runner->evaluator.memory,
+                        runner->result->iteration);
     return true;
 }
 
-static bool observe(const struct runner *runner, const struct point_iteration *result, point_observer *observer,
-                    void *context, struct error *err)
+static bool observe(const struct runner *runner, const struct point_options *options, struct error *err)
 {
     struct point_view view = {
         .scenario = runner->scenario,
         .system = runner->system,
         .system_index = runner->system_index,
-        .iteration = result,
+        .iteration = runner->result,
         .batch = &runner->batch,
         .plan = &runner->plan,
         .dag = &runner->evaluator.dag,
         .graph = runner->graph,
-        .timeline =
-            runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->evaluator.timeline : &runner->executed,
+        .timeline = timeline_of(runner),
         .slack_s = runner->slack_s,
         .exposed = runner->exposed,
         .memory = &runner->evaluator.memory,
     };
-    return observer == NULL || observer(context, &view, err);
+    return options->observer == NULL || options->observer(options->context, &view, err);
 }
 
 static void find_faults(struct runner *runner)
@@ -339,96 +372,139 @@ static void find_faults(struct runner *runner)
 }
 
 /** Begin a system's iterations, numbered from 0. The caller closes the runner, also after a failure. */
-static bool runner_open(struct runner *runner, struct error *err)
+static bool runner_open(struct runner *runner, struct cost_cache *costs, struct error *err)
 {
     const struct training_system *training = runner->system->system;
+    runner->setting.cache = costs;
     runner->knobs = check_calloc(1, training->knobs_size);
     runner->state = check_calloc(1, training->state_size);
     find_faults(runner);
     return system_read_knobs(training, runner->scenario, runner->system->entry, runner->knobs, err);
 }
 
+/** Free the arrays of one runner. */
+static void runner_free(struct runner *runner)
+{
+    execute_abandon(runner->execution); /* after an error */
+    runner_clear(runner);
+    evaluator_free(&runner->evaluator);
+    timeline_free(&runner->executed);
+}
+
+/** Free all that runners share. */
 static void runner_close(struct runner *runner)
 {
     const struct training_system *training = runner->system->system;
     if (training->close != NULL)
         training->close(runner->state);
-    evaluator_free(&runner->evaluator);
-    timeline_free(&runner->executed);
     faults_free(&runner->faults);
     faults_free(&runner->group_faults);
-    cost_cache_free(&runner->costs);
     free(runner->knobs);
     free(runner->state);
+    cost_cache_free(runner->setting.cache);
 }
 
-static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
+/** Await an iteration, let the observer see it, and empty its runner. */
+static bool conclude(struct runner *runner, const struct point_options *options, struct error *err)
 {
-    struct point_system *system = runner->system;
-    const struct scenario *scenario = runner->scenario;
-    const struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
-    bool ok = runner_open(runner, err);
-    system->fits = true;
-    for (int32_t i = 0; ok && i < system->n_iterations; i++) {
-        struct point_iteration *result = &system->iterations[i];
-        result->iteration = i;
-        result->measured = i >= runner->scenario->warm_up;
-        ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
-        struct evaluation worst = {.peak_bytes = result->peak_bytes, .host_bytes = result->host.bytes};
-        system->fits = system->fits && (!result->measured || evaluation_exceeds(&worst, &limits) == EXCEEDED_NONE);
-        runner_clear(runner);
-    }
-    runner_close(runner);
+    const struct evaluation_limits limits =
+        evaluation_limits_of(request_memory_bytes(runner->scenario), &runner->scenario->platform);
+    const struct point_iteration *result = runner->result;
+    bool ok = end_iteration(runner, err) && observe(runner, options, err);
+    struct evaluation worst = {.peak_bytes = result->peak_bytes, .host_bytes = result->host.bytes};
+    if (result->measured && evaluation_exceeds(&worst, &limits) != EXCEEDED_NONE)
+        runner->system->fits = false;
+    runner_clear(runner);
     return ok;
 }
 
-/** Run one iteration and note what each task exposes. */
-static bool run_again(struct runner *runner, struct point_iteration *result, struct error *err)
+/** Run all iterations, n runners side by side, in order. */
+static bool run_iterations(struct runner *runners, int32_t n, const struct point_options *options, struct error *err)
 {
-    if (!run_iteration(runner, result, err))
+    struct point_system *system = runners->system;
+    bool ok = true;
+    for (int32_t i = 0; ok && i < system->n_iterations + n - 1; i++) {
+        if (i < system->n_iterations) {
+            runners[i % n].result = &system->iterations[i];
+            ok = begin_iteration(&runners[i % n], err);
+        }
+        if (ok && i >= n - 1)
+            ok = conclude(&runners[(i + 1) % n], options, err);
+    }
+    return ok;
+}
+
+static bool run_system(const struct runner *blank, const struct point_options *options, struct error *err)
+{
+    struct point_system *system = blank->system;
+    const struct scenario *scenario = blank->scenario;
+    int32_t most = options->n_children < MOST_CHILDREN ? options->n_children : MOST_CHILDREN;
+    int32_t n = scenario->engine != SCENARIO_CRITICAL_PATH && most > 1 ? most : 1;
+    struct runner *runners = check_calloc((size_t)n, sizeof *runners);
+    struct cost_cache costs = {0};
+    *runners = *blank;
+    bool ok = runner_open(runners, &costs, err);
+    system->fits = true;
+    for (int32_t i = 0; i < system->n_iterations; i++)
+        system->iterations[i] = (struct point_iteration){.iteration = i, .measured = i >= scenario->warm_up};
+    for (int32_t i = 1; i < n; i++)
+        runners[i] = *runners;
+    ok = ok && run_iterations(runners, n, options, err);
+    for (int32_t i = 0; i < n; i++)
+        runner_free(&runners[i]);
+    runner_close(runners);
+    free(runners);
+    return ok;
+}
+
+/** Run one iteration, note what each task exposes, and let the observer see it. */
+static bool run_again(struct runner *runner, const struct point_options *options, struct error *err)
+{
+    if (!begin_iteration(runner, err) || !end_iteration(runner, err))
         return false;
     const struct dag *dag = &runner->evaluator.dag;
     runner->exposed = check_malloc((size_t)dag->n_tasks * sizeof *runner->exposed);
     work_exposed_of(&runner->plan, dag, &runner->group_faulty, runner->exposed);
-    return true;
+    return observe(runner, options, err);
 }
 
 /** Plan the iterations before this one if the system holds a state, then run it. */
-static bool run_system_again(struct runner *runner, int64_t iteration, point_observer *observer, void *context,
+static bool run_system_again(struct runner *runner, int64_t iteration, const struct point_options *options,
                              struct error *err)
 {
-    bool ok = runner_open(runner, err);
+    struct cost_cache costs = {0};
+    bool ok = runner_open(runner, &costs, err);
     runner->again = true;
     for (int64_t i = runner->system->system->state_size > 0 ? 0 : iteration; ok && i <= iteration; i++) {
         struct point_iteration result = {.iteration = i, .measured = i >= runner->scenario->warm_up};
+        runner->result = &result;
         if (i == iteration) {
-            ok = run_again(runner, &result, err) && observe(runner, &result, observer, context, err);
+            ok = run_again(runner, options, err);
         } else {
             lengths_draw(runner->lengths, &runner->scenario->data, runner->scenario->seed, i, &runner->batch);
-            ok = make_plan(runner, &result, err);
+            ok = make_plan(runner, err);
         }
         runner_clear(runner);
     }
+    runner_free(runner);
     runner_close(runner);
     return ok;
 }
 
 static struct runner runner_of(const struct scenario *scenario, const struct lengths *lengths,
-                               const struct search_result *searches, struct point_system *system)
+                               const struct point_options *options, struct point_system *system)
 {
     int32_t index = (int32_t)(system->entry - scenario->systems);
     return (struct runner){.scenario = scenario,
                            .lengths = lengths,
-                           .search = searches == NULL ? NULL : &searches[index],
+                           .search = options->searches == NULL ? NULL : &options->searches[index],
                            .system = system,
                            .system_index = index,
                            .setting = request_setting(scenario, &system->entry->plan)};
 }
 
-/* Seven parameters are needed: the input, the observer, the output. */
-/* NOLINTNEXTLINE(readability-function-size) */
-bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
-               point_observer *observer, void *context, struct point *point, struct error *err)
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct point_options *options,
+               struct point *point, struct error *err)
 {
     bool ok = true;
     point->n_systems = scenario->n_systems;
@@ -441,9 +517,8 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
         system->n_iterations = (int32_t)(scenario->warm_up + scenario->measured);
         system->iterations = check_calloc((size_t)system->n_iterations, sizeof *system->iterations);
         system->system = system_find(system->entry->name, err);
-        struct runner runner = runner_of(scenario, lengths, searches, system);
-        runner.setting.cache = &runner.costs;
-        ok = system->system != NULL && run_system(&runner, observer, context, err);
+        struct runner runner = runner_of(scenario, lengths, options, system);
+        ok = system->system != NULL && run_system(&runner, options, err);
     }
     return ok;
 }
@@ -476,19 +551,15 @@ int64_t point_typical_iteration(const struct scenario *scenario, const struct po
     return typical;
 }
 
-/* Seven parameters are needed, like those of point_run. */
-/* NOLINTNEXTLINE(readability-function-size) */
 bool point_run_again(const struct scenario *scenario, const struct lengths *lengths,
-                     const struct search_result *searches, int64_t iteration, point_observer *observer, void *context,
-                     struct error *err)
+                     const struct point_options *options, int64_t iteration, struct error *err)
 {
     bool ok = true;
     for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
         struct scenario_system *entry = &scenario->systems[i];
         struct point_system system = {.entry = entry, .dp = entry->plan.dp, .system = system_find(entry->name, err)};
-        struct runner runner = runner_of(scenario, lengths, searches, &system);
-        runner.setting.cache = &runner.costs;
-        ok = system.system != NULL && run_system_again(&runner, iteration, observer, context, err);
+        struct runner runner = runner_of(scenario, lengths, options, &system);
+        ok = system.system != NULL && run_system_again(&runner, iteration, options, err);
         stage_peaks_free(&system.stages);
     }
     return ok;

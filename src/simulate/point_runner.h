@@ -18,7 +18,7 @@ struct point_iteration {
     int64_t iteration;
     bool measured;                     /* false: warm-up */
     double critical_path_s, simgrid_s; /* simgrid_s: NaN if the engine did not run */
-    double time_s;                     /* of the requested engine (simgrid before critical-path) */
+    double time_s;                     /* of SimGrid if it ran, otherwise of the critical path */
     int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;
     double gap;     /* of the plan (plan/plan.h) */
     double solve_s; /* CPU time of planning, 0 if a search did it; in no result */
@@ -96,15 +96,23 @@ bool point_execute(const struct scenario *scenario, const struct dag *dag, struc
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
+struct point_options {
+    /*
+     * [n_systems] searches that found the plans, with the iterations that they planned, which are not planned again;
+     * NULL: every system plans every iteration
+     */
+    const struct search_result *searches;
+    point_observer *observer; /* NULL: none */
+    void *context;            /* of the observer */
+    int32_t n_children;       /* iterations that SimGrid runs side by side; 0 counts as 1; no result depends on it */
+};
+
 /**
  * Run a scenario's systems over its iterations, with warm-up. Every system has the same batches of `lengths`. Plans
- * must exist (search/search.h fills in `plan: auto`).
- * @param searches  [n_systems] searches that found them, with the iterations that they planned, which are not planned
- *                  again; NULL: every system plans every iteration
- * @param observer  NULL for none
+ * must exist (search/search.h fills in `plan: auto`). Iterations of warm-up run on the critical path only.
  */
-bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
-               point_observer *observer, void *context, struct point *point, struct error *err);
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct point_options *options,
+               struct point *point, struct error *err);
 
 /**
  * Return the measured iteration that is most like the others: the sum over systems of |time / mean time - 1| is least.
@@ -117,8 +125,7 @@ int64_t point_typical_iteration(const struct scenario *scenario, const struct po
  * observer after each. The graph has every task. A system that holds a state plans the iterations before it again.
  */
 bool point_run_again(const struct scenario *scenario, const struct lengths *lengths,
-                     const struct search_result *searches, int64_t iteration, point_observer *observer, void *context,
-                     struct error *err);
+                     const struct point_options *options, int64_t iteration, struct error *err);
 
 void point_free(struct point *point);
 

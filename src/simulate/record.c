@@ -237,8 +237,8 @@ bool record_observe_again(void *context, const struct point_view *view, struct e
 bool record_typical_iteration(struct record *record, const struct scenario *scenario, const struct lengths *lengths,
                               const struct search_result *searches, const struct point *point, struct error *err)
 {
-    return !record->full || point_run_again(scenario, lengths, searches, point_typical_iteration(scenario, point),
-                                            record_observe_again, record, err);
+    struct point_options options = {.searches = searches, .observer = record_observe_again, .context = record};
+    return !record->full || point_run_again(scenario, lengths, &options, point_typical_iteration(scenario, point), err);
 }
 
 static bool append_plan(struct trace *trace, struct trace_plan row, struct error *err)

@@ -105,6 +105,13 @@ static bool search_plans(struct scenario *scenario, const struct lengths *length
     return ok && start_record(scenario, lengths, run, err);
 }
 
+static bool run_point(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
+                      struct point *point, struct error *err)
+{
+    struct point_options options = {.searches = run->searched, .observer = observe, .context = run};
+    return point_run(scenario, lengths, &options, point, err);
+}
+
 static void free_searches(struct search_result *searched, int32_t n_systems)
 {
     for (int32_t i = 0; searched != NULL && i < n_systems; i++)
@@ -142,8 +149,7 @@ void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_r
     bool ok = sweep_runner_point(runner, index, &scenario, &lengths, &result->id, &err);
     if (ok) {
         uint64_t id = result->id;
-        ok = search_plans(&scenario, lengths, &run, &err) &&
-             point_run(&scenario, lengths, run.searched, observe, &run, &point, &err) &&
+        ok = search_plans(&scenario, lengths, &run, &err) && run_point(&scenario, lengths, &run, &point, &err) &&
              (run.record.trace == NULL ||
               record_typical_iteration(&run.record, &scenario, lengths, run.searched, &point, &err)) &&
              finish(&scenario, &point, &run, &err) &&

@@ -126,7 +126,8 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     struct peaks peaks = {setting, result};
     struct point point = {0};
     *result = (struct predict_result){0};
-    bool ok = point_run(&scenario, &lengths, NULL, observe, &peaks, &point, err);
+    struct point_options options = {.observer = observe, .context = &peaks};
+    bool ok = point_run(&scenario, &lengths, &options, &point, err);
     if (ok) {
         struct point_summary summary = point_summary_of(&scenario, &point, 0);
         result->tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu;
