@@ -39,6 +39,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     case 'q':
         options->quiet = true;
         return 0;
+    case 'v':
+        options->verbose = true;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -57,6 +60,7 @@ const struct argp option_output_beside =
     OPTION_ARGP("output", 'o', "DIR", 0, "Folder of the files (default: that of the journals)");
 const struct argp option_json = OPTION_ARGP("json", 'j', NULL, 0, "Print JSON");
 const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "Print only errors on stderr");
+const struct argp option_verbose = OPTION_ARGP("verbose", 'v', NULL, 0, "Print every number and assumption, too");
 
 void options_begin(struct options *options, const struct argp_child *children, struct argp_state *state)
 {

@@ -20,11 +20,11 @@ struct options {
     int32_t n_set;
     const char **set;   /* assignments of --set, in order */
     const char *output; /* directory, "results" by default; NULL for option_output_beside */
-    bool json, quiet;
+    bool json, quiet, verbose;
 };
 
 /** Each option is an argp child whose input is the options. A verb lists only the options that it reads. */
-extern const struct argp option_set, option_output, option_output_beside, option_json, option_quiet;
+extern const struct argp option_set, option_output, option_output_beside, option_json, option_quiet, option_verbose;
 #define OPTION(name)                                                                                                   \
     {                                                                                                                  \
         &option_##name, 0, NULL, 0                                                                                     \

@@ -242,6 +242,8 @@ static void print_text(const struct question *question)
            question->setting.layers, question->device.name, question->platform.name);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
+    if (assumptions_copied_curves(&question->device, line))
+        puts(line);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         print_pass(question, pass);
     print_split(question);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module prints the comparison of `slimsim run`: a column for each system, then the assumptions. */
+/** This module prints every number of `slimsim run`: a column for each system, then the assumptions. */
 #ifndef SLIMSIM_CLI_REPORT_H
 #define SLIMSIM_CLI_REPORT_H
 
@@ -12,7 +12,9 @@
  */
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
 
-/** Print the same numbers under the keys of metrics.def, in SI units, and the assumptions. */
-void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
+/** Print the same numbers under the keys of metrics.def, in SI units, and the assumptions. @return false with err:
+ * a file of model/ cannot be read */
+bool report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
+                       struct error *err);
 
 #endif

@@ -14,6 +14,7 @@
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/sweep.h"
+#include "cli/verdict.h"
 #include "execute/execute.h"
 #include "scenario/scenario_read.h"
 #include "simulate/record.h"
@@ -165,6 +166,18 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
     }
 }
 
+static bool print_results(const struct options *options, const struct scenario *scenario, const struct lengths *lengths,
+                          const struct point *point, const struct plan_search *search, struct error *err)
+{
+    if (options->json)
+        return report_print_json(scenario, point, search, err);
+    if (!verdict_print(scenario, lengths, point, err))
+        return false;
+    if (options->verbose)
+        report_print(scenario, point, search);
+    return true;
+}
+
 static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
                      const struct plan_search *search, struct error *err)
 {
@@ -186,15 +199,13 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         record_abandon(&record);
     stop_catch(); /* a signal waits until all files are written */
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
-    if (ok && arguments->options.json)
-        report_print_json(scenario, &point, search);
-    else if (ok)
-        report_print(scenario, &point, search);
+    ok = ok && print_results(&arguments->options, scenario, lengths, &point, search, err);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
-    if (ok && !arguments->options.quiet)
+    if (ok && arguments->options.verbose && !arguments->options.quiet)
         print_solve_times(scenario, &point);
     if (ok && traced && !arguments->options.quiet)
-        fprintf(stderr, "written: %s/%s.h5 and %s.csv\n", arguments->options.output, scenario->name, scenario->name);
+        fprintf(stderr, "written: %s/%s.h5 and %s.csv%s\n", arguments->options.output, scenario->name, scenario->name,
+                arguments->options.verbose || arguments->options.json ? "" : "; -v prints every number");
     point_free(&point);
     return ok;
 }
@@ -285,11 +296,12 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
 }
 
 enum { OPTION_SIMGRID_CFG = 0x100, OPTION_SIMGRID_TRACE };
-enum { SWEEP_CHILD = 4 };
+enum { SWEEP_CHILD = 5 };
 static const struct argp_child children[] = {OPTION(set),
                                              OPTION(output),
                                              OPTION(json),
                                              OPTION(quiet),
+                                             OPTION(verbose),
                                              [SWEEP_CHILD] = {&sweep_run_argp, 0, "Options of sweeps:", 0},
                                              {0}};
 
