@@ -138,11 +138,17 @@ static int32_t next_plan(const struct search *search, int32_t n_demanded, double
 static bool report_progress(const struct search *search, struct error *err)
 {
     const struct search_result *result = search->result;
+    const struct search_plan *best = NULL;
     int32_t n_settled = 0;
-    for (int32_t i = 0; i < result->n_plans; i++)
-        n_settled += result->plans[i].verdict != SEARCH_OPEN;
+    for (int32_t i = 0; i < result->n_plans; i++) {
+        const struct search_plan *plan = &result->plans[i];
+        bool fitting = plan->verdict == SEARCH_SLOWER || plan->verdict == SEARCH_RUNNER_UP;
+        n_settled += plan->verdict != SEARCH_OPEN;
+        if (fitting && (best == NULL || plan->ranking_s < best->ranking_s))
+            best = plan;
+    }
     if (search->options->progress == NULL ||
-        search->options->progress(search->options->context, search->entry, n_settled, result->n_plans))
+        search->options->progress(search->options->context, search->entry, n_settled, result->n_plans, best))
         return true;
     return err->status != ERROR_NONE ? false : error_set_status(err, ERROR_FAILED, "the plan search was stopped");
 }
