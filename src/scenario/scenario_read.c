@@ -63,8 +63,9 @@ static const struct schema_key scenario_keys[] = {
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "the ring of context parallelism runs beside attention (only if plan.cp_type is a ring)",
      FIELD(communication.cp_overlap)},
-    {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "a stage goes on computing while it sends to its neighbours (Megatron: only with virtual stages)",
+    {"communication.pp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_STAGE_OVERLAP,
+     "a stage goes on computing while it sends to its neighbours; interleaved: only with plan.vpp above 1 (Megatron's "
+     "overlap_p2p_comm)",
      FIELD(communication.pp_overlap)},
     {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|gradients|both",
      "data-parallel collectives that run beside passes: none; gradients: they are reduced beside the last backward "

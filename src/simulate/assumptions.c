@@ -65,6 +65,9 @@ static const char *const data_overlap_text[] = {
     "gradients reduced in buckets beside the last backward passes, parameters gathered before the first pass",
     "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
 
+static const char *const stage_overlap_text[] = {"waits for it", "computes on",
+                                                 "waits for it, but with virtual stages it computes on"};
+
 /** Print a sentence for systems with sequence parallelism, if there are any, and one for systems without. */
 static void print_tensor_overlap(const struct scenario *scenario, const struct point *point,
                                  char line[ASSUMPTIONS_SIZE])
@@ -165,7 +168,7 @@ static int32_t communication_lines(const struct scenario *scenario, const struct
              "before it",
              communication->cp_overlap ? "runs beside" : "is done before");
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "between pipeline stages: point-to-point; the sender %s",
-             communication->pp_overlap ? "computes on" : "waits for it");
+             stage_overlap_text[communication->pp_overlap]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
