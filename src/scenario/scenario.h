@@ -177,7 +177,9 @@ struct scenario {
     struct memory_pressure pressure;
     struct scenario_data data;
     struct scenario_communication communication;
-    int32_t attention;         /* enum device_attention */
+    int32_t attention; /* enum device_attention */
+    /* with `attention: fastest`, seconds of each kernel that it was chosen from; otherwise 0 */
+    double attention_s[DEVICE_N_CURVES];
     int32_t kernels;           /* enum scenario_kernels */
     int32_t loss;              /* enum scenario_loss */
     int32_t swiglu;            /* enum scenario_swiglu */

@@ -28,8 +28,10 @@ static const struct schema_key scenario_keys[] = {
      "training framework of model/framework, or the path of a .yaml file; it sets the defaults of the keys that "
      "describe a framework",
      FIELD(framework_name)},
-    {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION,
-     "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores)", FIELD(attention)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION "|fastest",
+     "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores); fastest: the one of "
+     "flash2, flash3 and cudnn that takes least time for the first batch (flash2 if their curves are of another chip)",
+     FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of element-wise operations: fused (Megatron-LM, which also adds up gradients in its GEMMs), eager "
      "(PyTorch modules, one by one) or compiled (torch.compile, XLA)",
