@@ -393,6 +393,14 @@ class SeventyBillion(unittest.TestCase):
             self.assertIn(stated, assumed)
             self.assertNotEqual(system["iteration_mean_s"], plain["iteration_mean_s"], change)
 
+    def test_the_fastest_attention_is_stated_and_takes_least_time(self):
+        system, assumed = self.simulate("--set", "attention=fastest")
+        found = re.search(r"attention (\w+) is the fastest of flash2, flash3 and cudnn on the first batch", assumed)
+        times = {kernel: self.simulate("--set", f"attention={kernel}")[0]["iteration_mean_s"]
+                 for kernel in ("flash2", "flash3", "cudnn")}
+        self.assertEqual(times[found[1]], min(times.values()))
+        self.assertEqual(system["iteration_mean_s"], times[found[1]])
+
     def test_freed_gradients_are_stated_and_move_memory_alone(self):
         plain, before = self.simulate()
         system, assumed = self.simulate("--set", "systems.0.plan.gradient_buffers=freed")

@@ -132,7 +132,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .device = &question->device,
         .platform = &question->platform,
         .plan = &question->plan,
-        .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = true},
+        .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = SCENARIO_STAGES_OVERLAP},
         .attention = (enum device_attention)arguments->attention,
         .kernels = (enum scenario_kernels)arguments->kernels,
         .tensor = (int32_t)arguments->tp,

@@ -23,7 +23,8 @@ enum device_attention {
     DEVICE_CUDNN,
     DEVICE_N_CURVES,
     DEVICE_FLASH1 = DEVICE_N_CURVES,
-    DEVICE_UNFUSED
+    DEVICE_UNFUSED,
+    DEVICE_FASTEST /* the fastest of the first ones on the scenario's lengths (cost/attention_choice.h) */
 };
 #define DEVICE_ATTENTION "flash2|flash3|cudnn|flash1|unfused"
 
@@ -181,6 +182,7 @@ struct device {
     int64_t multiprocessors;      /* 0: work divides evenly, so there are no waves and tails */
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": rows of its chip with other memory */
     char like[64];  /* device whose curves replace missing rows; "": none */
+    bool own_curves;             /* no device that `like` leads to has another chip; device_read fills it in */
     double node_nic_bytes_per_s; /* these three are defaults of a platform; each 0: unknown */
     double node_pcie_bytes_per_s;
     double node_host_memory_bytes;

@@ -101,6 +101,10 @@ enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED
 /** Data-parallel transfers that run beside passes (dag/dag.h). Each value includes the one before. This follows
  * Megatron-LM, whose --overlap-param-gather needs --overlap-grad-reduce (megatron/training/arguments.py). */
 enum scenario_data_overlap { SCENARIO_OVERLAP_NONE, SCENARIO_OVERLAP_GRADIENTS, SCENARIO_OVERLAP_BOTH };
+/** A stage that sends to its neighbours waits, or goes on computing, or does so only with virtual stages. Megatron-LM's
+ * overlap_p2p_comm needs virtual stages (megatron/training/arguments.py). */
+enum scenario_stage_overlap { SCENARIO_STAGES_WAIT, SCENARIO_STAGES_OVERLAP, SCENARIO_STAGES_INTERLEAVED };
+#define SCENARIO_STAGE_OVERLAP "false|true|interleaved"
 /** Return whether data.lengths holds lengths themselves ("8Ki 4400"). Such a text begins with a digit and has no dot or
  * slash. */
 bool scenario_lists_lengths(const struct scenario_data *data);
@@ -109,7 +113,7 @@ bool scenario_lists_lengths(const struct scenario_data *data);
 struct scenario_communication {
     int32_t tp_overlap; /* enum scenario_tensor_overlap */
     bool cp_overlap;    /* the ring of keys and values runs beside attention */
-    bool pp_overlap;    /* a stage goes on computing while it sends to its neighbours */
+    int32_t pp_overlap; /* enum scenario_stage_overlap */
     int32_t dp_overlap; /* enum scenario_data_overlap */
 };
 
@@ -173,7 +177,9 @@ struct scenario {
     struct memory_pressure pressure;
     struct scenario_data data;
     struct scenario_communication communication;
-    int32_t attention;         /* enum device_attention */
+    int32_t attention; /* enum device_attention */
+    /* with `attention: fastest`, seconds of each kernel that it was chosen from; otherwise 0 */
+    double attention_s[DEVICE_N_CURVES];
     int32_t kernels;           /* enum scenario_kernels */
     int32_t loss;              /* enum scenario_loss */
     int32_t swiglu;            /* enum scenario_swiglu */

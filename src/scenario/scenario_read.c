@@ -28,8 +28,10 @@ static const struct schema_key scenario_keys[] = {
      "training framework of model/framework, or the path of a .yaml file; it sets the defaults of the keys that "
      "describe a framework",
      FIELD(framework_name)},
-    {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION,
-     "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores)", FIELD(attention)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION "|fastest",
+     "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores); fastest: the one of "
+     "flash2, flash3 and cudnn that takes least time for the first batch (flash2 if their curves are of another chip)",
+     FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of element-wise operations: fused (Megatron-LM, which also adds up gradients in its GEMMs), eager "
      "(PyTorch modules, one by one) or compiled (torch.compile, XLA)",
@@ -63,8 +65,9 @@ static const struct schema_key scenario_keys[] = {
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "the ring of context parallelism runs beside attention (only if plan.cp_type is a ring)",
      FIELD(communication.cp_overlap)},
-    {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "a stage goes on computing while it sends to its neighbours (Megatron: only with virtual stages)",
+    {"communication.pp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_STAGE_OVERLAP,
+     "a stage goes on computing while it sends to its neighbours; interleaved: only with plan.vpp above 1 (Megatron's "
+     "overlap_p2p_comm)",
      FIELD(communication.pp_overlap)},
     {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|gradients|both",
      "data-parallel collectives that run beside passes: none; gradients: they are reduced beside the last backward "
