@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "scenario/schema_text.h"
 #include "simulate/assumptions.h"
+#include "simulate/faster_setting.h"
 #include "simulate/fitting_change.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
@@ -209,7 +210,7 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
     }
     if (n < n_ranked)
         fprintf(file, "   and %d more systems (-v)\n", n_ranked - n);
-    fprintf(file, "wait: bubbles, comm: exposed communication, of GPU time; GiB: peak, %s fit", verdict->limit);
+    fprintf(file, "wait: bubbles, comm: exposed communication, of GPU time; GiB: peak, of %s", verdict->limit);
     if (!alone)
         fprintf(file, "\nspeed-up: model FLOPs a second over %s%s", label_of(verdict, verdict->base),
                 any_tie(verdict) ? "; equal ranks tie (95% interval)" : "");
@@ -230,12 +231,19 @@ static void write_need(FILE *file, const struct verdict *verdict, const struct p
 }
 
 /** Write the change that would fit, or the one that comes nearest. */
-static void write_change(FILE *file, const struct verdict *verdict, const struct fitting_change *change)
+static void write_change(FILE *file, const struct verdict *verdict, int32_t system)
 {
+    const struct fitting_change *change = &verdict->changes[system];
+    const struct point_summary *summary = &verdict->summaries[system];
     bool host = change->evaluation.peak_bytes <= verdict->point->memory_bytes;
     double bytes = host && !change->fits ? change->evaluation.host_bytes : change->evaluation.peak_bytes;
+    struct evaluation_limits limits = evaluation_limits_of(verdict->point->memory_bytes, &verdict->scenario->platform);
+    struct evaluation now = {.peak_bytes = summary->peak_bytes, .host_bytes = summary->host.bytes};
+    bool useless = evaluation_excess(&change->evaluation, &limits) > 0.999 * evaluation_excess(&now, &limits);
     if (*change->text == '\0')
         fputs("no single change of its plan is possible", file);
+    else if (useless)
+        fputs("no single change of its plan needs less", file);
     else if (change->fits)
         fprintf(file, "%s would fit, %.1f GiB", change->text, bytes / gib);
     else
@@ -262,7 +270,7 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
             fputs("; ", file);
         else
             fprintf(file, "\n   %s: ", name);
-        write_change(file, verdict, &verdict->changes[system]);
+        write_change(file, verdict, system);
         fputc('\n', file);
     }
 }
@@ -358,6 +366,18 @@ static void write_why(FILE *file, const struct verdict *verdict)
         write_shares(file, verdict, first);
 }
 
+/** Write the settings with which the best system would be faster. */
+static void write_settings(FILE *file, const struct verdict *verdict, const struct lengths *lengths)
+{
+    struct faster_setting settings[FASTER_SETTINGS_MOST];
+    const struct scenario_system *entry = verdict->point->systems[verdict->standings[0].system].entry;
+    int32_t n = faster_settings_of(verdict->scenario, lengths, entry, settings);
+    for (int32_t i = 0; i < n; i++)
+        fprintf(file, "%s%s %s (%s +%.*f%%)", i == 0 ? "slower than the fastest setting: " : ", ", settings[i].key,
+                settings[i].now, settings[i].fastest, settings[i].gain < 0.095 ? 1 : 0, 100 * settings[i].gain);
+    fputs(n > 0 ? "\n" : "", file);
+}
+
 /** Write the systems whose fullest GPU is nearly full. */
 static void write_pressure(FILE *file, const struct verdict *verdict)
 {
@@ -400,14 +420,16 @@ json_t *verdict_json_of_outside(const struct scenario *scenario, const struct po
 }
 
 /** Write the sentences below the table. */
-static bool write_sentences(FILE *file, const struct verdict *verdict, struct error *err)
+static bool write_sentences(FILE *file, const struct verdict *verdict, const struct lengths *lengths, struct error *err)
 {
     char items[OUTSIDE_MOST][OUTSIDE_SIZE];
     int32_t n = 0;
     if (!outside_of(verdict->scenario, verdict->point, items, &n, err))
         return false;
-    if (verdict->n_ranked > 0)
+    if (verdict->n_ranked > 0) {
         write_why(file, verdict);
+        write_settings(file, verdict, lengths);
+    }
     write_pressure(file, verdict);
     for (int32_t i = 0; i < n; i++)
         fprintf(file, "%s%s", i == 0 ? "outside the measured runs: " : ", ", items[i]);
@@ -423,7 +445,7 @@ bool verdict_print(const struct scenario *scenario, const struct lengths *length
     size_t n_bytes;
     int32_t n_ranked = verdict.n_ranked;
     FILE *file = check_memstream(&sentences, &n_bytes);
-    bool ok = write_sentences(file, &verdict, err);
+    bool ok = write_sentences(file, &verdict, lengths, err);
     CHECK(fclose(file) == 0);
     file = check_memstream(&head, &n_bytes);
     write_head(file, &verdict);

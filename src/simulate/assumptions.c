@@ -226,23 +226,10 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
 
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE])
 {
-    struct device other = {0};
-    char path[1024], like[sizeof device->like];
-    bool same_chip = true;
-    snprintf(like, sizeof like, "%s", device->like);
-    for (int i = 0; *like != '\0' && i < 8; i++) { /* a sheet may name itself */
-        struct error unread = {0};
-        if (!device_read_sheet(scenario_data_dir(), like, &other, path, &unread))
-            break;
-        same_chip = same_chip && other.peak_flop_per_s == device->peak_flop_per_s &&
-                    other.multiprocessors == device->multiprocessors;
-        snprintf(like, sizeof like, "%s", other.like);
-    }
-    const char *from = *other.name != '\0' ? other.name : device->like;
     snprintf(line, ASSUMPTIONS_SIZE,
-             same_chip ? "%s has the curves of %s, the same chip"
-                       : "%s has curves of %s, another chip, where none was measured: less sure",
-             device->name, from);
+             device->own_curves ? "%s has the curves of %s, the same chip"
+                                : "%s has curves of %s where none was measured, some of another chip: less sure",
+             device->name, device->like);
     return *device->like != '\0';
 }
 
