@@ -107,7 +107,7 @@ class PlanSearch(unittest.TestCase):
                                               ("{tp: 2, pp: 1, sharding: zero3}", "TP2 PP1 CP1 DP8 zero3 ", 1, "zero3")):
             space = space.replace("}", ", cp: 1, recompute: full, offload: 0}")
             path = write("wide.yaml", AUTO.replace("name: best-fit, plan: auto", f"name: best-fit, plan: auto, plan_space: {space}"))
-            done = run("run", path, "--output", SCRATCH / "wide", "--quiet")
+            done = run("run", path, "--output", SCRATCH / "wide", "--quiet", "--verbose")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f"\n  chosen     {printed}", done.stdout)
             with h5py.File(SCRATCH / "wide" / "small.h5") as file:

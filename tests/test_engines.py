@@ -57,7 +57,7 @@ class Engines(unittest.TestCase):
 
     def test_options_of_simgrid_stand_in_the_trace(self):
         folder, path = fresh("cfg"), scenario("cfg", "hopper-2x8", ["best-fit"])
-        done = run("run", path, "-o", folder, "--simgrid-cfg", "network/bandwidth-factor:0.5", "--simgrid-cfg",
+        done = run("run", path, "-v", "-o", folder, "--simgrid-cfg", "network/bandwidth-factor:0.5", "--simgrid-cfg",
                    "network/crosstraffic:yes")
         self.assertEqual(done.returncode, 0, done.stderr)
         with h5py.File(folder / "cfg.h5") as file:

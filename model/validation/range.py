@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This script prints model/validated_range.yaml: the range of the measured training runs that `slimsim validate`
 compares by their throughput."""

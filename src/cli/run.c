@@ -173,8 +173,10 @@ static bool print_results(const struct options *options, const struct scenario *
         return report_print_json(scenario, point, search, err);
     if (!verdict_print(scenario, lengths, point, err))
         return false;
-    if (options->verbose)
+    if (options->verbose) {
+        putchar('\n');
         report_print(scenario, point, search);
+    }
     return true;
 }
 

@@ -92,8 +92,8 @@ static void write_iterations(FILE *file, const struct verdict *verdict)
     fprintf(file, ", seed %lld", (long long)scenario->seed);
     if (scenario->measured > 1 && alike)
         fputs(", all alike", file);
-    else if (scenario->measured == 1 && strcmp(scenario->data.lengths, "fixed") != 0)
-        fputs("; one iteration has no interval", file);
+    else if (scenario->measured == 1)
+        fputs(", no interval", file);
 }
 
 /** Write what was asked, a line each, and notes that hold for all numbers. */
@@ -210,7 +210,7 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
     }
     if (n < n_ranked)
         fprintf(file, "   and %d more systems (-v)\n", n_ranked - n);
-    fprintf(file, "wait: bubbles, comm: exposed communication, of GPU time; GiB: peak, of %s", verdict->limit);
+    fprintf(file, "wait: bubbles, comm: exposed communication, of GPU time; GiB: peak of %s", verdict->limit);
     if (!alone)
         fprintf(file, "\nspeed-up: model FLOPs a second over %s%s", label_of(verdict, verdict->base),
                 any_tie(verdict) ? "; equal ranks tie (95% interval)" : "");
@@ -247,7 +247,7 @@ static void write_change(FILE *file, const struct verdict *verdict, int32_t syst
     else if (change->fits)
         fprintf(file, "%s would fit, %.1f GiB", change->text, bytes / gib);
     else
-        fprintf(file, "no single change fits; the nearest, %s, needs %.1f GiB%s", change->text, bytes / gib,
+        fprintf(file, "no single change fits; nearest: %s, %.1f GiB%s", change->text, bytes / gib,
                 host ? " of host memory" : "");
 }
 

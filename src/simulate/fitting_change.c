@@ -3,74 +3,71 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "cost/cache.h"
 #include "scenario/layout.h"
 #include "trace/table.h"
 
-/** A plan with one change. Without a text there is no such change. */
-struct change {
-    char text[64];
-    struct scenario_plan plan;
-};
+enum part { RECOMPUTE, SHARDING, OFFLOAD, CP, PP, TP };
 
-static struct change recompute_change(const struct scenario_plan *plan, int32_t recompute)
-{
-    struct change change = {.plan = *plan};
-    change.plan.recompute = recompute;
-    change.plan.recompute_layers = 0;
-    if (plan->recompute < recompute)
-        snprintf(change.text, sizeof change.text, "plan.recompute=%s", scenario_recompute_name[recompute]);
-    return change;
-}
+/** The changes in the order of the header. A degree is doubled. */
+static const struct {
+    enum part part;
+    double value;
+} changes[] = {{RECOMPUTE, RECOMPUTE_SELECTIVE},
+               {RECOMPUTE, RECOMPUTE_FULL},
+               {SHARDING, SCENARIO_ZERO1},
+               {SHARDING, SCENARIO_ZERO2},
+               {SHARDING, SCENARIO_ZERO3},
+               {OFFLOAD, 0.2},
+               {OFFLOAD, 0.4},
+               {OFFLOAD, 0.6},
+               {OFFLOAD, 0.8},
+               {OFFLOAD, 1},
+               {CP, 2},
+               {PP, 2},
+               {TP, 2}};
+enum { N_CHANGES = sizeof changes / sizeof *changes };
 
-static struct change sharding_change(const struct scenario_plan *plan, int32_t sharding)
+static bool double_degree(const char *key, int64_t *degree, struct scenario_plan *plan, char *text, size_t size)
 {
-    struct change change = {.plan = *plan};
-    change.plan.sharding = sharding;
-    if (plan->pp == 1 && (plan->sharding == SCENARIO_UNSHARDED || plan->sharding < sharding))
-        snprintf(change.text, sizeof change.text, "plan.sharding=%s", trace_sharding_names.text[sharding]);
-    return change;
-}
-
-static struct change offload_change(const struct scenario_plan *plan, double offload)
-{
-    struct change change = {.plan = *plan};
-    change.plan.offload = offload;
-    if (plan->offload < offload)
-        snprintf(change.text, sizeof change.text, "plan.offload=%g", offload);
-    return change;
-}
-
-static struct change degree_change(const struct scenario_plan *plan, const char *key, size_t offset)
-{
-    struct change change = {.plan = *plan};
-    int64_t *degree = (int64_t *)(void *)((char *)&change.plan + offset);
     *degree *= 2;
-    change.plan.dp /= 2;
-    if (plan->dp % 2 == 0)
-        snprintf(change.text, sizeof change.text, "plan.%s=%d with dp %d", key, (int)*degree, (int)change.plan.dp);
-    return change;
+    plan->dp /= 2;
+    snprintf(text, size, "plan.%s=%d with dp %d", key, (int)*degree, (int)plan->dp);
+    return plan->dp > 0;
 }
 
-enum { N_OFFLOADS = 5, N_CHANGES = 2 + 2 + N_OFFLOADS + 3 };
-
-/** List the changes in the order of the header. */
-static void list_changes(const struct scenario_plan *plan, struct change changes[N_CHANGES])
+/** Change a plan and name the change. @return false: the plan has as much already */
+static bool apply(int change, struct scenario_plan *plan, char *text, size_t size)
 {
-    int n = 0;
-    changes[n++] = recompute_change(plan, RECOMPUTE_SELECTIVE);
-    changes[n++] = recompute_change(plan, RECOMPUTE_FULL);
-    changes[n++] = sharding_change(plan, SCENARIO_ZERO2);
-    changes[n++] = sharding_change(plan, SCENARIO_ZERO3);
-    for (int i = 1; i <= N_OFFLOADS; i++)
-        changes[n++] = offload_change(plan, (double)i / N_OFFLOADS);
-    changes[n++] = degree_change(plan, "cp", offsetof(struct scenario_plan, cp));
-    changes[n++] = degree_change(plan, "pp", offsetof(struct scenario_plan, pp));
-    changes[n++] = degree_change(plan, "tp", offsetof(struct scenario_plan, tp));
-    CHECK(n == N_CHANGES);
+    double value = changes[change].value;
+    bool less = false;
+    switch (changes[change].part) {
+    case RECOMPUTE:
+        less = plan->recompute < (int32_t)value;
+        plan->recompute = (int32_t)value;
+        plan->recompute_layers = 0;
+        snprintf(text, size, "plan.recompute=%s", scenario_recompute_name[(int)value]);
+        return less;
+    case SHARDING:
+        less = plan->sharding == SCENARIO_UNSHARDED || plan->sharding < (int32_t)value;
+        plan->sharding = (int32_t)value;
+        snprintf(text, size, "plan.sharding=%s", trace_sharding_names.text[(int)value]);
+        return less;
+    case OFFLOAD:
+        less = plan->offload < value;
+        plan->offload = value;
+        snprintf(text, size, "plan.offload=%g", value);
+        return less;
+    case CP:
+        return double_degree("cp", &plan->cp, plan, text, size);
+    case PP:
+        return double_degree("pp", &plan->pp, plan, text, size);
+    case TP:
+        return double_degree("tp", &plan->tp, plan, text, size);
+    }
+    return false;
 }
 
 /** Return whether layout and system take the plan, and complete it. */
@@ -144,20 +141,17 @@ struct fitting_change fitting_change_of(const struct scenario *scenario, const s
     struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
     struct plan_request request = {.iteration = worst_iteration(scenario, system, &limits)};
     struct fitting_change nearest = {0};
-    struct change changes[N_CHANGES];
     struct error refused = {0};
     void *knobs = check_calloc(1, training->knobs_size);
     CHECK(system_read_knobs(training, scenario, system->entry, knobs, &refused)); /* they were read before the run */
     request.knobs = knobs;
-    list_changes(&system->entry->plan, changes);
     for (int i = 0; i < N_CHANGES && !nearest.fits; i++) {
         struct scenario_system entry = *system->entry;
         struct fitting_change change = {0};
-        entry.plan = changes[i].plan;
-        if (*changes[i].text == '\0' || !takes(scenario, system, system_decides(training, knobs), &entry))
+        if (!apply(i, &entry.plan, change.text, sizeof change.text) ||
+            !takes(scenario, system, system_decides(training, knobs), &entry))
             continue;
         request.layout = entry.plan;
-        memcpy(change.text, changes[i].text, sizeof change.text);
         if (!evaluate_change(scenario, lengths, training, &request, &change.evaluation))
             continue;
         change.fits = evaluation_exceeds(&change.evaluation, &limits) == EXCEEDED_NONE;
