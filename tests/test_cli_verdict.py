@@ -154,8 +154,10 @@ class Verdict(unittest.TestCase):
         self.assertIn("best-fit: planned in ", log)
 
     def test_json__has_what_lies_outside(self):
-        outside = json_of(write("small.yaml", SMALL))["outside_measured_runs"]
-        self.assertEqual(outside, ["varying lengths", "system slimpack"])
+        report = json_of(write("small.yaml", SMALL))
+        self.assertEqual(report["outside_measured_runs"], ["varying lengths", "system slimpack"])
+        self.assertEqual(list(report), ["name", "model", "device", "platform", "framework", "copied_curves", "gpus",
+                                        "memory_bytes", "systems", "assumed", "outside_measured_runs"])
 
 
 class Range(unittest.TestCase):

@@ -27,7 +27,10 @@ static void rank(struct point_iteration iterations[][3], int32_t n, struct stand
 
 #define ITERATIONS(a, b, c)                                                                                            \
     {                                                                                                                  \
-        {.model_flop = 1, .time_s = a}, {.model_flop = 1, .time_s = b}, {.model_flop = 1, .time_s = c}                 \
+        {.model_flop = 1, .time_s = a}, {.model_flop = 1, .time_s = b},                                                \
+        {                                                                                                              \
+            .model_flop = 1, .time_s = c                                                                               \
+        }                                                                                                              \
     }
 
 /* The second and the third take turns on the same batches, so their mean is the same to 1%. The fourth is the second
@@ -57,7 +60,7 @@ TEST(standings__rank_equal_iterations_by_their_rates)
     }
 }
 
-/* Of 100 s, passes take 60 s, with 10 s and 5 s of collectives. */
+/* Passes take 60 of 100 s, with 10 s and 5 s of collectives. */
 TEST(time_shares__add_up_to_1)
 {
     const struct point_summary summary = {.bubble = {.busy_s = 60,

@@ -98,15 +98,15 @@ static void add_systems(const struct validated_range *range, const struct point 
 }
 
 int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
-                                const struct point *point, char names[OUTSIDE_MOST][OUTSIDE_SIZE])
+                                const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE])
 {
-    struct items items = {.at = names};
+    struct items list = {.at = items};
     if (!range->varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0)
-        add(&items, "varying lengths");
-    add_name(&items, "device", range->devices, scenario->device.name);
-    add_name(&items, "framework", range->frameworks, scenario->framework_name);
-    add_number(&items, "context", scenario->data.context, range->context);
-    add_number(&items, "GPUs", platform_n_gpus(&scenario->platform), range->gpus);
-    add_systems(range, point, &items);
-    return items.n;
+        add(&list, "varying lengths");
+    add_name(&list, "device", range->devices, scenario->device.name);
+    add_name(&list, "framework", range->frameworks, scenario->framework_name);
+    add_number(&list, "context", scenario->data.context, range->context);
+    add_number(&list, "GPUs", platform_n_gpus(&scenario->platform), range->gpus);
+    add_systems(range, point, &list);
+    return list.n;
 }
