@@ -56,7 +56,7 @@ class Verdict(unittest.TestCase):
                 self.check_size(text, name)
                 self.assertEqual(len(log.splitlines()), 1)  # the files that are written
                 self.assertIn("outside the measured runs: " if "70b" not in name else "within the range", text)
-                self.assertIn("framework slimpack-paper, attention ", text)
+                self.assertRegex(text, r"\nframework \S+, attention \w+, ")
         for n_fitting, n_large in ((9, 0), (5, 5), (0, 9), (20, 0), (20, 20), (0, 40)):
             text, _ = verdict(sweep_of(n_fitting, n_large), "--set", "iterations.measured=1")
             self.check_size(text, (n_fitting, n_large))

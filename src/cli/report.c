@@ -475,13 +475,11 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     return row;
 }
 
-bool report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
-                       struct error *err)
+void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
+                       const struct validated_range *range)
 {
     char copied[ASSUMPTIONS_SIZE];
-    json_t *outside = verdict_json_of_outside(scenario, point, err);
-    if (outside == NULL)
-        return false;
+
     struct report report = report_of(scenario, point);
     json_t *systems = json_array(), *assumed = json_array();
     for (int32_t i = 0; i < point->n_systems; i++) {
@@ -495,12 +493,12 @@ bool report_print_json(const struct scenario *scenario, const struct point *poin
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(assumed, json_string(lines[i]));
     json_t *curves = assumptions_copied_curves(&scenario->device, copied) ? json_string(copied) : json_null();
-    command_print_json(json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:f, s:o, s:o, s:o}", "name", scenario->name, "model",
-        scenario->model.name, "device", scenario->device.name, "platform", scenario->platform.name, "framework",
-        scenario->framework_name, "copied_curves", curves, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
-        point->memory_bytes, "systems", systems, "assumed", assumed, "outside_measured_runs", outside));
+    command_print_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:f, s:o, s:o, s:o}", "name", scenario->name,
+                                 "model", scenario->model.name, "device", scenario->device.name, "platform",
+                                 scenario->platform.name, "framework", scenario->framework_name, "copied_curves",
+                                 curves, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
+                                 point->memory_bytes, "systems", systems, "assumed", assumed, "outside_measured_runs",
+                                 verdict_json_of_outside(range, scenario, point)));
     free(lines);
     report_free(&report);
-    return true;
 }

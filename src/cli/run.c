@@ -166,22 +166,23 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
     }
 }
 
-static bool print_results(const struct options *options, const struct scenario *scenario, const struct lengths *lengths,
-                          const struct point *point, const struct plan_search *search, struct error *err)
+static void print_results(const struct options *options, const struct scenario *scenario, const struct lengths *lengths,
+                          const struct point *point, const struct plan_search *search,
+                          const struct validated_range *range)
 {
-    if (options->json)
-        return report_print_json(scenario, point, search, err);
-    if (!verdict_print(scenario, lengths, point, err))
-        return false;
+    if (options->json) {
+        report_print_json(scenario, point, search, range);
+        return;
+    }
+    verdict_print(scenario, lengths, point, range);
     if (options->verbose) {
         putchar('\n');
         report_print(scenario, point, search);
     }
-    return true;
 }
 
 static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                     const struct plan_search *search, struct error *err)
+                     const struct plan_search *search, const struct validated_range *range, struct error *err)
 {
     struct record record = {0};
     struct point point = {0};
@@ -201,7 +202,8 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         record_abandon(&record);
     stop_catch(); /* a signal waits until all files are written */
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
-    ok = ok && print_results(&arguments->options, scenario, lengths, &point, search, err);
+    if (ok)
+        print_results(&arguments->options, scenario, lengths, &point, search, range);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
     if (ok && arguments->options.verbose && !arguments->options.quiet)
         print_solve_times(scenario, &point);
@@ -248,9 +250,11 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
         return false;
     set_limits(&arguments->sweep);
     struct journal journal = {.descriptor = -1};
-    bool ok = (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
+    struct validated_range range;
+    bool ok = validated_range_read(scenario_data_dir(), &range, err) &&
+              (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
               plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
-              simulate(arguments, scenario, lengths, &search, err);
+              simulate(arguments, scenario, lengths, &search, &range, err);
     plan_search_free(&search);
     journal_release(&journal);
     return ok;

@@ -397,22 +397,11 @@ static void write_pressure(FILE *file, const struct verdict *verdict)
     fputs(n > 0 ? "\n" : "", file);
 }
 
-static bool outside_of(const struct scenario *scenario, const struct point *point, char items[][OUTSIDE_SIZE],
-                       int32_t *n, struct error *err)
-{
-    struct validated_range range;
-    if (!validated_range_read(scenario_data_dir(), &range, err))
-        return false;
-    *n = validated_range_outside(&range, scenario, point, items);
-    return true;
-}
-
-json_t *verdict_json_of_outside(const struct scenario *scenario, const struct point *point, struct error *err)
+json_t *verdict_json_of_outside(const struct validated_range *range, const struct scenario *scenario,
+                                const struct point *point)
 {
     char items[OUTSIDE_MOST][OUTSIDE_SIZE];
-    int32_t n = 0;
-    if (!outside_of(scenario, point, items, &n, err))
-        return NULL;
+    int32_t n = validated_range_outside(range, scenario, point, items);
     json_t *list = json_array();
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(list, json_string(items[i]));
@@ -420,12 +409,11 @@ json_t *verdict_json_of_outside(const struct scenario *scenario, const struct po
 }
 
 /** Write the sentences below the table. */
-static bool write_sentences(FILE *file, const struct verdict *verdict, const struct lengths *lengths, struct error *err)
+static void write_sentences(FILE *file, const struct verdict *verdict, const struct lengths *lengths,
+                            const struct validated_range *range)
 {
     char items[OUTSIDE_MOST][OUTSIDE_SIZE];
-    int32_t n = 0;
-    if (!outside_of(verdict->scenario, verdict->point, items, &n, err))
-        return false;
+    int32_t n = validated_range_outside(range, verdict->scenario, verdict->point, items);
     if (verdict->n_ranked > 0) {
         write_why(file, verdict);
         write_settings(file, verdict, lengths);
@@ -434,18 +422,17 @@ static bool write_sentences(FILE *file, const struct verdict *verdict, const str
     for (int32_t i = 0; i < n; i++)
         fprintf(file, "%s%s", i == 0 ? "outside the measured runs: " : ", ", items[i]);
     fputs(n > 0 ? "\n" : "within the range of the measured runs\n", file);
-    return true;
 }
 
-bool verdict_print(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
-                   struct error *err)
+void verdict_print(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                   const struct validated_range *range)
 {
     struct verdict verdict = verdict_of(scenario, lengths, point);
     char *head = NULL, *sentences = NULL, *table = NULL;
     size_t n_bytes;
     int32_t n_ranked = verdict.n_ranked;
     FILE *file = check_memstream(&sentences, &n_bytes);
-    bool ok = write_sentences(file, &verdict, lengths, err);
+    write_sentences(file, &verdict, lengths, range);
     CHECK(fclose(file) == 0);
     file = check_memstream(&head, &n_bytes);
     write_head(file, &verdict);
@@ -462,16 +449,13 @@ bool verdict_print(const struct scenario *scenario, const struct lengths *length
     }
     write_misfits(file, &verdict, room);
     CHECK(fclose(file) == 0);
-    if (ok) {
-        text_print_wrapped(head, VERDICT_COLUMNS, wrapped);
-        putchar('\n');
-        text_print_wrapped(table, VERDICT_COLUMNS, 1);
-        putchar('\n');
-        text_print_wrapped(sentences, VERDICT_COLUMNS, wrapped);
-    }
+    text_print_wrapped(head, VERDICT_COLUMNS, wrapped);
+    putchar('\n');
+    text_print_wrapped(table, VERDICT_COLUMNS, 1);
+    putchar('\n');
+    text_print_wrapped(sentences, VERDICT_COLUMNS, wrapped);
     free(head);
     free(sentences);
     free(table);
     verdict_free(&verdict);
-    return ok;
 }

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "simulate/summary.h"
+#include "simulate/validated_range.h"
 
 /** The line about written files, on stderr, is the last one of 25. */
 enum { VERDICT_LINES = 24, VERDICT_COLUMNS = 100 };
@@ -14,10 +15,11 @@ enum { VERDICT_LINES = 24, VERDICT_COLUMNS = 100 };
  * Print what was asked and the ranking of the systems. Sentences below say why the first is first, what would fit, and
  * what lies outside the measured runs.
  */
-bool verdict_print(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
-                   struct error *err);
+void verdict_print(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                   const struct validated_range *range);
 
-/** Return what lies outside the measured runs, a list of texts. @return NULL with err */
-json_t *verdict_json_of_outside(const struct scenario *scenario, const struct point *point, struct error *err);
+/** Return what lies outside the measured runs, a list of texts. */
+json_t *verdict_json_of_outside(const struct validated_range *range, const struct scenario *scenario,
+                                const struct point *point);
 
 #endif
