@@ -390,7 +390,7 @@ class Messages(unittest.TestCase):
                     SMALL.replace("slimpack, plan: {", "slimpack, plan: {schedule: gpipe, "))
         offload = SMALL.replace("slimpack, plan: {", "slimpack, plan: {offload: 0.5, ")
         self.refuse(["small.yaml:12:", "plan.offload: 0.5, but slimpack takes only 0"], offload)
-        self.assertEqual(run("plan", write("small.yaml", offload), "--set", "systems.1.knobs.offload=plan").returncode, 0)
+        self.assertEqual(run("plan", write("small.yaml", offload), "--set", "systems.1.offload=plan").returncode, 0)
 
     HUGE = SMALL.replace("global_batch: 48", "global_batch: 65536")
     LONG = (  # one iteration takes minutes: on SimGrid; in the plan of a system; while plans are searched

@@ -112,7 +112,7 @@ systems:
     def test_what_offload_saves_stands_with_the_results_that_offload(self):
         """On one stage copies run beside the passes: memory is saved, and hardly any time is lost."""
         plain, offloads = [simulate("offloads", scenario=SMALL.replace("pp: 2, cp: 2", f"pp: 1, offload: {share}").replace(
-            "pp: 2, recompute: selective}}", "pp: 1, recompute: selective}, knobs: {offload: plan}}")) for share in (0, 1)]
+            "pp: 2, recompute: selective}}", "pp: 1, recompute: selective}, offload: plan}")) for share in (0, 1)]
         plain, offloads = json.loads(plain.stdout), json.loads(offloads.stdout)
         told = [[line for line in report["assumed"] if line.startswith("offload: ")] for report in (plain, offloads)]
         self.assertEqual([len(lines) for lines in told], [0, 1])

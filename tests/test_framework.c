@@ -17,6 +17,9 @@ static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-
 static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\nframework: mine.yaml\n"
                                "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
                                "systems: [{name: slimpack, plan: auto}]\n";
+static const char planned[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\nframework: mine.yaml\n"
+                              "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+                              "systems: [{name: slimpack, plan: {tp: 2, pp: 1}}]\n";
 static const char mine[] =
     "name: mine\nsource: a test\nkernels: eager\nloss: fused\ncommunication: {pp_overlap: false}\n"
     "plan: {sharding: zero3, fsdp: 2, fsdp_ends: own, gradients: bf16, early_stop: true}\n"
@@ -141,6 +144,66 @@ TEST(framework__the_resolved_text_has_its_values_and_not_its_sources)
     free(named);
 }
 
+/* A framework that offloads nothing leaves it to the user to ask for a share. */
+TEST(offload__never_of_the_framework_yields_to_a_share_that_is_asked_for)
+{
+    static const struct {
+        const char *text, *old, *new;
+        int32_t mode;
+    } cases[] = {{planned, "pp: 1", "pp: 1", SCENARIO_OFFLOAD_NEVER},
+                 {planned, "pp: 1", "pp: 1, offload: 0", SCENARIO_OFFLOAD_NEVER},
+                 {planned, "pp: 1", "pp: 1, offload: 0.5", SCENARIO_OFFLOAD_PLAN},
+                 {planned, "plan:", "offload: auto, plan:", SCENARIO_OFFLOAD_AUTO},
+                 {searched, "auto", "auto", SCENARIO_OFFLOAD_NEVER},
+                 {searched, "auto", "auto, plan_space: {name: free}", SCENARIO_OFFLOAD_NEVER},
+                 {searched, "auto", "auto, plan_space: {offload: [0, 1]}", SCENARIO_OFFLOAD_PLAN},
+                 {searched, "systems:", "plan_space: {offload: 0.5}\nsystems:", SCENARIO_OFFLOAD_PLAN},
+                 {searched, "plan: auto", "offload: never, plan: auto", SCENARIO_OFFLOAD_NEVER},
+                 {searched, "plan: auto", "offload: plan, plan: auto", SCENARIO_OFFLOAD_PLAN},
+                 {searched, "plan: auto", "offload: auto, plan: auto", SCENARIO_OFFLOAD_AUTO}};
+    char *never = fixture_replace(mine, "kernels: eager", "kernels: eager\noffload: never");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scenario s;
+        struct error err;
+        char *text = fixture_replace(cases[i].text, cases[i].old, cases[i].new);
+        CHECK_TRUE(read_beside(never, text, NULL, &s, &err));
+        CHECK_TEXT(err.text, "");
+        CHECK_EQUAL(s.systems[0].plan.offload_mode, cases[i].mode);
+        const struct schema_reals *shares = &s.systems[0].space.offload;
+        if (s.systems[0].auto_plan && cases[i].mode == SCENARIO_OFFLOAD_NEVER)
+            CHECK_TRUE(shares->n == 1 && shares->at[0] == 0);
+        if (s.systems[0].auto_plan && cases[i].mode != SCENARIO_OFFLOAD_NEVER)
+            CHECK_TRUE(shares->n > 0 && shares->at[shares->n - 1] > 0);
+        char *once = scenario_text(&s), *again = resolved(never, once);
+        CHECK_TEXT(again, once);
+        scenario_free(&s);
+        free(once);
+        free(again);
+        free(text);
+    }
+    free(never);
+}
+
+TEST(offload__never_of_the_entry_contradicts_a_share)
+{
+    struct scenario s;
+    struct error err;
+    char *named =
+        fixture_replace(minimal, "plan: {tp: 2, pp: 1}", "offload: never, plan: {tp: 2, pp: 1, offload: 0.5}");
+    CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
+    CHECK_CONTAINS(err.text,
+                   "framework/run.yaml:5:74: plan.offload: 0.5 is not allowed beside offload: never; allowed: "
+                   "0, or offload: plan");
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    free(named);
+    named = fixture_replace(searched, "plan: auto", "offload: never, plan: auto, plan_space: {offload: [0, 0.5]}");
+    CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
+    CHECK_CONTAINS(err.text, "plan_space.offload: a share above 0 is not allowed beside offload: never; allowed: 0, or "
+                             "offload: plan");
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    free(named);
+}
+
 static const struct {
     const char *old, *new, *message;
 } refused[] = {
@@ -213,7 +276,7 @@ TEST(framework__every_shipped_one_is_read_and_has_a_source_for_each_value)
         CHECK_TRUE(scenario_framework(names[i], &framework, &err));
         CHECK_TEXT(err.text, "");
         CHECK_TEXT(framework.name, names[i]);
-        CHECK_EQUAL(framework.n_values, 18);
+        CHECK_EQUAL(framework.n_values, 19);
         for (int32_t value = 0; value < framework.n_values; value++)
             CHECK_EQUAL(*framework.values[value].source != '\0', *framework.values[value].text != '\0');
         free(names[i]);

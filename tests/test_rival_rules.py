@@ -20,8 +20,8 @@ engine: critical-path
 systems:
   - {name: length-balanced, plan: {tp: 2, pp: 1}}
   - {name: flops-balanced, plan: {tp: 2, pp: 1}, knobs: {max_tokens: 20000}}
-  - {name: bytescale, plan: {tp: 1, pp: 1}, knobs: {capacity: 3000, offload: never}}
-  - {name: bytescale, label: staged, plan: {tp: 1, pp: 2}, knobs: {capacity: 3000, offload: never, buckets: 4}}
+  - {name: bytescale, offload: never, plan: {tp: 1, pp: 1}, knobs: {capacity: 3000}}
+  - {name: bytescale, label: staged, offload: never, plan: {tp: 1, pp: 2}, knobs: {capacity: 3000, buckets: 4}}
   - {name: megatron-dynamic-cp, plan: {tp: 1, pp: 1}, knobs: {max_tokens: 500}}
   - {name: slimpipe, plan: {tp: 1, pp: 4}, knobs: {slices: 6}}
 """

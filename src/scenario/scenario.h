@@ -96,6 +96,15 @@ struct scenario_data {
     int64_t global_batch;   /* documents of one iteration, counted before any is cut */
 };
 
+/**
+ * Activations that may go to the host's memory:
+ * - never: none
+ * - plan: the share plan.offload of each unit's
+ * - auto: as the system decides if it decides this itself; otherwise as plan
+ */
+enum scenario_offload { SCENARIO_OFFLOAD_NEVER, SCENARIO_OFFLOAD_PLAN, SCENARIO_OFFLOAD_AUTO };
+#define SCENARIO_OFFLOAD "never|plan|auto"
+
 /** Tensor-parallel collectives that run beside GEMMs: cost/overlap.h. */
 enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };
 /** Data-parallel transfers that run beside passes (dag/dag.h). Each value includes the one before. This follows
@@ -137,6 +146,7 @@ struct scenario_plan {
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* layers of a stage that recompute, with recompute full; 0: all */
     bool early_stop;          /* with recompute full, stop after the last tensor that the backward needs */
+    int32_t offload_mode;     /* enum scenario_offload, the entry's key `offload` */
     double offload;           /* share of activations that goes to the host, 0..1 */
 };
 
