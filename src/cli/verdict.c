@@ -437,7 +437,7 @@ void verdict_print(const struct scenario *scenario, const struct lengths *length
     file = check_memstream(&head, &n_bytes);
     write_head(file, &verdict);
     CHECK(fclose(file) == 0);
-    int32_t n_misfits = point->n_systems - n_ranked, wrapped = 2; /* most lines of a sentence */
+    int32_t n_misfits = point->n_systems - n_ranked, wrapped = 3; /* most lines of a sentence */
     int32_t room = VERDICT_LINES - 2 - text_wrapped_lines(head, VERDICT_COLUMNS, wrapped) -
                    text_wrapped_lines(sentences, VERDICT_COLUMNS, wrapped);
     file = check_memstream(&table, &n_bytes);

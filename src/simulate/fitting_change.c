@@ -58,6 +58,8 @@ static bool apply(int change, struct scenario_plan *plan, char *text, size_t siz
     case OFFLOAD:
         less = plan->offload < value;
         plan->offload = value;
+        if (plan->offload_mode == SCENARIO_OFFLOAD_NEVER)
+            plan->offload_mode = SCENARIO_OFFLOAD_PLAN;
         snprintf(text, size, "plan.offload=%g", value);
         return less;
     case CP:
@@ -70,6 +72,13 @@ static bool apply(int change, struct scenario_plan *plan, char *text, size_t siz
     return false;
 }
 
+/** Return whether the scenario says `offload: never` of an entry, and the framework does not. */
+static bool refuses_offload(const struct scenario *scenario, const struct scenario_system *entry)
+{
+    return entry->plan.offload_mode == SCENARIO_OFFLOAD_NEVER &&
+           document_find(&scenario->document, entry->node, "offload") >= 0;
+}
+
 /** Return whether layout and system take the plan, and complete it. */
 static bool takes(const struct scenario *scenario, const struct point_system *system, unsigned decides,
                   struct scenario_system *entry)
@@ -80,7 +89,8 @@ static bool takes(const struct scenario *scenario, const struct point_system *sy
     bool heads = scenario->model.heads % plan->tp == 0 && scenario->model.kv_heads % plan->tp == 0;
     return scenario->platform.gpus_per_node % plan->tp == 0 && heads &&
            (plan->tp == 1 || training->degrees & SYSTEM_TP) && (plan->pp == 1 || training->degrees & SYSTEM_PP) &&
-           (plan->cp == 1 || training->degrees & SYSTEM_CP) && (plan->offload <= 0 || !(decides & SYSTEM_OFFLOAD)) &&
+           (plan->cp == 1 || training->degrees & SYSTEM_CP) &&
+           (plan->offload <= 0 || !(decides & SYSTEM_OFFLOAD || refuses_offload(scenario, system->entry))) &&
            (plan->recompute == system->entry->plan.recompute || !(decides & SYSTEM_RECOMPUTE)) &&
            layout_check(scenario, entry, &refused);
 }
@@ -149,7 +159,7 @@ struct fitting_change fitting_change_of(const struct scenario *scenario, const s
         struct scenario_system entry = *system->entry;
         struct fitting_change change = {0};
         if (!apply(i, &entry.plan, change.text, sizeof change.text) ||
-            !takes(scenario, system, system_decides(training, knobs), &entry))
+            !takes(scenario, system, system_decides(training, knobs, &entry.plan), &entry))
             continue;
         request.layout = entry.plan;
         if (!evaluate_change(scenario, lengths, training, &request, &change.evaluation))

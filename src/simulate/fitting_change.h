@@ -16,7 +16,7 @@ struct fitting_change {
  *
  * 1. recompute selective, then full
  * 2. sharding zero1, zero2, then zero3; the last two need one stage
- * 3. offload, in steps of a fifth
+ * 3. offload, in steps of a fifth, unless the entry says `offload: never`
  * 4. twice the degree of cp, pp or tp, with half the replicas
  *
  * A change counts if layout and system allow it. The system plans the measured iteration with the largest excess anew.
