@@ -32,9 +32,20 @@ TEST(text_clip__counts_characters_and_not_bytes)
 /* Ten columns hold "one two", then behind the indent "three", and "four". */
 TEST(text_wrapped_lines__breaks_at_blanks)
 {
-    CHECK_EQUAL(text_wrapped_lines("one two three four\n", 10, 5), 3);
-    CHECK_EQUAL(text_wrapped_lines("one two three four\n", 10, 2), 2);
-    CHECK_EQUAL(text_wrapped_lines("one\n\ntwo\n", 10, 2), 3);
-    CHECK_EQUAL(text_wrapped_lines("0123456789abcdef", 10, 5), 2);
-    CHECK_EQUAL(text_wrapped_lines("", 10, 5), 0);
+    const struct text_limits many = {10, 5, 99}, two = {10, 2, 99};
+    CHECK_EQUAL(text_wrapped_lines("one two three four\n", &many), 3);
+    CHECK_EQUAL(text_wrapped_lines("one two three four\n", &two), 2);
+    CHECK_EQUAL(text_wrapped_lines("one\n\ntwo\n", &two), 3);
+    CHECK_EQUAL(text_wrapped_lines("0123456789abcdef", &many), 2);
+    CHECK_EQUAL(text_wrapped_lines("", &many), 0);
+}
+
+/* Three lines and two lines: a total of four cuts the second, one of two cuts both. */
+TEST(text_wrapped_lines__keep_the_total)
+{
+    const char text[] = "one two three four\nfive six seven\n";
+    for (int32_t total = 1; total <= 6; total++) {
+        const struct text_limits limits = {10, 5, total};
+        CHECK_EQUAL(text_wrapped_lines(text, &limits), total < 2 ? 2 : total > 5 ? 5 : total);
+    }
 }

@@ -90,31 +90,48 @@ static int32_t write_line(FILE *file, const char *line, int32_t columns, int32_t
     }
 }
 
-static int32_t write_wrapped(FILE *file, const char *text, int32_t columns, int32_t most)
+/** Return the lines that each line of a text may become: limits->most, and fewer for the last ones. The caller frees.
+ */
+static int32_t *allowances(const char *text, const struct text_limits *limits, int32_t *n)
 {
-    int32_t n = 0;
-    while (*text != '\0') {
+    int32_t *allowed = NULL, sum = 0;
+    size_t capacity = 0, n_bytes;
+    char *unused = NULL;
+    FILE *nowhere = check_memstream(&unused, &n_bytes);
+    for (*n = 0; *text != '\0'; (*n)++) {
         size_t bytes = strcspn(text, "\n");
         char *line = check_strndup(text, bytes);
-        n += write_line(file, line, columns, most);
+        allowed = check_grow(allowed, (size_t)*n, &capacity, sizeof *allowed);
+        sum += allowed[*n] = write_line(nowhere, line, limits->columns, limits->most);
         free(line);
         text += bytes + (text[bytes] == '\n');
     }
-    return n;
-}
-
-void text_print_wrapped(const char *text, int32_t columns, int32_t most)
-{
-    write_wrapped(stdout, text, columns, most);
-}
-
-int32_t text_wrapped_lines(const char *text, int32_t columns, int32_t most)
-{
-    char *unused = NULL;
-    size_t n_bytes;
-    FILE *file = check_memstream(&unused, &n_bytes);
-    int32_t n = write_wrapped(file, text, columns, most);
-    CHECK(fclose(file) == 0);
+    CHECK(fclose(nowhere) == 0);
     free(unused);
-    return n;
+    for (int32_t i = *n - 1; i >= 0; i--)
+        for (; allowed[i] > 1 && sum > limits->total; sum--)
+            allowed[i]--;
+    return allowed;
+}
+
+void text_print_wrapped(const char *text, const struct text_limits *limits)
+{
+    int32_t n, *allowed = allowances(text, limits, &n);
+    for (int32_t i = 0; i < n; i++) {
+        size_t bytes = strcspn(text, "\n");
+        char *line = check_strndup(text, bytes);
+        write_line(stdout, line, limits->columns, allowed[i]);
+        free(line);
+        text += bytes + (text[bytes] == '\n');
+    }
+    free(allowed);
+}
+
+int32_t text_wrapped_lines(const char *text, const struct text_limits *limits)
+{
+    int32_t n, sum = 0, *allowed = allowances(text, limits, &n);
+    for (int32_t i = 0; i < n; i++)
+        sum += allowed[i];
+    free(allowed);
+    return sum;
 }

@@ -133,10 +133,10 @@ static void fill_label(const struct verdict *verdict, const struct standing *sta
     else
         snprintf(cell, CELL_SIZE, "%*d %s", verdict->point->n_systems > 9 ? 2 : 1, standing->rank,
                  label_of(verdict, standing->system));
-    text_clip(cell, LABEL_COLUMNS);
 }
 
-static struct ranking_row row_of(const struct verdict *verdict, const struct standing *standing, bool brief)
+/** Make a row. From level 1 on the plan is brief, and from level 2 on the label, too. */
+static struct ranking_row row_of(const struct verdict *verdict, const struct standing *standing, int level)
 {
     const struct point_summary *summary = &verdict->summaries[standing->system];
     struct ranking_row row = {0};
@@ -144,6 +144,8 @@ static struct ranking_row row_of(const struct verdict *verdict, const struct sta
     char number[TEXT_NUMBER_SIZE], half[TEXT_NUMBER_SIZE];
     int decimals = summary->tokens_per_s_per_gpu < 100;
     fill_label(verdict, standing, row.cell[LABEL]);
+    if (level > 1)
+        text_clip(row.cell[LABEL], LABEL_COLUMNS);
     text_number(summary->tokens_per_s_per_gpu, decimals, number);
     text_number(summary->tokens_interval, decimals, half);
     if (summary->tokens_interval > 1e-9 * summary->tokens_per_s_per_gpu) /* not NaN */
@@ -157,7 +159,7 @@ static struct ranking_row row_of(const struct verdict *verdict, const struct sta
     snprintf(row.cell[EXPOSED], CELL_SIZE, "%.0f%%", 100 * time_exposed(&shares));
     snprintf(row.cell[PEAK], CELL_SIZE, "%.0f", summary->peak_bytes / gib);
     snprintf(row.cell[SPEED_UP], CELL_SIZE, "%.2fx", summary->mfu / verdict->summaries[verdict->base].mfu);
-    plan_text_name(&verdict->point->systems[standing->system].entry->plan, brief, row.cell[PLAN]);
+    plan_text_name(&verdict->point->systems[standing->system].entry->plan, level > 0, row.cell[PLAN]);
     return row;
 }
 
@@ -166,7 +168,7 @@ static int32_t table_widths(const struct ranking_row *rows, int32_t n, int32_t w
 {
     int32_t sum = 0;
     for (int c = 0; c < N_COLUMNS; c++) {
-        widths[c] = text_columns(heading[c]);
+        widths[c] = c == PLAN ? 0 : text_columns(heading[c]);
         for (int32_t i = 0; i < n; i++)
             widths[c] = text_columns(rows[i].cell[c]) > widths[c] ? text_columns(rows[i].cell[c]) : widths[c];
         sum += widths[c] + (c > 0 ? 2 : 0);
@@ -194,18 +196,24 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
 {
     int32_t n_ranked = verdict->n_ranked;
     struct ranking_row *rows = check_calloc((size_t)n_ranked, sizeof *rows);
-    int32_t widths[N_COLUMNS], n = n_ranked > most ? most - 1 : n_ranked;
+    int32_t widths[N_COLUMNS], before_plan = 0, n = n_ranked > most ? most - 1 : n_ranked;
     bool alone = n_ranked == 1;
-    for (int brief = 0; brief < 2; brief++) {
+    for (int level = 0; level < 3; level++) {
         for (int32_t i = 0; i < n; i++)
-            rows[i] = row_of(verdict, &verdict->standings[i], brief > 0);
-        if (table_widths(rows, n, widths) <= VERDICT_COLUMNS)
+            rows[i] = row_of(verdict, &verdict->standings[i], level);
+        before_plan = table_widths(rows, n, widths) - widths[PLAN];
+        if (before_plan + widths[PLAN] <= VERDICT_COLUMNS)
             break;
     }
+    bool long_heading = before_plan + text_columns(heading[PLAN]) <= VERDICT_COLUMNS;
     for (int32_t i = -1; i < n; i++) {
         for (enum column c = LABEL; c < N_COLUMNS; c++)
             if (c != SPEED_UP || !alone)
-                write_cell(file, c, widths[c], i >= 0 ? rows[i].cell[c] : c == LABEL && alone ? "system" : heading[c]);
+                write_cell(file, c, widths[c],
+                           i >= 0                       ? rows[i].cell[c]
+                           : c == LABEL && alone        ? "system"
+                           : c == PLAN && !long_heading ? "plan"
+                                                        : heading[c]);
         fputc('\n', file);
     }
     if (n < n_ranked)
@@ -221,13 +229,15 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
 /** Write what fills the memory, "stage 3 needs 95.2 of 74.9 GiB, mostly states". */
 static void write_need(FILE *file, const struct verdict *verdict, const struct point_summary *summary)
 {
-    double host_bytes = verdict->scenario->platform.host_memory_bytes;
-    if (summary->misfit == EXCEEDED_GPU_MEMORY)
-        fprintf(file, "stage %d needs %.1f of %s GiB, mostly %s", summary->peak_stage, summary->peak_bytes / gib,
-                verdict->limit, memory_class_name[summary->peak_class]);
+    char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE];
+    bool host = summary->misfit != EXCEEDED_GPU_MEMORY;
+    text_number((host ? summary->host.bytes : summary->peak_bytes) / gib, host ? 0 : 1, needed);
+    text_number(verdict->scenario->platform.host_memory_bytes / gib, 0, has);
+    if (host)
+        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host.node, needed, has);
     else
-        fprintf(file, "node %d needs %.0f of %.0f GiB of host memory for offloaded activations", summary->host.node,
-                summary->host.bytes / gib, host_bytes / gib);
+        fprintf(file, "stage %d needs %s of %s GiB, mostly %s", summary->peak_stage, needed, verdict->limit,
+                memory_class_name[summary->peak_class]);
 }
 
 /** Write the change that would fit, or the one that comes nearest. */
@@ -412,6 +422,7 @@ json_t *verdict_json_of_outside(const struct validated_range *range, const struc
 static void write_sentences(FILE *file, const struct verdict *verdict, const struct lengths *lengths,
                             const struct validated_range *range)
 {
+    static const char system_item[] = "system "; /* only the first of several systems has the word */
     char items[OUTSIDE_MOST][OUTSIDE_SIZE];
     int32_t n = validated_range_outside(range, verdict->scenario, verdict->point, items);
     if (verdict->n_ranked > 0) {
@@ -419,41 +430,60 @@ static void write_sentences(FILE *file, const struct verdict *verdict, const str
         write_settings(file, verdict, lengths);
     }
     write_pressure(file, verdict);
-    for (int32_t i = 0; i < n; i++)
-        fprintf(file, "%s%s", i == 0 ? "outside the measured runs: " : ", ", items[i]);
+    for (int32_t i = 0; i < n; i++) {
+        bool again = i > 0 && strncmp(items[i - 1], system_item, strlen(system_item)) == 0;
+        fprintf(file, "%s%s", i == 0 ? "outside the measured runs: " : ", ",
+                items[i] + (again ? strlen(system_item) : 0));
+    }
     fputs(n > 0 ? "\n" : "within the range of the measured runs\n", file);
+}
+
+/** Write the ranking and the systems that do not fit, on at most `room` lines. */
+static void write_table(FILE *file, const struct verdict *verdict, int32_t room)
+{
+    enum { HEADING_AND_LEGEND = 3 };
+    int32_t n_ranked = verdict->n_ranked, n_misfits = verdict->point->n_systems - n_ranked;
+    if (n_ranked > 0) {
+        room -= HEADING_AND_LEGEND;
+        int32_t least = n_misfits < room / 2 ? n_misfits : room / 2; /* lines for systems that do not fit */
+        write_ranking(file, verdict, room - least);
+        room -= n_ranked < room - least ? n_ranked : room - least;
+    }
+    write_misfits(file, verdict, room);
+}
+
+static int32_t count_lines(const char *text)
+{
+    int32_t n = 0;
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
 }
 
 void verdict_print(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
                    const struct validated_range *range)
 {
+    enum { BLANK_LINES = 2 };
     struct verdict verdict = verdict_of(scenario, lengths, point);
+    struct text_limits limits = {VERDICT_COLUMNS, 3, VERDICT_LINES};
     char *head = NULL, *sentences = NULL, *table = NULL;
     size_t n_bytes;
-    int32_t n_ranked = verdict.n_ranked;
     FILE *file = check_memstream(&sentences, &n_bytes);
     write_sentences(file, &verdict, lengths, range);
     CHECK(fclose(file) == 0);
     file = check_memstream(&head, &n_bytes);
     write_head(file, &verdict);
     CHECK(fclose(file) == 0);
-    int32_t n_misfits = point->n_systems - n_ranked, wrapped = 3; /* most lines of a sentence */
-    int32_t room = VERDICT_LINES - 2 - text_wrapped_lines(head, VERDICT_COLUMNS, wrapped) -
-                   text_wrapped_lines(sentences, VERDICT_COLUMNS, wrapped);
+    int32_t room = VERDICT_LINES - BLANK_LINES - text_wrapped_lines(head, &limits);
     file = check_memstream(&table, &n_bytes);
-    if (n_ranked > 0) {
-        room -= 3; /* heading and legend */
-        int32_t least = n_misfits < room / 2 ? n_misfits : room / 2;
-        write_ranking(file, &verdict, room - least);
-        room -= n_ranked < room - least ? n_ranked : room - least;
-    }
-    write_misfits(file, &verdict, room);
+    write_table(file, &verdict, room - count_lines(sentences));
     CHECK(fclose(file) == 0);
-    text_print_wrapped(head, VERDICT_COLUMNS, wrapped);
+    text_print_wrapped(head, &limits);
     putchar('\n');
-    text_print_wrapped(table, VERDICT_COLUMNS, 1);
+    text_print_wrapped(table, &(struct text_limits){VERDICT_COLUMNS, 1, VERDICT_LINES});
     putchar('\n');
-    text_print_wrapped(sentences, VERDICT_COLUMNS, wrapped);
+    limits.total = room - count_lines(table);
+    text_print_wrapped(sentences, &limits);
     free(head);
     free(sentences);
     free(table);
