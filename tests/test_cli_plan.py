@@ -84,7 +84,7 @@ class PlanSearch(unittest.TestCase):
         self.assertTrue(filecmp.cmp(self.path, SCRATCH / "searched-again" / "small.h5", shallow=False))
         with h5py.File(self.path) as file:
             text = file.attrs["scenario"].decode()
-        self.assertNotIn("auto", text)
+        self.assertNotIn("plan: auto", text)
         simulate("resolved", scenario=text)
         self.assertTrue(filecmp.cmp(self.path.with_suffix(".csv"), SCRATCH / "resolved" / "small.csv", shallow=False))
         with h5py.File(self.path) as file, h5py.File(SCRATCH / "resolved" / "small.h5") as again:
@@ -142,7 +142,7 @@ class PlanSearch(unittest.TestCase):
     def test_a_space_without_a_plan_is_invalid(self):
         done = simulate("empty", "--set", "systems.1.plan_space.pp=7", scenario=AUTO)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("the plan space free holds no plan of slimpack", done.stderr)
+        self.assertIn("the plan space wide holds no plan of slimpack", done.stderr)
 
 
 class Frameworks(unittest.TestCase):
@@ -161,7 +161,7 @@ class Frameworks(unittest.TestCase):
 
     def test_list_keys__shows_the_defaults_of_the_default_framework(self):
         keys = {line.split()[0]: line.split() for line in run("list", "keys").stdout.splitlines() if line.strip()}
-        self.assertEqual(keys["framework"][4], "slimpack-paper")
+        self.assertEqual(keys["framework"][4], "megatron-core")
         self.assertEqual(keys["communication.tp_overlap"][4], "bulk")
         self.assertEqual(keys["systems.N.plan.sharding"][4], "zero1")
 

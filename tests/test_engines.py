@@ -21,6 +21,7 @@ SCENARIO = """\
 name: {name}
 model: llama-7b
 device: h800
+framework: slimpack-paper
 platform: {platform}
 data: {{lengths: github, context: 32Ki, global_batch: 48}}
 iterations: {{warm_up: 1, measured: 2}}

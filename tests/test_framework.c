@@ -47,18 +47,35 @@ static char *resolved(const char *framework, const char *text)
     return written;
 }
 
-/* The schema had these values before there were frameworks. */
-TEST(framework__the_default_holds_the_defaults_of_before)
+/* A tuned run of Megatron: other scenarios name their framework. */
+TEST(framework__megatron_core_is_the_default)
 {
     struct scenario s;
     struct error err;
     CHECK_TRUE(read_beside(mine, minimal, NULL, &s, &err));
     const struct scenario_plan *plan = &s.systems[0].plan;
+    CHECK_TEXT(s.framework_name, "megatron-core");
+    CHECK_EQUAL(s.attention, DEVICE_FASTEST);
+    CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap);
+    CHECK_EQUAL(s.communication.pp_overlap, SCENARIO_STAGES_INTERLEAVED);
+    CHECK_EQUAL(s.communication.dp_overlap, SCENARIO_OVERLAP_BOTH);
+    CHECK_TRUE(plan->sharding == SCENARIO_ZERO1 && plan->sequence_parallel);
+    CHECK_EQUAL(plan->offload_mode, SCENARIO_OFFLOAD_NEVER);
+    scenario_free(&s);
+}
+
+TEST(framework__slimpack_paper_holds_what_the_paper_says)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_beside(mine, minimal, "framework=slimpack-paper", &s, &err));
+    const struct scenario_plan *plan = &s.systems[0].plan;
     CHECK_TEXT(s.framework_name, "slimpack-paper");
     CHECK_TRUE(s.attention == DEVICE_FLASH2 && s.kernels == SCENARIO_FUSED && s.loss == SCENARIO_LOSS_PASSES);
     CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_FUSED);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.dp_overlap == SCENARIO_OVERLAP_NONE);
-    CHECK_TRUE(s.communication.cp_overlap && s.communication.pp_overlap);
+    CHECK_TRUE(s.communication.cp_overlap && s.communication.pp_overlap == SCENARIO_STAGES_OVERLAP);
+    CHECK_EQUAL(plan->offload_mode, SCENARIO_OFFLOAD_AUTO);
     CHECK_TRUE(plan->cp_type == SCENARIO_RING && plan->sharding == SCENARIO_ZERO1 && plan->fsdp == 1);
     CHECK_TRUE(plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE && plan->fsdp_ends == SCENARIO_ENDS_ROOT);
     CHECK_TRUE(plan->gradients == SCENARIO_FP32 && plan->gradient_buffers == SCENARIO_GRADIENTS_KEPT);
@@ -242,7 +259,7 @@ TEST(framework__an_unknown_name_is_told_beside_the_other_mistakes)
     char *named = fixture_replace(minimal, "device:", "framework: slimpack\nseed: -1\ndevice:");
     CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
     CHECK_CONTAINS(err.text, "framework/run.yaml:2:12: framework: there is no framework 'slimpack'; ");
-    CHECK_CONTAINS(err.text, "available: slimpack-paper, or the path of a file that ends in .yaml");
+    CHECK_CONTAINS(err.text, "available: megatron-core, slimpack-paper, or the path of a file that ends in .yaml");
     CHECK_CONTAINS(err.text, "seed: '-1' is out of range");
     CHECK_TRUE(!read_beside(mine, minimal, "framework=missing.yaml", &s, &err));
     CHECK_CONTAINS(err.text, "missing.yaml: cannot be read");

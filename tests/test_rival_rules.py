@@ -13,6 +13,7 @@ SCENARIO = """\
 name: rules
 model: llama-7b
 device: h800
+framework: slimpack-paper
 platform: hopper-2x8
 data: {lengths: github, context: 16Ki, global_batch: 70}
 iterations: {warm_up: 0, measured: 1}

@@ -8,8 +8,6 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = ("tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu")
-# A row without a framework ran the default one.
-DEFAULT_FRAMEWORK = "slimpack-paper"
 DEGREES = {"tp": "plan.tp", "pp": "plan.pp", "vpp": "plan.vpp", "cp": "plan.cp", "context": "data.context"}
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -30,7 +28,7 @@ def compared():
 
 def text():
     rows = compared()
-    frameworks = sorted({row["framework"] or DEFAULT_FRAMEWORK for row in rows})
+    frameworks = sorted({row["framework"] for row in rows} - {""})  # others are described key by key
     gpus = max(int(row["platform.nodes"]) * int(row["platform.gpus_per_node"]) for row in rows)
     lines = [f"devices: {' '.join(sorted({row['device'] for row in rows}))}",
              f"frameworks: {' '.join(frameworks)}",
