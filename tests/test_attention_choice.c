@@ -97,6 +97,20 @@ TEST(fastest__is_flash2_with_curves_of_another_chip)
     }
 }
 
+/* An H100 with fewer multiprocessors, such as the PCIe board's 114, is another chip. */
+TEST(own_curves__need_as_many_multiprocessors)
+{
+    char *h200 = fixture_read(SLIMSIM_SOURCE_DIR "/model/gpu/h200.yaml");
+    char *fewer = fixture_replace(h200, "\nmultiprocessors: 132", "\nmultiprocessors: 114");
+    struct device device;
+    struct error err = {0};
+    CHECK_TRUE(device_read(SLIMSIM_SOURCE_DIR, fixture_write("attention_choice/fewer.yaml", fewer), &device, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_TRUE(device.multiprocessors == 114 && !device.own_curves);
+    free(h200);
+    free(fewer);
+}
+
 TEST(a_named_kernel__stays)
 {
     struct scenario scenario;

@@ -434,7 +434,8 @@ TEST(predict_run__takes_the_fastest_attention)
 TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
 {
     struct error err = {0};
-    struct setting setting = setting_with("platform.gpus_per_node=1|data.global_batch=6|micro_batch=2|attention=flash2", &err);
+    struct setting setting =
+        setting_with("platform.gpus_per_node=1|data.global_batch=6|micro_batch=2|attention=flash2", &err);
     struct device device;
     struct predict_result result;
     CHECK_TEXT(err.text, "");
