@@ -10,6 +10,7 @@
 #include "hand_plan.h"
 #include "harness.h"
 #include "scenario/document_read.h"
+#include "scenario/schema_text.h"
 
 void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {
@@ -19,7 +20,13 @@ void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_
     hand->request = (struct plan_request){
         .batch = &hand->batch,
         .setting = &hand->setting,
-        .layout = {.tp = 1, .pp = pp, .cp = 1, .dp = dp, .vpp = 1, .sequence_parallel = true},
+        .layout = {.tp = 1,
+                   .pp = pp,
+                   .cp = 1,
+                   .dp = dp,
+                   .vpp = 1,
+                   .sequence_parallel = true,
+                   .offload_mode = SCENARIO_OFFLOAD_AUTO},
         .context = context,
         .memory_bytes = 1e30,
         .knobs = hand->knobs,
@@ -84,14 +91,19 @@ void hand_batch_of(struct hand_request *hand, enum hand_law law, int32_t n_sampl
 
 void hand_knobs(struct hand_request *hand, const struct training_system *system, const char *lines)
 {
+    static const char *const entry[] = {"offload", NULL};
     struct document document = {0};
     struct error err = {0};
     bool any = lines[0] != '\0';
     CHECK(system->knobs_size <= sizeof hand->knobs);
     if (any && !document_parse(lines, strlen(lines), "knobs", &document, &err))
         fprintf(stderr, "%s\n", err.text);
-    if (!schema_read(&document, any ? 0 : -1, system->knobs, system->n_knobs, NULL, hand->knobs, &err))
+    if (!schema_read(&document, any ? 0 : -1, system->knobs, system->n_knobs, entry, hand->knobs, &err))
         fprintf(stderr, "%s\n", err.text);
+    int32_t mode = any ? document_find(&document, 0, "offload") : -1;
+    hand->request.layout.offload_mode =
+        mode < 0 ? SCENARIO_OFFLOAD_AUTO : schema_choice(SCENARIO_OFFLOAD, document.node[mode].value);
+    CHECK(hand->request.layout.offload_mode >= 0);
     CHECK(err.status == ERROR_NONE);
     document_free(&document);
 }

@@ -37,7 +37,8 @@ void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_
 void hand_batch(struct hand_request *hand, int32_t n_samples, const int32_t *tokens);
 void hand_batch_of(struct hand_request *hand, enum hand_law law, int32_t n_samples, uint64_t seed);
 
-/** Set the knobs' defaults, then "name: value" lines over them ("" for none), as a user's YAML gives them. */
+/** Set the knobs' defaults, then "name: value" lines over them ("" for none), as a user's YAML gives them. The entry's
+ * key `offload` may stand beside the knobs; by default it is auto. */
 void hand_knobs(struct hand_request *hand, const struct training_system *system, const char *lines);
 
 /** Plan the request by a system without a state, with these knobs (hand_knobs). A refusal, or a plan that plan_check

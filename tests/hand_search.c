@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "hand_model.h"
@@ -13,16 +14,21 @@
 bool hand_open_cell(struct hand_search *hand, const struct hand_cell *cell, struct error *err)
 {
     static const char *const overlaps[] = {"none", "gradients", "both"};
+    const char *name_free = *cell->space == '\0' ? "name: free" : "name: free, ";
+    static const char offload[] = "offload: plan, ";
+    bool of_plan = strncmp(cell->knobs, offload, strlen(offload)) == 0;
     char text[2048], name[64];
     *hand = (struct hand_search){0};
     snprintf(name, sizeof name, "%.40s/cell.yaml", program_invocation_short_name); /* test programs run side by side */
     snprintf(text, sizeof text,
-             "model: %s\ndevice: h800\nmemory_limit: 1\nplatform: %s\nengine: critical-path\nseed: %d\n"
+             "model: %s\ndevice: h800\nframework: slimpack-paper\nmemory_limit: 1\nplatform: %s\nengine: "
+             "critical-path\nseed: %d\n"
              "communication: {dp_overlap: %s}\n"
              "data: {lengths: github, context: %s, global_batch: 24}\niterations: {warm_up: 0, measured: 5}\n"
-             "systems: [{name: %s, plan: auto, plan_space: {%s}, knobs: {%s}}]\n",
+             "systems: [{name: %s, offload: %s, plan: auto, plan_space: {%s%s}, knobs: {%s}}]\n",
              cell->model, cell->platform, cell->seed, overlaps[cell->seed % 3], cell->context, cell->system,
-             cell->space, cell->knobs);
+             of_plan ? "plan" : "auto", strstr(cell->space, "name: ") == NULL ? name_free : "", cell->space,
+             cell->knobs + (of_plan ? strlen(offload) : 0));
     if (!scenario_read(fixture_write(name, text), 0, NULL, &hand->scenario, err))
         return false;
     hand_heads(&hand->scenario.model, (uint64_t)cell->seed / 6);

@@ -12,7 +12,8 @@ struct hand_search {
     struct search_result result;
 };
 
-/** The scenario's values. */
+/** The scenario's values. Knobs may begin with "offload: plan, ", which is the entry's key. A
+ * space without a name is `free`. */
 struct hand_cell {
     const char *model, *platform, *system, *context, *space, *knobs;
     int seed; /* 6 to 11: narrow heads, 12 to 17: wide ones */

@@ -21,6 +21,7 @@ data: {lengths: github, context: 32Ki, global_batch: 48}
 iterations: {warm_up: 0, measured: 2}
 seed: 7
 engine: critical-path
+framework: slimpack-paper
 systems:
   - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
   - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}

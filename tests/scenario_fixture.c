@@ -85,8 +85,17 @@ const char *fixture_data(const char *suite)
     fixture_write(name, fixture_device);
     snprintf(name, sizeof name, "%s/model/lengths/github.yaml", suite);
     fixture_write(name, "name: github\n");
-    snprintf(name, sizeof name, "%s/model/plan_space/free.yaml", suite);
-    fixture_write(name, "offload: [0, 0.5]\non_demand: offload\nsource: a test\n");
+    static const char *const spaces[] = {"free", "wide"}, *const frameworks[] = {"megatron-core", "slimpack-paper"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s/model/plan_space/%s.yaml", suite, spaces[i]);
+        fixture_write(name, "offload: [0, 0.5]\non_demand: offload\nsource: a test\n");
+        char shipped[1024];
+        snprintf(shipped, sizeof shipped, "%s/model/framework/%s.yaml", SLIMSIM_SOURCE_DIR, frameworks[i]);
+        snprintf(name, sizeof name, "%s/model/framework/%s.yaml", suite, frameworks[i]);
+        char *framework = fixture_read(shipped);
+        fixture_write(name, framework);
+        free(framework);
+    }
     snprintf(name, sizeof name, "%s/platforms/hopper.yaml", suite);
     char *hopper = fixture_read(SLIMSIM_SOURCE_DIR "/platforms/hopper.yaml");
     fixture_write(name, hopper);
@@ -94,10 +103,6 @@ const char *fixture_data(const char *suite)
     snprintf(name, sizeof name, "%s/model/memory_pressure.yaml", suite);
     fixture_write(name, "share: 0.9\nruns: 2\nslow_runs: 1\nother_runs: 4\nother_slow_runs: 3\nslower_least: "
                         "0.1\nslower_most: 0.2\nsource: a test\n");
-    snprintf(name, sizeof name, "%s/model/framework/slimpack-paper.yaml", suite);
-    char *framework = fixture_read(SLIMSIM_SOURCE_DIR "/model/framework/slimpack-paper.yaml");
-    fixture_write(name, framework);
-    free(framework);
     snprintf(folder, sizeof folder, "%s", harness_path(suite));
     setenv("SLIMSIM_DATA", folder, 1);
     return folder;

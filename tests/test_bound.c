@@ -15,15 +15,17 @@ static double three_s(const struct plan_request *request)
     return 3;
 }
 
-static unsigned decides_offload(const void *knobs)
+static unsigned decides_offload(const void *knobs, const struct scenario_plan *layout)
 {
     (void)knobs;
+    (void)layout;
     return SYSTEM_OFFLOAD;
 }
 
-static unsigned decides_recompute(const void *knobs)
+static unsigned decides_recompute(const void *knobs, const struct scenario_plan *layout)
 {
     (void)knobs;
+    (void)layout;
     return SYSTEM_RECOMPUTE;
 }
 

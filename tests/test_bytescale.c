@@ -121,7 +121,7 @@ TEST(bytescale_offload__saves_the_ranks_of_equation_3)
         platform.pcie_bytes_per_s = 1e8 * (1 + hand_below(&seed, 20));
         hand.setting.platform = &platform;
         hand_batch(&hand, 1, &tokens);
-        snprintf(knobs, sizeof knobs, "{capacity: %.0f, offload: always}", capacity);
+        snprintf(knobs, sizeof knobs, "{capacity: %.0f, always_offload: true}", capacity);
         plan_of(&hand, knobs, &plan);
         const struct plan_unit *unit = NULL;
         for (int32_t rank = 0; unit == NULL && rank < 64; rank++)
@@ -153,7 +153,7 @@ TEST(bytescale__plans_what_fits_the_memory)
         hand.request.memory_bytes = 1e9;
         hand_batch_of(&hand, HAND_LONG_TAIL, 60, seed);
         char knobs[96];
-        snprintf(knobs, sizeof knobs, "{offload: %s, capacity: %d}", seed % 3 == 0 ? "never" : "always",
+        snprintf(knobs, sizeof knobs, "{%s, capacity: %d}", seed % 3 == 0 ? "offload: never" : "always_offload: true",
                  (int)packing_memory_tokens(&hand.request));
         plan_of(&hand, knobs, &plan);
         n_groups += plan.phases[0].n_groups;
@@ -180,7 +180,7 @@ TEST(bytescale_offload__stays_off_if_ranks_would_idle)
         struct plan plan;
         hand_request_real(&hand, dp, 1, 4000);
         hand_batch(&hand, 1, (int32_t[]){4000});
-        plan_of(&hand, "{capacity: 1000, offload: always}", &plan);
+        plan_of(&hand, "{capacity: 1000, always_offload: true}", &plan);
         CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].context, 1);
         plan_free(&plan);
         plan_of(&hand, "capacity: 1000", &plan);
@@ -195,7 +195,7 @@ TEST(bytescale_offload__stays_off_if_ranks_would_idle)
 /* With `auto` passes end no later than with either value. The better value differs from batch to batch. */
 TEST(bytescale_offload__is_taken_if_passes_end_first)
 {
-    static const char *const knobs[] = {"{offload: always, capacity: 1000}", "{offload: never, capacity: 1000}",
+    static const char *const knobs[] = {"{always_offload: true, capacity: 1000}", "{offload: never, capacity: 1000}",
                                         "{capacity: 1000}"};
     int32_t n_always = 0, n_never = 0;
     for (uint64_t seed = 1; seed <= 24; seed++) {

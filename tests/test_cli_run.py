@@ -69,7 +69,7 @@ class Results(unittest.TestCase):
                 self.assertEqual((told["stage"], told["peak_bytes"], row["iteration"]), (row["stage"], row["peak_bytes"], 1))
                 self.assertAlmostEqual(sum(told["peak_bytes_by_class"].values()) / most, 1, delta=1e-12)
             self.assertEqual(own["peak_bytes"].max(), system["peak_bytes"])
-        printed = run("run", write("small.yaml", SMALL), "--quiet", "--output", SCRATCH / "stages").stdout
+        printed = run("run", write("small.yaml", SMALL), "--quiet", "--verbose", "--output", SCRATCH / "stages").stdout
         self.assertRegex(printed, r"\nslimpack, peak memory of a GPU by stage \[GiB\]: [0-9.]+ [0-9.]+\n")
 
     def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
@@ -95,7 +95,7 @@ systems:
     def test_the_log_follows_the_report_and_all_of_it_leaves_the_warm_up_out(self):
         """Both go to one file, which agrees with itself."""
         path = write("small.yaml", SMALL)
-        done = subprocess.run([PROGRAM, "run", path, "--output", SCRATCH / "one-file"], stdout=subprocess.PIPE, text=True,
+        done = subprocess.run([PROGRAM, "run", path, "--verbose", "--output", SCRATCH / "one-file"], stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, timeout=300, check=True)
         report, log = done.stdout.split("\nbest-fit: planned in ")
         self.assertTrue(report.splitlines()[-1].startswith("- slimpack: sequence parallelism on"), report[-300:])
@@ -112,7 +112,7 @@ systems:
     def test_what_offload_saves_stands_with_the_results_that_offload(self):
         """On one stage copies run beside the passes: memory is saved, and hardly any time is lost."""
         plain, offloads = [simulate("offloads", scenario=SMALL.replace("pp: 2, cp: 2", f"pp: 1, offload: {share}").replace(
-            "pp: 2, recompute: selective}}", "pp: 1, recompute: selective}, knobs: {offload: plan}}")) for share in (0, 1)]
+            "pp: 2, recompute: selective}}", "pp: 1, recompute: selective}, offload: plan}")) for share in (0, 1)]
         plain, offloads = json.loads(plain.stdout), json.loads(offloads.stdout)
         told = [[line for line in report["assumed"] if line.startswith("offload: ")] for report in (plain, offloads)]
         self.assertEqual([len(lines) for lines in told], [0, 1])
@@ -147,8 +147,9 @@ systems:
         """The data sheets give 900 GB/s for both directions of an H100, and 400 for an H800, which the platform has."""
         told = "NVLink of platform hopper-2x8 is 200 GB/s each way, of device h100-sxm's data sheet 450 GB/s"
         path, other = write("small.yaml", SMALL.replace("both", "critical-path")), ("--set", "device=h100-sxm")
-        done = run("run", path, "--output", fresh("nvlink"), *other)
-        self.assertIn(told, done.stdout.split("best-fit")[0])
+        for arguments in ((), ("--verbose",)):
+            done = run("run", path, "--output", fresh("nvlink"), *other, *arguments)
+            self.assertIn(told, " ".join(done.stdout.split("best-fit")[0].split()))
         self.assertNotIn("NVLink of platform", run("run", path, "--output", fresh("nvlink"), "--quiet").stdout)
         self.assertIn(told, " ".join(json.loads(simulate("nvlink", *other).stdout)["assumed"]))
         swept = run("run", path, *other, "--sweep", "seed=1,2", "--set", "trace=summary", "--output", fresh("nvlink"))
@@ -175,7 +176,7 @@ systems:
     def test_intervals_stand_below_what_they_are_of(self):
         """They are in the table, in JSON and in CSV. One iteration has none."""
         systems = self.report["systems"]
-        options = ("--quiet", "--output", SCRATCH / "intervals", "--set", "trace=summary")
+        options = ("--quiet", "--verbose", "--output", SCRATCH / "intervals", "--set", "trace=summary")
         lines = run("run", write("small.yaml", SMALL), *options).stdout.splitlines()
         with open(SCRATCH / "intervals/small.csv", newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -198,7 +199,7 @@ systems:
         for samples, spread in ((4, "1.000"), (2, "-")):
             scenario = write("one-unit.yaml", SMALL.replace("lengths: github", "lengths: fixed").replace(
                 "global_batch: 48", f"global_batch: {samples}").replace("tp: 2, pp: 2, cp: 2", "tp: 8, pp: 1"))
-            table = run("run", scenario, "--quiet", "--output", SCRATCH / "one-unit").stdout
+            table = run("run", scenario, "--quiet", "--verbose", "--output", SCRATCH / "one-unit").stdout
             rows = [line.split()[-2] for line in table.splitlines() if line.startswith("unit ")]
             self.assertEqual(rows, [spread] * 4)
             done = run("run", scenario, "--quiet", "--json", "--output", SCRATCH / "one-unit")
@@ -221,8 +222,8 @@ systems:
         self.assertGreater(told[1]["search_nodes_mean"], 0)
         self.assertEqual([(row["search_gap"], row["search_nodes"]) for row in planned],
                          [(row["search_gap_max"], row["search_nodes_mean"]) for row in told])
-        self.assertRegex(run("run", path, *options, "--output", folder).stdout, r"\ngap of branch and bound \[%\] +- +\d+\.\d\d\n")
-        self.assertNotIn("gap of branch", run("run", path, "--output", folder).stdout)
+        self.assertRegex(run("run", path, *options, "--verbose", "--output", folder).stdout, r"\ngap of branch and bound \[%\] +- +\d+\.\d\d\n")
+        self.assertNotIn("gap of branch", run("run", path, "--verbose", "--output", folder).stdout)
 
     def test_contention_never_makes_it_faster(self):
         for system in self.report["systems"]:
@@ -307,7 +308,7 @@ systems:
         self.assertEqual(misfit["memory"], kind)
         self.assertGreater(misfit["needed_bytes"], misfit["available_bytes"])
         self.assertEqual(misfit["needed_bytes"], system[needed])
-        text = run("run", SCRATCH / "small.yaml", "--quiet", "--output", SCRATCH / folder, "--set",
+        text = run("run", SCRATCH / "small.yaml", "--quiet", "--verbose", "--output", SCRATCH / folder, "--set",
                    "iterations.measured=1", "--set", "trace=summary", *arguments).stdout
         with h5py.File(SCRATCH / folder / "small.h5") as file:
             row = file["summary"][0]
@@ -364,7 +365,7 @@ class SeventyBillion(unittest.TestCase):
         self.assertEqual([system["plan"][degree] for degree in ("tp", "pp", "cp", "dp")], [8, 4, 1, 8])
         self.assertAlmostEqual(system["tokens_per_s_per_gpu"] * system["iteration_mean_s"] * 256, 1024 * 4096, delta=1)
         self.assertTrue(10 < system["iteration_mean_s"] < 30)
-        for topic in ("attention kernel: cuDNN", "curves of device h100-sxm", "tensor-parallel collectives",
+        for topic in ("attention kernel: flash-attention 3", "attention flash3 is the fastest", "curves of device h100-sxm", "tensor-parallel collectives",
                       "sequence parallelism on", "beyond the shapes the curves were fitted to",
                       "gradient and parameter traffic", "cross-entropy fused", "no dropout, no biases",
                       "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s", "bf16 peak 989.4 TFLOP/s", "memory of a GPU",
@@ -392,6 +393,14 @@ class SeventyBillion(unittest.TestCase):
             system, assumed = self.simulate("--set", change)
             self.assertIn(stated, assumed)
             self.assertNotEqual(system["iteration_mean_s"], plain["iteration_mean_s"], change)
+
+    def test_the_fastest_attention_is_stated_and_takes_least_time(self):
+        system, assumed = self.simulate("--set", "attention=fastest")
+        found = re.search(r"attention (\w+) is the fastest of flash2, flash3 and cudnn on the first batch", assumed)
+        times = {kernel: self.simulate("--set", f"attention={kernel}")[0]["iteration_mean_s"]
+                 for kernel in ("flash2", "flash3", "cudnn")}
+        self.assertEqual(times[found[1]], min(times.values()))
+        self.assertEqual(system["iteration_mean_s"], times[found[1]])
 
     def test_freed_gradients_are_stated_and_move_memory_alone(self):
         plain, before = self.simulate()

@@ -322,17 +322,18 @@ TEST(reshard__uses_both_routes_of_every_folded_gpu)
  * (7), B1 at 8 (9). It is sent until 9 (10), and stage 0's B1 ends at 11 (12). */
 TEST(blocking_sends__hold_the_stage)
 {
-    const double expected_s[2][2] = {{8, 11}, {8, 12}};
-    for (int waits = 0; waits < 2; waits++)
+    const double expected_s[][2] = {
+        [SCENARIO_STAGES_WAIT] = {8, 12}, [SCENARIO_STAGES_OVERLAP] = {8, 11}, [SCENARIO_STAGES_INTERLEAVED] = {8, 12}};
+    for (int32_t overlap = SCENARIO_STAGES_WAIT; overlap <= SCENARIO_STAGES_INTERLEAVED; overlap++)
         for (int32_t m = 1; m <= 2; m++) {
             struct plan plan;
             struct cost_setting setting = *hand_setting();
-            setting.communication.pp_overlap = !waits;
+            setting.communication.pp_overlap = overlap;
             hand_uniform(&plan, 2, m, 16);
             struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
             for (int32_t i = 0; i < dag.n_tasks; i++)
                 dag.duration_s[i] = dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].pass == PASS_BACKWARD ? 2.0 : 1.0;
-            CHECK_CLOSE(hand_makespan_s(&dag), expected_s[waits][m - 1], 1e-15);
+            CHECK_CLOSE(hand_makespan_s(&dag), expected_s[overlap][m - 1], 1e-15);
             dag_free(&dag);
             plan_free(&plan);
         }

@@ -22,6 +22,7 @@ SCENARIO = """\
 name: {name}
 model: llama-7b
 device: h800
+framework: slimpack-paper
 platform: {platform}
 data: {{lengths: github, context: 32Ki, global_batch: 48}}
 iterations: {{warm_up: 1, measured: 2}}
@@ -59,7 +60,7 @@ class Engines(unittest.TestCase):
 
     def test_options_of_simgrid_stand_in_the_trace(self):
         folder, path = fresh("cfg"), scenario("cfg", "hopper-2x8", ["best-fit"])
-        done = run("run", path, "-o", folder, "--simgrid-cfg", "network/bandwidth-factor:0.5", "--simgrid-cfg",
+        done = run("run", path, "-v", "-o", folder, "--simgrid-cfg", "network/bandwidth-factor:0.5", "--simgrid-cfg",
                    "network/crosstraffic:yes")
         self.assertEqual(done.returncode, 0, done.stderr)
         with h5py.File(folder / "cfg.h5") as file:

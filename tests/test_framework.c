@@ -17,6 +17,9 @@ static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-
 static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\nframework: mine.yaml\n"
                                "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
                                "systems: [{name: slimpack, plan: auto}]\n";
+static const char planned[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\nframework: mine.yaml\n"
+                              "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+                              "systems: [{name: slimpack, plan: {tp: 2, pp: 1}}]\n";
 static const char mine[] =
     "name: mine\nsource: a test\nkernels: eager\nloss: fused\ncommunication: {pp_overlap: false}\n"
     "plan: {sharding: zero3, fsdp: 2, fsdp_ends: own, gradients: bf16, early_stop: true}\n"
@@ -44,18 +47,35 @@ static char *resolved(const char *framework, const char *text)
     return written;
 }
 
-/* The schema had these values before there were frameworks. */
-TEST(framework__the_default_holds_the_defaults_of_before)
+/* A tuned run of Megatron: other scenarios name their framework. */
+TEST(framework__megatron_core_is_the_default)
 {
     struct scenario s;
     struct error err;
     CHECK_TRUE(read_beside(mine, minimal, NULL, &s, &err));
     const struct scenario_plan *plan = &s.systems[0].plan;
+    CHECK_TEXT(s.framework_name, "megatron-core");
+    CHECK_EQUAL(s.attention, DEVICE_FASTEST);
+    CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap);
+    CHECK_EQUAL(s.communication.pp_overlap, SCENARIO_STAGES_INTERLEAVED);
+    CHECK_EQUAL(s.communication.dp_overlap, SCENARIO_OVERLAP_BOTH);
+    CHECK_TRUE(plan->sharding == SCENARIO_ZERO1 && plan->sequence_parallel);
+    CHECK_EQUAL(plan->offload_mode, SCENARIO_OFFLOAD_NEVER);
+    scenario_free(&s);
+}
+
+TEST(framework__slimpack_paper_holds_what_the_paper_says)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_beside(mine, minimal, "framework=slimpack-paper", &s, &err));
+    const struct scenario_plan *plan = &s.systems[0].plan;
     CHECK_TEXT(s.framework_name, "slimpack-paper");
     CHECK_TRUE(s.attention == DEVICE_FLASH2 && s.kernels == SCENARIO_FUSED && s.loss == SCENARIO_LOSS_PASSES);
     CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_FUSED);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.dp_overlap == SCENARIO_OVERLAP_NONE);
-    CHECK_TRUE(s.communication.cp_overlap && s.communication.pp_overlap);
+    CHECK_TRUE(s.communication.cp_overlap && s.communication.pp_overlap == SCENARIO_STAGES_OVERLAP);
+    CHECK_EQUAL(plan->offload_mode, SCENARIO_OFFLOAD_AUTO);
     CHECK_TRUE(plan->cp_type == SCENARIO_RING && plan->sharding == SCENARIO_ZERO1 && plan->fsdp == 1);
     CHECK_TRUE(plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE && plan->fsdp_ends == SCENARIO_ENDS_ROOT);
     CHECK_TRUE(plan->gradients == SCENARIO_FP32 && plan->gradient_buffers == SCENARIO_GRADIENTS_KEPT);
@@ -141,6 +161,66 @@ TEST(framework__the_resolved_text_has_its_values_and_not_its_sources)
     free(named);
 }
 
+/* A framework that offloads nothing leaves it to the user to ask for a share. */
+TEST(offload__never_of_the_framework_yields_to_a_share_that_is_asked_for)
+{
+    static const struct {
+        const char *text, *old, *new;
+        int32_t mode;
+    } cases[] = {{planned, "pp: 1", "pp: 1", SCENARIO_OFFLOAD_NEVER},
+                 {planned, "pp: 1", "pp: 1, offload: 0", SCENARIO_OFFLOAD_NEVER},
+                 {planned, "pp: 1", "pp: 1, offload: 0.5", SCENARIO_OFFLOAD_PLAN},
+                 {planned, "plan:", "offload: auto, plan:", SCENARIO_OFFLOAD_AUTO},
+                 {searched, "auto", "auto", SCENARIO_OFFLOAD_NEVER},
+                 {searched, "auto", "auto, plan_space: {name: free}", SCENARIO_OFFLOAD_NEVER},
+                 {searched, "auto", "auto, plan_space: {offload: [0, 1]}", SCENARIO_OFFLOAD_PLAN},
+                 {searched, "systems:", "plan_space: {offload: 0.5}\nsystems:", SCENARIO_OFFLOAD_PLAN},
+                 {searched, "plan: auto", "offload: never, plan: auto", SCENARIO_OFFLOAD_NEVER},
+                 {searched, "plan: auto", "offload: plan, plan: auto", SCENARIO_OFFLOAD_PLAN},
+                 {searched, "plan: auto", "offload: auto, plan: auto", SCENARIO_OFFLOAD_AUTO}};
+    char *never = fixture_replace(mine, "kernels: eager", "kernels: eager\noffload: never");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scenario s;
+        struct error err;
+        char *text = fixture_replace(cases[i].text, cases[i].old, cases[i].new);
+        CHECK_TRUE(read_beside(never, text, NULL, &s, &err));
+        CHECK_TEXT(err.text, "");
+        CHECK_EQUAL(s.systems[0].plan.offload_mode, cases[i].mode);
+        const struct schema_reals *shares = &s.systems[0].space.offload;
+        if (s.systems[0].auto_plan && cases[i].mode == SCENARIO_OFFLOAD_NEVER)
+            CHECK_TRUE(shares->n == 1 && shares->at[0] == 0);
+        if (s.systems[0].auto_plan && cases[i].mode != SCENARIO_OFFLOAD_NEVER)
+            CHECK_TRUE(shares->n > 0 && shares->at[shares->n - 1] > 0);
+        char *once = scenario_text(&s), *again = resolved(never, once);
+        CHECK_TEXT(again, once);
+        scenario_free(&s);
+        free(once);
+        free(again);
+        free(text);
+    }
+    free(never);
+}
+
+TEST(offload__never_of_the_entry_contradicts_a_share)
+{
+    struct scenario s;
+    struct error err;
+    char *named =
+        fixture_replace(minimal, "plan: {tp: 2, pp: 1}", "offload: never, plan: {tp: 2, pp: 1, offload: 0.5}");
+    CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
+    CHECK_CONTAINS(err.text,
+                   "framework/run.yaml:5:74: plan.offload: 0.5 is not allowed beside offload: never; allowed: "
+                   "0, or offload: plan");
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    free(named);
+    named = fixture_replace(searched, "plan: auto", "offload: never, plan: auto, plan_space: {offload: [0, 0.5]}");
+    CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
+    CHECK_CONTAINS(err.text, "plan_space.offload: a share above 0 is not allowed beside offload: never; allowed: 0, or "
+                             "offload: plan");
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    free(named);
+}
+
 static const struct {
     const char *old, *new, *message;
 } refused[] = {
@@ -179,7 +259,7 @@ TEST(framework__an_unknown_name_is_told_beside_the_other_mistakes)
     char *named = fixture_replace(minimal, "device:", "framework: slimpack\nseed: -1\ndevice:");
     CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
     CHECK_CONTAINS(err.text, "framework/run.yaml:2:12: framework: there is no framework 'slimpack'; ");
-    CHECK_CONTAINS(err.text, "available: slimpack-paper, or the path of a file that ends in .yaml");
+    CHECK_CONTAINS(err.text, "available: megatron-core, slimpack-paper, or the path of a file that ends in .yaml");
     CHECK_CONTAINS(err.text, "seed: '-1' is out of range");
     CHECK_TRUE(!read_beside(mine, minimal, "framework=missing.yaml", &s, &err));
     CHECK_CONTAINS(err.text, "missing.yaml: cannot be read");
@@ -213,7 +293,7 @@ TEST(framework__every_shipped_one_is_read_and_has_a_source_for_each_value)
         CHECK_TRUE(scenario_framework(names[i], &framework, &err));
         CHECK_TEXT(err.text, "");
         CHECK_TEXT(framework.name, names[i]);
-        CHECK_EQUAL(framework.n_values, 18);
+        CHECK_EQUAL(framework.n_values, 19);
         for (int32_t value = 0; value < framework.n_values; value++)
             CHECK_EQUAL(*framework.values[value].source != '\0', *framework.values[value].text != '\0');
         free(names[i]);

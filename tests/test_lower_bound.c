@@ -110,7 +110,7 @@ TEST(lower_bound__bounds_what_systems_plan)
         hand_request_real(&hand, 8, pp, 8000);
         hand.request.layout.offload = round % 3 * 0.5;
         hand_batch_of(&hand, round % 5 == 0 ? HAND_UNIFORM : HAND_LONG_TAIL, 40, (uint64_t)round + 1);
-        hand_knobs(&hand, system, round % 2 == 0 ? "{capacity: 1000, offload: always}" : "max_tokens: 1000");
+        hand_knobs(&hand, system, round % 2 == 0 ? "{capacity: 1000, always_offload: true}" : "max_tokens: 1000");
         CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
         double share = lower_bound_s(&plan, &hand.setting) / passes_s(&plan, &hand.setting, true);
         CHECK_TRUE(share > 0.5 && share <= 1 + 1e-12);

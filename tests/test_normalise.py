@@ -58,7 +58,7 @@ class Normalise(unittest.TestCase):
     def test_row__is_a_scenario_with_its_raw_cells(self):
         (row,) = self.rows({})
         for key, value in {"model.name": "Llama-7B", "model.hidden": "4096", "model.kv_heads": "32", "device": "h100-sxm",
-                           "plan.tp": "2", "plan.pp": "2", "plan.dp": "4", "plan.sharding": "zero1", "attention": "flash2",
+                           "plan.tp": "2", "plan.pp": "2", "plan.dp": "4", "communication.dp_overlap": "none", "attention": "flash2",
                            "platform.nodes": "2", "platform.gpus_per_node": "8", "data.context": "4096", "data.global_batch": "64", "micro_batch": "1",
                            "model.activation": "swiglu", "model.vocabulary_multiple": "128", "step_time_s": "2.5",
                            "assumed": "fp32 gradients; untied embeddings; NICs of the device's data sheet"}.items():

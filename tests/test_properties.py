@@ -66,7 +66,7 @@ def machine(factor):
     kept = re.search(r"(?ms)^sources:.*?^(?=\w)", fitted)[0]
     slower = re.sub(r"\b(\w+_s): ([0-9.e+-]+)", lambda found: f"{found[1]}: " + repr(
         float(found[2]) / factor if found[1].endswith("per_s") else float(found[2]) * factor), fitted.replace(kept, ""))
-    return {"name": "same", "model": "llama3.2-1b", "engine": "critical-path",
+    return {"name": "same", "model": "llama3.2-1b", "framework": "slimpack-paper", "engine": "critical-path",
             "device": str(write(f"slower-{factor}.yaml", slower + kept)),
             "platform": {"name": "hopper-2x8", "nvlink": 200e9 / factor, "nic": 50e9 / factor, "pcie": 64e9 / factor},
             "iterations": {"warm_up": 0, "measured": 1}}
@@ -77,7 +77,7 @@ class Properties(unittest.TestCase):
         name, model, plan, lengths = draw(seed)
         lines = "".join(f"{key}: {value}\n" for key, value in model.items())
         path = write(f"model-{seed}.yaml", f"name: drawn\nsource: drawn\n{lines}")
-        scenario = {"name": "drawn", "model": str(path), "device": "h800", "platform": "hopper-1x8", "trace": "full",
+        scenario = {"name": "drawn", "model": str(path), "device": "h800", "framework": "slimpack-paper", "platform": "hopper-1x8", "trace": "full",
                     "data": {"lengths": " ".join(map(str, lengths)), "context": 4096, "global_batch": len(lengths)},
                     "iterations": {"warm_up": 0, "measured": 1}, "engine": "critical-path",
                     "systems": [{"name": name, "plan": plan}]}

@@ -13,6 +13,7 @@ SCENARIO = """\
 name: rules
 model: llama-7b
 device: h800
+framework: slimpack-paper
 platform: hopper-2x8
 data: {lengths: github, context: 16Ki, global_batch: 70}
 iterations: {warm_up: 0, measured: 1}
@@ -20,8 +21,8 @@ engine: critical-path
 systems:
   - {name: length-balanced, plan: {tp: 2, pp: 1}}
   - {name: flops-balanced, plan: {tp: 2, pp: 1}, knobs: {max_tokens: 20000}}
-  - {name: bytescale, plan: {tp: 1, pp: 1}, knobs: {capacity: 3000, offload: never}}
-  - {name: bytescale, label: staged, plan: {tp: 1, pp: 2}, knobs: {capacity: 3000, offload: never, buckets: 4}}
+  - {name: bytescale, offload: never, plan: {tp: 1, pp: 1}, knobs: {capacity: 3000}}
+  - {name: bytescale, label: staged, offload: never, plan: {tp: 1, pp: 2}, knobs: {capacity: 3000, buckets: 4}}
   - {name: megatron-dynamic-cp, plan: {tp: 1, pp: 1}, knobs: {max_tokens: 500}}
   - {name: slimpipe, plan: {tp: 1, pp: 4}, knobs: {slices: 6}}
 """

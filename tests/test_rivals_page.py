@@ -20,6 +20,7 @@ SCENARIO = """\
 name: rivals
 model: llama-13b
 device: h800
+framework: slimpack-paper
 platform: hopper-2x8
 data: {lengths: github, context: 64Ki, global_batch: 64}
 iterations: {warm_up: 0, measured: 3}

@@ -114,16 +114,19 @@ TEST(scenario_read__takes_the_defaults_of_the_list)
     struct error err;
     CHECK_TRUE(read_text(minimal, &s, &err));
     CHECK_TEXT(s.name, "run"); /* run.yaml gives it */
-    CHECK_EQUAL(s.attention, DEVICE_FLASH2);
+    CHECK_TEXT(s.framework_name, "megatron-core");
+    CHECK_EQUAL(s.attention, DEVICE_FASTEST);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
-               s.communication.pp_overlap && s.communication.dp_overlap == SCENARIO_OVERLAP_NONE);
+               s.communication.pp_overlap == SCENARIO_STAGES_INTERLEAVED &&
+               s.communication.dp_overlap == SCENARIO_OVERLAP_BOTH);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
     CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4 && s.systems[0].plan.vpp == 1);
     CHECK_TRUE(s.systems[0].plan.sharding == SCENARIO_ZERO1 && s.systems[0].plan.gradients == SCENARIO_FP32);
     CHECK_EQUAL(s.systems[0].plan.recompute_layers, 0);
     CHECK_TRUE(s.systems[0].plan.recompute == RECOMPUTE_NONE && s.systems[0].plan.offload == 0);
+    CHECK_EQUAL(s.systems[0].plan.offload_mode, SCENARIO_OFFLOAD_NEVER);
     scenario_free(&s);
 }
 
@@ -157,7 +160,7 @@ static void check_same(const struct scenario *a, const struct scenario *b)
     }
 }
 
-static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
+static const char searched[] = "model: llama-13b\ndevice: h800\nframework: slimpack-paper\nplatform: hopper-2x8\n"
                                "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
                                "plan_space: {tp: [1, 2], dp: 4, vpp: [2, 4], sharding: zero3}\n"
                                "systems:\n"
@@ -174,7 +177,7 @@ TEST(plan_space__is_read_over_the_named_one)
     CHECK_TEXT(err.text, "");
     const struct plan_space *space = &s.systems[0].space;
     CHECK_TRUE(s.systems[0].auto_plan && s.systems[1].auto_plan);
-    CHECK_TEXT(space->name, "free");
+    CHECK_TEXT(space->name, "wide");
     CHECK_TEXT(space->source, "a test");
     CHECK_TRUE(space->tp.n == 2 && space->tp.at[0] == 1 && space->tp.at[1] == 2 && space->pp.n == 0);
     CHECK_TRUE(space->dp.n == 1 && space->dp.at[0] == 4 && space->recompute.n == 0);

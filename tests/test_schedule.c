@@ -450,6 +450,28 @@ TEST(interleaved_units__take_as_long_in_both_engines)
     }
 }
 
+/* A sender with virtual stages overlaps as if pp_overlap were true. A sender that waits ends later. */
+TEST(pp_overlap_interleaved__overlaps_with_virtual_stages)
+{
+    struct platform platform = hand_platform("hopper-2x8-free");
+    double time_s[3];
+    for (int32_t overlap = SCENARIO_STAGES_WAIT; overlap <= SCENARIO_STAGES_INTERLEAVED; overlap++) {
+        struct plan plan;
+        struct cost_setting setting = *hand_setting();
+        uint64_t seed = 23;
+        int32_t tokens[12];
+        setting.platform = &platform;
+        setting.communication.pp_overlap = overlap;
+        interleaved_plan(&plan, 2, 2, 4, &seed, tokens);
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        time_s[overlap] = hand_makespan_s(&dag);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    CHECK_TRUE(time_s[SCENARIO_STAGES_INTERLEAVED] == time_s[SCENARIO_STAGES_OVERLAP]);
+    CHECK_TRUE(time_s[SCENARIO_STAGES_WAIT] > time_s[SCENARIO_STAGES_OVERLAP]);
+}
+
 /* Stage 0 runs F0 F1 B0 W0 B1 W1. */
 TEST(plan_check__tells_breaches_of_a_split_backward)
 {

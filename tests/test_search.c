@@ -28,7 +28,7 @@ static const struct hand_cell cells[] = {
     {"llama-7b", "hopper-2x8", "length-balanced", "32Ki", "offload: [0, 1]", "", 6},
     {"llama-7b", "hopper-2x8", "flops-balanced", "64Ki", "offload: 0", "", 7},
     {"llama-7b", "hopper-2x8", "bytescale", "64Ki", "", "", 8},
-    {"llama-7b", "hopper-2x8", "bytescale", "128Ki", "", "offload: always", 9},
+    {"llama-7b", "hopper-2x8", "bytescale", "128Ki", "", "always_offload: true", 9},
     {"llama-7b", "hopper-2x8", "megatron-dynamic-cp", "64Ki", "offload: [0, 0.5]", "", 10},
     {"llama-7b", "hopper-2x8", "wlb-llm", "128Ki", "offload: 0", "thresholds: [16Ki]", 12},
     {"llama-7b", "hopper-2x8", "hotspa", "32Ki", "offload: 0", "", 13},

@@ -127,6 +127,6 @@ TEST(search_check__refuses_an_empty_space_with_its_place)
     struct error err = {0};
     CHECK_TRUE(!hand_open_cell(&hand, &cell, &err));
     CHECK_CONTAINS(err.text,
-                   "cell.yaml:10:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
+                   "cell.yaml:11:49: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
     hand_close_cell(&hand);
 }

@@ -166,13 +166,13 @@ class Points(Sweep):
 
     def test_mistakes_are_named_with_their_places(self):
         for text, parts in (
-                ("sweep: {data.contxt: [1, 2]}", ["small.yaml:12:", "contxt", "did you mean 'context'"]),
-                ("sweep: {data.context: [16Ki, many]}", ["small.yaml:12:30", "many", "point 1"]),
-                ("sweep: {replicates: 10000000}", ["small.yaml:12:", "10000000 points", "at most 1000000", "--set name=NAME"]),
+                ("sweep: {data.contxt: [1, 2]}", ["small.yaml:13:", "contxt", "did you mean 'context'"]),
+                ("sweep: {data.context: [16Ki, many]}", ["small.yaml:13:30", "many", "point 1"]),
+                ("sweep: {replicates: 10000000}", ["small.yaml:13:", "10000000 points", "at most 1000000", "--set name=NAME"]),
                 ("sweep: {seed: [1, 2, 1]}", ["points 0 and 2 are the same scenario"]),
                 ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' varies twice"]),
                 ("sweep: {seed: [1, 2], exclude: [{where: {seed: [1, 2]}, reason: x}]}", ["leaves no point"]),
-                ("sweep: {systems.0.plan.tp: [2, 3]}", ["small.yaml:12:", "plan.tp: 3", "point 1", "exclude"])):
+                ("sweep: {systems.0.plan.tp: [2, 3]}", ["small.yaml:13:", "plan.tp: 3", "point 1", "exclude"])):
             done = self.sweep(fresh("wrong"), scenario=BASE + text + "\n", status=2)
             for part in parts:
                 self.assertIn(part, done.stderr, text)
@@ -436,7 +436,7 @@ class Engines(Sweep):
                 for table in single:
                     self.assertEqual(group[table][()].tobytes(), single[table][()].tobytes(), table)
                 layouts.add(tuple(group["summary"][0][["tp", "pp", "cp"]]))
-                self.assertNotIn("auto", file["scenarios"][point]["scenario"].decode())
+                self.assertNotIn("plan: auto", file["scenarios"][point]["scenario"].decode())
         self.assertEqual(len(layouts), 2)
 
 if __name__ == "__main__":

@@ -204,6 +204,8 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     hand.request.layout.offload = 0.25 * hand_below(&state, 5);
     hand_batch_of(&hand, law, n_samples, seed);
     hand_knobs(&hand, system, knobs);
+    if (hand.request.layout.offload_mode == SCENARIO_OFFLOAD_NEVER)
+        hand.request.layout.offload = 0;
     snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
              knobs, (int)law, (int)seed, dp, pp, context, n_samples);
     check_plan(system, &hand, of);
@@ -217,6 +219,14 @@ TEST(contract__holds_for_every_system)
             check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "");
 }
 
+TEST(contract__holds_with_every_offload)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 200; seed < 208; seed++)
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000,
+                        seed % 2 == 0 ? "offload: plan" : "offload: never");
+}
+
 /* Make the plan of a request with other values of the features that the system decides. */
 static void check_decisions(const struct training_system *system, struct hand_request *hand, uint64_t seed,
                             const char *of)
@@ -224,7 +234,7 @@ static void check_decisions(const struct training_system *system, struct hand_re
     struct error err = {0};
     struct plan plan = {0}, other = {0};
     struct scenario_plan *layout = &hand->request.layout;
-    unsigned decides = system_decides(system, hand->request.knobs);
+    unsigned decides = system_decides(system, hand->request.knobs, layout);
     check_case(plan_anew(system, hand, &plan, &err), "it plans", of, &err);
     if (decides & SYSTEM_RECOMPUTE)
         layout->recompute = (int32_t)recompute[1 + seed % 2];
@@ -338,6 +348,52 @@ TEST(schedules__run_with_every_system_that_takes_them)
             free(state);
             hand_request_free(&hand);
         }
+}
+
+/* Check the share of each unit on one rank with memory for nine tenths of what it holds without offload. */
+static void check_offload(const char *name, const char *knobs, double share, bool decided)
+{
+    struct hand_request hand;
+    struct error err = {0};
+    struct plan plan = {0};
+    const struct training_system *system = system_find(name, &err);
+    double end_s, peak_bytes;
+    char of[96];
+    snprintf(of, sizeof of, "%s, %s, share %g", name, knobs, share);
+    hand_request_real(&hand, 1, 1, 100000);
+    hand_batch(&hand, 1, (int32_t[]){100000});
+    hand_knobs(&hand, system, "offload: never");
+    check_case(plan_anew(system, &hand, &plan, &err), "it plans", of, &err);
+    resolve_plan(&hand, &plan, of, &end_s, &peak_bytes);
+    check_case(!plan_offloads(plan.phases[0].pipelines), "never offloads nothing", of, &err);
+    plan_free(&plan);
+    hand_knobs(&hand, system, knobs);
+    hand.request.layout.offload = share;
+    hand.request.memory_bytes = 0.9 * peak_bytes;
+    check_case(plan_anew(system, &hand, &plan, &err), "it plans", of, &err);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    for (int32_t i = 0; i < pipeline->partition[PASS_FORWARD].n_units; i++) {
+        double away = plan_offload(pipeline, i, 0);
+        check_case(decided ? away > 0 : away == request_offload_share(&hand.request, share),
+                   "it offloads as the mode says", of, &err);
+    }
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+TEST(offload__is_none_the_plans_or_the_systems)
+{
+    static const char *const names[] = {"best-fit", "slimpack", "bytescale"};
+    static const char *const knobs[][3] = {
+        {"offload: never", "offload: plan", "offload: auto"},
+        {"{offload: never, slicing: false}", "{offload: plan, slicing: false}", "{offload: auto, slicing: false}"},
+        {"{offload: never, capacity: 1000}", "{offload: plan, capacity: 1000}", "{offload: auto, capacity: 1000}"}};
+    for (int i = 0; i < 3; i++) {
+        bool decides = strcmp(names[i], "best-fit") != 0;
+        check_offload(names[i], knobs[i][SCENARIO_OFFLOAD_NEVER], 0, false);
+        check_offload(names[i], knobs[i][SCENARIO_OFFLOAD_PLAN], 0.5, false);
+        check_offload(names[i], knobs[i][SCENARIO_OFFLOAD_AUTO], decides ? 0 : 0.5, decides);
+    }
 }
 
 TEST(system_find__finds_systems_by_name)

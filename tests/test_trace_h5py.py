@@ -106,7 +106,7 @@ class Timeline(unittest.TestCase):
         parts."""
         scenario = SCRATCH / "virtual.yaml"
         plans = "[{name: best-fit, plan: {tp: 2, pp: 2, vpp: 2}}, {name: best-fit, label: zb, plan: {tp: 2, pp: 2, schedule: zero-bubble}}]"
-        scenario.write_text("{model: llama-7b, device: h800, platform: hopper-1x8, seed: 1, engine: critical-path, trace: full, "
+        scenario.write_text("{model: llama-7b, device: h800, framework: slimpack-paper, platform: hopper-1x8, seed: 1, engine: critical-path, trace: full, "
                             "data: {lengths: fixed, context: 4Ki, global_batch: 16}, iterations: {warm_up: 0, measured: 1}, "
                             f"systems: {plans}}}")
         done = subprocess.run([os.environ["SLIMSIM"], "run", scenario, "--output", SCRATCH, "--quiet"], capture_output=True)

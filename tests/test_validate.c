@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests read measured rows, predict them, and compare. */
 #include "base/check.h"
+#include "cost/attention_choice.h"
 #include "cost/kernels.h"
 #include "harness.h"
 #include "validate/cause.h"
@@ -420,11 +421,32 @@ TEST(setting_read__counts_sequences_of_a_batch_of_tokens)
     CHECK_TRUE(setting.scenario.data.global_batch == 64 && setting.scenario.data.global_batch_tokens == 0);
 }
 
+/* A row of a tuned run need not name its kernel. */
+TEST(predict_run__takes_the_fastest_attention)
+{
+    struct error err = {0};
+    struct device device;
+    double tokens_per_s[2], seconds[DEVICE_N_CURVES];
+    int32_t tokens = 2048;
+    for (int named = 0; named < 2; named++) {
+        struct setting setting = setting_with("attention=fastest", &err);
+        struct predict_result result;
+        CHECK(device_read(scenario_data_dir(), setting.scenario.device_name, &device, &err));
+        attention_choice_seconds(&setting.scenario.model, &device, 1, &tokens, seconds);
+        if (named)
+            setting.scenario.attention = (int32_t)attention_choice_fastest(&device, seconds);
+        CHECK(predict_run(&setting, &device, &result, &err));
+        tokens_per_s[named] = result.tokens_per_s_per_gpu;
+    }
+    CHECK_TRUE(tokens_per_s[0] == tokens_per_s[1]);
+}
+
 /* One GPU runs 3 micro-batches of 2 sequences: 3 x (forward + backward of layers and head) + optimizer. */
 TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
 {
     struct error err = {0};
-    struct setting setting = setting_with("platform.gpus_per_node=1|data.global_batch=6|micro_batch=2", &err);
+    struct setting setting =
+        setting_with("platform.gpus_per_node=1|data.global_batch=6|micro_batch=2|attention=flash2", &err);
     struct device device;
     struct predict_result result;
     CHECK_TEXT(err.text, "");

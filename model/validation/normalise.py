@@ -40,7 +40,7 @@ NODE_GPUS = 8
 FRAMEWORKS = pathlib.Path(__file__).resolve().parent.parent / "framework"
 NUMBER = r"\d+(?:\.\d+)?"
 CONDITION = re.compile(r"([\w.]+)([=>])(\S*)")
-PAIR = re.compile(r"([\w.]+)=(\S+)")
+PAIR = re.compile(r"([\w.]+)=(\S*)")  # an empty value takes the preset's away
 
 
 class Line:

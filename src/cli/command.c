@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "cost/attention_choice.h"
 #include "scenario/scenario_read.h"
 #include "simulate/point_runner.h"
 
@@ -101,8 +102,11 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
 bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
                   struct error *err)
 {
-    return scenario_read(path, options->n_set, options->set, scenario, err) && point_check(scenario, err) &&
-           point_lengths(scenario, lengths, err);
+    if (!scenario_read(path, options->n_set, options->set, scenario, err) || !point_check(scenario, err) ||
+        !point_lengths(scenario, lengths, err))
+        return false;
+    attention_choice_resolve(scenario, lengths);
+    return true;
 }
 
 void options_free(struct options *options)

@@ -48,8 +48,8 @@ int32_t options_parse_whole(const char *option, const char *argument, int32_t le
 error_t options_parse_file(int key, char *argument, struct argp_state *state, const char *what, const char **file);
 
 /**
- * Read a scenario with its --set, check its systems and open its lengths. All of this happens before a run. The caller
- * closes lengths and frees scenario, also after a failure.
+ * Read a scenario with its --set, check its systems, open its lengths and choose its attention. All of this happens
+ * before a run. The caller closes lengths and frees scenario, also after a failure.
  */
 bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
                   struct error *err);

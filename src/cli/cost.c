@@ -132,7 +132,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .device = &question->device,
         .platform = &question->platform,
         .plan = &question->plan,
-        .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = true},
+        .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = SCENARIO_STAGES_OVERLAP},
         .attention = (enum device_attention)arguments->attention,
         .kernels = (enum scenario_kernels)arguments->kernels,
         .tensor = (int32_t)arguments->tp,
@@ -241,6 +241,8 @@ static void print_text(const struct question *question)
            question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->unit.context, cp_type,
            question->setting.layers, question->device.name, question->platform.name);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
+        puts(line);
+    if (assumptions_copied_curves(&question->device, line))
         puts(line);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         print_pass(question, pass);

@@ -86,23 +86,6 @@ static void append_word(char list[CURVES], const char *word)
     snprintf(list + used, CURVES - used, "%s%s", used > 0 ? ", " : "", word);
 }
 
-/** Return whether all devices that `like` leads to have the device's chip. */
-static bool like_same_chip(const struct device *device)
-{
-    enum { MOST_STEPS = 8 }; /* a device may name itself */
-    struct device like = *device;
-    bool same = true;
-    for (int i = 0; i < MOST_STEPS && same && *like.like != '\0'; i++) {
-        char path[1024], name[sizeof like.like];
-        struct error unknown = {0};
-        strcpy(name, like.like);
-        same = device_read_sheet(scenario_data_dir(), name, &like, path, &unknown) &&
-               like.multiprocessors == device->multiprocessors &&
-               (device->tensor_flop_per_clock <= 0 || like.tensor_flop_per_clock == device->tensor_flop_per_clock);
-    }
-    return same;
-}
-
 /** Write whether the curves of a device's file were measured, or from which device they were copied. */
 static bool read_curves(const struct device *device, const char *path, char text[CURVES], struct error *err)
 {
@@ -124,7 +107,8 @@ static bool read_curves(const struct device *device, const char *path, char text
     if (*copied == '\0')
         snprintf(text, CURVES, "%s", *measured != '\0' ? "measured" : "not told");
     else
-        snprintf(text, CURVES, "of %.64s, %s chip%s%.360s", from, like_same_chip(device) ? "same" : "another",
+        snprintf(text, CURVES, "of %.64s, %s chip%s%.360s", from,
+                 device_has_own_curves(scenario_data_dir(), device) ? "same" : "another",
                  *measured != '\0' ? "; own: " : "", measured);
     return true;
 }
@@ -301,7 +285,8 @@ static void add_system(const struct training_system *system, struct columns *tab
     struct error none = {0};
     void *knobs = check_calloc(1, system->knobs_size + 1);
     CHECK(schema_read(&document, -1, system->knobs, system->n_knobs, NULL, knobs, &none));
-    unsigned decides = system_decides(system, knobs);
+    const struct scenario_plan layout = {.offload_mode = SCENARIO_OFFLOAD_AUTO};
+    unsigned decides = system_decides(system, knobs, &layout);
     free(knobs);
     char taken[CURVES] = "", decided[CURVES] = "";
     for (int i = 0; i < 3; i++)

@@ -7,17 +7,25 @@
 #include "base/check.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
+#include "simulate/plan_text.h"
 #include "simulate/point_runner.h"
 #include "trace/table.h"
 
 static const double gib = 1 << 30;
 enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
 
-static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
+static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
+                          const struct search_plan *best)
 {
     const bool *shown = context;
-    if (*shown)
-        fprintf(stderr, "\r\033[K%s: plan search, %d of %d plans settled", entry->label, (int)n_settled, (int)n_plans);
+    char name[PLAN_TEXT_NAME_SIZE];
+    if (!*shown)
+        return true;
+    fprintf(stderr, "\r\033[K%s: plan search, %d of %d plans settled", entry->label, (int)n_settled, (int)n_plans);
+    if (best != NULL) {
+        plan_text_name(&best->layout, true, name);
+        fprintf(stderr, "; best so far %s, %.2f s", name, best->ranking_s);
+    }
     return true;
 }
 

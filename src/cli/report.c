@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cli/verdict.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
 #include "trace/table.h"
@@ -263,6 +264,8 @@ static void print_header(const struct report *report)
            scenario->measured > 1 ? "s" : "", (long long)scenario->warm_up, (long long)scenario->seed);
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
         printf("%s\n", line);
+    if (assumptions_copied_curves(&scenario->device, line))
+        printf("%s\n", line);
     putchar('\n');
     print_row(report, "", label_text);
     print_row(report, "plan", plan_text);
@@ -472,8 +475,11 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     return row;
 }
 
-void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
+void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
+                       const struct validated_range *range)
 {
+    char copied[ASSUMPTIONS_SIZE];
+
     struct report report = report_of(scenario, point);
     json_t *systems = json_array(), *assumed = json_array();
     for (int32_t i = 0; i < point->n_systems; i++) {
@@ -486,10 +492,13 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
     char(*lines)[ASSUMPTIONS_SIZE] = assumptions_lines(scenario, point, &n);
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(assumed, json_string(lines[i]));
-    command_print_json(json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o}", "name", scenario->name, "model",
-                                 scenario->model.name, "device", scenario->device.name, "platform",
-                                 scenario->platform.name, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
-                                 point->memory_bytes, "systems", systems, "assumed", assumed));
+    json_t *curves = assumptions_copied_curves(&scenario->device, copied) ? json_string(copied) : json_null();
+    command_print_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:f, s:o, s:o, s:o}", "name", scenario->name,
+                                 "model", scenario->model.name, "device", scenario->device.name, "platform",
+                                 scenario->platform.name, "framework", scenario->framework_name, "copied_curves",
+                                 curves, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
+                                 point->memory_bytes, "systems", systems, "assumed", assumed, "outside_measured_runs",
+                                 verdict_json_of_outside(range, scenario, point)));
     free(lines);
     report_free(&report);
 }

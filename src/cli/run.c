@@ -14,6 +14,7 @@
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/sweep.h"
+#include "cli/verdict.h"
 #include "execute/execute.h"
 #include "scenario/scenario_read.h"
 #include "simulate/record.h"
@@ -165,8 +166,23 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
     }
 }
 
+static void print_results(const struct options *options, const struct scenario *scenario, const struct lengths *lengths,
+                          const struct point *point, const struct plan_search *search,
+                          const struct validated_range *range)
+{
+    if (options->json) {
+        report_print_json(scenario, point, search, range);
+        return;
+    }
+    verdict_print(scenario, lengths, point, range);
+    if (options->verbose) {
+        putchar('\n');
+        report_print(scenario, point, search);
+    }
+}
+
 static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                     const struct plan_search *search, struct error *err)
+                     const struct plan_search *search, const struct validated_range *range, struct error *err)
 {
     struct record record = {0};
     struct point point = {0};
@@ -191,15 +207,14 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         record_abandon(&record);
     stop_catch(); /* a signal waits until all files are written */
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
-    if (ok && arguments->options.json)
-        report_print_json(scenario, &point, search);
-    else if (ok)
-        report_print(scenario, &point, search);
+    if (ok)
+        print_results(&arguments->options, scenario, lengths, &point, search, range);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
-    if (ok && !arguments->options.quiet)
+    if (ok && arguments->options.verbose && !arguments->options.quiet)
         print_solve_times(scenario, &point);
     if (ok && traced && !arguments->options.quiet)
-        fprintf(stderr, "written: %s/%s.h5 and %s.csv\n", arguments->options.output, scenario->name, scenario->name);
+        fprintf(stderr, "written: %s/%s.h5 and %s.csv%s\n", arguments->options.output, scenario->name, scenario->name,
+                arguments->options.verbose || arguments->options.json ? "" : "; -v prints every number");
     point_free(&point);
     return ok;
 }
@@ -240,9 +255,11 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
         return false;
     set_limits(&arguments->sweep);
     struct journal journal = {.descriptor = -1};
-    bool ok = (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
+    struct validated_range range;
+    bool ok = validated_range_read(scenario_data_dir(), &range, err) &&
+              (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
               plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
-              simulate(arguments, scenario, lengths, &search, err);
+              simulate(arguments, scenario, lengths, &search, &range, err);
     plan_search_free(&search);
     journal_release(&journal);
     return ok;
@@ -290,11 +307,12 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
 }
 
 enum { OPTION_SIMGRID_CFG = 0x100, OPTION_SIMGRID_TRACE };
-enum { SWEEP_CHILD = 4 };
+enum { SWEEP_CHILD = 5 };
 static const struct argp_child children[] = {OPTION(set),
                                              OPTION(output),
                                              OPTION(json),
                                              OPTION(quiet),
+                                             OPTION(verbose),
                                              [SWEEP_CHILD] = {&sweep_run_argp, 0, "Options of sweeps:", 0},
                                              {0}};
 

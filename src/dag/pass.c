@@ -237,6 +237,14 @@ static void add_boundary(struct pass_work *work, const struct builder_participan
     after_end(work, end, DAG_INTER_STAGE);
 }
 
+/** Return whether the sender's next pass waits until its neighbour has the activations or gradients. */
+static bool waits_for_send(const struct cost_setting *setting, const struct builder_pipe *pipe)
+{
+    int32_t overlap = setting->communication.pp_overlap;
+    return overlap == SCENARIO_STAGES_WAIT ||
+           (overlap == SCENARIO_STAGES_INTERLEAVED && pipe->n_virtual == pipe->stages);
+}
+
 static void end_pass(struct pass_work *work, const struct builder_participant *participant)
 {
     struct builder *builder = work->builder;
@@ -249,7 +257,7 @@ static void end_pass(struct pass_work *work, const struct builder_participant *p
     int32_t last = builder->stream_last[participant->dag_rank * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
     *end = (struct builder_end){.first = at->begin, .last = last, .ring = participant->ring, .send = -1, .offload = -1};
     add_boundary(work, participant, end);
-    if (!builder->setting->communication.pp_overlap)
+    if (waits_for_send(builder->setting, participant->pipe))
         at->send = end->send;
     if (work->pass == PASS_FORWARD && participant->pipe->token != NULL)
         pass_offload(work, participant, end);

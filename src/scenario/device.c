@@ -167,6 +167,26 @@ static bool find(const char *data_dir, const char *name, char path[1024], struct
     return library_find(folder, name, ".yaml", "device", path, err);
 }
 
+static bool same_chip(const struct device *device, const struct device *like)
+{
+    return like->multiprocessors == device->multiprocessors &&
+           (device->tensor_flop_per_clock <= 0 || like->tensor_flop_per_clock == device->tensor_flop_per_clock);
+}
+
+bool device_has_own_curves(const char *data_dir, const struct device *device)
+{
+    enum { MOST_STEPS = 8 }; /* a device may name itself */
+    struct device like = *device;
+    for (int i = 0; i < MOST_STEPS && *like.like != '\0'; i++) {
+        char path[1024], name[sizeof like.like];
+        struct error unknown = {0};
+        strcpy(name, like.like);
+        if (!device_read_sheet(data_dir, name, &like, path, &unknown) || !same_chip(device, &like))
+            return false;
+    }
+    return *like.like == '\0';
+}
+
 /** Check that a device has curves. Otherwise one sentence says so, instead of one sentence for each curve. */
 static bool has_curves(const char *name, const struct document *document, struct error *err)
 {
@@ -195,6 +215,7 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     document_free(&document);
     if (!ok)
         return false;
+    device->own_curves = device_has_own_curves(data_dir, device);
     const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
     for (int i = 0; i < 2; i++)
         if (device->multiprocessors > 0 && held[i] >= (double)device->multiprocessors)

@@ -23,7 +23,8 @@ enum device_attention {
     DEVICE_CUDNN,
     DEVICE_N_CURVES,
     DEVICE_FLASH1 = DEVICE_N_CURVES,
-    DEVICE_UNFUSED
+    DEVICE_UNFUSED,
+    DEVICE_FASTEST /* the fastest of the first ones on the scenario's lengths (cost/attention_choice.h) */
 };
 #define DEVICE_ATTENTION "flash2|flash3|cudnn|flash1|unfused"
 
@@ -181,6 +182,7 @@ struct device {
     int64_t multiprocessors;      /* 0: work divides evenly, so there are no waves and tails */
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": rows of its chip with other memory */
     char like[64];  /* device whose curves replace missing rows; "": none */
+    bool own_curves;             /* device_has_own_curves; device_read fills it in */
     double node_nic_bytes_per_s; /* these three are defaults of a platform; each 0: unknown */
     double node_pcie_bytes_per_s;
     double node_host_memory_bytes;
@@ -205,6 +207,9 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
 
 /** Read only the data sheet; curves are neither required nor read. @param path  [1024]: receives the file's path */
 bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err);
+
+/** Return whether curves were measured on the device's chip. Each device that `like` leads to must have this chip. */
+bool device_has_own_curves(const char *data_dir, const struct device *device);
 
 /** Write the curves as YAML lines that device_read reads. */
 void device_write_curves(FILE *file, const struct device *device);

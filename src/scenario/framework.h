@@ -8,7 +8,7 @@
 /** The framework that sets every key. All others take from it the keys that they leave out. */
 #define FRAMEWORK_BASE "slimpack-paper"
 /** The framework of a scenario that names none. */
-#define FRAMEWORK_DEFAULT FRAMEWORK_BASE
+#define FRAMEWORK_DEFAULT "megatron-core"
 
 enum { FRAMEWORK_MOST_KEYS = 32 };
 

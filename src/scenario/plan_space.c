@@ -9,23 +9,25 @@
 
 /* The first key belongs to a scenario, the last one to a file of model/plan_space. */
 static const struct schema_key keys[] = {
-    {"name", SCHEMA_TEXT, "-", 0, 0, "free", NULL,
+    {"name", SCHEMA_TEXT, "-", 0, 0, "wide", NULL,
      "plan space of model/plan_space, or the path of a .yaml file; it restricts the search", FIELD(name)},
     {"tp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "tensor-parallel degrees", FIELD(tp)},
     {"pp", SCHEMA_INTS, "stages", 1, 1 << 15, "", NULL, "numbers of pipeline stages", FIELD(pp)},
     {"cp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "context-parallel degrees", FIELD(cp)},
     {"dp", SCHEMA_INTS, "replicas", 1, 1 << 15, "", NULL, "numbers of data-parallel replicas", FIELD(dp)},
     {"vpp", SCHEMA_INTS, "chunks", 1, 255, "", NULL,
-     "virtual stages of a rank; values above 1 need several stages and a system with an interleaved order; default: 1",
+     "virtual stages of a rank; values above 1 need several stages and a system with an interleaved order; a space "
+     "without this "
+     "list has 1",
      FIELD(vpp)},
     {"sharding", SCHEMA_CHOICES, "-", 0, 0, "", "zero1|zero2|zero3",
-     "states that DP x CP ranks share; zero2 and zero3 need a single stage; default: those of the system, zero1 except "
-     "for flexsp (zero3)",
+     "states that DP x CP ranks share; zero2 and zero3 need a single stage; a space without this list has those of the "
+     "system, zero1 except for flexsp (zero3)",
      FIELD(sharding)},
     {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|selective|full",
      "activations that the backward pass computes again", FIELD(recompute)},
-    {"offload", SCHEMA_REALS, "-", 0, 1, "", NULL, "shares of activations that go to the host's memory",
-     FIELD(offload)},
+    {"offload", SCHEMA_REALS, "-", 0, 1, "", NULL,
+     "shares of activations that go to the host's memory; with offload: never of the entry only 0", FIELD(offload)},
     {"on_demand", SCHEMA_CHOICES, "-", 0, 0, "", "cp|cp-across-nodes|full-recompute|offload",
      "features that a plan has only if no plan with fewer of them fits in memory", FIELD(on_demand)},
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the restrictions", FIELD(source)},

@@ -39,7 +39,7 @@ struct plan_space {
     struct schema_choices on_demand; /* enum plan_space_feature */
 };
 
-/** Read `name` and the lists of the mapping at `node` (-1: none, so `free`). A list that is given replaces that of
+/** Read `name` and the lists of the mapping at `node` (-1: none, so `wide`). A list that is given replaces that of
  * model/plan_space/NAME.yaml. Every error is a line of err. */
 bool plan_space_read(const struct document *document, int32_t node, const char *data_dir, struct plan_space *space,
                      struct error *err);

@@ -97,11 +97,24 @@ struct scenario_data {
     int64_t global_batch_tokens; /* least number of tokens of one iteration; 0: global_batch counts */
 };
 
+/**
+ * Activations that may go to the host's memory:
+ * - never: none
+ * - plan: the share plan.offload of each unit's
+ * - auto: as the system decides if it decides this itself; otherwise as plan
+ */
+enum scenario_offload { SCENARIO_OFFLOAD_NEVER, SCENARIO_OFFLOAD_PLAN, SCENARIO_OFFLOAD_AUTO };
+#define SCENARIO_OFFLOAD "never|plan|auto"
+
 /** Tensor-parallel collectives that run beside GEMMs: cost/overlap.h. */
 enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };
 /** Data-parallel transfers that run beside passes (dag/dag.h). Each value includes the one before. This follows
  * Megatron-LM, whose --overlap-param-gather needs --overlap-grad-reduce (megatron/training/arguments.py). */
 enum scenario_data_overlap { SCENARIO_OVERLAP_NONE, SCENARIO_OVERLAP_GRADIENTS, SCENARIO_OVERLAP_BOTH };
+/** A stage that sends to its neighbours waits, or goes on computing, or does so only with virtual stages. Megatron-LM's
+ * overlap_p2p_comm needs virtual stages (megatron/training/arguments.py). */
+enum scenario_stage_overlap { SCENARIO_STAGES_WAIT, SCENARIO_STAGES_OVERLAP, SCENARIO_STAGES_INTERLEAVED };
+#define SCENARIO_STAGE_OVERLAP "false|true|interleaved"
 /** Return whether data.lengths holds lengths themselves ("8Ki 4400"). Such a text begins with a digit and has no dot or
  * slash. */
 bool scenario_lists_lengths(const struct scenario_data *data);
@@ -115,7 +128,7 @@ void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BA
 struct scenario_communication {
     int32_t tp_overlap; /* enum scenario_tensor_overlap */
     bool cp_overlap;    /* the ring of keys and values runs beside attention */
-    bool pp_overlap;    /* a stage goes on computing while it sends to its neighbours */
+    int32_t pp_overlap; /* enum scenario_stage_overlap */
     int32_t dp_overlap; /* enum scenario_data_overlap */
 };
 
@@ -139,6 +152,7 @@ struct scenario_plan {
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* layers of a stage that recompute, with recompute full; 0: all */
     bool early_stop;          /* with recompute full, stop after the last tensor that the backward needs */
+    int32_t offload_mode;     /* enum scenario_offload, the entry's key `offload` */
     double offload;           /* share of activations that goes to the host, 0..1 */
 };
 
@@ -179,7 +193,9 @@ struct scenario {
     struct memory_pressure pressure;
     struct scenario_data data;
     struct scenario_communication communication;
-    int32_t attention;         /* enum device_attention */
+    int32_t attention; /* enum device_attention */
+    /* with `attention: fastest`, seconds of each kernel that it was chosen from; otherwise 0 */
+    double attention_s[DEVICE_N_CURVES];
     int32_t kernels;           /* enum scenario_kernels */
     int32_t loss;              /* enum scenario_loss */
     int32_t swiglu;            /* enum scenario_swiglu */

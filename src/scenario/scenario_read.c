@@ -28,8 +28,10 @@ static const struct schema_key scenario_keys[] = {
      "training framework of model/framework, or the path of a .yaml file; it sets the defaults of the keys that "
      "describe a framework",
      FIELD(framework_name)},
-    {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION,
-     "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores)", FIELD(attention)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION "|fastest",
+     "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores); fastest: the one of "
+     "flash2, flash3 and cudnn that takes least time for the first batch (flash2 if their curves are of another chip)",
+     FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of element-wise operations: fused (Megatron-LM, which also adds up gradients in its GEMMs), eager "
      "(PyTorch modules, one by one) or compiled (torch.compile, XLA)",
@@ -68,8 +70,9 @@ static const struct schema_key scenario_keys[] = {
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "the ring of context parallelism runs beside attention (only if plan.cp_type is a ring)",
      FIELD(communication.cp_overlap)},
-    {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "a stage goes on computing while it sends to its neighbours (Megatron: only with virtual stages)",
+    {"communication.pp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_STAGE_OVERLAP,
+     "a stage goes on computing while it sends to its neighbours; interleaved: only with plan.vpp above 1 (Megatron's "
+     "overlap_p2p_comm)",
      FIELD(communication.pp_overlap)},
     {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|gradients|both",
      "data-parallel collectives that run beside passes: none; gradients: they are reduced beside the last backward "
@@ -103,6 +106,11 @@ static const struct schema_key system_keys[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the training system (`slimsim list systems`)", SYSTEM(name)},
     {"label", SCHEMA_WORD, "-", 0, 0, "", NULL, "name of the row in results; default: the system's name",
      SYSTEM(label)},
+    {"offload", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_OFFLOAD,
+     "activations that go to the host's memory: never: none; plan: the share plan.offload, or with plan: auto a share "
+     "of plan_space.offload; auto: as slimpack and bytescale decide themselves, other systems as plan. If never comes "
+     "from the framework, a share above 0 that the scenario gives means plan",
+     SYSTEM(plan.offload_mode)},
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "number of pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
@@ -187,7 +195,7 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.offload)},
 };
 enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
-enum { N_AUTO_KEYS = 2 }; /* name and label, the keys that an entry may have beside `plan: auto` */
+enum { N_AUTO_KEYS = 3 }; /* name, label and offload, the keys that an entry may have beside `plan: auto` */
 static const char *const system_others[] = {"knobs", "plan_space", NULL};
 static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
 
@@ -296,6 +304,43 @@ static bool resolve_recompute(const struct document *document, struct scenario_s
                           "full, or a list of norm, activation, attention-core, alternate-gemms");
 }
 
+/** Return whether a list of offloaded shares has one above 0. */
+static bool any_offload(const struct schema_reals *shares)
+{
+    bool any = false;
+    for (int32_t i = 0; i < shares->n; i++)
+        any = any || shares->at[i] > 0;
+    return any;
+}
+
+/** Check `offload: never` of the entry against shares that the entry gives. If never is the framework's, a share above
+ * 0 that the scenario gives means plan. space: node of its plan_space, -1: none. */
+static bool resolve_offload(const struct document *document, struct scenario_system *system, int32_t space,
+                            struct error *err)
+{
+    int32_t of_entry = document_find(document, system->node, "plan_space.offload");
+    int32_t listed = space >= 0 ? document_find(document, space, "offload") : -1;
+    bool asked = system->auto_plan ? listed >= 0 && any_offload(&system->space.offload) : system->plan.offload > 0;
+    if (system->plan.offload_mode != SCENARIO_OFFLOAD_NEVER)
+        return true;
+    if (asked && document_find(document, system->node, "offload") < 0) {
+        system->plan.offload_mode = SCENARIO_OFFLOAD_PLAN;
+        return true;
+    }
+    if (asked && !system->auto_plan)
+        return document_error(document, document_find(document, system->node, "plan.offload"), err,
+                              "plan.offload: %g is not allowed beside offload: never; allowed: 0, or offload: plan",
+                              system->plan.offload);
+    if (asked && of_entry >= 0)
+        return document_error(
+            document, of_entry, err,
+            "plan_space.offload: a share above 0 is not allowed beside offload: never; allowed: 0, or "
+            "offload: plan");
+    if (system->auto_plan)
+        system->space.offload = (struct schema_reals){1, {0}};
+    return true;
+}
+
 /** Take the framework's values of a plan; a search completes it. */
 static bool read_framework_plan(const struct document *document, const struct schema_key *keys,
                                 struct scenario_system *system, struct error *err)
@@ -312,13 +357,14 @@ static bool read_plan(const struct document *document, int32_t node, const struc
                       struct scenario_system *system, struct error *err)
 {
     int32_t plan = document_find(document, node, "plan"), space = document_find(document, node, "plan_space");
+    int32_t from = space >= 0 ? space : document_find(document, 0, "plan_space");
     system->auto_plan =
         plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0;
     if (system->auto_plan)
         return read_framework_plan(document, keys, system, err) &&
                schema_read(document, node, keys, N_AUTO_KEYS, auto_others, system, err) &&
-               plan_space_read(document, space >= 0 ? space : document_find(document, 0, "plan_space"),
-                               scenario_data_dir(), &system->space, err);
+               plan_space_read(document, from, scenario_data_dir(), &system->space, err) &&
+               resolve_offload(document, system, from, err);
     if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && !document_is_null(&document->node[plan]))
         return document_error(document, plan, err, "plan: '%.60s'; allowed: auto, or a layout such as {tp: 4, pp: 4}",
                               document->node[plan].value);
@@ -326,7 +372,8 @@ static bool read_plan(const struct document *document, int32_t node, const struc
         return document_key_error(
             document, space, err,
             "plan_space: restricts a search, but this entry names its plan; leave the key out, or write plan: auto");
-    return schema_read(document, node, keys, N_SYSTEM_KEYS, system_others, system, err);
+    return schema_read(document, node, keys, N_SYSTEM_KEYS, system_others, system, err) &&
+           resolve_offload(document, system, -1, err);
 }
 
 /** Read one entry of `systems:`. */
@@ -578,7 +625,7 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
 /** Write as comments the values that a search takes from the framework, since `plan: auto` allows no keys beside it. */
 static void write_framework_plan(FILE *file, const struct scenario_system *system)
 {
-    for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
+    for (int32_t i = N_AUTO_KEYS; i < N_SYSTEM_KEYS; i++) {
         struct schema_key key = system_keys[i];
         bool decided = key.offset == SYSTEM(plan.sharding) || key.offset == SYSTEM(plan.cp_type);
         if (key.fallback != framework_value || decided)

@@ -36,7 +36,7 @@ static double stage_peak_bytes(const struct training_system *system, const struc
                                enum recompute recompute, int32_t stage, double tokens)
 {
     struct plan_layout layout = request_pipeline_layout(request, 0);
-    bool decides = system_decides(system, request->knobs) & SYSTEM_OFFLOAD;
+    bool decides = system_decides(system, request->knobs, &request->layout) & SYSTEM_OFFLOAD;
     double away = decides ? 1 : request_offload_share(request, request->layout.offload), held = 0, in_use;
     struct stage_memory_unit unit = {.recompute = recompute, .streamed = request_streams(request) ? away : 0};
     struct stage_memory memory = {0};
@@ -62,7 +62,7 @@ static double stage_peak_bytes(const struct training_system *system, const struc
 static double least_peak_bytes(const struct training_system *system, const struct plan_request *request, double tokens)
 {
     static const enum recompute any[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
-    bool decides = system_decides(system, request->knobs) & SYSTEM_RECOMPUTE;
+    bool decides = system_decides(system, request->knobs, &request->layout) & SYSTEM_RECOMPUTE;
     double least = INFINITY;
     for (int i = 0; i < (decides ? 3 : 1); i++) {
         enum recompute recompute = decides ? any[i] : (enum recompute)request->layout.recompute;

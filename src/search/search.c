@@ -165,11 +165,17 @@ static int32_t next_plan(const struct search *search, int32_t n_demanded, double
 static bool report_progress(const struct search *search, struct error *err)
 {
     const struct search_result *result = search->result;
+    const struct search_plan *best = NULL;
     int32_t n_settled = 0;
-    for (int32_t i = 0; i < result->n_plans; i++)
-        n_settled += result->plans[i].verdict != SEARCH_OPEN;
+    for (int32_t i = 0; i < result->n_plans; i++) {
+        const struct search_plan *plan = &result->plans[i];
+        bool fitting = plan->verdict == SEARCH_SLOWER || plan->verdict == SEARCH_RUNNER_UP;
+        n_settled += plan->verdict != SEARCH_OPEN;
+        if (fitting && (best == NULL || plan->ranking_s < best->ranking_s))
+            best = plan;
+    }
     if (search->options->progress == NULL ||
-        search->options->progress(search->options->context, search->entry, n_settled, result->n_plans))
+        search->options->progress(search->options->context, search->entry, n_settled, result->n_plans, best))
         return true;
     return err->status != ERROR_NONE ? false : error_set_status(err, ERROR_FAILED, "the plan search was stopped");
 }
@@ -400,11 +406,12 @@ struct searches {
     pthread_mutex_t lock; /* of `next` and of the caller's progress */
 };
 
-static bool progress_locked(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
+static bool progress_locked(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
+                            const struct search_plan *best)
 {
     struct searches *searches = context;
     pthread_mutex_lock(&searches->lock);
-    bool go_on = searches->asked->progress(searches->asked->context, entry, n_settled, n_plans);
+    bool go_on = searches->asked->progress(searches->asked->context, entry, n_settled, n_plans, best);
     pthread_mutex_unlock(&searches->lock);
     return go_on;
 }

@@ -28,8 +28,13 @@
 #include "lengths/lengths.h"
 #include "search/search_result.h"
 
-/** Called after plans are settled, by one thread at a time. @return false to stop, with err or without */
-typedef bool search_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans);
+/**
+ * Called after plans are settled, by one thread at a time.
+ * @param best  the fastest plan that fits so far, by ranking_s; NULL: none fits yet
+ * @return      false to stop, with err or without
+ */
+typedef bool search_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
+                             const struct search_plan *best);
 
 struct search_options {
     search_engine *engine;     /* NULL: the critical path only */

@@ -153,7 +153,7 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
     const struct model *model = &scenario->model;
     const struct plan_space *space = &entry->space;
     struct listing listing = {
-        .scenario = scenario, .space = space, .system = system, .decides = system_decides(system, knobs)};
+        .scenario = scenario, .space = space, .system = system, .decides = system_decides(system, knobs, &entry->plan)};
     int64_t n_gpus = platform_n_gpus(&scenario->platform), n_node = scenario->platform.gpus_per_node;
     sort_lists(&listing);
     for (int64_t tp = 1; tp <= n_node; tp++) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "scenario/schema_text.h"
 #include "simulate/summary.h"
 
 static const double gib = 1 << 30;
@@ -20,6 +21,34 @@ static bool any_sharded(const struct point *point)
         any = any || point->systems[i].entry->plan.sharding == SCENARIO_ZERO2 ||
               point->systems[i].entry->plan.sharding == SCENARIO_ZERO3;
     return any;
+}
+
+/** Print how `attention: fastest` chose the kernel. @return false: the scenario names the kernel */
+static bool print_attention_choice(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
+{
+    const double *seconds = scenario->attention_s, fastest_s = seconds[scenario->attention % DEVICE_N_CURVES];
+    char name[DEVICE_N_CURVES][SCHEMA_WORD_BYTES];
+    int32_t others[DEVICE_N_CURVES], n = 0;
+    for (int32_t kernel = 0; kernel < DEVICE_N_CURVES; kernel++) {
+        schema_choice_name(DEVICE_ATTENTION, kernel, name[kernel]);
+        if (kernel != scenario->attention)
+            others[n++] = kernel;
+    }
+    if (fastest_s <= 0)
+        return false;
+    if (!scenario->device.own_curves) {
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "attention %s is taken, since device %s has no attention curves of its own chip",
+                 name[scenario->attention], scenario->device.name);
+        return true;
+    }
+    if (seconds[others[1]] < seconds[others[0]])
+        others[2] = others[0], others[0] = others[1], others[1] = others[2];
+    snprintf(line, ASSUMPTIONS_SIZE,
+             "attention %s is the fastest of %s, %s and %s on the first batch (%s %.0f%% slower, %s %.0f%%)",
+             name[scenario->attention], name[0], name[1], name[2], name[others[0]],
+             100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1));
+    return true;
 }
 
 /**
@@ -64,6 +93,9 @@ static const char *const data_overlap_text[] = {
     "gradient and parameter traffic behind the last and before the first pass",
     "gradients reduced in buckets beside the last backward passes, parameters gathered before the first pass",
     "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
+
+static const char *const stage_overlap_text[] = {"waits for it", "computes on",
+                                                 "waits for it, but with virtual stages it computes on"};
 
 /** Print a sentence for systems with sequence parallelism, if there are any, and one for systems without. */
 static void print_tensor_overlap(const struct scenario *scenario, const struct point *point,
@@ -141,6 +173,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
                  scenario->simgrid_cfg);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
+    n += print_attention_choice(scenario, lines[n]);
     print_tensor_overlap(scenario, point, lines[n++]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
              "element-wise kernels: %s%s%s; training takes %.1f%% longer for GEMMs and attention than "
@@ -165,7 +198,7 @@ static int32_t communication_lines(const struct scenario *scenario, const struct
              "before it",
              communication->cp_overlap ? "runs beside" : "is done before");
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "between pipeline stages: point-to-point; the sender %s",
-             communication->pp_overlap ? "computes on" : "waits for it");
+             stage_overlap_text[communication->pp_overlap]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
@@ -189,6 +222,15 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
              "NVLink of platform %s is %g GB/s each way, of device %s's data sheet %g GB/s: the platform's counts",
              platform->name, has / 1e9, device->name, sheet / 1e9);
     return sheet > 0 && fabs(has / sheet - 1) > 1e-9;
+}
+
+bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE])
+{
+    snprintf(line, ASSUMPTIONS_SIZE,
+             device->own_curves ? "%s has the curves of %s, the same chip"
+                                : "%s has curves of %s where none was measured, some of another chip: less sure",
+             device->name, device->like);
+    return *device->like != '\0';
 }
 
 /** Print the handling of documents over the context, and how many samples they make if they have most of the data. */
@@ -277,7 +319,7 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 20 };
+    enum { MOST_LINES = 21 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);

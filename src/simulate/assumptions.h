@@ -11,6 +11,9 @@ enum { ASSUMPTIONS_SIZE = PLAN_TEXT_SIZE };
 bool assumptions_unlike_nvlink(const struct platform *platform, const struct device *device,
                                char line[ASSUMPTIONS_SIZE]);
 
+/** Return whether curves of the device are copied from another one. A sentence then says so, and how sure they are. */
+bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE]);
+
 /** Return the assumptions, a sentence each, for people, for JSON and for the trace. The caller frees. */
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE];
 

@@ -10,6 +10,37 @@
 #include "system/system.h"
 #include "trace/table.h"
 
+void plan_text_name(const struct scenario_plan *plan, bool brief, char text[PLAN_TEXT_NAME_SIZE])
+{
+    const struct {
+        const char *name;
+        int64_t value;
+        bool plain; /* leave it out at 1 */
+    } degrees[] = {{"TP", plan->tp, brief},
+                   {"PP", plan->pp, brief},
+                   {"VPP", plan->vpp, true},
+                   {"CP", plan->cp, brief},
+                   {"DP", plan->dp, false}};
+    int n = 0;
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+        if (degrees[i].value > 1 || !degrees[i].plain)
+            n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s%s%d", n > 0 ? " " : "", degrees[i].name,
+                          (int)degrees[i].value);
+    const char *comma = brief ? "" : ",";
+    if (plan->schedule != SCENARIO_ONE_F_ONE_B)
+        n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s %s", comma,
+                      trace_schedule_names.text[plan->schedule]);
+    if (plan->sharding != SCENARIO_ZERO1)
+        n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s %s", comma,
+                      plan->sharding == SCENARIO_UNSHARDED ? "unsharded" : trace_sharding_names.text[plan->sharding]);
+    if (plan->recompute != RECOMPUTE_NONE)
+        n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s%s %s", comma, brief ? "" : " recompute",
+                      scenario_recompute_name[plan->recompute]);
+    if (plan->offload > 0)
+        snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s%s %.0f%%", comma, brief ? "" : " offload",
+                 100 * plan->offload);
+}
+
 /** Print the resolved knobs as "name value, name value". */
 static void knobs_text(const struct scenario *scenario, const struct point_system *system, char text[PLAN_TEXT_SIZE])
 {

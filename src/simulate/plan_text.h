@@ -5,7 +5,13 @@
 
 #include "simulate/point_runner.h"
 
-enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 768 };
+enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 768, PLAN_TEXT_NAME_SIZE = 128 };
+
+/**
+ * Print a plan's degrees and all that is not plain: "TP4 PP2 VPP2 CP1 DP16, zero3, recompute full, offload 80%".
+ * @param brief  without degrees of 1 and the words: "TP4 PP2 VPP2 DP16 zero3 full 80%"
+ */
+void plan_text_name(const struct scenario_plan *plan, bool brief, char text[PLAN_TEXT_NAME_SIZE]);
 
 /** Print micro-batches and knobs; stages and chunks; recomputation, sharding and precision. */
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "cost/attention_choice.h"
 #include "scenario/scenario_read.h"
 #include "search/search.h"
 #include "simulate/assumptions.h"
@@ -56,6 +57,7 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         scenario_free(scenario);
         return false;
     }
+    attention_choice_resolve(scenario, *lengths);
     *id = id_of(scenario, *lengths);
     char line[ASSUMPTIONS_SIZE];
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))

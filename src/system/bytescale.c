@@ -27,11 +27,11 @@
  * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. Inferred are C, the number of buckets, delta, the choice
  * among the targets, and the order on a rank. Time is FLOPs of forward and backward over D, which is inferred, too.
  *
- * Deviates: - With `offload: auto` no sequence offloads if passes then end earlier (critical path). None offloads if a
- * node's host has no room for it and the GPUs have. Eq. 3 does not count the host's room. It takes few ranks for a long
- * time, though a small batch may have nothing for the others to do meanwhile. `always` is the paper's. - D leaves room
- * for the layer that runs, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does
- *   not count. r is no larger than this D needs.
+ * Deviates: - Without always_offload no sequence offloads if passes then end earlier (critical path). None offloads if
+ * a node's host has no room for it and the GPUs have. Eq. 3 does not count the host's room. It takes few ranks for a
+ * long time, though a small batch may have nothing for the others to do meanwhile. always_offload is the paper's. - D
+ * leaves room for the layer that runs, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
+ * count. r is no larger than this D needs.
  * - l is the mean of the stages' layers, if these are unequal (plan.stages), so r is somewhat large for the smaller.
  */
 #include "system/system.h"
@@ -56,10 +56,8 @@ struct item {
     int32_t rank, slot; /* first of its ranks */
 };
 
-enum bytescale_offload { BYTESCALE_AUTO, BYTESCALE_ALWAYS, BYTESCALE_NEVER };
-
 struct bytescale_knobs {
-    int32_t offload; /* enum bytescale_offload */
+    bool always_offload;
     int64_t capacity, buckets;
     double delta;
 };
@@ -393,6 +391,8 @@ static void add_item(const struct assignment *assignment, const struct item *ite
         struct plan_unit *unit = &pipeline->partition[pass].units[pipeline->partition[pass].n_units - 1];
         unit->context = item->width;
         unit->group = group;
+        if (assignment->request->layout.offload_mode != SCENARIO_OFFLOAD_AUTO)
+            continue; /* it has plan.offload */
         unit->offload = item->offload;
         unit->streams = item->offload > 0;
     }
@@ -434,16 +434,17 @@ static bool has_offload(const struct plan_request *request, int32_t capacity)
 }
 
 /*
- * Make the plan with room for `capacity` tokens on a rank. Variant 0 offloads if the knob allows it; `auto` has another
- * variant.
+ * Make the plan with room for `capacity` tokens on a rank. Variant 0 offloads if the system decides it. Without
+ * always_offload there is another variant then.
  */
 static bool plan_with(const struct plan_request *request, int32_t capacity, int32_t variant, struct plan *plan)
 {
     const struct bytescale_knobs *knobs = request->knobs;
     struct assignment assignment;
-    if (variant > (knobs->offload == BYTESCALE_AUTO) || (variant > 0 && !has_offload(request, capacity)))
+    bool decides = request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO;
+    if (variant > (decides && !knobs->always_offload) || (variant > 0 && !has_offload(request, capacity)))
         return false;
-    open_assignment(request, capacity, variant == 0 && knobs->offload != BYTESCALE_NEVER, &assignment);
+    open_assignment(request, capacity, variant == 0 && decides, &assignment);
     balance(&assignment);
     give_slots(&assignment);
     qsort(assignment.items, (size_t)assignment.n_items, sizeof *assignment.items, by_slot);
@@ -457,22 +458,23 @@ static bool bytescale_plan(const struct plan_request *request, void *state, stru
     (void)state;
     const struct bytescale_knobs *knobs = request->knobs;
     struct plan_request own = *request;
-    own.layout.offload = 0; /* the knob offload decides it for each sequence */
+    if (request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO)
+        own.layout.offload = 0;
     return token_cap_search(&own, most_capacity(&own), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with, plan,
                             err);
 }
 
-static unsigned bytescale_decides(const void *knobs)
+static unsigned bytescale_decides(const void *knobs, const struct scenario_plan *layout)
 {
     (void)knobs;
-    return SYSTEM_OFFLOAD | SYSTEM_SCHEDULE;
+    return SYSTEM_SCHEDULE | (layout->offload_mode == SCENARIO_OFFLOAD_AUTO ? SYSTEM_OFFLOAD : 0);
 }
 
 static const struct schema_key knobs[] = {
-    {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
-     "offload activations of long sequences, so that they take fewer ranks; auto: not if passes end earlier without, "
-     "or if a node's host has no room",
-     offsetof(struct bytescale_knobs, offload)},
+    {"always_offload", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "with offload: auto, long sequences offload and so take fewer ranks, even if passes end earlier without, or if a "
+     "node's host has no room",
+     offsetof(struct bytescale_knobs, always_offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
      "room of a rank, at most the context; 0: the fastest of the tokens that memory holds if all units in flight are "
      "as long, and its halves",

@@ -402,8 +402,9 @@ static bool dynapipe_plan(const struct plan_request *request, void *state, struc
     return true;
 }
 
-static unsigned dynapipe_decides(const void *knobs)
+static unsigned dynapipe_decides(const void *knobs, const struct scenario_plan *layout)
 {
+    (void)layout;
     bool finds_recompute = ((const struct dynapipe_knobs *)knobs)->recompute == 0;
     return SYSTEM_OFFLOAD | SYSTEM_SCHEDULE | (finds_recompute ? SYSTEM_RECOMPUTE : 0);
 }
@@ -411,7 +412,7 @@ static unsigned dynapipe_decides(const void *knobs)
 static double dynapipe_lower_bound_s(const struct plan_request *request)
 {
     struct plan_request least = *request;
-    if (dynapipe_decides(request->knobs) & SYSTEM_RECOMPUTE)
+    if (dynapipe_decides(request->knobs, &request->layout) & SYSTEM_RECOMPUTE)
         least.layout.recompute = RECOMPUTE_NONE;
     return batch_bound_whole_samples_s(&least);
 }

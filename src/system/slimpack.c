@@ -351,7 +351,7 @@ static struct plan built(const struct slimpack_rank_group *rank_group, const str
 
 static struct memory_fit_rule rule_of(const struct slimpack_rank_group *rank_group, double limit_s)
 {
-    return (struct memory_fit_rule){.offload = knobs_of(rank_group)->offload == SLIMPACK_BY_UNIT,
+    return (struct memory_fit_rule){.offload = rank_group->request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO,
                                     .recompute = knobs_of(rank_group)->recompute == SLIMPACK_BY_UNIT,
                                     .limit_s = limit_s};
 }
@@ -604,7 +604,7 @@ static bool solve_merges(const struct plan_request *request, double memory_bytes
     enum slimpack_merge merge;
     bool ok = true;
     tighter.memory_bytes = memory_bytes;
-    for (int32_t i = 0; ok && slimpack_nth_merge(request->knobs, i, &merge); i++) {
+    for (int32_t i = 0; ok && slimpack_nth_merge(request, i, &merge); i++) {
         struct slimpack_split split;
         struct solution other = {0};
         bool has_fit = best->plan.n_phases > 0 && evaluation_exceeds(&best->worst, &limits) == EXCEEDED_NONE;
@@ -684,11 +684,6 @@ static const struct schema_key knobs[] = {
     {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
      "quantity that is equal in all MicroPacks: FLOPs, or the cost model's seconds on the last stage",
      offsetof(struct slimpack_knobs, balance)},
-    {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "plan|auto",
-     "share of activations that goes to the host: plan.offload for all MicroPacks, or one for each so that the plan "
-     "just "
-     "fits",
-     offsetof(struct slimpack_knobs, offload)},
     {"recompute", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
      "plan.recompute for all MicroPacks, or at least that for each so that the plan just fits",
      offsetof(struct slimpack_knobs, recompute)},
@@ -703,10 +698,10 @@ static const struct schema_key knobs[] = {
      "each DP rank (or block of merged ranks) has its own factor", offsetof(struct slimpack_knobs, replica_units)},
 };
 
-static unsigned slimpack_decides(const void *values)
+static unsigned slimpack_decides(const void *values, const struct scenario_plan *layout)
 {
-    bool by_unit = ((const struct slimpack_knobs *)values)->offload == SLIMPACK_BY_UNIT;
-    return SYSTEM_SCHEDULE | (by_unit ? SYSTEM_OFFLOAD : 0);
+    (void)values;
+    return SYSTEM_SCHEDULE | (layout->offload_mode == SCENARIO_OFFLOAD_AUTO ? SYSTEM_OFFLOAD : 0);
 }
 
 const struct training_system system_slimpack = {

@@ -44,7 +44,7 @@ enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSIST
 /** The quantity that is equal in all MicroPacks: FLOPs or seconds. */
 enum slimpack_balance { SLIMPACK_FLOP, SLIMPACK_TIME };
 
-/** Source of the MicroPacks' recomputation and offload: the plan's, or each its own so that the plan just fits. */
+/** Source of the MicroPacks' recomputation: the plan's, or each its own so that the plan just fits. */
 enum slimpack_setting { SLIMPACK_OF_PLAN, SLIMPACK_BY_UNIT };
 
 /** Function that chooses the boundaries of MicroPacks: fill_ends, or fill_milp after it. */
@@ -57,10 +57,10 @@ enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 struct slimpack_knobs {
     bool asymmetric, dp_merge, slicing, replica_units;
     double merge_threshold;
-    int32_t injection;          /* enum slimpack_injection */
-    int32_t packer;             /* enum slimpack_packer */
-    int32_t balance;            /* enum slimpack_balance */
-    int32_t offload, recompute; /* enum slimpack_setting */
+    int32_t injection; /* enum slimpack_injection */
+    int32_t packer;    /* enum slimpack_packer */
+    int32_t balance;   /* enum slimpack_balance */
+    int32_t recompute; /* enum slimpack_setting */
     int64_t units, max_factor, min_slice;
 };
 
@@ -88,8 +88,8 @@ enum slimpack_merge {
     SLIMPACK_MERGE_NONE     /* dp_merge: false */
 };
 
-/** Return the n-th merge rule that the knobs allow, from 0 on. @return false: there is none */
-bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge);
+/** Return the n-th merge rule that knobs and offload allow, from 0 on. @return false: there is none */
+bool slimpack_nth_merge(const struct plan_request *request, int32_t n, enum slimpack_merge *merge);
 
 /** Return the request without the plan's offload if MicroPacks have their own. */
 struct plan_request slimpack_request(const struct plan_request *request);

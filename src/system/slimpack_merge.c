@@ -102,16 +102,16 @@ static int32_t least_width(const struct slimpack_split *split, const struct cost
 
 struct plan_request slimpack_request(const struct plan_request *request)
 {
-    const struct slimpack_knobs *knobs = request->knobs;
     struct plan_request own = *request;
-    if (knobs->offload == SLIMPACK_BY_UNIT)
+    if (request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO)
         own.layout.offload = 0;
     return own;
 }
 
-bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge)
+bool slimpack_nth_merge(const struct plan_request *request, int32_t n, enum slimpack_merge *merge)
 {
-    bool adapts = knobs->offload == SLIMPACK_BY_UNIT || knobs->recompute == SLIMPACK_BY_UNIT;
+    const struct slimpack_knobs *knobs = request->knobs;
+    bool adapts = request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO || knobs->recompute == SLIMPACK_BY_UNIT;
     *merge = knobs->dp_merge ? (enum slimpack_merge)n : SLIMPACK_MERGE_NONE;
     return n < (!knobs->dp_merge ? 1 : adapts ? 3 : 2);
 }
@@ -208,7 +208,7 @@ static double tokens_on_stage(const struct plan_request *request, bool adapted, 
                                          recomputes ? RECOMPUTE_FULL : (enum recompute)request->layout.recompute};
     const struct stage_memory memory =
         stage_memory_of(request->setting, &layout, stage, scenario_plan_shards(&request->layout), &unit);
-    bool offloads = adapted && knobs->offload == SLIMPACK_BY_UNIT;
+    bool offloads = adapted && request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO;
     double offload = request_offload_share(request, offloads ? 1 : request->layout.offload);
     int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp, n_node = platform->gpus_per_node;
     double host_bytes = platform->host_memory_bytes / (double)(n_gpus < n_node ? n_gpus : n_node);
@@ -277,7 +277,7 @@ double slimpack_lower_bound_s(const struct plan_request *request)
     enum slimpack_merge merge;
     batch_bound_samples_s(request, sample_s);
     for (int again = 0; again < 2; again++) { /* step 14 may run once more */
-        for (int32_t i = 0; slimpack_nth_merge(request->knobs, i, &merge); i++) {
+        for (int32_t i = 0; slimpack_nth_merge(request, i, &merge); i++) {
             struct slimpack_split split;
             slimpack_split(&own, merge, &split);
             least_s = fmin(least_s, most_loaded_s(&split, sample_s));

@@ -43,9 +43,10 @@ bool system_read_knobs(const struct training_system *system, const struct scenar
     return schema_read(&scenario->document, entry->knobs, system->knobs, system->n_knobs, NULL, knobs, err);
 }
 
-unsigned system_decides_schedule(const void *knobs)
+unsigned system_decides_schedule(const void *knobs, const struct scenario_plan *layout)
 {
     (void)knobs;
+    (void)layout;
     return SYSTEM_SCHEDULE;
 }
 
@@ -90,7 +91,7 @@ static bool check_entry(const struct scenario *scenario, const struct scenario_s
     void *knobs = check_calloc(1, system->knobs_size);
     bool ok = system_read_knobs(system, scenario, entry, knobs, err);
     if (!entry->auto_plan)
-        ok &= check_plan(scenario, entry, system, system_decides(system, knobs), err);
+        ok &= check_plan(scenario, entry, system, system_decides(system, knobs, &entry->plan), err);
     free(knobs);
     return ok;
 }

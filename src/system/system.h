@@ -32,9 +32,9 @@ struct training_system {
     bool whole_samples;                 /* every sample runs whole, in one unit of one pipeline */
     /*
      * bits of enum system_decision: the plan does not depend on these fields of the request. SYSTEM_SCHEDULE: it takes
-     * plan.vpp 1 only. NULL: none
+     * plan.vpp 1 only. It reads no field of the layout except offload_mode. NULL: none
      */
-    unsigned (*decides)(const void *knobs);
+    unsigned (*decides)(const void *knobs, const struct scenario_plan *layout);
     bool (*plan)(const struct plan_request *request, void *state, struct plan *plan, struct error *err);
     /*
      * lower bound of the seconds of passes of any plan for the request: on the critical path, without the end of the
@@ -44,14 +44,15 @@ struct training_system {
     double (*lower_bound_s)(const struct plan_request *request);
 };
 
-/** Return the bits of enum system_decision of a system with these knobs. */
-static inline unsigned system_decides(const struct training_system *system, const void *knobs)
+/** Return the bits of enum system_decision of a system with these knobs and this layout's offload_mode. */
+static inline unsigned system_decides(const struct training_system *system, const void *knobs,
+                                      const struct scenario_plan *layout)
 {
-    return system->decides != NULL ? system->decides(knobs) : 0;
+    return system->decides != NULL ? system->decides(knobs, layout) : 0;
 }
 
 /** This is `decides` of systems that decide only the schedule. */
-unsigned system_decides_schedule(const void *knobs);
+unsigned system_decides_schedule(const void *knobs, const struct scenario_plan *layout);
 
 /** All rows, NULL-terminated, in the order of systems.def. */
 extern const struct training_system *const training_systems[];

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "bounds/stage_memory.h"
+#include "cost/attention_choice.h"
 #include "simulate/summary.h"
 
 /** Return the settings on which the bytes of a rank depend. */
@@ -85,12 +86,24 @@ static bool observe(void *context, const struct point_view *view, struct error *
     return true;
 }
 
+/** Choose the attention of a row that says `fastest`. All its samples are equal. */
+static int32_t attention_of(const struct setting *setting, const struct device *device)
+{
+    double seconds[DEVICE_N_CURVES];
+    int32_t tokens = (int32_t)setting->scenario.data.context;
+    if (setting->scenario.attention != DEVICE_FASTEST)
+        return setting->scenario.attention;
+    attention_choice_seconds(&setting->scenario.model, device, 1, &tokens, seconds);
+    return (int32_t)attention_choice_fastest(device, seconds);
+}
+
 /** Make the scenario of a row. A bin of best-fit packing holds the whole sequences of one micro-batch. */
 static struct scenario scenario_of(const struct setting *setting, const struct device *device,
                                    struct scenario_system *system)
 {
     struct scenario scenario = setting->scenario;
     scenario.device = *device;
+    scenario.attention = attention_of(setting, device);
     scenario.data.context *= setting->micro_batch;
     scenario.n_systems = 1;
     scenario.systems = system;

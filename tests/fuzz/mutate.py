@@ -17,6 +17,7 @@ SCENARIO = """\
 name: tiny
 model: model.yaml
 device: h800
+framework: slimpack-paper
 platform: platform.xml
 data: {lengths: 4Ki 1000 300, context: 8Ki, global_batch: 6}
 iterations: {warm_up: 0, measured: 1}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static const char indent[] = "  ", ellipsis[] = "…";
+
+void text_number(double value, int decimals, char text[TEXT_NUMBER_SIZE])
+{
+    char plain[TEXT_NUMBER_SIZE];
+    size_t used = 0;
+    snprintf(plain, sizeof plain, "%.*f", decimals, value);
+    size_t whole = strcspn(plain, "."), first = plain[0] == '-';
+    for (size_t i = 0; plain[i] != '\0' && used + 2 < TEXT_NUMBER_SIZE; i++) {
+        if (i > first && i < whole && (whole - i) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = plain[i];
+    }
+    text[used] = '\0';
+}
+
+/** Return whether a byte begins a character. */
+static bool begins_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
+int32_t text_columns(const char *text)
+{
+    int32_t n = 0;
+    for (; *text != '\0'; text++)
+        n += begins_character(*text);
+    return n;
+}
+
+/** Return the bytes of the first `columns` characters. */
+static size_t bytes_of(const char *text, int32_t columns)
+{
+    size_t i = 0;
+    for (int32_t n = 0; text[i] != '\0'; i++) {
+        n += begins_character(text[i]);
+        if (n > columns)
+            break;
+    }
+    return i;
+}
+
+void text_clip(char *text, int32_t columns)
+{
+    if (text_columns(text) > columns)
+        strcpy(text + bytes_of(text, columns - 1), ellipsis);
+}
+
+/** Return the bytes of a line up to the last blank before `columns`, or all that fit if there is none. */
+static size_t break_of(const char *line, int32_t columns)
+{
+    size_t fit = bytes_of(line, columns);
+    if (line[fit] == '\0')
+        return fit;
+    size_t at = fit;
+    while (at > 0 && line[at] != ' ')
+        at--;
+    return at > 0 ? at : fit;
+}
+
+/** Write one line as at most `most` lines. @return their number */
+static int32_t write_line(FILE *file, const char *line, int32_t columns, int32_t most)
+{
+    int32_t n = 1;
+    for (int32_t room = columns;; n++, room = columns - (int32_t)strlen(indent)) {
+        fputs(n > 1 ? indent : "", file);
+        if (n == most) {
+            char *last = check_malloc(strlen(line) + sizeof ellipsis);
+            strcpy(last, line);
+            text_clip(last, room);
+            fprintf(file, "%s\n", last);
+            free(last);
+            return n;
+        }
+        size_t bytes = break_of(line, room);
+        fprintf(file, "%.*s\n", (int)bytes, line);
+        line += bytes + strspn(line + bytes, " ");
+        if (*line == '\0')
+            return n;
+    }
+}
+
+/** Return the lines that each line of a text may become: limits->most, and fewer for the last ones. The caller frees.
+ */
+static int32_t *allowances(const char *text, const struct text_limits *limits, int32_t *n)
+{
+    int32_t *allowed = NULL, sum = 0;
+    size_t capacity = 0, n_bytes;
+    char *unused = NULL;
+    FILE *nowhere = check_memstream(&unused, &n_bytes);
+    for (*n = 0; *text != '\0'; (*n)++) {
+        size_t bytes = strcspn(text, "\n");
+        char *line = check_strndup(text, bytes);
+        allowed = check_grow(allowed, (size_t)*n, &capacity, sizeof *allowed);
+        sum += allowed[*n] = write_line(nowhere, line, limits->columns, limits->most);
+        free(line);
+        text += bytes + (text[bytes] == '\n');
+    }
+    CHECK(fclose(nowhere) == 0);
+    free(unused);
+    for (int32_t i = *n - 1; i >= 0; i--)
+        for (; allowed[i] > 1 && sum > limits->total; sum--)
+            allowed[i]--;
+    return allowed;
+}
+
+void text_print_wrapped(const char *text, const struct text_limits *limits)
+{
+    int32_t n, *allowed = allowances(text, limits, &n);
+    for (int32_t i = 0; i < n; i++) {
+        size_t bytes = strcspn(text, "\n");
+        char *line = check_strndup(text, bytes);
+        write_line(stdout, line, limits->columns, allowed[i]);
+        free(line);
+        text += bytes + (text[bytes] == '\n');
+    }
+    free(allowed);
+}
+
+int32_t text_wrapped_lines(const char *text, const struct text_limits *limits)
+{
+    int32_t n, sum = 0, *allowed = allowances(text, limits, &n);
+    for (int32_t i = 0; i < n; i++)
+        sum += allowed[i];
+    free(allowed);
+    return sum;
+}

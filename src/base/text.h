@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module fits text to the columns of a terminal. */
+#ifndef SLIMSIM_BASE_TEXT_H
+#define SLIMSIM_BASE_TEXT_H
+
+#include <stdint.h>
+
+enum { TEXT_NUMBER_SIZE = 64 };
+
+/** Print a number with commas between its thousands: "1,234.5". */
+void text_number(double value, int decimals, char text[TEXT_NUMBER_SIZE]);
+
+/** Return the number of characters of UTF-8 text. */
+int32_t text_columns(const char *text);
+
+/** Cut text to a number of columns. The last one is then "…". The array has room for its bytes. */
+void text_clip(char *text, int32_t columns);
+
+/** Limits of a text on the terminal. */
+struct text_limits {
+    int32_t columns;
+    int32_t most;  /* lines that one line of the text may become */
+    int32_t total; /* lines of the whole text, if it has no more itself */
+};
+
+/**
+ * Print the lines of a text. A longer line is broken at blanks and continued with an indent. The last line that fits is
+ * cut. If the total would be exceeded, the last lines of the text are cut first.
+ */
+void text_print_wrapped(const char *text, const struct text_limits *limits);
+
+/** Return the number of lines that text_print_wrapped prints. */
+int32_t text_wrapped_lines(const char *text, const struct text_limits *limits);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/attention_choice.h"
+
+void attention_choice_seconds(const struct model *model, const struct device *device, int32_t n_samples,
+                              const int32_t *tokens, double seconds[DEVICE_N_CURVES])
+{
+    const struct scenario_plan plan = {.tp = 1, .pp = 1, .cp = 1, .dp = 1, .vpp = 1};
+    struct cost_setting setting = {.model = model, .device = device, .plan = &plan, .tensor = 1};
+    for (enum device_attention kernel = 0; kernel < DEVICE_N_CURVES; kernel++) {
+        setting.attention = kernel;
+        seconds[kernel] = 0;
+        for (int32_t i = 0; i < n_samples; i++)
+            seconds[kernel] += cost_attention_least_s(&setting, PASS_FORWARD, tokens[i], 1) +
+                               cost_attention_least_s(&setting, PASS_BACKWARD, tokens[i], 1);
+        seconds[kernel] *= (double)model->layers;
+    }
+}
+
+enum device_attention attention_choice_fastest(const struct device *device, const double seconds[DEVICE_N_CURVES])
+{
+    enum device_attention fastest = DEVICE_FLASH2;
+    for (enum device_attention kernel = 0; device->own_curves && kernel < DEVICE_N_CURVES; kernel++)
+        if (seconds[kernel] < seconds[fastest])
+            fastest = kernel;
+    return fastest;
+}
+
+void attention_choice_resolve(struct scenario *scenario, const struct lengths *lengths)
+{
+    struct batch batch = {0};
+    if (scenario->attention != DEVICE_FASTEST)
+        return;
+    lengths_draw(lengths, &scenario->data, scenario->seed, 0, &batch);
+    attention_choice_seconds(&scenario->model, &scenario->device, batch.n_samples, batch.tokens, scenario->attention_s);
+    scenario->attention = (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
+    batch_free(&batch);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module finds the smallest change of a plan with which a system would fit into memory. */
+#ifndef SLIMSIM_SIMULATE_FITTING_CHANGE_H
+#define SLIMSIM_SIMULATE_FITTING_CHANGE_H
+
+#include "simulate/point_runner.h"
+
+struct fitting_change {
+    char text[64];                /* "plan.recompute=selective"; "": the system takes none of the changes */
+    bool fits;                    /* false: none of the changes fits, and this one comes nearest */
+    struct evaluation evaluation; /* with the change, on the iteration with the largest excess */
+};
+
+/**
+ * Change one part of the plan of a system that does not fit, the mildest first:
+ *
+ * 1. recompute selective, then full
+ * 2. sharding zero1, zero2, then zero3; the last two need one stage
+ * 3. offload, in steps of a fifth, unless the entry says `offload: never`
+ * 4. twice the degree of cp, pp or tp, with half the replicas
+ *
+ * A change counts if layout and system allow it. The system plans the measured iteration with the largest excess anew.
+ * The plan is resolved on the critical path.
+ */
+struct fitting_change fitting_change_of(const struct scenario *scenario, const struct lengths *lengths,
+                                        const struct point_system *system);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "simulate/standing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/compare.h"
+#include "simulate/interval.h"
+
+const char *const time_part_name[TIME_N_PARTS] = {
+    "compute", "waiting", "ring", "tensor collectives", "zero2/3 collectives", "gradients", "re-sharding"};
+
+struct candidate {
+    int32_t system;
+    bool fits;
+    double mfu;
+};
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->fits != y->fits)
+        return x->fits ? -1 : 1;
+    int order = x->fits ? COMPARE(y->mfu, x->mfu) : 0;
+    return order != 0 ? order : COMPARE(x->system, y->system);
+}
+
+static bool tie(const struct scenario *scenario, const struct point *point, const struct candidate *best,
+                const struct candidate *other)
+{
+    const struct point_iteration *base = point->systems[best->system].iterations + scenario->warm_up;
+    const struct point_iteration *measured = point->systems[other->system].iterations + scenario->warm_up;
+    double half = interval_of_speed_up(base, measured, (int32_t)scenario->measured);
+    double gap = fabs(other->mfu / best->mfu - 1);
+    return gap < 1e-9 || gap <= half; /* NaN: one iteration */
+}
+
+void standings_of(const struct scenario *scenario, const struct point *point, const struct point_summary *summaries,
+                  struct standing *standings)
+{
+    struct candidate *candidates = check_calloc((size_t)point->n_systems, sizeof *candidates);
+    for (int32_t i = 0; i < point->n_systems; i++)
+        candidates[i] = (struct candidate){i, point->systems[i].fits, summaries[i].mfu};
+    qsort(candidates, (size_t)point->n_systems, sizeof *candidates, compare_candidates);
+    int32_t best = 0;
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        if (candidates[i].fits && !tie(scenario, point, &candidates[best], &candidates[i]))
+            best = i;
+        standings[i] = (struct standing){candidates[i].system, candidates[i].fits ? best + 1 : 0};
+    }
+    free(candidates);
+}
+
+struct time_shares time_shares_of(const struct point_summary *summary)
+{
+    const struct bubble *bubble = &summary->bubble;
+    struct time_shares shares = {{
+        [TIME_COMPUTE] = bubble->busy_s - summary->tensor_s - summary->shard_s,
+        [TIME_WAITING] = bubble_fraction(bubble) * bubble->total_s,
+        [TIME_RING] = bubble->ring_s,
+        [TIME_TENSOR] = summary->tensor_s,
+        [TIME_SHARDS] = summary->shard_s,
+        [TIME_GRADIENTS] = bubble->sync_s,
+        [TIME_RESHARD] = bubble->reshard_s,
+    }};
+    for (int i = 0; i < TIME_N_PARTS; i++)
+        shares.share[i] /= bubble->total_s;
+    return shares;
+}
+
+double time_exposed(const struct time_shares *shares)
+{
+    double sum = 0;
+    for (int i = TIME_RING; i < TIME_N_PARTS; i++)
+        sum += shares->share[i];
+    return sum;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "simulate/validated_range.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scenario/schema.h"
+
+#define FIELD(field) offsetof(struct validated_range, field)
+#define LARGEST(name, unit, meaning)                                                                                   \
+    {                                                                                                                  \
+#name, SCHEMA_INT, unit, 1, INT32_MAX, NULL, NULL, meaning, FIELD(name)                                        \
+    }
+
+static const struct schema_key keys[] = {
+    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the range", FIELD(source)},
+    {"devices", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "devices of the runs, separated by blanks", FIELD(devices)},
+    {"frameworks", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "frameworks of the runs", FIELD(frameworks)},
+    {"systems", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "training systems of the runs", FIELD(systems)},
+    {"varying_lengths", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "whether lengths vary in any run", FIELD(varying_lengths)},
+    LARGEST(gpus, "GPUs", "most GPUs of a run"),
+    LARGEST(tp, "GPUs", "largest tensor-parallel degree"),
+    LARGEST(pp, "stages", "largest number of pipeline stages"),
+    LARGEST(vpp, "chunks", "largest number of virtual stages of a rank"),
+    LARGEST(cp, "GPUs", "largest context-parallel degree"),
+    LARGEST(context, "tokens", "longest sequence"),
+};
+
+bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/model/validated_range.yaml", data_dir);
+    *range = (struct validated_range){0};
+    return schema_read_file(path, keys, sizeof keys / sizeof *keys, NULL, range, err);
+}
+
+/** Return whether a list of names holds a name. */
+static bool holds(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)) != NULL; at += length)
+        if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/** The items so far. */
+struct items {
+    int32_t n;
+    char (*at)[OUTSIDE_SIZE];
+};
+
+static void add(struct items *items, const char *name)
+{
+    for (int32_t i = 0; i < items->n; i++)
+        if (strcmp(items->at[i], name) == 0)
+            return;
+    if (items->n < OUTSIDE_MOST)
+        snprintf(items->at[items->n++], OUTSIDE_SIZE, "%.90s", name);
+}
+
+static void add_number(struct items *items, const char *name, int64_t value, int64_t most)
+{
+    char text[OUTSIDE_SIZE], number[TEXT_NUMBER_SIZE], limit[TEXT_NUMBER_SIZE];
+    text_number((double)value, 0, number);
+    text_number((double)most, 0, limit);
+    snprintf(text, sizeof text, "%s %.30s (to %.30s)", name, number, limit);
+    if (value > most)
+        add(items, text);
+}
+
+static void add_name(struct items *items, const char *what, const char *names, const char *name)
+{
+    char text[OUTSIDE_SIZE];
+    snprintf(text, sizeof text, "%s %.64s", what, name);
+    if (!holds(names, name))
+        add(items, text);
+}
+
+/** Add the largest degrees of all systems, and the systems. */
+static void add_systems(const struct validated_range *range, const struct point *point, struct items *items)
+{
+    int64_t tp = 0, pp = 0, vpp = 0, cp = 0;
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        const struct scenario_plan *plan = &point->systems[i].entry->plan;
+        tp = plan->tp > tp ? plan->tp : tp;
+        pp = plan->pp > pp ? plan->pp : pp;
+        vpp = plan->vpp > vpp ? plan->vpp : vpp;
+        cp = plan->cp > cp ? plan->cp : cp;
+    }
+    add_number(items, "tp", tp, range->tp);
+    add_number(items, "pp", pp, range->pp);
+    add_number(items, "vpp", vpp, range->vpp);
+    add_number(items, "cp", cp, range->cp);
+    for (int32_t i = 0; i < point->n_systems; i++)
+        add_name(items, "system", range->systems, point->systems[i].system->name);
+}
+
+int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
+                                const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE])
+{
+    struct items list = {.at = items};
+    if (!range->varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0)
+        add(&list, "varying lengths");
+    add_name(&list, "device", range->devices, scenario->device.name);
+    add_name(&list, "framework", range->frameworks, scenario->framework_name);
+    add_number(&list, "context", scenario->data.context, range->context);
+    add_number(&list, "GPUs", platform_n_gpus(&scenario->platform), range->gpus);
+    add_systems(range, point, &list);
+    return list.n;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module says in which respects a point lies outside the measured runs: model/validated_range.yaml. */
+#ifndef SLIMSIM_SIMULATE_VALIDATED_RANGE_H
+#define SLIMSIM_SIMULATE_VALIDATED_RANGE_H
+
+#include "simulate/point_runner.h"
+
+/** The range of the measured runs. Names are separated by blanks, and numbers are the largest. */
+struct validated_range {
+    char source[512], devices[512], frameworks[512], systems[512];
+    bool varying_lengths;
+    int64_t gpus, tp, pp, vpp, cp, context;
+};
+
+/** @return false with err: the file cannot be read */
+bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err);
+
+enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
+
+/**
+ * List what of a point lies outside: "varying lengths", "cp 32 (to 2)".
+ * @return number of items
+ */
+int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
+                                const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE]);
+
+#endif

@@ -1,0 +1,171 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests read the verdict that `slimsim run` prints first."""
+import json
+import re
+import subprocess
+import unittest
+
+from cli_case import SOURCE
+from program import SCRATCH, SMALL, fresh, run, write
+
+LINES, COLUMNS = 25, 100
+SHIPPED = {  # scenario: what shortens it
+    "quickstart.yaml": ("--set", "iterations.measured=2", "--set", "engine=critical-path"),
+    "llama2-70b.yaml": ("--set", "engine=critical-path"),
+    "wlb-queues.yaml": ("--set", "iterations={warm_up: 2, measured: 3}"),
+    "stragglers.yaml": ("--point", "2", "--set", "engine=critical-path"),
+    "paper/choice.yaml": ("--point", "0", "--set", "iterations={warm_up: 0, measured: 2}"),
+}
+
+
+def verdict(scenario, *arguments):
+    done = run("run", scenario, "--output", fresh("verdict"), "--set", "trace=summary", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def json_of(scenario, *arguments):
+    return json.loads(verdict(scenario, "--json", "--quiet", *arguments)[0])
+
+
+def ranking(text):
+    """Find rank, label and tokens of each system."""
+    return [(int(rank), label, int(tokens.replace(",", "")))
+            for rank, label, tokens in re.findall(r"(?m)^ ?(\d+) (\S+) +([\d,]+) ", text)]
+
+
+def sweep_of(n_fitting, n_large):
+    """Make a scenario of many systems, of which some do not fit."""
+    entries = [f"  - {{name: best-fit, label: f{i}, plan: {{tp: 2, pp: 2, cp: 2, recompute: selective}}}}\n"
+               for i in range(n_fitting)]
+    entries += [f"  - {{name: best-fit, label: m{i}, plan: {{tp: 1, pp: 2, cp: 1}}}}\n" for i in range(n_large)]
+    return write("many.yaml", SMALL[:SMALL.index("systems:")] + "systems:\n" + "".join(entries))
+
+
+class Verdict(unittest.TestCase):
+    def check_size(self, text, name):
+        lines = text.splitlines()
+        self.assertLess(len(lines), LINES, f"{name}:\n{text}")
+        self.assertLessEqual(max(map(len, lines)), COLUMNS, f"{name}:\n{text}")
+
+    def test_verdict__fits_a_screen(self):
+        for name, short in SHIPPED.items():
+            with self.subTest(name):
+                text, log = verdict(SOURCE / "scenarios" / name, *short)
+                self.check_size(text, name)
+                self.assertEqual(len(log.splitlines()), 1)  # the files that are written
+                self.assertIn("outside the measured runs: " if "70b" not in name else "within the range", text)
+                self.assertRegex(text, r"\nframework \S+, attention \w+, ")
+        for n_fitting, n_large in ((9, 0), (5, 5), (0, 9), (20, 0), (20, 20), (0, 40)):
+            text, _ = verdict(sweep_of(n_fitting, n_large), "--set", "iterations.measured=1")
+            self.check_size(text, (n_fitting, n_large))
+
+    def test_verdict__ranks_the_fastest_first(self):
+        scenario = write("small.yaml", SMALL)
+        text, _ = verdict(scenario, "--set", "iterations.measured=5")
+        systems = json_of(scenario, "--set", "iterations.measured=5")["systems"]
+        ranks = ranking(text)
+        self.assertEqual([label for _, label, _ in ranks],
+                         [of["label"] for of in sorted(systems, key=lambda of: -of["mfu"])])
+        self.assertEqual({label: tokens for _, label, tokens in ranks},
+                         {of["label"]: round(of["tokens_per_s_per_gpu"]) for of in systems})
+        first = max(systems, key=lambda of: of["mfu"])
+        (speed_up,) = re.findall(rf"(?m)^1 {first['label']} .* (\d\.\d\d)x ", text)
+        self.assertAlmostEqual(float(speed_up), first["speed_up"], delta=0.005)
+
+    def test_verdict__sums_up_the_difference(self):
+        """Points of the parts add up to the points of compute, to the rounding of each."""
+        scenario = write("small.yaml", SMALL)
+        text = " ".join(verdict(scenario, "--set", "iterations.measured=5")[0].split())
+        (mine, other, parts), = re.findall(r"it computes (\d+)% of GPU time, not (\d+)% \((.*?)\)", text)
+        points = [int(n) * (1 if word == "less" else -1) for n, word in re.findall(r"(\d+) (?:points? )?(less|more)", parts)]
+        self.assertGreater(len(points), 0)
+        self.assertAlmostEqual(sum(points), int(mine) - int(other), delta=2)
+
+    def test_verdict__calls_equal_systems_a_tie(self):
+        text, _ = verdict(sweep_of(2, 0))
+        self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 1])
+        self.assertIn("equal ranks tie", text)
+        text, _ = verdict(write("small.yaml", SMALL), "--set", "data.lengths=fixed", "--set", "iterations.measured=2")
+        self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 2])
+        self.assertNotIn("±", text)
+        self.assertIn("all alike", text)
+
+    def test_verdict__says_that_one_iteration_has_no_interval(self):
+        text, _ = verdict(write("small.yaml", SMALL), "--set", "iterations.measured=1")
+        self.assertIn("1 iteration, seed 7, no interval", text)
+        self.assertNotIn("±", text)
+
+    def test_misfit__names_the_mildest_change_that_fits(self):
+        """The change is set, and the system fits with the memory that was named."""
+        for model, plan, limit, mildest in (("llama-7b", "tp: 1, pp: 2, cp: 1", 0.5, "recompute=full"),
+                                            ("llama-13b", "tp: 4, pp: 1, recompute: full", 0.3, "sharding=zero3"),
+                                            ("llama-13b", "tp: 2, pp: 1, cp: 2, sharding: none, recompute: full", 0.7,
+                                             "sharding=zero1"),
+                                            ("llama-7b", "tp: 1, pp: 2, recompute: full", 0.3, "tp=2")):
+            entry = f"systems:\n  - {{name: best-fit, plan: {{{plan}}}}}\n"
+            scenario = write("large.yaml", SMALL[:SMALL.index("systems:")].replace("llama-7b", model) + entry)
+            options = ("--set", f"memory_limit={limit}")
+            text, _ = verdict(scenario, *options)
+            self.assertNotIn("tokens/s/GPU", text)
+            need, has = re.search(r"best-fit does not fit: stage \d needs ([\d.]+) of ([\d.]+) GiB, mostly \w+\n", text).groups()
+            (before,) = json_of(scenario, *options)["systems"]
+            self.assertAlmostEqual(before["misfit"]["needed_bytes"] / 2**30, float(need), delta=0.051)
+            self.assertAlmostEqual(before["misfit"]["available_bytes"] / 2**30, float(has), delta=0.051)
+            change, needed = re.search(r": plan\.(\S+)(?: with dp \d+)? would fit, ([\d.]+) GiB", text).groups()
+            self.assertEqual(change, mildest)
+            (after,) = json_of(scenario, *options, "--set", f"systems.0.plan.{change}")["systems"]
+            self.assertTrue(after["fits"], (plan, change))
+            self.assertAlmostEqual(after["peak_bytes"] / 2**30, float(needed), delta=0.051)
+
+    def test_misfit__says_that_no_change_helps(self):
+        text, _ = verdict(sweep_of(0, 1), "--set", "memory_limit=0.05")
+        self.assertIn("no single change fits; nearest: plan.", text)
+
+    def test_settings__give_what_they_promise(self):
+        """The kernel is set, and the first iteration takes less by what was said."""
+        scenario = write("slow.yaml", SMALL.replace("context: 32Ki", "context: 64Ki") + "attention: flash2\n")
+        one = ("--set", "iterations.measured=1")
+        text = " ".join(verdict(scenario, *one)[0].split())
+        kernel, gain = re.search(r"slower than the fastest setting: .*?attention flash2 \((\w+) \+([\d.]+)%\)", text).groups()
+        label = ranking(verdict(scenario, *one)[0])[0][1]
+        before, after = ([of for of in json_of(scenario, *one, *more)["systems"] if of["label"] == label][0]["mfu"]
+                         for more in ((), ("--set", f"attention={kernel}")))
+        self.assertAlmostEqual(100 * (after / before - 1), float(gain), delta=0.6)
+        text, _ = verdict(scenario, *one, "--set", f"attention={kernel}")
+        self.assertNotIn(f"attention {kernel} (", text)
+
+    def test_verdict__says_which_curves_are_copied(self):
+        scenario = write("small.yaml", SMALL)
+        for device, said in (("h800", "h800 has the curves of h100-sxm, the same chip"),
+                             ("a100-80g", "some of another chip: less sure"), ("h100-sxm", None)):
+            for more in ((), ("--verbose",)):
+                text, _ = verdict(scenario, "--set", f"device={device}", *more)
+                head = text.split("tokens/s/GPU")[0]
+                self.assertEqual("curves" in head, said is not None, device)
+                self.assertIn(said or "", head)
+            self.assertIn(said or "null", json.dumps(json_of(scenario, "--set", f"device={device}")["copied_curves"]))
+
+    def test_verbose__prints_every_number(self):
+        text, log = verdict(write("small.yaml", SMALL), "--verbose")
+        for part in ("HFU [%]", "assumed:", "critical path, mean [s]", "unit FLOPs, p95/p5, forward", "speed-up"):
+            self.assertIn(part, text)
+        self.assertIn("best-fit: planned in ", log)
+
+    def test_json__has_what_lies_outside(self):
+        report = json_of(write("small.yaml", SMALL))
+        self.assertEqual(report["outside_measured_runs"], ["varying lengths", "framework slimpack-paper", "system slimpack"])
+        self.assertEqual(list(report), ["name", "model", "device", "platform", "framework", "copied_curves", "gpus",
+                                        "memory_bytes", "systems", "assumed", "outside_measured_runs"])
+
+
+class Range(unittest.TestCase):
+    def test_validated_range__is_that_of_the_measured_rows(self):
+        script = SOURCE / "model/validation/range.py"
+        done = subprocess.run([script], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, (SOURCE / "model/validated_range.yaml").read_text(), f"run {script}")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check numbers with commas, and texts that are cut or broken at a column. */
+#include "base/text.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+TEST(text_number__has_commas_between_thousands)
+{
+    char text[TEXT_NUMBER_SIZE];
+    text_number(262144, 0, text);
+    CHECK_TEXT(text, "262,144");
+    text_number(1234567.89, 1, text);
+    CHECK_TEXT(text, "1,234,567.9");
+    text_number(999, 0, text);
+    CHECK_TEXT(text, "999");
+    text_number(-1000, 0, text);
+    CHECK_TEXT(text, "-1,000");
+}
+
+TEST(text_clip__counts_characters_and_not_bytes)
+{
+    char text[32] = "1 ± 2";
+    CHECK_EQUAL(text_columns(text), 5);
+    text_clip(text, 5);
+    CHECK_TEXT(text, "1 ± 2");
+    text_clip(text, 4);
+    CHECK_TEXT(text, "1 ±…");
+}
+
+/* Ten columns hold "one two", then behind the indent "three", and "four". */
+TEST(text_wrapped_lines__breaks_at_blanks)
+{
+    const struct text_limits many = {10, 5, 99}, two = {10, 2, 99};
+    CHECK_EQUAL(text_wrapped_lines("one two three four\n", &many), 3);
+    CHECK_EQUAL(text_wrapped_lines("one two three four\n", &two), 2);
+    CHECK_EQUAL(text_wrapped_lines("one\n\ntwo\n", &two), 3);
+    CHECK_EQUAL(text_wrapped_lines("0123456789abcdef", &many), 2);
+    CHECK_EQUAL(text_wrapped_lines("", &many), 0);
+}
+
+/* Three lines and two lines: a total of four cuts the second, one of two cuts both. */
+TEST(text_wrapped_lines__keep_the_total)
+{
+    const char text[] = "one two three four\nfive six seven\n";
+    for (int32_t total = 1; total <= 6; total++) {
+        const struct text_limits limits = {10, 5, total};
+        CHECK_EQUAL(text_wrapped_lines(text, &limits), total < 2 ? 2 : total > 5 ? 5 : total);
+    }
+}

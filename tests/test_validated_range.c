@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests check what a report calls outside the measured runs. */
+#include "simulate/validated_range.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+static const struct validated_range range = {.devices = "a100-80g h100-sxm",
+                                             .frameworks = "nemo",
+                                             .systems = "best-fit",
+                                             .gpus = 16,
+                                             .tp = 8,
+                                             .pp = 4,
+                                             .vpp = 2,
+                                             .cp = 2,
+                                             .context = 4096};
+
+static int32_t outside(const char *lengths, const char *device, int64_t cp, const char *system,
+                       char items[OUTSIDE_MOST][OUTSIDE_SIZE])
+{
+    struct training_system training = {.name = system};
+    struct scenario_system entry = {.plan = {.tp = 8, .pp = 4, .cp = cp, .dp = 1, .vpp = 2}};
+    struct point_system systems[2] = {{.entry = &entry, .system = &training}, {.entry = &entry, .system = &training}};
+    struct point point = {.n_systems = 2, .systems = systems};
+    struct scenario scenario = {
+        .framework_name = "nemo", .platform = {.n_nodes = 2, .gpus_per_node = 8}, .data = {.context = 4096 * cp / 2}};
+    strcpy(scenario.data.lengths, lengths);
+    strcpy(scenario.device.name, device);
+    return validated_range_outside(&range, &scenario, &point, items);
+}
+
+TEST(validated_range__holds_its_own_limits)
+{
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    CHECK_EQUAL(outside("fixed", "h100-sxm", 2, "best-fit", items), 0);
+}
+
+TEST(validated_range__names_each_excess_once)
+{
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    CHECK_EQUAL(outside("github", "h100", 4, "slimpack", items), 5);
+    CHECK_TEXT(items[0], "varying lengths");
+    CHECK_TEXT(items[1], "device h100"); /* a name is not found inside another one */
+    CHECK_TEXT(items[2], "context 8,192 (to 4,096)");
+    CHECK_TEXT(items[3], "cp 4 (to 2)");
+    CHECK_TEXT(items[4], "system slimpack");
+}
