@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Install what is missing, build, compare SlimPack with Best-Fit on 128 GPUs, draw the picture.
+# Install what is missing, build, compare SlimPack with best-fit packing on 256 GPUs, draw the picture.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
