@@ -48,7 +48,7 @@ class BatchTokens(unittest.TestCase):
     def test_batch_tokens__are_named_where_documents_were(self):
         self.assertEqual((self.attributes["global_batch"], self.attributes["global_batch_tokens"]), (0, TOKENS))
         report = run("run", write("small.yaml", BY_TOKENS), "--quiet", "--output", SCRATCH / "report").stdout
-        self.assertIn(f"at least {TOKENS} tokens", report.splitlines()[0])
+        self.assertIn(f"at least {TOKENS:,} tokens of github documents", report.splitlines()[0])
         self.assertIn(f"at least {TOKENS} tokens", run("lengths", write("small.yaml", BY_TOKENS)).stdout.splitlines()[0])
         self.assertTrue(Trace(self.path).setting().endswith(", at least 192Ki tokens"))
         subprocess.run([sys.executable, SOURCE / "analysis/lengths.py", self.path], check=True, capture_output=True)

@@ -487,18 +487,19 @@ TEST(quickstart__is_the_main_comparison)
 {
     struct scenario s;
     struct error err = {0};
-    fixture_data("scenario");
+    setenv("SLIMSIM_DATA", SLIMSIM_SOURCE_DIR, 1);
     CHECK_TRUE(scenario_read(SLIMSIM_SOURCE_DIR "/scenarios/quickstart.yaml", 0, NULL, &s, &err));
     CHECK_TEXT(err.text, "");
     CHECK_TEXT(s.name, "quickstart");
-    CHECK_EQUAL(platform_n_gpus(&s.platform), 128);
-    CHECK_TRUE(s.data.context == 262144 && s.data.global_batch == 512);
+    CHECK_EQUAL(platform_n_gpus(&s.platform), 256);
+    CHECK_TRUE(s.data.context == 131072 && s.data.global_batch == 512);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_EQUAL(s.n_systems, 3);
     CHECK_TEXT(s.systems[0].name, "best-fit");
     CHECK_TEXT(s.systems[1].name, "slimpack");
     CHECK_TRUE(s.systems[1].plan.dp >= 8); /* DP-Merge needs ranks to merge */
     scenario_free(&s);
+    fixture_data("scenario");
 }
 
 TEST(scenario_list_keys__names_all_keys)

@@ -70,13 +70,15 @@ static void write_data(FILE *file, const struct scenario_data *data)
 {
     char context[TEXT_NUMBER_SIZE], batch[TEXT_NUMBER_SIZE];
     const char *plural = data->global_batch == 1 ? "" : "s";
+    const char *lengths = scenario_lists_lengths(data) ? "listed" : data->lengths;
     text_number((double)data->context, 0, context);
-    text_number((double)data->global_batch, 0, batch);
-    if (strcmp(data->lengths, "fixed") == 0)
+    text_number((double)(data->global_batch_tokens > 0 ? data->global_batch_tokens : data->global_batch), 0, batch);
+    if (data->global_batch_tokens > 0)
+        fprintf(file, "at least %s tokens of %s documents up to %s", batch, lengths, context);
+    else if (strcmp(data->lengths, "fixed") == 0)
         fprintf(file, "%s sequence%s of %s tokens", batch, plural, context);
     else
-        fprintf(file, "%s %s document%s up to %s tokens", batch,
-                scenario_lists_lengths(data) ? "listed" : data->lengths, plural, context);
+        fprintf(file, "%s %s document%s up to %s tokens", batch, lengths, plural, context);
 }
 
 /** Write whether results have intervals. */
