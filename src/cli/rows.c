@@ -277,6 +277,18 @@ static char *mean_text(const struct rows *rows, const int32_t *row, int32_t n, i
     return numbers ? check_asprintf("%.17g", result) : check_strdup("");
 }
 
+/** Write the largest of a column's cells over rows [n]. If a cell is no number, write "". */
+static char *largest_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column)
+{
+    double largest = -INFINITY, value;
+    for (int32_t i = 0; i < n; i++) {
+        if (!cell_number(rows, row[i], column, &value))
+            return check_strdup("");
+        largest = fmax(largest, value);
+    }
+    return check_asprintf("%.17g", largest);
+}
+
 /** Write the seeds of rows [n]. */
 static char *seeds_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column)
 {
@@ -313,6 +325,8 @@ static char *joined_text(const struct rows *rows, const int32_t *row, int32_t n,
         return check_strdup("0");
     if (strcmp(name, "over_misfit") == 0)
         return check_strdup("1");
+    if (strstr(name, "peak_bytes") != NULL)
+        return largest_text(rows, row, n, column);
     return known != NULL && known->type == TRACE_DOUBLE ? mean_text(rows, row, n, column, false)
                                                         : check_strdup(various);
 }
