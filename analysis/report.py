@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A report of a run or of a sweep: one HTML file that any browser opens, without a network.
+
+A run has the ranking, the GPUs' time from peak to MFU, the lanes of all replicas, memory, lengths, the plan search,
+assumptions and the scenario. A sweep has its rows as a table and as points over any two columns. Lanes need a trace with
+tasks (`trace: full`).
+
+    report.py results/quickstart.h5 --output results/quickstart.html
+"""
+import argparse
+import html
+import json
+import pathlib
+import sys
+
+import report_lanes
+import report_run
+import report_sweep
+from common import Trace, reason, replace
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<noscript>This page needs JavaScript.</noscript>
+<main></main>
+<script type="application/json" id="data">{data}</script>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def page_of(path):
+    trace = Trace(path)
+    if "summary" not in trace.file or not len(trace.file["summary"]):
+        raise ValueError("it holds no results of a run or of a sweep")
+    if "manifest" in trace.file:
+        content = report_sweep.content_of(trace)
+    else:
+        content = report_run.content_of(trace)
+        content["lanes"] = report_lanes.lanes_of(trace)
+    # No text of the data can end the script element or begin another one.
+    data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    style = (HERE / "report.css").read_text(encoding="utf-8")
+    script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("report_lanes.js", "report.js"))
+    return PAGE.format(title=html.escape(f"{content['name']}: slimsim"), style=style, script=script, data=data)
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", help="NAME.h5 of slimsim run")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: a .html beside the input)")
+    return parser.parse_args()
+
+
+def main():
+    arguments = read_arguments()
+    try:
+        page = page_of(arguments.trace)
+    except (OSError, ValueError, KeyError) as error:
+        print(f"{arguments.trace}: {reason(error)}", file=sys.stderr)
+        return 2
+    output = pathlib.Path(arguments.output or pathlib.Path(arguments.trace).with_suffix(".html"))
+    try:
+        replace(output, lambda part: part.write_text(page, encoding="utf-8"))
+    except OSError as error:
+        print(f"{output}: cannot be written: {reason(error)}", file=sys.stderr)
+        return 73
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// This part of the page draws the lanes of report_lanes.py on canvases: one a system, all on one axis of time.
+"use strict";
+
+const LONG = 64, NO_SPAN = 15, NO_UNIT = 0xffff;
+const DIRECTIONS = ["forward", "backward", "gradients of weights"];
+
+/** Decode base64 to an array of numbers. The bytes are little-endian, as all browsers' machines are. */
+function unpack(text, Kind) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Kind(bytes.buffer);
+}
+
+/** One system's lanes on a canvas. */
+class Lanes {
+  constructor(system, data, view) {
+    Object.assign(this, { system, data, view });
+    this.ends = unpack(system.ends, Float32Array);
+    this.codes = unpack(system.codes, Uint8Array);
+    this.unitOf = unpack(system.span_units, Uint16Array);
+    this.first = [0];
+    this.top = []; // of lanes, in GPUs; every phase begins at the top again
+    this.rows = 0;
+    let before = 0, below = 0;
+    for (const [phase, , , gpus, n] of system.places) {
+      if (phase !== before) [before, below] = [phase, 0];
+      this.first.push(this.first[this.first.length - 1] + n);
+      this.top.push(below);
+      below += gpus;
+      this.rows = Math.max(this.rows, below);
+    }
+    this.low = 0;
+    this.high = this.rows;
+    this.canvas = make("canvas", { tabIndex: 0 });
+    this.canvas.style.height = `${Math.max(110, Math.min(420, 7 * this.top.filter((top, lane) => system.places[lane][0] === 0).length))}px`;
+    this.listen();
+  }
+
+  /** Names and widths depend on the page's width. */
+  resize() {
+    const ratio = window.devicePixelRatio || 1;
+    this.width = this.canvas.clientWidth;
+    this.height = this.canvas.clientHeight;
+    this.gutter = this.width < 600 ? 30 : 78;
+    this.canvas.width = Math.round(this.width * ratio);
+    this.canvas.height = Math.round(this.height * ratio);
+    this.context = this.canvas.getContext("2d");
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  x(time) {
+    return this.gutter + ((time - this.view.from) / (this.view.until - this.view.from)) * (this.width - this.gutter);
+  }
+
+  timeAt(x) {
+    return this.view.from + ((x - this.gutter) / (this.width - this.gutter)) * (this.view.until - this.view.from);
+  }
+
+  y(row) {
+    return ((row - this.low) / (this.high - this.low)) * this.height;
+  }
+
+  /** The first span of a lane that ends after a time. */
+  search(lane, time) {
+    let low = this.first[lane], high = this.first[lane + 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.ends[middle] > time) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  colour(span) {
+    const code = this.codes[span], what = code & 15, looks = this.data.looks;
+    return what === looks.compute ? looks.passes[code & LONG ? 1 : 0][(code >> 4) & 3 ? 1 : 0] : looks.what[what][1];
+  }
+
+  draw() {
+    const { context, system } = this;
+    context.clearRect(0, 0, this.width, this.height);
+    system.places.forEach((place, lane) => {
+      const top = this.y(this.top[lane]), bottom = this.y(this.top[lane] + place[3]);
+      if (bottom > 0 && top < this.height) this.drawLane(lane, top, bottom - top > 4 ? bottom - 1 : bottom);
+    });
+    context.clearRect(0, 0, this.gutter, this.height);
+    this.drawNames();
+  }
+
+  /** Spans narrower than half a pixel are drawn together. */
+  drawLane(lane, top, bottom) {
+    const { context } = this, last = this.first[lane + 1];
+    let from = this.gutter, span = this.search(lane, this.view.from);
+    for (; span < last && from < this.width; span++) {
+      const until = Math.min(this.x(this.ends[span]), this.width);
+      if (until - from < 0.5) continue;
+      if ((this.codes[span] & 15) === NO_SPAN) {
+        from = until;
+        continue;
+      }
+      context.fillStyle = this.colour(span);
+      context.fillRect(from, top, until - from - (until - from > 4 ? 0.6 : 0), bottom - top);
+      if (until - from > 26 && bottom - top > 11 && this.unitOf[span] !== NO_UNIT)
+        this.write(String(this.unitOf[span]), (from + until) / 2, (top + bottom) / 2, "center", "#111");
+      from = until;
+    }
+  }
+
+  write(text, x, y, align, colour) {
+    Object.assign(this.context, { font: "10px sans-serif", textAlign: align, textBaseline: "middle", fillStyle: colour });
+    this.context.fillText(text, x, y);
+  }
+
+  /** The replicas, and their stages if there is room. */
+  drawNames() {
+    const blocks = new Map();
+    this.system.places.forEach(([phase, pipeline, stage, gpus], lane) => {
+      for (const name of phase > 0 ? [] : [`${pipeline}`, `${pipeline},${stage}`]) {
+        const block = blocks.get(name) || { pipeline, stage, one: name.includes(","), top: this.top[lane] };
+        blocks.set(name, Object.assign(block, { bottom: this.top[lane] + gpus }));
+      }
+    });
+    const narrow = this.width < 600, free = [-99, -99];
+    for (const block of blocks.values()) {
+      const top = Math.max(0, this.y(block.top)), bottom = Math.min(this.height, this.y(block.bottom)), middle = (top + bottom) / 2;
+      if (bottom <= top || middle - free[+block.one] < 11 || (block.one && bottom - top < 10)) continue;
+      free[+block.one] = middle;
+      if (block.one) this.write(narrow ? "" : `s${block.stage}`, this.gutter - 4, middle, "right", "#666");
+      else this.write(`${narrow ? "" : "replica "}${block.pipeline}`, 0, middle, "left", "#222");
+    }
+  }
+
+  /** What stands under a point of the canvas, as text. */
+  textAt(x, y) {
+    const row = this.low + (y / this.height) * (this.high - this.low), time = this.timeAt(x);
+    const lane = this.top.findIndex((top, i) => {
+      const span = this.search(i, time);
+      return top <= row && row < top + this.system.places[i][3] && span < this.first[i + 1] && (this.codes[span] & 15) !== NO_SPAN;
+    });
+    if (x < this.gutter || lane < 0) return "";
+    const span = this.search(lane, time);
+    const [phase, pipeline, stage, gpus, , contexts] = this.system.places[lane];
+    const begin = span > this.first[lane] ? this.ends[span - 1] : 0, end = this.ends[span];
+    const ranks = contexts.length > 1 ? `, CP ranks ${contexts[0]} to ${contexts[contexts.length - 1]}` : "";
+    const phases = this.system.places.some((place) => place[0] > 0) ? `phase ${phase}, ` : "";
+    return [`${this.system.label}: ${phases}replica ${pipeline}, stage ${stage}${ranks}, ${gpus} GPUs`, ...this.textOfSpan(span, phase, pipeline),
+      `${begin.toFixed(4)} s to ${end.toFixed(4)} s: ${seconds(end - begin)}`].join("\n");
+  }
+
+  textOfSpan(span, phase, pipeline) {
+    const code = this.codes[span], unit = this.unitOf[span], [what] = this.data.looks.what[code & 15];
+    if (unit === NO_UNIT) return [what];
+    const direction = (code >> 4) & 3;
+    const entry = this.system.units[[phase, pipeline, direction, unit]] || this.system.units[[phase, pipeline, Math.min(direction, 1), unit]];
+    const lines = [`${what}: ${DIRECTIONS[direction]} of unit ${unit}`];
+    if (!entry) return lines;
+    const slices = [];
+    for (let i = 2; i < entry.length; i += 3) slices.push(entry.slice(i, i + 3));
+    const tokens = slices.reduce((sum, [, begin, end]) => sum + end - begin, 0);
+    lines[0] += `, ${count(tokens)} tokens`;
+    if (entry[1] >= 0) lines.push("replicas share this merged unit");
+    slices.sort((a, b) => b[2] - b[1] - a[2] + a[1]);
+    for (const [sample, begin, end] of slices.slice(0, 4)) {
+      const whole = this.data.lengthOf[sample];
+      const part = whole === undefined || end - begin === whole ? `${count(end - begin)} tokens` : `tokens ${count(begin)} to ${count(end)} of ${count(whole)}`;
+      lines.push(`sample ${sample}: ${part}`);
+    }
+    if (slices.length > 4) lines.push(`and ${slices.length - 4} more samples`);
+    return lines;
+  }
+
+  listen() {
+    const { canvas, view } = this;
+    let last = null;
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const factor = Math.exp((event.deltaY || event.deltaX) * 0.0015), box = canvas.getBoundingClientRect();
+      if (event.shiftKey) this.zoomRows(factor, event.clientY - box.top);
+      else view.zoom(factor, this.timeAt(event.clientX - box.left));
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (event) => {
+      last = [event.clientX, event.clientY];
+      canvas.setPointerCapture(event.pointerId);
+      this.hover(event);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (last) {
+        view.move(((last[0] - event.clientX) / (this.width - this.gutter)) * (view.until - view.from));
+        this.moveRows(((last[1] - event.clientY) / this.height) * (this.high - this.low));
+        last = [event.clientX, event.clientY];
+      }
+      this.hover(event);
+    });
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => { last = null; });
+    canvas.addEventListener("pointerleave", () => hideHover());
+    canvas.addEventListener("dblclick", () => view.reset());
+  }
+
+  hover(event) {
+    const box = this.canvas.getBoundingClientRect();
+    showHover(this.textAt(event.clientX - box.left, event.clientY - box.top), event);
+  }
+
+  zoomRows(factor, y) {
+    const at = this.low + (y / this.height) * (this.high - this.low);
+    const size = Math.min(this.rows, Math.max(Math.min(8, this.rows), (this.high - this.low) * factor));
+    const share = (at - this.low) / (this.high - this.low);
+    this.low = Math.max(0, Math.min(this.rows - size, at - share * size));
+    this.high = this.low + size;
+    this.view.redraw();
+  }
+
+  moveRows(by) {
+    const size = this.high - this.low;
+    this.low = Math.max(0, Math.min(this.rows - size, this.low + by));
+    this.high = this.low + size;
+    this.view.redraw();
+  }
+}
+
+/** The part of the iteration that all canvases show. */
+class View {
+  constructor(end) {
+    Object.assign(this, { end, from: 0, until: end, panels: [], waiting: false });
+  }
+
+  zoom(factor, at) {
+    const size = Math.min(this.end, Math.max(this.end / 20000, (this.until - this.from) * factor));
+    const share = (at - this.from) / (this.until - this.from);
+    this.from = Math.max(0, Math.min(this.end - size, at - share * size));
+    this.until = this.from + size;
+    this.redraw();
+  }
+
+  move(by) {
+    const size = this.until - this.from;
+    this.from = Math.max(0, Math.min(this.end - size, this.from + by));
+    this.until = this.from + size;
+    this.redraw();
+  }
+
+  reset() {
+    Object.assign(this, { from: 0, until: this.end });
+    for (const panel of this.panels) Object.assign(panel, { low: 0, high: panel.rows });
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.waiting) return;
+    this.waiting = true;
+    window.requestAnimationFrame(() => {
+      this.waiting = false;
+      for (const panel of this.panels) panel.draw();
+      this.range.textContent = `${this.from.toFixed(3)} s to ${this.until.toFixed(3)} s`;
+    });
+  }
+
+  resize() {
+    for (const panel of this.panels) panel.resize();
+    this.redraw();
+  }
+}
+
+function lanesLegend(data) {
+  const { looks } = data, [short, long] = looks.passes, kilo = `${Math.round(data.half / 1024)}Ki`;
+  const entries = [["forward", short[0]], ["backward", short[1]]];
+  if (data.systems.some((system) => unpack(system.codes, Uint8Array).some((code) => code & LONG)))
+    entries.push([`forward of a sample over ${kilo} tokens (attention outweighs the rest)`, long[0]], ["its backward", long[1]]);
+  const used = new Set(data.systems.flatMap((system) => [...new Set(unpack(system.codes, Uint8Array).map((code) => code & 15))]));
+  looks.what.forEach(([name, colour], what) => {
+    if (what !== looks.compute && used.has(what)) entries.push([name, colour]);
+  });
+  return legend(entries);
+}
+
+function lanesSection(data) {
+  const box = section("What all GPUs do in one iteration");
+  if (data.missing) return add(box, make("p", {}, data.missing));
+  data.lengthOf = unpack(data.tokens, Uint32Array);
+  const view = new View(Math.max(...data.systems.map((system) => system.time_s)));
+  view.range = make("span", { className: "range" });
+  const middle = () => (view.from + view.until) / 2;
+  const buttons = add(make("div", { className: "buttons" }),
+    make("button", { onclick: () => view.zoom(0.5, middle()) }, "zoom in"), make("button", { onclick: () => view.zoom(2, middle()) }, "zoom out"),
+    make("button", { onclick: () => view.move(-(view.until - view.from) / 3) }, "←"),
+    make("button", { onclick: () => view.move((view.until - view.from) / 3) }, "→"),
+    make("button", { className: "reset", onclick: () => view.reset() }, "reset"), view.range);
+  add(box, make("p", { className: "small" }, `Iteration ${data.iteration}, the measured one nearest to the means. A lane is a stage of a data-parallel ` +
+    "replica, as high as its GPUs are many. The wheel zooms time, with Shift the lanes; dragging moves; hovering names. Numbers are units." +
+    (data.joined ? " All context-parallel ranks of a stage have the lane of the first." : "")), lanesLegend(data), buttons);
+  for (const system of data.systems) {
+    const panel = new Lanes(system, data, view);
+    view.panels.push(panel);
+    add(box, make("h3", {}, `${system.label}: ${system.time_s.toFixed(2)} s`), add(make("div", { className: "lanes" }), panel.canvas));
+  }
+  window.addEventListener("resize", () => view.resize());
+  window.requestAnimationFrame(() => view.resize());
+  return box;
+}

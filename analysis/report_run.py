@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""This module reads what the report of a run shows, but for the lanes: texts and numbers for report.js."""
+import lengths
+from common import GIB, numpy, text_of, value_of
+
+MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys, values",
+                  "kv_gradients": "gradients of keys, values", "workspace": "workspace", "communication": "communication",
+                  "libraries": "libraries"}
+EXPOSED = (("ring_s", "context parallelism (ring)"), ("tensor_s", "tensor parallelism"), ("shard_s", "ZeRO-2/3"),
+           ("sync_s", "gradients, parameters"), ("reshard_s", "re-sharding"))
+WAITING = (("warm_up_s", "waiting: warm-up"), ("imbalance_s", "waiting: imbalance"), ("cool_down_s", "waiting: cool-down"),
+           ("dp_wait_s", "waiting for replicas"))
+TAIL = 0.05  # share of the longest samples
+
+
+def share_of(row, column):
+    return float(row[column] / row["total_s"])
+
+
+def compute_share(row):
+    return share_of(row, "busy_s") - share_of(row, "tensor_s") - share_of(row, "shard_s")
+
+
+def waiting_share(row):
+    return sum(share_of(row, column) for column, _ in WAITING)
+
+
+def exposed_share(row):
+    return sum(share_of(row, column) for column, _ in EXPOSED)
+
+
+def peak_to_mfu(row):
+    """[(what, share of the GPUs' peak)]: what is lost between the peak and the MFU. With the MFU they add up to 1."""
+    losses = [(name, share_of(row, column)) for column, name in WAITING + EXPOSED]
+    losses.append(("kernels below the peak", compute_share(row) - float(row["hfu"])))
+    losses.append(("padding, recomputation", float(row["hfu"] - row["mfu"])))
+    return losses
+
+
+def plan_text(names, row):
+    """'TP8 PP4 VPP5 CP8 DP1', and behind it what is not usual."""
+    degrees = [f"{key.upper()}{row[key]}" for key in ("tp", "pp", "vpp", "cp", "dp") if row[key] > 1 or key == "dp"]
+    sharding, recompute = names("sharding", row["sharding"]), names("recompute", row["recompute"])
+    degrees += {"zero1": [], "none": ["unsharded"]}.get(sharding, [sharding])
+    degrees += [recompute] if recompute != "none" else []
+    return " ".join(degrees + ([f"{100 * row['offload']:.0f}%"] if row["offload"] > 0 else []))
+
+
+def students_t(freedom):
+    """The 97.5% quantile of Student's t."""
+    half = numpy.concatenate(([0], numpy.logspace(-4, 5, 200001)))
+    density = (1 + half**2 / freedom) ** (-(freedom + 1) / 2)
+    area = numpy.concatenate(([0], numpy.cumsum((density[1:] + density[:-1]) / 2 * numpy.diff(half))))
+    return float(numpy.interp(0.975, 0.5 + 0.5 * area / area[-1], half))
+
+
+def paired_interval(base, other):
+    """Half of the 95% interval of the ratio of two systems' rates, as src/simulate/interval.c has it."""
+    n = len(base)
+    if n < 2:
+        return numpy.nan
+    off = [n * (rows["model_flop"] / rows["model_flop"].sum() - rows["time_s"] / rows["time_s"].sum()) for rows in (other, base)]
+    rates = [rows["model_flop"].sum() / rows["time_s"].sum() for rows in (other, base)]
+    return students_t(n - 1) * rates[0] / rates[1] * numpy.std(off[0] - off[1], ddof=1) / numpy.sqrt(n)
+
+
+def standings_of(trace):
+    """[(number of a system, rank)], as src/simulate/standing.c has them: ties share a rank, and 0 does not fit."""
+    summary, iterations = trace.table("summary"), trace.table("iterations")
+    measured = [iterations[(iterations["system"] == number) & (iterations["measured"] == 1)] for number in range(len(summary))]
+    order = sorted(range(len(summary)), key=lambda i: (not summary[i]["fits"], -summary[i]["mfu"] if summary[i]["fits"] else 0, i))
+    standings, best = [], 0
+    for place, number in enumerate(order):
+        gap = abs(summary[number]["mfu"] / summary[order[best]]["mfu"] - 1)
+        if gap >= 1e-9 and not gap <= paired_interval(measured[order[best]], measured[number]):
+            best = place
+        standings.append((number, best + 1 if summary[number]["fits"] else 0))
+    return standings
+
+
+def with_interval(value, half, digits):
+    return f"{value:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half > 1e-9 * value else "")
+
+
+def ranking_of(trace, standings):
+    """The columns of `slimsim run`. A system that does not fit has no throughput."""
+    summary, rows = trace.table("summary"), []
+    base = next((number for number in range(len(summary)) if summary[number]["fits"]), 0)
+    for number, rank in standings:
+        row = summary[number]
+        time_s, ratio = row["time_mean_s"], row["mfu"] / summary[base]["mfu"]
+        half = row["speed_up_interval"] if base == 0 and number > 0 else 0
+        speed = [with_interval(row["tokens_per_s_per_gpu"], row["tokens_per_s_per_gpu_interval"], int(row["tokens_per_s_per_gpu"] < 100)),
+                 f"{time_s:,.{2 if time_s < 10 else 1 if time_s < 100 else 0}f} s", f"{100 * row['mfu']:.0f}%",
+                 f"{100 * waiting_share(row):.0f}%", f"{100 * exposed_share(row):.0f}%"]
+        faster = f"{ratio:.2f}x" + (f" ± {half:.2f}" if half > 1e-9 else "")
+        rows.append([str(rank) if rank else "–", trace.labels[number], *(speed if rank else ["does not fit", "", "", "", ""]),
+                     f"{row['peak_bytes'] / GIB:.1f}", faster if rank else "",
+                     plan_text(lambda column, value: trace.name("summary", column, value), row)])
+    return {"columns": ["", "system", "tokens/s/GPU", "time", "MFU", "wait", "comm", "GiB", "speed-up", "plan, recompute, offload"],
+            "rows": rows,
+            "note": "wait: bubbles; comm: exposed communication; both of GPU time. GiB: peak of the fullest GPU, of "
+                    f"{summary[0]['memory_bytes'] / GIB:.1f} that a plan may use. speed-up: model FLOPs a second over "
+                    f"{trace.labels[base]}. ±: half of a 95% interval. Systems of one rank tie."}
+
+
+def verdict_of(trace, standings):
+    """Sentences: who is first, and the three factors whose product is the ratio to the next."""
+    summary, labels = trace.table("summary"), trace.labels
+    fitting = [(number, rank) for number, rank in standings if rank]
+    if not fitting:
+        return ["No system fits into the memory."]
+    first = fitting[0][0]
+    tied = [labels[number] for number, rank in fitting if rank == 1]
+    rate = f"{summary[first]['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU"
+    if len(fitting) == 1:
+        return [f"{labels[first]} gives {rate}, {100 * summary[first]['mfu']:.0f}% MFU."]
+    lines = [f"{', '.join(tied[:-1])} and {tied[-1]} tie for the first place." if len(tied) > 1
+             else f"{labels[first]} is the fastest: {rate}, {100 * summary[first]['mfu']:.0f}% MFU."]
+    other = next((number for number, rank in fitting if rank > 1), fitting[1][0])
+    a, b = summary[first], summary[other]
+    computing, executed = compute_share(a) / compute_share(b), (b["hfu"] / b["mfu"]) / (a["hfu"] / a["mfu"])
+    kernels = (a["hfu"] / compute_share(a)) / (b["hfu"] / compute_share(b))
+    lines.append(f"{labels[first]} is {a['mfu'] / b['mfu']:.2f} times as fast as {labels[other]}: {computing:.2f} by the share of "
+                 f"GPU time that computes ({100 * compute_share(a):.0f}%, not {100 * compute_share(b):.0f}%), times {executed:.2f} by "
+                 f"padding and recomputation, times {kernels:.2f} by kernels.")
+    return lines
+
+
+def head_of(trace):
+    scenario = trace.text("scenario")
+    keys = {key: value_of(key, scenario) for key in ("framework", "attention", "engine", "measured", "warm_up", "seed")}
+    engine = "critical path" if keys["engine"] == "critical-path" else "SimGrid"
+    return (f"framework {keys['framework']}, attention {keys['attention']}, {engine}; {keys['measured']} measured iterations after "
+            f"{keys['warm_up']} of warm-up, seed {keys['seed']}; {trace.text('program')}")
+
+
+def time_of(trace, standings):
+    found = {number: peak_to_mfu(trace.table("summary")[number]) for number, _ in standings}
+    names = [name for name, _ in next(iter(found.values()))]
+    shown = [i for i in range(len(names)) if any(abs(rows[i][1]) >= 0.0005 for rows in found.values())]
+    return {"names": [names[i] for i in shown],
+            "systems": [{"label": trace.labels[number], "mfu": float(trace.table("summary")[number]["mfu"]),
+                         "shares": [found[number][i][1] for i in shown]} for number, _ in standings]}
+
+
+def memory_of(trace, standings):
+    if "stages" not in trace.file or not len(trace.file["stages"]):
+        return None
+    rows = trace.table("stages")
+    used = [name for name in MEMORY_CLASSES if rows[f"{name}_bytes"].max() >= 0.005 * GIB]
+    systems = [{"label": trace.labels[number], "limit": float(trace.table("summary")[number]["memory_bytes"] / GIB),
+                "stages": [[float(row[f"{name}_bytes"] / GIB) for name in used] for row in rows[rows["system"] == number]]}
+               for number, _ in standings]
+    return {"classes": [MEMORY_CLASSES[name] for name in used], "systems": systems}
+
+
+def lengths_of(trace):
+    if "lengths" not in trace.file or not len(trace.file["lengths"]):
+        return None
+    source = lengths.source_of(trace)
+    flop = source.cost[0] * source.tokens**2 + source.cost[1] * source.tokens
+    tail = max(1, round(TAIL * len(flop)))  # tokens are sorted
+    shares = lengths.shares(source)
+    last = int(numpy.searchsorted(lengths.BUCKET_ENDS, source.tokens.max()))
+    return {"detail": source.detail, "samples": len(flop), "shares": {name: list(share[:last + 1]) for name, share in shares.items()},
+            "ends": [int(end) for end in lengths.BUCKET_ENDS[:last + 1]],
+            "tail": [tail / len(flop), float(source.tokens[-tail:].sum() / source.tokens.sum()), float(flop[-tail:].sum() / flop.sum()),
+                     int(source.tokens[-tail])]}
+
+
+def plans_of(trace):
+    """The points of every search. Plans that were excluded have the bounds that excluded them."""
+    if "plans" not in trace.file or not len(trace.file["plans"]):
+        return None
+    points = []
+    for row in trace.table("plans"):
+        resolved = row["time_s"] > 0
+        time_s, peak = (row["time_s"], row["peak_bytes"]) if resolved else (row["bound_time_s"], row["bound_peak_bytes"])
+        if time_s > 0 and peak > 0:
+            points.append([int(row["system"]), float(time_s), float(peak / GIB), int(resolved), trace.name("plans", "verdict", row["verdict"]),
+                           plan_text(lambda column, value: trace.name("plans", column, value), row)])
+    limits = {int(number): float(row["memory_bytes"] / GIB) for number, row in enumerate(trace.table("summary"))}
+    return {"labels": trace.labels, "points": points, "limit": max(limits.values())} if points else None
+
+
+def content_of(trace):
+    standings = standings_of(trace)
+    assumptions = [text_of(line) for line in trace.file["assumed"][:]] if "assumed" in trace.file else []
+    return {"kind": "run", "name": trace.text("name"), "setting": trace.setting(), "head": head_of(trace),
+            "verdict": verdict_of(trace, standings), "ranking": ranking_of(trace, standings), "time": time_of(trace, standings),
+            "memory": memory_of(trace, standings), "lengths": lengths_of(trace), "plans": plans_of(trace), "assumptions": assumptions,
+            "scenario": trace.text("scenario")}
