@@ -5,7 +5,8 @@
 const PALETTE = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#9a9a9a", "#222222"];
 const LOSS_COLOURS = { waiting: "#b9b9b9", context: "#d81b60", tensor: "#8e5ba6", "ZeRO-2/3": "#c99bd3", gradients: "#1b8a78", "re-sharding": "#8a8a00",
   kernels: "#ccbb44", padding: "#ee6677" };
-const SHOWN_ROWS = 500;
+const SHOWN_ROWS = 500, CATEGORIES = 12;
+const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "wait [%]": 1, "comm [%]": 1, "peak [GiB]": 1 };
 
 function make(name, properties = {}, text = null) {
   const element = Object.assign(document.createElement(name), properties);
@@ -95,9 +96,12 @@ function scenarioBox(text) {
   return add(make("div"), add(make("div", { className: "buttons" }), button), box);
 }
 
+function verdictLines(lines) {
+  return lines.map((line, i) => make("p", { className: i === 0 ? "verdict" : "" }, line));
+}
+
 function rankingSection({ verdict, ranking }) {
-  return add(make("section"), ...verdict.map((line, i) => make("p", { className: i === 0 ? "verdict" : "" }, line)),
-    table(ranking.columns, ranking.rows, [0, 1, 9], (row) => (row[0] === "1" ? "best" : "")), make("p", { className: "small" }, ranking.note));
+  return add(make("section"), ...verdictLines(verdict), table(ranking.columns, ranking.rows, [0, 1, 9], (row) => (row[0] === "1" ? "best" : "")), make("p", { className: "small" }, ranking.note));
 }
 
 function lossColour(name) {
@@ -116,7 +120,7 @@ function timeSection({ names, systems }) {
     return row(name, parts, systems.map(({ shares }) => percent(shares[loss])), "");
   });
   rows.push(row("MFU", systems.map(({ mfu }) => [[0, mfu, "#3a6fa9", percent(mfu)]]), systems.map(({ mfu }) => percent(mfu)), "total"));
-  const all = add(make("table", { className: "time" }), add(make("thead"), head), add(make("tbody"), ...rows));
+  const all = add(make("table", { className: systems.length > 4 ? "time many" : "time" }), add(make("thead"), head), add(make("tbody"), ...rows));
   return add(box, make("p", { className: "small" }, "Means of the measured iterations. The losses and the MFU of a system add up to 100%."),
     add(make("div", { className: "wide" }), all));
 }
@@ -140,7 +144,8 @@ function memorySection({ classes, systems }) {
 
 /** Columns of shares in groups, one a range of lengths. */
 function lengthsSection({ detail, samples, shares, ends, tail }) {
-  const box = section("Lengths of the samples"), width = 720, height = 230, left = 34, bottom = 34;
+  const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = 240, left = 34, bottom = 34;
+  const box = section("Lengths of the samples");
   const colours = { samples: "#4477aa", tokens: "#ccbb44", "forward FLOPs": "#aa3377" }, names = Object.keys(shares);
   const top = Math.max(...names.flatMap((name) => shares[name])), step = (width - left) / shares.samples.length, one = (0.84 * step) / names.length;
   const y = (share) => 14 + (1 - share / top) * (height - bottom - 14);
@@ -155,7 +160,8 @@ function lengthsSection({ detail, samples, shares, ends, tail }) {
       const column = drawn("rect", { x, y: y(share), width: one - 1, height: y(0) - y(share), fill: colours[of] });
       add(picture, add(column, drawn("title", {}, `${name}: ${percent(share)} of ${of}`)));
     });
-    add(picture, drawn("text", { x: left + (bucket + 0.5) * step, y: height - 16, "text-anchor": "middle" }, name));
+    if (!narrow || bucket % 2 === 0)
+      add(picture, drawn("text", { x: left + (bucket + 0.5) * step, y: height - 16, "text-anchor": "middle" }, name));
   });
   add(picture, drawn("text", { x: left + (width - left) / 2, y: height - 2, "text-anchor": "middle" }, "tokens of a sample"));
   return add(box, make("p", {}, `The longest ${percent(tail[0])} of the samples, from ${count(tail[3])} tokens on, have ${percent(tail[1])} of the tokens ` +
@@ -171,25 +177,25 @@ function ticksOf(low, high, n) {
   return ticks;
 }
 
-/** An axis of numbers, or of texts that stand at 0, 1, 2... */
-function axisOf(values) {
-  if (values.some((value) => typeof value === "string")) {
-    const names = [...new Set(values.map(String))];
-    return { of: (value) => (names.indexOf(String(value)) + 0.5) / names.length, ticks: names.map((name, i) => [(i + 0.5) / names.length, name]) };
-  }
+/** An axis of numbers, or of texts or few swept numbers, which have equal distances. */
+function axisOf(values, swept = false) {
+  const found = [...new Set(values)].sort(compare);
+  if (values.some((value) => typeof value === "string") || (swept && found.length <= CATEGORIES))
+    return { of: (value) => (found.indexOf(value) + 0.5) / found.length, apart: 1 / found.length,
+      ticks: found.map((value, i) => [(i + 0.5) / found.length, textOfCell(value)]) };
   let low = Math.min(...values), high = Math.max(...values);
   const pad = 0.05 * (high - low || Math.abs(high) || 1);
   [low, high] = [low - pad, high + pad];
   const share = (value) => (value - low) / (high - low);
-  return { of: share, ticks: ticksOf(low, high, 5).map((value) => [share(value), count(Number(value.toPrecision(6)))]) };
+  return { of: share, apart: 0, ticks: ticksOf(low, high, 5).map((value) => [share(value), count(Number(value.toPrecision(6)))]) };
 }
 
-/** Points over two axes. points: {x, y, colour, hollow, text}. limit: a line across, at a y. */
-function scatter(points, xName, yName, limit = null) {
+/** Points over two axes. points: {x, y, colour, hollow, text, side}. limit: a line across, at a y. swept: x is a swept key. */
+function scatter(points, xName, yName, limit = null, swept = false) {
   const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = narrow ? 320 : 380, left = 62, right = 14, top = 22, bottom = 42;
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "scatter" });
   if (points.length === 0) return make("p", {}, "No row has both columns.");
-  const xAxis = axisOf(points.map(({ x }) => x)), yAxis = axisOf([...points.map(({ y }) => y), ...(limit === null ? [] : [limit])]);
+  const xAxis = axisOf(points.map(({ x }) => x), swept), yAxis = axisOf([...points.map(({ y }) => y), ...(limit === null ? [] : [limit])]);
   const x = (share) => left + share * (width - left - right), y = (share) => height - bottom - share * (height - top - bottom);
   const clip = (name, size) => (name.length > size ? `${name.slice(0, size - 1)}…` : name);
   const sparse = Math.ceil(xAxis.ticks.length / (narrow ? 4 : 9));
@@ -201,7 +207,7 @@ function scatter(points, xName, yName, limit = null) {
   if (limit !== null) add(picture, drawn("line", { x1: left, x2: width - right, y1: y(yAxis.of(limit)), y2: y(yAxis.of(limit)), stroke: "#bb2222", "stroke-dasharray": "5 3" }));
   for (const point of points) {
     const look = point.hollow ? { fill: "none", stroke: point.colour } : { fill: point.colour, stroke: "#fff", "stroke-width": 0.6 };
-    const circle = drawn("circle", { cx: x(xAxis.of(point.x)), cy: y(yAxis.of(point.y)), r: point.large ? 7 : 4, ...look });
+    const circle = drawn("circle", { cx: x(xAxis.of(point.x) + 0.6 * xAxis.apart * (point.side || 0)), cy: y(yAxis.of(point.y)), r: point.large ? 7 : 4, ...look });
     circle.addEventListener("pointermove", (event) => showHover(point.text, event));
     circle.addEventListener("pointerleave", hideHover);
     picture.append(circle);
@@ -226,8 +232,11 @@ function compare(a, b) {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-function textOfCell(value) {
-  return value === null ? "–" : typeof value === "number" ? count(Number(value.toPrecision(5))) : value;
+function textOfCell(value, column = "") {
+  if (value === null) return "–";
+  if (typeof value !== "number") return value;
+  const digits = DIGITS[column];
+  return digits === undefined ? count(value) : value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 /** A table whose heads sort it. */
@@ -236,7 +245,7 @@ function rowsSection({ columns, rows, points }) {
   let by = columns.indexOf("tokens/s/GPU"), sign = -1;
   const show = () => {
     const sorted = [...rows].sort((a, b) => (a[by] === null || b[by] === null ? compare(a[by], b[by]) : sign * compare(a[by], b[by])));
-    const result = table(columns, sorted.slice(0, SHOWN_ROWS).map((row) => row.map(textOfCell)), left);
+    const result = table(columns, sorted.slice(0, SHOWN_ROWS).map((row) => row.map((value, i) => textOfCell(value, columns[i]))), left);
     result.querySelectorAll("th").forEach((head, i) => {
       const button = make("button", {}, columns[i] + (i === by ? (sign < 0 ? " ▼" : " ▲") : ""));
       button.onclick = () => {
@@ -245,7 +254,7 @@ function rowsSection({ columns, rows, points }) {
       };
       head.replaceChildren(button);
     });
-    result.style.maxHeight = "520px";
+    result.className = "rows";
     place.replaceChildren(result);
   };
   show();
@@ -265,8 +274,9 @@ function pointsSection({ columns, rows, swept }) {
   const show = () => {
     const [x, y, colour] = lists.map((list) => Number(list.value)), groups = [...new Set(rows.map((row) => row[colour]))];
     const marks = rows.filter((row) => row[x] !== null && row[y] !== null).map((row) => ({ x: row[x], y: row[y],
-      colour: PALETTE[groups.indexOf(row[colour]) % PALETTE.length], text: columns.map((name, i) => `${name}: ${textOfCell(row[i])}`).join("\n") }));
-    place.replaceChildren(legend(groups.slice(0, 24).map((name, i) => [textOfCell(name), PALETTE[i % PALETTE.length]])), scatter(marks, columns[x], columns[y]));
+      side: groups.indexOf(row[colour]) / groups.length - 0.5 + 0.5 / groups.length,
+      colour: PALETTE[groups.indexOf(row[colour]) % PALETTE.length], text: columns.map((name, i) => `${name}: ${textOfCell(row[i], name)}`).join("\n") }));
+    place.replaceChildren(legend(groups.slice(0, 24).map((name, i) => [textOfCell(name, columns[colour]), PALETTE[i % PALETTE.length]])), scatter(marks, columns[x], columns[y], null, 1 <= x && x <= swept.length));
   };
   const lists = [many.length > 0 ? many[0] : columns.indexOf("time [s]"), columns.indexOf("tokens/s/GPU"), system].map((chosen) => chooser(columns, chosen, show));
   show();
@@ -290,12 +300,12 @@ function listSection(title, lines) {
 function showRun(main, data) {
   add(main, rankingSection(data), timeSection(data.time), lanesSection(data.lanes), data.memory && memorySection(data.memory),
     data.lengths && lengthsSection(data.lengths), data.plans && plansSection(data.plans),
-    listSection("Assumptions", [...data.assumptions, "`slimsim run` prints which of the settings lie outside of the measured runs that slimsim was compared with."]),
+    listSection("Assumptions", [...data.assumptions, "The output of slimsim run says which settings lie outside the measured runs that slimsim was compared with."]),
     add(section("The scenario to run again"), scenarioBox(data.scenario)));
 }
 
 function showSweep(main, data) {
-  add(main, pointsSection(data), rowsSection(data),
+  add(main, ...verdictLines(data.verdict), pointsSection(data), rowsSection(data),
     data.failed.length > 0 ? add(section("Points without a result"), table(["point", "status", "message"], data.failed.map((row) => row.map(String)), [1, 2])) : null,
     data.excluded.length > 0 ? listSection("Excluded", data.excluded) : null, scenariosSection(data));
 }

@@ -2,7 +2,7 @@
 // This part of the page draws the lanes of report_lanes.py on canvases: one a system, all on one axis of time.
 "use strict";
 
-const LONG = 64, NO_SPAN = 15, NO_UNIT = 0xffff;
+const AXIS = 16, LONG = 64, NO_SPAN = 15, NO_UNIT = 0xffff;
 const DIRECTIONS = ["forward", "backward", "gradients of weights"];
 
 /** Decode base64 to an array of numbers. The bytes are little-endian, as all browsers' machines are. */
@@ -32,7 +32,7 @@ class Lanes {
     this.low = 0;
     this.high = this.rows;
     this.canvas = make("canvas", { tabIndex: 0 });
-    this.canvas.style.height = `${Math.max(110, Math.min(420, 7 * this.top.filter((top, lane) => system.places[lane][0] === 0).length))}px`;
+    this.canvas.style.height = `${AXIS + Math.max(110, Math.min(420, 7 * this.top.filter((top, lane) => system.places[lane][0] === 0).length))}px`;
     this.listen();
   }
 
@@ -40,10 +40,10 @@ class Lanes {
   resize() {
     const ratio = window.devicePixelRatio || 1;
     this.width = this.canvas.clientWidth;
-    this.height = this.canvas.clientHeight;
+    this.height = this.canvas.clientHeight - AXIS; // of the lanes
     this.gutter = this.width < 600 ? 30 : 78;
     this.canvas.width = Math.round(this.width * ratio);
-    this.canvas.height = Math.round(this.height * ratio);
+    this.canvas.height = Math.round(this.canvas.clientHeight * ratio);
     this.context = this.canvas.getContext("2d");
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
@@ -78,13 +78,25 @@ class Lanes {
 
   draw() {
     const { context, system } = this;
-    context.clearRect(0, 0, this.width, this.height);
+    context.clearRect(0, 0, this.width, this.height + AXIS);
     system.places.forEach((place, lane) => {
       const top = this.y(this.top[lane]), bottom = this.y(this.top[lane] + place[3]);
       if (bottom > 0 && top < this.height) this.drawLane(lane, top, bottom - top > 4 ? bottom - 1 : bottom);
     });
     context.clearRect(0, 0, this.gutter, this.height);
+    context.clearRect(0, this.height, this.width, AXIS);
     this.drawNames();
+    this.drawAxis();
+  }
+
+  drawAxis() {
+    const { from, until } = this.view, times = ticksOf(from, until, this.width < 600 ? 4 : 8);
+    const digits = Math.max(0, Math.ceil(-Math.log10(times.length > 1 ? times[1] - times[0] : 1)));
+    for (const time of times) {
+      this.context.fillStyle = "#888";
+      this.context.fillRect(this.x(time), this.height, 1, 3);
+      this.write(`${time.toFixed(digits)} s`, Math.max(this.gutter + 10, Math.min(this.width - 14, this.x(time))), this.height + 10, "center", "#666");
+    }
   }
 
   /** Spans narrower than half a pixel are drawn together. */
@@ -122,7 +134,8 @@ class Lanes {
     });
     const narrow = this.width < 600, free = [-99, -99];
     for (const block of blocks.values()) {
-      const top = Math.max(0, this.y(block.top)), bottom = Math.min(this.height, this.y(block.bottom)), middle = (top + bottom) / 2;
+      const top = Math.max(0, this.y(block.top)), bottom = Math.min(this.height, this.y(block.bottom));
+      const middle = Math.max(6, Math.min(this.height - 6, (top + bottom) / 2));
       if (bottom <= top || middle - free[+block.one] < 11 || (block.one && bottom - top < 10)) continue;
       free[+block.one] = middle;
       if (block.one) this.write(narrow ? "" : `s${block.stage}`, this.gutter - 4, middle, "right", "#666");

@@ -85,18 +85,19 @@ def looks():
     return {"what": colours, "passes": timeline.PASS_COLOURS, "compute": COMPUTE, "optimizer": OPTIMIZER}
 
 
-def lanes_of(trace):
+def lanes_of(trace, order):
+    """The lanes of all systems, in this order of their numbers."""
     if "tasks" not in trace.file or not len(trace.file["tasks"]):
         return {"missing": "The trace holds no tasks, so there are no lanes. Run the scenario with --set trace=full."}
     iteration = trace.first_iteration()
     long, half = timeline.long_samples(trace, iteration)
-    systems = [timeline.read_system(trace, number, iteration) for number in range(len(trace.labels))]
+    systems = [timeline.read_system(trace, number, iteration) for number in order]
     stages = [lanes_of_system(system, long) for system in systems]
     joined = sum(7 * lane.n for of_system in stages for lanes in of_system for lane in lanes) > SPAN_BYTES
     if joined:
         stages = [[first_of(lanes) for lanes in of_system] for of_system in stages]
     content = []
-    for number, (system, of_system) in enumerate(zip(systems, stages)):
+    for number, system, of_system in zip(order, systems, stages):
         lanes = [lane for lanes in of_system for lane in lanes]
         ends, codes, units = (b"".join(parts) for parts in zip(*(lane.parts for lane in lanes)))
         content.append({"label": system.label, "gpus": int(system.summary["gpus"]), "time_s": float(system.iteration["time_s"]),

@@ -121,9 +121,9 @@ def verdict_of(trace, standings):
     a, b = summary[first], summary[other]
     computing, executed = compute_share(a) / compute_share(b), (b["hfu"] / b["mfu"]) / (a["hfu"] / a["mfu"])
     kernels = (a["hfu"] / compute_share(a)) / (b["hfu"] / compute_share(b))
-    lines.append(f"{labels[first]} is {a['mfu'] / b['mfu']:.2f} times as fast as {labels[other]}: {computing:.2f} by the share of "
-                 f"GPU time that computes ({100 * compute_share(a):.0f}%, not {100 * compute_share(b):.0f}%), times {executed:.2f} by "
-                 f"padding and recomputation, times {kernels:.2f} by kernels.")
+    lines.append(f"{labels[first]} is {a['mfu'] / b['mfu']:.2f} times as fast as {labels[other]}. This is the product of {computing:.2f} "
+                 f"for the share of GPU time that computes ({100 * compute_share(a):.0f}%, not {100 * compute_share(b):.0f}%), "
+                 f"{executed:.2f} for padding and recomputation, and {kernels:.2f} for the speed of kernels.")
     return lines
 
 

@@ -1,0 +1,185 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests open the reports of analysis/report.py in a headless browser: Debian's chromium-driver, python3-selenium."""
+import functools
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+from program import SCRATCH, SMALL, fresh, run, write
+
+REPORT = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "report.py"
+LIMIT_BYTES = 5_000_000
+MARKUP = "<img src=x onerror=document.title=1>"
+ENDS_SCRIPT = "</script><b id=injected>"
+
+sys.path.insert(0, str(REPORT.parent))
+
+import report_run  # noqa: E402  after the path
+from common import Trace  # noqa: E402
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+except ModuleNotFoundError:
+    webdriver = None
+DRIVER = shutil.which("chromedriver")
+
+
+@functools.cache
+def report_of(name, scenario, *arguments):
+    """Run a scenario and write its report. @return the trace and the page"""
+    folder = fresh(name)
+    done = run("run", write(f"{name}.yaml", scenario), "--output", folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    trace, page = next(folder.glob("*.h5")), SCRATCH / f"{name}.html"
+    subprocess.run([sys.executable, REPORT, trace, "-o", page], check=True)
+    return trace, page
+
+
+class Numbers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.path, cls.page = report_of("plain", SMALL, "--set", "trace=summary")
+        cls.trace = Trace(cls.path)
+
+    def test_waterfall__sums_to_the_peak(self):
+        for row in self.trace.table("summary"):
+            losses = report_run.peak_to_mfu(row)
+            self.assertAlmostEqual(sum(share for _, share in losses) + row["mfu"], 1, delta=1e-9)
+            self.assertTrue(all(share >= 0 for _, share in losses), losses)
+
+    def test_ranking__is_that_of_the_run(self):
+        printed = run("run", write("plain.yaml", SMALL), "--output", fresh("again"), "--set", "trace=summary").stdout
+        for row in report_run.ranking_of(self.trace, report_run.standings_of(self.trace))["rows"]:
+            line = next(line for line in printed.splitlines() if line[:2].strip() == row[0] and line.split()[1] == row[1])
+            self.assertEqual(line.split(), " ".join(row).split())
+
+    def test_students_t__is_that_of_tables(self):
+        for freedom, quantile in ((1, 12.706), (2, 4.303), (19, 2.093)):
+            self.assertAlmostEqual(report_run.students_t(freedom), quantile, delta=0.002 * quantile)
+
+    def test_page__takes_nothing_from_a_network(self):
+        text = self.page.read_text(encoding="utf-8")
+        self.assertIn("default-src 'none'", text)
+        self.assertNotRegex(text.replace("http://www.w3.org/2000/svg", ""), r"https?://|@import|src=\"")
+
+    def test_what_has_no_report__is_said(self):
+        for trace, message in ((REPORT, "not an HDF5 file"), (SCRATCH / "missing.h5", "there is no such file")):
+            done = subprocess.run([sys.executable, REPORT, trace], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (2, f"{trace}: {message}\n"))
+
+
+@unittest.skipUnless(webdriver and DRIVER, "no headless browser: ./packages.sh test installs chromium-driver and python3-selenium")
+class Browser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        options = webdriver.ChromeOptions()
+        for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={fresh('browser')}",
+                         *(["--no-sandbox"] if os.geteuid() == 0 else [])):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        cls.driver = webdriver.Chrome(service=webdriver.chrome.service.Service(DRIVER), options=options)
+        cls.addClassCleanup(cls.driver.quit)
+
+    def open(self, page, width=1280):
+        self.assertLess(page.stat().st_size, LIMIT_BYTES)
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+        self.driver.get(page.as_uri())
+
+    def texts(self, selector):
+        return [element.text for element in self.driver.find_elements(By.CSS_SELECTOR, selector)]
+
+    def check_page(self):
+        self.assertEqual(self.driver.get_log("browser"), [])
+        self.assertLessEqual(*(self.driver.execute_script(f"return document.documentElement.{name}") for name in ("scrollWidth", "clientWidth")))
+
+    def scroll_to(self, element):
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+
+    def pixels(self, canvas):
+        return self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => arguments[1](arguments[0].toDataURL())))", canvas)
+
+    def check_zoom(self, canvas):
+        """The wheel zooms to the pointer, dragging moves, a button resets."""
+        whole, shown = self.pixels(canvas), self.texts(".range")
+        self.driver.execute_script("arguments[0].dispatchEvent(new WheelEvent('wheel', {deltaY: -900, clientX: 640, clientY: "
+                                   "arguments[0].getBoundingClientRect().top + 20, cancelable: true}))", canvas)
+        zoomed, part = self.pixels(canvas), self.texts(".range")
+        ActionChains(self.driver).drag_and_drop_by_offset(canvas, 120, 0).perform()
+        moved, other_part = self.pixels(canvas), self.texts(".range")
+        self.driver.find_element(By.CSS_SELECTOR, "button.reset").click()
+        self.assertEqual(len({whole, zoomed, moved}), 3)
+        self.assertEqual(len({*shown, *part, *other_part}), 3)
+        begin, end = (float(text.split()[0]) for text in part[0].split(" to "))
+        self.assertLess(end - begin, 0.3 * float(shown[0].split()[3]))
+        self.scroll_to(canvas)
+        self.assertEqual((self.pixels(canvas), self.texts(".range")), (whole, shown))
+
+    def test_run__has_lanes_to_zoom_and_hover(self):
+        _, page = report_of("full", SMALL, "--set", "trace=full")
+        for width in (400, 1280):
+            self.open(page, width)
+            self.assertEqual(len(self.texts("canvas")), 2)
+            self.check_page()
+        canvas = self.driver.find_element(By.CSS_SELECTOR, "canvas")
+        self.scroll_to(canvas)
+        found = []
+        for x in range(-450, 450, 75):
+            ActionChains(self.driver).move_to_element_with_offset(canvas, x, -30).perform()
+            found += self.texts(".hover:not([hidden])")
+        self.assertTrue(any("waiting" in text for text in found), found)
+        self.assertRegex("\n".join(found), r"slimpack: replica \d+, stage 0, \d+ GPUs\ncomputing: (forward|backward) of unit \d+, "
+                                           r"[\d,]+ tokens\nsample \d+: [^\n]*tokens[^]]*\n[\d.]+ s to [\d.]+ s: [\d.]+ m?s")
+        self.check_zoom(canvas)
+        self.check_page()
+
+    def test_texts_of_a_scenario__stay_text(self):
+        scenario = SMALL.replace("name: small", f"name: '{MARKUP}'").replace("- {name: best-fit,", f"- {{name: best-fit, label: '{ENDS_SCRIPT}',")
+        self.open(report_of("markup", scenario, "--set", "trace=full")[1])
+        self.assertEqual(self.texts("h1"), [MARKUP])
+        self.assertEqual(self.texts("#injected, img"), [])
+        self.assertIn(ENDS_SCRIPT, " ".join(self.texts("td")))
+        self.assertIn(MARKUP, self.texts("pre")[0])
+        self.assertIn("slimsim", self.driver.title)
+        self.check_page()
+
+    def test_summary__says_how_to_get_lanes(self):
+        self.open(report_of("plain", SMALL, "--set", "trace=summary")[1])
+        self.assertEqual(self.texts("canvas"), [])
+        self.assertIn("--set trace=full", self.texts("main")[0])
+        self.check_page()
+
+    def test_search__has_all_plans(self):
+        trace, page = report_of("search", SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: selective}", "auto"), "--set", "trace=summary")
+        self.open(page)
+        circles = self.driver.find_elements(By.CSS_SELECTOR, "circle")
+        self.assertEqual(len(circles), sum((row["time_s"] or row["bound_time_s"]) > 0 for row in Trace(trace).table("plans")))
+        self.scroll_to(circles[-1])
+        ActionChains(self.driver).move_to_element(circles[-1]).perform()
+        self.assertRegex(self.texts(".hover")[0], r"(?s)best-fit: .*DP\d.*GiB")
+        self.check_page()
+
+    def test_sweep__has_points_and_a_table_that_sorts(self):
+        _, page = report_of("sweep", SMALL, "--set", "trace=summary", "--sweep", "seed=1,2", "--sweep", "data.context=16Ki,32Ki")
+        for width in (400, 1280):
+            self.open(page, width)
+            self.check_page()
+        self.assertEqual(len(self.texts("circle")), 8)
+        for ascending in (False, True):  # a column of numbers begins with the largest
+            self.driver.find_element(By.XPATH, "//th/button[starts-with(., 'point')]").click()
+            points = [int(text) for text in self.texts("tbody tr td:first-child")]
+            self.assertEqual((len(points), points), (8, sorted(points, reverse=not ascending)))
+        lists = self.driver.find_elements(By.CSS_SELECTOR, "select")
+        lists[1].send_keys("MFU")
+        self.assertIn("MFU [%]", self.texts("svg text"))
+        self.check_page()
+
+
+if __name__ == "__main__":
+    unittest.main()
