@@ -298,7 +298,7 @@ function listSection(title, lines) {
 }
 
 function showRun(main, data) {
-  add(main, rankingSection(data), timeSection(data.time), lanesSection(data.lanes), data.memory && memorySection(data.memory),
+  add(main, rankingSection(data), data.time && timeSection(data.time), lanesSection(data.lanes), data.memory && memorySection(data.memory),
     data.lengths && lengthsSection(data.lengths), data.plans && plansSection(data.plans),
     listSection("Assumptions", [...data.assumptions, "The output of slimsim run says which settings lie outside the measured runs that slimsim was compared with."]),
     add(section("The scenario to run again"), scenarioBox(data.scenario)));

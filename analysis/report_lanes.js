@@ -304,7 +304,7 @@ function lanesSection(data) {
   for (const system of data.systems) {
     const panel = new Lanes(system, data, view);
     view.panels.push(panel);
-    add(box, make("h3", {}, `${system.label}: ${system.time_s.toFixed(2)} s`), add(make("div", { className: "lanes" }), panel.canvas));
+    add(box, make("h3", {}, system.label + (system.fits ? `: ${system.time_s.toFixed(2)} s` : ", does not fit")), add(make("div", { className: "lanes" }), panel.canvas));
   }
   window.addEventListener("resize", () => view.resize());
   window.requestAnimationFrame(() => view.resize());

@@ -100,7 +100,7 @@ def lanes_of(trace, order):
     for number, system, of_system in zip(order, systems, stages):
         lanes = [lane for lanes in of_system for lane in lanes]
         ends, codes, units = (b"".join(parts) for parts in zip(*(lane.parts for lane in lanes)))
-        content.append({"label": system.label, "gpus": int(system.summary["gpus"]), "time_s": float(system.iteration["time_s"]),
+        content.append({"label": system.label, "fits": bool(system.summary["fits"]), "time_s": float(system.iteration["time_s"]),
                         "places": [lane.place() for lane in lanes], "ends": base64.b64encode(ends).decode(),
                         "codes": base64.b64encode(codes).decode(), "span_units": base64.b64encode(units).decode(),
                         "units": units_of(trace, number, iteration)})

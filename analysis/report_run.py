@@ -104,12 +104,29 @@ def ranking_of(trace, standings):
                     f"{trace.labels[base]}. ±: half of a 95% interval. Systems of one rank tie."}
 
 
+def misfit_of(trace, number):
+    """A sentence: why a system does not fit."""
+    row = trace.table("summary")[number]
+    if trace.name("summary", "misfit", row["misfit"]) == "host memory":
+        need, limit, where = row["host_peak_bytes"], row["host_memory_bytes"], f"host of node {row['host_node']}"
+    else:
+        need, limit, where = row["peak_bytes"], row["memory_bytes"], f"stage {row['peak_stage']}"
+    filled = MEMORY_CLASSES[trace.name("summary", "peak_class", row["peak_class"])]
+    most = f", mostly {filled}" if where.startswith("stage") else ""
+    return f"{trace.labels[number]} does not fit: {where} needs {need / GIB:,.1f} of {limit / GIB:,.1f} GiB{most}."
+
+
 def verdict_of(trace, standings):
+    """Sentences: who is first and why, and what does not fit."""
+    return first_of(trace, standings) + [misfit_of(trace, number) for number, rank in standings if not rank]
+
+
+def first_of(trace, standings):
     """Sentences: who is first, and the three factors whose product is the ratio to the next."""
     summary, labels = trace.table("summary"), trace.labels
     fitting = [(number, rank) for number, rank in standings if rank]
     if not fitting:
-        return ["No system fits into the memory."]
+        return ["No system fits."]
     first = fitting[0][0]
     tied = [labels[number] for number, rank in fitting if rank == 1]
     rate = f"{summary[first]['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU"
@@ -131,17 +148,20 @@ def head_of(trace):
     scenario = trace.text("scenario")
     keys = {key: value_of(key, scenario) for key in ("framework", "attention", "engine", "measured", "warm_up", "seed")}
     engine = "critical path" if keys["engine"] == "critical-path" else "SimGrid"
-    return (f"framework {keys['framework']}, attention {keys['attention']}, {engine}; {keys['measured']} measured iterations after "
+    return (f"framework {keys['framework']}, attention {keys['attention']}, {engine}; {keys['measured']} measured iteration{'s' * (keys['measured'] != '1')} after "
             f"{keys['warm_up']} of warm-up, seed {keys['seed']}; {trace.text('program')}")
 
 
 def time_of(trace, standings):
-    found = {number: peak_to_mfu(trace.table("summary")[number]) for number, _ in standings}
+    """The systems that fit, with what is lost between peak and MFU."""
+    found = {number: peak_to_mfu(trace.table("summary")[number]) for number, rank in standings if rank}
+    if not found:
+        return None
     names = [name for name, _ in next(iter(found.values()))]
     shown = [i for i in range(len(names)) if any(abs(rows[i][1]) >= 0.0005 for rows in found.values())]
     return {"names": [names[i] for i in shown],
             "systems": [{"label": trace.labels[number], "mfu": float(trace.table("summary")[number]["mfu"]),
-                         "shares": [found[number][i][1] for i in shown]} for number, _ in standings]}
+                         "shares": [found[number][i][1] for i in shown]} for number in found]}
 
 
 def memory_of(trace, standings):

@@ -59,6 +59,13 @@ class Numbers(unittest.TestCase):
             line = next(line for line in printed.splitlines() if line[:2].strip() == row[0] and line.split()[1] == row[1])
             self.assertEqual(line.split(), " ".join(row).split())
 
+    def test_misfit__has_no_throughput_but_its_reason(self):
+        path, _ = report_of("misfit", SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: selective}", "{tp: 1, pp: 2, cp: 1}"), "--set", "trace=summary")
+        content = report_run.content_of(Trace(path))
+        self.assertRegex(content["verdict"][-1], r"^best-fit does not fit: stage \d needs [\d.]+ of [\d.]+ GiB, mostly activations\.$")
+        self.assertEqual(content["ranking"]["rows"][-1][:4], ["–", "best-fit", "does not fit", ""])
+        self.assertEqual([system["label"] for system in content["time"]["systems"]], ["slimpack"])
+
     def test_students_t__is_that_of_tables(self):
         for freedom, quantile in ((1, 12.706), (2, 4.303), (19, 2.093)):
             self.assertAlmostEqual(report_run.students_t(freedom), quantile, delta=0.002 * quantile)
