@@ -64,7 +64,8 @@ struct cost_pass work_cost_of_task(const struct plan *plan, const struct dag *da
     if (setting->faults != NULL)
         return dag_gpu_pass_cost(pipeline, setting, (enum pass)task->pass, task->unit, stage,
                                  dag->ranks[task->dag_rank].rank);
-    const struct dag_pipe *pipe = &dag->pipes[dag->first_pipe[task->phase] + task->pipeline];
+    int32_t representative = dag->pipes[dag->first_pipe[task->phase] + task->pipeline].representative;
+    const struct dag_pipe *pipe = &dag->pipes[representative];
     return pipe->cost[task->pass][task->unit * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 

@@ -10,8 +10,12 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
+#include "scenario/document_read.h"
+#include "scenario/document_set.h"
+#include "scenario/scenario_read.h"
 #include "simulate/explain.h"
 #include "simulate/standing.h"
+#include "trace/trace.h"
 
 enum { COLUMNS = 100, LINES = 20, NAME_COLUMNS = 56, BAR_COLUMNS = 35 };
 
@@ -223,6 +227,38 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
     return ok;
 }
 
+/** Read the scenario that a trace holds, with its --set. */
+static bool read_trace(const char *path, const struct options *options, struct scenario *scenario, struct error *err)
+{
+    struct trace_reader *trace = trace_open(path, err);
+    struct document document = {0};
+    struct scenario_cache cache = {0};
+    char *text = trace != NULL ? trace_scenario(trace, err) : NULL;
+    bool ok = text != NULL && document_parse(text, strlen(text), path, &document, err);
+    for (int32_t i = 0; ok && i < options->n_set; i++)
+        ok = document_set(&document, options->set[i], err);
+    ok = ok && scenario_resolve(&document, &cache, scenario, err);
+    document_free(&document);
+    cache_free(&cache);
+    free(text);
+    trace_reader_close(trace);
+    return ok;
+}
+
+static bool is_trace(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 3 && strcmp(path + n - 3, ".h5") == 0;
+}
+
+static bool read_scenario(const struct arguments *arguments, struct scenario *scenario, struct lengths *lengths,
+                          struct error *err)
+{
+    if (!is_trace(arguments->scenario))
+        return command_read(arguments->scenario, &arguments->options, scenario, lengths, err);
+    return read_trace(arguments->scenario, &arguments->options, scenario, err) && command_check(scenario, lengths, err);
+}
+
 static const struct argp_child children[] = {OPTION(set), OPTION(json), OPTION(quiet), OPTION(verbose), {0}};
 enum { OPTION_SYSTEM = 0x100 };
 
@@ -235,19 +271,21 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->system = argument;
         return 0;
     }
-    return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
+    return options_parse_file(key, argument, state, "a scenario or a trace", &arguments->scenario);
 }
 
 static const struct argp_option system_option[] = {
     {"system", OPTION_SYSTEM, "LABEL", 0, "Explain this system (default: the first of the ranking; -v: all)", 0}, {0}};
-static const struct argp argp = {system_option,
-                                 parse,
-                                 "SCENARIO.yaml",
-                                 "Explain a system: where the time of the GPUs goes from their peak to MFU, what the "
-                                 "critical path consists of, and how much faster it were if one cost were zero.",
-                                 children,
-                                 NULL,
-                                 NULL};
+static const struct argp argp = {
+    system_option,
+    parse,
+    "SCENARIO.yaml|RUN.h5",
+    "Explain a system: where the time of the GPUs goes from their peak to MFU, what the "
+    "critical path consists of, and how much faster it were if one cost were zero. A trace is explained "
+    "by running its scenario again.",
+    children,
+    NULL,
+    NULL};
 
 int command_explain(int argc, char **argv)
 {
@@ -256,8 +294,8 @@ int command_explain(int argc, char **argv)
     struct lengths lengths = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err) &&
-              run_and_explain(&arguments, &scenario, &lengths, &err);
+    bool ok =
+        read_scenario(&arguments, &scenario, &lengths, &err) && run_and_explain(&arguments, &scenario, &lengths, &err);
     lengths_close(&lengths);
     scenario_free(&scenario);
     options_free(&arguments.options);
