@@ -103,6 +103,16 @@ class Explain(unittest.TestCase):
                 self.assertAlmostEqual(explained[label]["gain_if_free"][key], gain, delta=1e-4)
         self.assertEqual(explained["best-fit"]["gain_if_free"]["pcie"], 0)
 
+    def test_gain__of_latency_equals_a_device_without_it(self):
+        """The plan of best-fit does not depend on the device."""
+        scenario = write("small.yaml", SMALL)
+        device = (SOURCE / "model" / "gpu" / "h800.yaml").read_text()
+        device = write("prompt.yaml", re.sub(r"\b((?:latency|step|hop|start|nvlink|nic)_s): [\d.e-]+", r"\1: 0", device))
+        before, after = simulate(scenario)["best-fit"], simulate(scenario, f"device={device}")["best-fit"]
+        gain = before["critical_path_mean_s"] / after["critical_path_mean_s"] - 1
+        self.assertGreater(gain, 0.001)
+        self.assertAlmostEqual(explain(scenario)["best-fit"]["gain_if_free"]["latency"], gain, delta=1e-9)
+
     def test_gain__of_recomputation_equals_the_same_plan_without_it(self):
         scenario = scenario_of("again", ["{name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: full}}"])
         (system,) = explain(scenario).values()
