@@ -14,17 +14,35 @@
 static const double gib = 1 << 30;
 enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
 
+/** Progress of the searches of a scenario, which may run side by side. */
+struct progress {
+    const struct scenario *scenario;
+    bool shown;
+    int32_t *settled, *plans; /* [n_systems] most that were settled; all plans, 0: not begun */
+};
+
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
                           const struct search_plan *best)
 {
-    const bool *shown = context;
+    const struct progress *progress = context;
+    int32_t system = (int32_t)(entry - progress->scenario->systems), n = 0, of = 0, n_searches = 0;
     char name[PLAN_TEXT_NAME_SIZE];
-    if (!*shown)
+    if (!progress->shown)
         return true;
-    fprintf(stderr, "\r\033[K%s: plan search, %d of %d plans settled", entry->label, (int)n_settled, (int)n_plans);
+    progress->plans[system] = n_plans;
+    if (n_settled > progress->settled[system])
+        progress->settled[system] = n_settled;
+    for (int32_t i = 0; i < progress->scenario->n_systems; i++) {
+        n += progress->settled[i];
+        of += progress->plans[i];
+        n_searches += progress->plans[i] > 0;
+    }
+    fprintf(stderr, "\r\033[Kplan search: %d of %d plans settled", (int)n, (int)of);
+    if (n_searches > 1)
+        fprintf(stderr, " in %d searches", (int)n_searches);
     if (best != NULL) {
         plan_text_name(&best->layout, true, name);
-        fprintf(stderr, "; best so far %s, %.2f s", name, best->ranking_s);
+        fprintf(stderr, "; best of %s so far: %s, %.2f s", entry->label, name, best->ranking_s);
     }
     return true;
 }
@@ -32,18 +50,24 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
 bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, const struct options *options,
                      struct plan_search *search, struct error *err)
 {
-    bool shown = !options->quiet && isatty(STDERR_FILENO);
+    size_t n = (size_t)scenario->n_systems;
+    struct progress progress = {.scenario = scenario,
+                                .shown = !options->quiet && isatty(STDERR_FILENO),
+                                .settled = check_calloc(n, sizeof *progress.settled),
+                                .plans = check_calloc(n, sizeof *progress.plans)};
     struct search_options settings = {
         .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute,
         .progress = show_progress,
-        .context = &shown,
+        .context = &progress,
         .n_threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
     };
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
     bool ok = search_scenario(scenario, lengths, &settings, search->results, err);
-    if (shown)
+    if (progress.shown)
         fputs("\r\033[K", stderr);
+    free(progress.settled);
+    free(progress.plans);
     return ok;
 }
 

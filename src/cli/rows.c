@@ -277,6 +277,18 @@ static char *mean_text(const struct rows *rows, const int32_t *row, int32_t n, i
     return numbers ? check_asprintf("%.17g", result) : check_strdup("");
 }
 
+/** Write the largest of a column's cells over rows [n]. If a cell is no number, write "". */
+static char *largest_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column)
+{
+    double largest = -INFINITY, value;
+    for (int32_t i = 0; i < n; i++) {
+        if (!cell_number(rows, row[i], column, &value))
+            return check_strdup("");
+        largest = fmax(largest, value);
+    }
+    return check_asprintf("%.17g", largest);
+}
+
 /** Write the seeds of rows [n]. */
 static char *seeds_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column)
 {
@@ -313,6 +325,8 @@ static char *joined_text(const struct rows *rows, const int32_t *row, int32_t n,
         return check_strdup("0");
     if (strcmp(name, "over_misfit") == 0)
         return check_strdup("1");
+    if (strstr(name, "peak_bytes") != NULL)
+        return largest_text(rows, row, n, column);
     return known != NULL && known->type == TRACE_DOUBLE ? mean_text(rows, row, n, column, false)
                                                         : check_strdup(various);
 }
@@ -454,15 +468,16 @@ bool rows_pareto(struct rows *rows, const char *columns, struct error *err)
 static const struct {
     const char *head, *column, *format;
     double scale;
+    bool needs_fit; /* a row that does not fit has no such result */
 } shown[] = {
-    {"GPUs", "gpus", "%.0f", 1},
-    {"time [s]", "time_mean_s", "%.4f", 1},
-    {"tokens/s", "tokens_per_s", "%.0f", 1},
-    {"tokens/s/GPU", "tokens_per_s_per_gpu", "%.1f", 1},
-    {"+/-", "tokens_per_s_per_gpu_interval", "%.1f", 1},
-    {"MFU [%]", "mfu", "%.2f", 100},
-    {"bubble [%]", "bubble_fraction", "%.2f", 100},
-    {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30)},
+    {"GPUs", "gpus", "%.0f", 1, false},
+    {"time [s]", "time_mean_s", "%.4f", 1, true},
+    {"tokens/s", "tokens_per_s", "%.0f", 1, true},
+    {"tokens/s/GPU", "tokens_per_s_per_gpu", "%.1f", 1, true},
+    {"+/-", "tokens_per_s_per_gpu_interval", "%.1f", 1, true},
+    {"MFU [%]", "mfu", "%.2f", 100, true},
+    {"bubble [%]", "bubble_fraction", "%.2f", 100, true},
+    {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30), false},
 };
 enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
 
@@ -498,7 +513,8 @@ static void shown_text(const struct rows *rows, int32_t row, int i, char text[CE
 {
     double number;
     int32_t column = measured_column(&rows->file, shown[i].column);
-    if (column >= 0 && cell_number(rows, row, column, &number))
+    bool hidden = shown[i].needs_fit && number_of(rows, row, "fits") == 0;
+    if (!hidden && column >= 0 && cell_number(rows, row, column, &number))
         snprintf(text, CELL, shown[i].format, shown[i].scale * number);
     else
         strcpy(text, "-");

@@ -66,11 +66,18 @@ static int compare_groups(const void *a, const void *b)
     return left->n != right->n ? COMPARE(right->n, left->n) : COMPARE(left->first, right->first);
 }
 
+/** Return whether a row's settings are known: trust A or A-. */
+static bool has_settings(const struct validate_row *row)
+{
+    return row->trust[0] == 'A';
+}
+
 static struct group *find_group(struct group *groups, int32_t *n_groups, const struct validate_row *row, int32_t first)
 {
-    char name[NAME];
-    snprintf(name, sizeof name, "%.22s, %.15s", *row->framework != '\0' ? row->framework : "no framework named",
-             row->device);
+    char name[NAME] = "settings known in part (trust B)";
+    if (has_settings(row))
+        snprintf(name, sizeof name, "%.22s, %.15s", *row->framework != '\0' ? row->framework : "no framework named",
+                 row->device);
     for (int32_t i = 0; i < *n_groups; i++)
         if (strcmp(groups[i].name, name) == 0)
             return &groups[i];
@@ -84,12 +91,15 @@ static struct group *find_group(struct group *groups, int32_t *n_groups, const s
 static void print_throughput(const struct validate *validate)
 {
     int32_t n_groups = 0;
-    struct group all = {.name = "all"}, others = {.name = "others"};
+    struct group all = {.name = "all"}, full = {.name = "all of known settings (trust A, A-)"};
+    struct group others = {.name = "others"};
     struct group *groups = check_calloc((size_t)validate->n_rows, sizeof *groups);
     for (int32_t i = 0; i < validate->n_rows; i++)
         if (counts(&validate->rows[i], VALIDATE_THROUGHPUT)) {
             add_error(find_group(groups, &n_groups, &validate->rows[i], i), validate, i);
             add_error(&all, validate, i);
+            if (has_settings(&validate->rows[i]))
+                add_error(&full, validate, i);
         }
     qsort(groups, (size_t)n_groups, sizeof *groups, compare_groups);
     int32_t n_own = n_groups <= MOST_GROUPS ? n_groups : MOST_GROUPS - 1;
@@ -99,6 +109,7 @@ static void print_throughput(const struct validate *validate)
         else
             add_group(&others, &groups[i]);
     print_group(validate, &others);
+    print_group(validate, &full);
     print_group(validate, &all);
     free(groups);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/text.h"
 #include "scenario/schema_text.h"
 #include "simulate/assumptions.h"
@@ -116,7 +117,7 @@ static void write_head(FILE *file, const struct verdict *verdict)
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, note))
         fprintf(file, "%s\n", note);
     if (scenario->n_faults > 0)
-        fprintf(file, "with faults that plans do not know (-v)\n");
+        fprintf(file, "%s\n", assumptions_faults(scenario, note));
 }
 
 enum column { LABEL, TOKENS, TIME, MFU, WAITING, EXPOSED, PEAK, SPEED_UP, PLAN, N_COLUMNS };
@@ -137,7 +138,18 @@ static void fill_label(const struct verdict *verdict, const struct standing *sta
                  label_of(verdict, standing->system));
 }
 
-/** Make a row. From level 1 on the plan is brief, and from level 2 on the label, too. */
+/** Write how much faster a system is than the base. The interval is that of the ratio to the first system. */
+static void fill_speed_up(const struct verdict *verdict, int32_t system, char cell[CELL_SIZE])
+{
+    const struct point_summary *summary = &verdict->summaries[system];
+    double half = summary->speed_up_interval, ratio = summary->mfu / verdict->summaries[verdict->base].mfu;
+    if (verdict->base == 0 && system > 0 && half > 1e-9) /* not NaN */
+        snprintf(cell, CELL_SIZE, "%.2fx ± %.2f", ratio, half);
+    else
+        snprintf(cell, CELL_SIZE, "%.2fx", ratio);
+}
+
+/** Make a row. From level 1 on the label is clipped. */
 static struct ranking_row row_of(const struct verdict *verdict, const struct standing *standing, int level)
 {
     const struct point_summary *summary = &verdict->summaries[standing->system];
@@ -146,7 +158,7 @@ static struct ranking_row row_of(const struct verdict *verdict, const struct sta
     char number[TEXT_NUMBER_SIZE], half[TEXT_NUMBER_SIZE];
     int decimals = summary->tokens_per_s_per_gpu < 100;
     fill_label(verdict, standing, row.cell[LABEL]);
-    if (level > 1)
+    if (level > 0)
         text_clip(row.cell[LABEL], LABEL_COLUMNS);
     text_number(summary->tokens_per_s_per_gpu, decimals, number);
     text_number(summary->tokens_interval, decimals, half);
@@ -159,9 +171,9 @@ static struct ranking_row row_of(const struct verdict *verdict, const struct sta
     snprintf(row.cell[MFU], CELL_SIZE, "%.0f%%", 100 * summary->mfu);
     snprintf(row.cell[WAITING], CELL_SIZE, "%.0f%%", 100 * shares.share[TIME_WAITING]);
     snprintf(row.cell[EXPOSED], CELL_SIZE, "%.0f%%", 100 * time_exposed(&shares));
-    snprintf(row.cell[PEAK], CELL_SIZE, "%.0f", summary->peak_bytes / gib);
-    snprintf(row.cell[SPEED_UP], CELL_SIZE, "%.2fx", summary->mfu / verdict->summaries[verdict->base].mfu);
-    plan_text_name(&verdict->point->systems[standing->system].entry->plan, level > 0, row.cell[PLAN]);
+    snprintf(row.cell[PEAK], CELL_SIZE, "%.1f", summary->peak_bytes / gib);
+    fill_speed_up(verdict, standing->system, row.cell[SPEED_UP]);
+    plan_text_name(&verdict->point->systems[standing->system].entry->plan, true, row.cell[PLAN]);
     return row;
 }
 
@@ -200,7 +212,7 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
     struct ranking_row *rows = check_calloc((size_t)n_ranked, sizeof *rows);
     int32_t widths[N_COLUMNS], before_plan = 0, n = n_ranked > most ? most - 1 : n_ranked;
     bool alone = n_ranked == 1;
-    for (int level = 0; level < 3; level++) {
+    for (int level = 0; level < 2; level++) {
         for (int32_t i = 0; i < n; i++)
             rows[i] = row_of(verdict, &verdict->standings[i], level);
         before_plan = table_widths(rows, n, widths) - widths[PLAN];
@@ -220,7 +232,8 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
     }
     if (n < n_ranked)
         fprintf(file, "   and %d more systems (-v)\n", n_ranked - n);
-    fprintf(file, "wait: bubbles, comm: exposed communication, of GPU time; GiB: peak of %s", verdict->limit);
+    fprintf(file, "wait: bubbles, comm: exposed communication, of GPU time; GiB: peak, of %s that a plan may use",
+            verdict->limit);
     if (!alone)
         fprintf(file, "\nspeed-up: model FLOPs a second over %s%s", label_of(verdict, verdict->base),
                 any_tie(verdict) ? "; equal ranks tie (95% interval)" : "");
@@ -239,7 +252,8 @@ static void write_need(FILE *file, const struct verdict *verdict, const struct p
         fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host.node, needed, has);
     else
         fprintf(file, "stage %d needs %s of %s GiB, mostly %s", summary->peak_stage, needed, verdict->limit,
-                memory_class_name[summary->peak_class]);
+                summary->peak_class == MEMORY_STATES ? "weights, gradients and optimizer"
+                                                     : memory_class_name[summary->peak_class]);
 }
 
 /** Write the change that would fit, or the one that comes nearest. */
@@ -327,34 +341,69 @@ static int32_t write_differences(FILE *file, const struct difference *difference
     return n;
 }
 
-/** Write by how many percent a value is above or below another, from 1% on. */
-static void write_percent(FILE *file, double ratio, const char *more, const char *less)
+/** A factor of the ratio of two systems' rates, and the clause that names it. */
+struct factor {
+    double ratio;
+    char *clause;
+};
+
+static int compare_factors(const void *a, const void *b)
 {
-    double percent = round(100 * (ratio - 1));
-    if (fabs(percent) >= 1)
-        fprintf(file, "; %.0f%% %s", fabs(percent), percent > 0 ? more : less);
+    const struct factor *x = a, *y = b;
+    return COMPARE(y->ratio, x->ratio);
+}
+
+/** Name a factor from 1% on, otherwise leave its clause empty. */
+static struct factor factor_of(double ratio, const char *more, const char *less)
+{
+    double percent = round(100 * (ratio > 1 ? ratio - 1 : 1 - ratio));
+    char *clause = percent < 1 ? check_strdup("") : check_asprintf("%.0f%% %s", percent, ratio > 1 ? more : less);
+    return (struct factor){ratio, clause};
+}
+
+/** Write how the shares of compute in GPU time differ, and where the difference comes from. */
+static char *shares_clause(const struct time_shares *mine, const struct time_shares *its)
+{
+    struct difference differences[TIME_N_PARTS - 1];
+    char *text;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    for (int i = 0; i < TIME_N_PARTS - 1; i++)
+        differences[i] = (struct difference){time_part_name[i + 1], 100 * (mine->share[i + 1] - its->share[i + 1])};
+    qsort(differences, TIME_N_PARTS - 1, sizeof *differences, compare_differences);
+    fprintf(file, "it computes %.0f%% of GPU time, not %.0f%% (", 100 * mine->share[TIME_COMPUTE],
+            100 * its->share[TIME_COMPUTE]);
+    int32_t n = write_differences(file, differences, -1, 0);
+    n = write_differences(file, differences, 1, n);
+    fputs(n == 0 ? "small differences)" : ")", file);
+    CHECK(fclose(file) == 0);
+    return text;
 }
 
 /**
- * Write why the first system is faster than another. The ratio of their rates is that of three factors: the share of
- * compute in GPU time, model FLOPs over those of the hardware, and FLOPs of a second of compute.
+ * Write why the first system is faster than another, the largest gain first. The ratio of their rates is that of three
+ * factors: the share of compute in GPU time, model FLOPs over those of the hardware, and FLOPs of a second of compute.
  */
 static void write_reason(FILE *file, const struct verdict *verdict, int32_t first, int32_t other)
 {
     const struct point_summary *a = &verdict->summaries[first], *b = &verdict->summaries[other];
     struct time_shares mine = time_shares_of(a), its = time_shares_of(b);
-    struct difference differences[TIME_N_PARTS - 1];
     double compute = mine.share[TIME_COMPUTE], other_compute = its.share[TIME_COMPUTE];
-    for (int i = 0; i < TIME_N_PARTS - 1; i++)
-        differences[i] = (struct difference){time_part_name[i + 1], 100 * (mine.share[i + 1] - its.share[i + 1])};
-    qsort(differences, TIME_N_PARTS - 1, sizeof *differences, compare_differences);
-    fprintf(file, "%s is %.2fx %s: it computes %.0f%% of GPU time, not %.0f%% (", label_of(verdict, first),
-            a->mfu / b->mfu, label_of(verdict, other), 100 * compute, 100 * other_compute);
-    int32_t n = write_differences(file, differences, -1, 0);
-    n = write_differences(file, differences, 1, n);
-    fputs(n == 0 ? "small differences)" : ")", file);
-    write_percent(file, a->hfu / a->mfu / (b->hfu / b->mfu), "more FLOPs executed", "fewer FLOPs executed");
-    write_percent(file, a->hfu / compute / (b->hfu / other_compute), "faster kernels", "slower kernels");
+    double fewer = (b->hfu / b->mfu) / (a->hfu / a->mfu);
+    struct factor factors[] = {
+        {compute / other_compute, shares_clause(&mine, &its)},
+        factor_of(fewer, "fewer FLOPs executed (padding, recomputation)",
+                  "more FLOPs executed (padding, recomputation)"),
+        factor_of(a->hfu / compute / (b->hfu / other_compute), "faster kernels", "slower kernels"),
+    };
+    enum { N = sizeof factors / sizeof *factors };
+    qsort(factors, N, sizeof *factors, compare_factors);
+    fprintf(file, "%s is %.2fx %s: ", label_of(verdict, first), a->mfu / b->mfu, label_of(verdict, other));
+    for (int i = 0, n = 0; i < N; i++) {
+        fprintf(file, "%s%s", n > 0 && *factors[i].clause != '\0' ? "; " : "", factors[i].clause);
+        n += *factors[i].clause != '\0';
+        free(factors[i].clause);
+    }
     fputc('\n', file);
 }
 
@@ -369,8 +418,49 @@ static void write_shares(FILE *file, const struct verdict *verdict, int32_t syst
     fputc('\n', file);
 }
 
+/** Write which systems tie for the first rank. */
+static void write_tie(FILE *file, const struct verdict *verdict)
+{
+    int32_t n = 1;
+    while (n < verdict->n_ranked && verdict->standings[n].rank == 1)
+        n++;
+    for (int32_t i = 0; i < n && n > 1; i++)
+        fprintf(file, "%s%s",
+                i == 0      ? ""
+                : i + 1 < n ? ", "
+                            : " and ",
+                label_of(verdict, verdict->standings[i].system));
+    fputs(n > 1 ? " tie\n" : "", file);
+}
+
+/** Write how long samples wait, since systems then train other samples in the measured iterations. */
+static void write_delays(FILE *file, const struct verdict *verdict)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < verdict->point->n_systems; i++)
+        if (verdict->summaries[i].token_delay > 0.005)
+            fprintf(file, "%s%s %.2f", n++ == 0 ? "iterations that a token waits, mean: " : ", ", label_of(verdict, i),
+                    verdict->summaries[i].token_delay);
+    fputs(n > 0 ? "\n" : "", file);
+}
+
+/** Write how much activations take of the host's memory. */
+static void write_host_memory(FILE *file, const struct verdict *verdict)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < verdict->point->n_systems; i++) {
+        char number[TEXT_NUMBER_SIZE];
+        text_number(verdict->summaries[i].host.bytes / gib, 0, number);
+        if (verdict->summaries[i].host.bytes > 0 && verdict->point->systems[i].fits)
+            fprintf(file, "%s%s %s GiB", n++ == 0 ? "offloaded to the host, of a node: " : ", ", label_of(verdict, i),
+                    number);
+    }
+    fputs(n > 0 ? "\n" : "", file);
+}
+
 static void write_why(FILE *file, const struct verdict *verdict)
 {
+    write_tie(file, verdict);
     int32_t first = verdict->standings[0].system, other = rival_of(verdict);
     if (other >= 0)
         write_reason(file, verdict, first, other);
@@ -385,8 +475,8 @@ static void write_settings(FILE *file, const struct verdict *verdict, const stru
     const struct scenario_system *entry = verdict->point->systems[verdict->standings[0].system].entry;
     int32_t n = faster_settings_of(verdict->scenario, lengths, entry, settings);
     for (int32_t i = 0; i < n; i++)
-        fprintf(file, "%s%s %s (%s +%.*f%%)", i == 0 ? "slower than the fastest setting: " : ", ", settings[i].key,
-                settings[i].now, settings[i].fastest, settings[i].gain < 0.095 ? 1 : 0, 100 * settings[i].gain);
+        fprintf(file, "%s%s %s +%.*f%% (is %s)", i == 0 ? "faster settings: " : ", ", settings[i].key,
+                settings[i].fastest, settings[i].gain < 0.095 ? 1 : 0, 100 * settings[i].gain, settings[i].now);
     fputs(n > 0 ? "\n" : "", file);
 }
 
@@ -401,8 +491,8 @@ static void write_pressure(FILE *file, const struct verdict *verdict)
         if (share < pressure->share || share > 1 || !verdict->point->systems[i].fits)
             continue;
         if (n++ < MOST_SHOWN)
-            fprintf(file, "%s%s (%.0f%%)", n == 1 ? "nearly full GPUs, which may be slower than predicted: " : ", ",
-                    label_of(verdict, i), 100 * share);
+            fprintf(file, "%s%s", n == 1 ? "nearly full GPUs, which may be slower than predicted: " : ", ",
+                    label_of(verdict, i));
     }
     if (n > MOST_SHOWN)
         fprintf(file, " and %d more", n - MOST_SHOWN);
@@ -429,6 +519,8 @@ static void write_sentences(FILE *file, const struct verdict *verdict, const str
     int32_t n = validated_range_outside(range, verdict->scenario, verdict->point, items);
     if (verdict->n_ranked > 0) {
         write_why(file, verdict);
+        write_host_memory(file, verdict);
+        write_delays(file, verdict);
         write_settings(file, verdict, lengths);
     }
     write_pressure(file, verdict);

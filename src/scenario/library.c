@@ -52,14 +52,15 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
     const char *reason = unmodelled_reason(what, name);
     if (reason != NULL)
         return error_add(err, "there is no %s '%.100s'; %s", what, name, reason);
-    char **names = library_list(folder, suffix, &n), hint[NEAREST_HINT_BYTES], available[600] = "";
+    char **names = library_list(folder, suffix, &n), hint[NEAREST_HINT_BYTES], available[2000] = "";
     if (names == NULL)
         return error_add(err, "there is no %s '%.100s', since the folder %.500s cannot be read: %s", what, name, folder,
                          strerror(errno));
     nearest_hint(name, (const char *const *)names, (int32_t)n, hint);
     for (size_t i = 0; i < n; i++) {
         size_t used = strlen(available);
-        snprintf(available + used, sizeof available - used, "%s%s", i > 0 ? ", " : "", names[i]);
+        if (used + strlen(names[i]) + 2 < sizeof available)
+            snprintf(available + used, sizeof available - used, "%s%s", i > 0 ? ", " : "", names[i]);
     }
     for (size_t i = 0; i < n; i++)
         free(names[i]);

@@ -128,31 +128,34 @@ static bool any_offloads(const struct point *point)
 static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
                                                       "PCIe of GPU",    "uplink of node", "spine link of leaf"};
 
-/**
- * Print the slow devices, their factors, and the effect on the engines. The trace's table `faults` has the whole list.
- * @return number of lines
- */
-static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
+const char *assumptions_faults(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {
     enum { SHOWN = 8 };
     struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     int32_t n_slow = 0;
-    size_t used = (size_t)snprintf(lines[0], ASSUMPTIONS_SIZE, "faults, unknown to plans: ");
+    size_t used = (size_t)snprintf(line, ASSUMPTIONS_SIZE, "faults, unknown to plans: ");
     for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++)
         for (int32_t device = 0; device < faults.n[kind]; device++)
             if (faults.factor[kind][device] > 1 && n_slow++ < SHOWN)
-                used += (size_t)snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, "%s%s %d %g times as slow",
+                used += (size_t)snprintf(line + used, ASSUMPTIONS_SIZE - used, "%s%s %d %g times as slow",
                                          n_slow > 1 ? ", " : "", fault_text[kind], device, faults.factor[kind][device]);
-    snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
+    snprintf(line + used, ASSUMPTIONS_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
     if (n_slow > SHOWN)
-        snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
+        snprintf(line + used, ASSUMPTIONS_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
+    faults_free(&faults);
+    return line;
+}
+
+/** Print the slow devices and the effect on the engines. @return number of lines */
+static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
+{
+    assumptions_faults(scenario, lines[0]);
     snprintf(
         lines[1], ASSUMPTIONS_SIZE,
         "faults: a tensor-parallel group is as slow as its slowest GPU and link; the hidden part of collectives "
         "is not longer for slow kernels; the critical path slows each transfer down by its own links, SimGrid shares "
         "links; uplinks and spine links are slow only on SimGrid, so their slowness counts as contention; traffic of "
         "zero2 and zero3 ignores them");
-    faults_free(&faults);
     return 2;
 }
 

@@ -14,6 +14,9 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
 /** Return whether curves of the device are copied from another one. A sentence then says so, and how sure they are. */
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE]);
 
+/** Write the slow devices and their factors; the trace's table `faults` has the whole list. @return line */
+const char *assumptions_faults(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
+
 /** Return the assumptions, a sentence each, for people, for JSON and for the trace. The caller frees. */
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE];
 
