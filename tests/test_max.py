@@ -98,6 +98,22 @@ class Max(unittest.TestCase):
         done = run("max", "data.global_batch", self.path, "--to", "21", "--set", "data.context=4Ki")
         self.assertIn("planned: it fits up to the limit of --to", done.stdout)
 
+    def test_the_first_of_eight_stages_holds_as_many_micro_batches_as_memory_takes(self):
+        """A micro-batch is a document. With 1F1B the first stage holds all of them up to 8, each with the same bytes."""
+        settings = ("--set", "data.context=16Ki", "--set", "engine=critical-path", "--set",
+                    "systems=[{name: best-fit, plan: {tp: 2, pp: 8}}]")
+        ran = {}
+        for batch in (2, 3, 8):
+            done = run("run", self.path, *settings, "--set", f"data.global_batch={batch}", "--json", "--quiet", "--output", fresh("runs"))
+            ran[batch] = json.loads(done.stdout)["systems"][0]
+        two, each = ran[2]["peak_bytes"], ran[3]["peak_bytes"] - ran[2]["peak_bytes"]
+        self.assertAlmostEqual(ran[8]["peak_bytes"], two + 6 * each, delta=1)
+        held = 2 + int((ran[8]["misfit"]["available_bytes"] - two) / each)
+        done = run("max", "data.global_batch", self.path, "--to", "64", *settings, "--json")
+        system = json.loads(done.stdout)["systems"][0]
+        self.assertEqual((system["largest"], system["next"]), (held, held + 1))
+        self.assertEqual(held, 7)
+
     def test_what_never_fits_is_said_with_its_reason(self):
         done = run("max", "data.context", self.path, "--to", "64Ki", "--set", "model=llama-70b", "--set", "systems.0.plan_space.tp=2")
         self.assertEqual(done.returncode, 0, done.stderr)
