@@ -66,6 +66,28 @@ TEST(zip__moves_its_keys_together)
     check_points("sweep: {zip: [[{b: 3, a: {k: 1}}, {a: [2], b: 4}]]}\n", "3 {k: 1}; 4 [2]; ");
 }
 
+TEST(each__changes_one_key_at_a_time)
+{
+    check_points("sweep: {each: {data.context: [16, 32], seed: {range: [6, 7]}}}\n", "8 5; 16 5; 32 5; 8 6; 8 7; ");
+    check_points("sweep: {each: {a: [1], data: [{batch: 2}]}}\n",
+                 "default {context: 8, batch: 4}; 1 {context: 8, batch: 4}; default {batch: 2}; ");
+}
+
+TEST(each__is_one_axis_among_the_others)
+{
+    check_points("sweep: {a: [1, 2], each: {b: [x], c: [y]}, zip: [{d: [3, 4], e: [5, 6]}]}\n",
+                 "1 default default 3 5; 1 default default 4 6; 1 x default 3 5; 1 x default 4 6; "
+                 "1 default y 3 5; 1 default y 4 6; 2 default default 3 5; 2 default default 4 6; "
+                 "2 x default 3 5; 2 x default 4 6; 2 default y 3 5; 2 default y 4 6; ");
+    check_points("sweep: {each: {data.batch: [1]}, replicates: 2}\n", "4 5; 4 6; 1 5; 1 6; ");
+    check_points("sweep: {each: {a: [1, 2], b: [3]}, exclude: [{where: {a: 1}, reason: why}, {where: {b: 3}, reason: "
+                 "why}]}\n",
+                 "default default; 2 default; ");
+    /* the scenario's own value is that of the grid */
+    check_points("sweep: {data: [{context: 1}, {batch: 2}], each: {data.context: [9]}}\n",
+                 "{context: 1} 1; {context: 1} 9; {batch: 2} default; {batch: 2} 9; ");
+}
+
 TEST(replicates__count_up_from_the_seed)
 {
     check_points("sweep: {replicates: 3, a: [1, 2]}\n", "1 5; 1 6; 1 7; 2 5; 2 6; 2 7; ");
@@ -132,6 +154,25 @@ TEST(sweep_point__is_the_scenario_with_its_values)
     sweep_free(&sweep);
 }
 
+TEST(sweep_point__keeps_what_each_does_not_change)
+{
+    struct sweep sweep = {0};
+    struct error err;
+    struct document point;
+    CHECK_TRUE(read_sweep("sweep: {each: {systems.0.plan.tp: [4], new.key: [z]}}\n", &sweep, &err));
+    CHECK_EQUAL(sweep.n_points, 3);
+    CHECK_TRUE(sweep_point(&sweep, 0, &point, &err));
+    CHECK_TEXT(text_at(&point, "systems.0.plan.tp"), "1");
+    CHECK_TEXT(text_at(&point, "new.key"), "nothing");
+    document_free(&point);
+    CHECK_TRUE(sweep_point(&sweep, 1, &point, &err));
+    CHECK_TEXT(text_at(&point, "systems.0.plan.tp"), "4");
+    CHECK_TEXT(text_at(&point, "systems.0.plan.pp"), "2");
+    CHECK_TEXT(text_at(&point, "new.key"), "nothing");
+    document_free(&point);
+    sweep_free(&sweep);
+}
+
 TEST(sweep_read__refuses_wrong_sweeps_with_their_place)
 {
     static const char *const cases[][2] = {
@@ -152,6 +193,12 @@ TEST(sweep_read__refuses_wrong_sweeps_with_their_place)
         {"sweep: {a: [1], replicates: 0}\n", "replicates: expected a whole number"},
         {"sweep: {a: [1], replicates: 1000001}\n", "replicates: 1000001 points; a sweep has at most 1000000"},
         {"sweep: {name: [a, b]}\n", "'name' cannot vary"},
+        {"sweep: {each: [1]}\n", "file.yaml:4:15: each: expected keys of the scenario, each with a list"},
+        {"sweep: {each: {}}\n", "each: expected keys of the scenario"},
+        {"sweep: {each: {a: 1}}\n", "file.yaml:4:19: a: expected a list of at least one value"},
+        {"sweep: {a: [1], each: {b: [1], a: [2]}}\n", "file.yaml:4:36: sweep: 'a' varies twice"},
+        {"sweep: {each: {a: {range: [1, 600000]}, b: {range: [1, 400000]}}}\n",
+         "each: 1000001 points; a sweep has at most 1000000"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sweep sweep = {0};

@@ -67,7 +67,10 @@ class Validation(unittest.TestCase):
             n, worst = len(errors), max(errors, key=lambda row: abs(errors[row]))
             self.assertEqual(told[name], (n, f"{100 * sum(map(abs, errors.values())) / n:.1f}", f"{100 * sum(errors.values()) / n:.1f}",
                                           f"{100 * abs(errors[worst]):.1f}", worst, sum(abs(error) <= 0.1 for error in errors.values())))
-        groups = {name: of[0] for name, of in told.items() if name.endswith(", h100-sxm")}
+        known = sum(row["quantity"] == "tokens/s/GPU" and row["trust"].startswith("A") for row in rows)
+        self.assertEqual(told["all of known settings (trust A, A-)"][0], known)
+        self.assertEqual(told["settings known in part (trust B)"][0], told["all"][0] - known)
+        groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)"))}
         self.assertEqual(sum(groups.values()), told["all"][0])
         self.assertEqual(list(groups.values()), sorted(groups.values(), reverse=True))
         self.assertIn("nemo, h100-sxm", groups)
@@ -83,7 +86,7 @@ class Validation(unittest.TestCase):
         self.assertEqual(names()[1:3], ["nemo, h100-sxm", "megatron-core, h100-sxm"])
         text = path.read_text()
         path.write_text(text + "".join(line.replace(",h100-sxm,", ",h200,") + "\n" for line in text.splitlines()[1:]))
-        self.assertEqual((len(names()), names()[10:12]), (13, ["others", "all"]))
+        self.assertEqual((len(names()), names()[10:12]), (14, ["others", "all of known settings (trust A, A-)"]))
 
     def test_the_worst_rows_come_with_a_cause_where_one_is_known(self):
         """A line on the cause is under each of the ten worst rows that has one, and under no other."""

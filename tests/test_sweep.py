@@ -150,6 +150,27 @@ class Points(Sweep):
                           (write("small.yaml", BASE), "--dag", "dot", "--point", "0")):
             self.assertEqual(run("export", *arguments).returncode, 64)
 
+    def test_each_changes_one_key_at_a_time(self):
+        each = "each={seed: [8], platform: [hopper-4x8], platform.nic: [200Gbps]}"
+        listed = self.sweep(fresh("each-listed"), "--list", "--sweep", each, scenario=BASE).stdout.splitlines()
+        self.assertEqual([line.split()[2:] for line in listed[:-1]], [
+            ["seed=7", "platform=hopper-2x8", "platform.nic=default"], ["seed=8", "platform=hopper-2x8", "platform.nic=default"],
+            ["seed=7", "platform=hopper-4x8", "platform.nic=default"], ["seed=7", "platform=hopper-2x8", "platform.nic=200Gbps"]])
+        text = BASE + "sweep: {data.context: [16Ki, 32Ki], each: {seed: [8], systems.0.plan.tp: [4], memory_limit: [0.9]}}\n"
+        folder, parts, merged, single = fresh("each"), fresh("each-parts"), fresh("each-merged"), fresh("each-single")
+        self.sweep(folder, "--quiet", scenario=text)
+        table = [row for row in rows(folder / "small.csv") if row["system"] == "best-fit"]
+        self.assertEqual([[row[key] for key in ("data.context", "seed", "systems.0.plan.tp", "memory_limit")] for row in table],
+                         [[context, *values] for context in ("16384", "32768") for values in
+                          (("7", "2", "default"), ("8", "2", "default"), ("7", "4", "default"), ("7", "2", "0.9"))])
+        self.sweep(single, "--quiet", "--set", "data.context=16Ki", "--set", "systems.0.plan.tp=4", scenario=BASE)
+        self.assertEqual(table[2]["time_mean_s"], rows(single / "small.csv")[0]["time_mean_s"])
+        for k in (1, 2):
+            self.sweep(parts, "--quiet", "--shard", f"{k}/2", scenario=text)
+        self.assertEqual(run("merge", *parts.glob("*.journal"), "--output", merged).returncode, 0)
+        self.same(folder, merged)
+        self.assertIn("8 points: 0 computed, 8 kept", self.sweep(folder, scenario=text).stderr)
+
     def test_a_point_alone_has_its_whole_number_in_its_name(self):
         scenario = BASE + "sweep: {replicates: 30}\n"
         folder = fresh("longest")
@@ -171,6 +192,8 @@ class Points(Sweep):
                 ("sweep: {replicates: 10000000}", ["small.yaml:13:", "10000000 points", "at most 1000000", "--set name=NAME"]),
                 ("sweep: {seed: [1, 2, 1]}", ["points 0 and 2 are the same scenario"]),
                 ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' varies twice"]),
+                ("sweep: {each: {seed: [7]}}", ["points 0 and 1 are the same scenario"]),
+                ("sweep: {each: {data.contxt: [1]}}", ["small.yaml:13:", "contxt", "did you mean 'context'"]),
                 ("sweep: {seed: [1, 2], exclude: [{where: {seed: [1, 2]}, reason: x}]}", ["leaves no point"]),
                 ("sweep: {systems.0.plan.tp: [2, 3]}", ["small.yaml:13:", "plan.tp: 3", "point 1", "exclude"])):
             done = self.sweep(fresh("wrong"), scenario=BASE + text + "\n", status=2)

@@ -4,6 +4,10 @@
 static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *work)
 {
     work->hardware_flop += cost->flop * n_gpus;
+    work->product_flop += cost->product_flop * n_gpus;
+    work->kernels_s += (cost->other_s + cost->attention_s) * n_gpus;
+    work->product_s += cost->product_s * n_gpus;
+    work->attention_s += cost->attention_s * n_gpus;
     work->tensor_s += cost->tensor_s * n_gpus;
     work->shard_s += cost->shard_s * n_gpus;
     work->pass_s += cost_pass_s(cost) * n_gpus;
@@ -52,15 +56,16 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
     return work;
 }
 
-static struct cost_pass cost_of_task(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
-                                     const struct dag_task *task)
+struct cost_pass work_cost_of_task(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
+                                   const struct dag_task *task)
 {
     const struct plan_pipeline *pipeline = &plan->phases[task->phase].pipelines[task->pipeline];
     int32_t stage = task->chunk * pipeline->layout.stages + task->stage;
     if (setting->faults != NULL)
         return dag_gpu_pass_cost(pipeline, setting, (enum pass)task->pass, task->unit, stage,
                                  dag->ranks[task->dag_rank].rank);
-    const struct dag_pipe *pipe = &dag->pipes[dag->first_pipe[task->phase] + task->pipeline];
+    int32_t representative = dag->pipes[dag->first_pipe[task->phase] + task->pipeline].representative;
+    const struct dag_pipe *pipe = &dag->pipes[representative];
     return pipe->cost[task->pass][task->unit * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
@@ -72,7 +77,7 @@ void work_exposed_of(const struct plan *plan, const struct dag *dag, const struc
         exposed[t] = (struct work_exposed){0};
         if (task->kind != DAG_COMPUTE)
             continue;
-        struct cost_pass cost = cost_of_task(plan, dag, setting, task);
+        struct cost_pass cost = work_cost_of_task(plan, dag, setting, task);
         const struct plan_layout *layout = &plan->phases[task->phase].pipelines[task->pipeline].layout;
         bool represents_all = dag->ranks[task->dag_rank].n_gpus == layout->tensor;
         exposed[t] = (struct work_exposed){represents_all ? cost.tensor_s : 0, cost.shard_s};

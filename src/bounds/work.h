@@ -7,16 +7,23 @@
 
 /** Sums over GPUs. */
 struct work {
-    double hardware_flop; /* with recomputation */
-    double tensor_s;      /* exposed tensor-parallel collectives */
-    double shard_s;       /* exposed collectives of zero2 and zero3 */
-    double pass_s;        /* all passes, with tensor_s and shard_s */
+    double hardware_flop;          /* with recomputation */
+    double product_flop;           /* of GEMMs, within hardware_flop */
+    double kernels_s;              /* all kernels of passes */
+    double product_s, attention_s; /* GEMMs and attention within kernels_s */
+    double tensor_s;               /* exposed tensor-parallel collectives */
+    double shard_s;                /* exposed collectives of zero2 and zero3 */
+    double pass_s;                 /* all passes, with tensor_s and shard_s */
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */
     double outside_s[COST_N_FAMILIES];
 };
 
 /** @param dag  of the plan: its costs are read */
 struct work work_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting);
+
+/** Return the cost of the pass that a COMPUTE or ATTENTION belongs to, on its GPU. */
+struct cost_pass work_cost_of_task(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
+                                   const struct dag_task *task);
 
 /** Exposed collectives inside a task, on each of its GPUs. */
 struct work_exposed {

@@ -99,14 +99,18 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
     }
 }
 
-bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
-                  struct error *err)
+bool command_check(struct scenario *scenario, struct lengths *lengths, struct error *err)
 {
-    if (!scenario_read(path, options->n_set, options->set, scenario, err) || !point_check(scenario, err) ||
-        !point_lengths(scenario, lengths, err))
+    if (!point_check(scenario, err) || !point_lengths(scenario, lengths, err))
         return false;
     attention_choice_resolve(scenario, lengths);
     return true;
+}
+
+bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
+                  struct error *err)
+{
+    return scenario_read(path, options->n_set, options->set, scenario, err) && command_check(scenario, lengths, err);
 }
 
 void options_free(struct options *options)

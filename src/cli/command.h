@@ -54,6 +54,9 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
 bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
                   struct error *err);
 
+/** Do the second half of command_read, after scenario_read. */
+bool command_check(struct scenario *scenario, struct lengths *lengths, struct error *err);
+
 /** Free the memory that parsing allocated. */
 void options_free(struct options *options);
 

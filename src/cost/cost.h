@@ -63,6 +63,7 @@ struct cost_pass {
     double flop;         /* FLOPs that this rank executes, including recomputation */
     double other_s;      /* GEMMs, memory-bound kernels and launches, which cannot overlap with the ring */
     double product_s;    /* GEMMs within other_s */
+    double product_flop; /* FLOPs of these GEMMs, within flop */
     double attention_s;  /* attention kernels; the ring of CP may run beside them */
     double tensor_s;     /* exposed tensor-parallel collectives, in no other field */
     double tensor_bytes; /* bytes that a TP rank sends in all of them, including the hidden ones */

@@ -135,16 +135,18 @@ static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tens
 
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
 {
-    double flop = 0, product_s = 0, other_s = 0, attention_s = 0;
+    double flop = 0, product_s = 0, product_flop = 0, other_s = 0, attention_s = 0;
     for (int32_t i = 0; i < kernels->n; i++) {
         const struct cost_kernel *kernel = &kernels->kernel[i];
         flop += kernel->flop;
         *(kernel->family == COST_ATTENTION ? &attention_s : &other_s) += kernel->seconds;
         product_s += kernel->family == COST_GEMM ? kernel->seconds : 0;
+        product_flop += kernel->family == COST_GEMM ? kernel->flop : 0;
         cost->outside_s[kernel->family] += times * kernel->outside_s;
     }
     cost->flop += times * flop;
     cost->product_s += times * product_s;
+    cost->product_flop += times * product_flop;
     cost->other_s += times * other_s;
     cost->attention_s += times * attention_s;
 }
@@ -190,6 +192,7 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more)
 {
     cost->flop += more->flop;
     cost->product_s += more->product_s;
+    cost->product_flop += more->product_flop;
     cost->other_s += more->other_s;
     cost->attention_s += more->attention_s;
     cost->tensor_s += more->tensor_s;

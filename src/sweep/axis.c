@@ -34,6 +34,12 @@ static struct axis *add_axis(struct sweep *sweep, int32_t n_keys, int32_t n_valu
     return axis;
 }
 
+static void axis_free(struct axis *axis)
+{
+    free(axis->key);
+    free(axis->node);
+}
+
 static bool too_many(const struct document *document, int32_t node, double n, const char *what, struct error *err)
 {
     return document_error(document, node, err,
@@ -173,6 +179,44 @@ static bool read_zip(struct sweep *sweep, int32_t zip, struct error *err)
     return ok;
 }
 
+/** Join the axes of `each:` into one: the scenario itself, then each value of each key alone. */
+static void join_each(struct sweep *sweep, int32_t first, int32_t n_values)
+{
+    int32_t n_keys = sweep->n_axes - first, row = 1;
+    struct axis joined = *add_axis(sweep, n_keys, 1 + n_values);
+    for (int32_t i = 0; i < n_keys * joined.n_values; i++)
+        joined.node[i] = -1;
+    for (int32_t k = 0; k < n_keys; k++) {
+        struct axis *axis = &sweep->axes[first + k];
+        joined.key[k] = axis->key[0];
+        for (int32_t i = 0; i < axis->n_values; i++)
+            joined.node[row++ * n_keys + k] = axis->node[i];
+        axis_free(axis);
+    }
+    sweep->axes[first] = joined;
+    sweep->n_axes = first + 1;
+}
+
+static bool read_each(struct sweep *sweep, int32_t each, struct error *err)
+{
+    const struct document *document = &sweep->document;
+    int32_t first = sweep->n_axes;
+    double n_values = 0;
+    bool ok = true;
+    if (document->node[each].kind != DOCUMENT_MAPPING || document->node[each].child < 0)
+        return document_error(document, each, err,
+                              "each: expected keys of the scenario, each with a list of its values");
+    for (int32_t child = document->node[each].child; child >= 0; child = sweep->document.node[child].next)
+        ok &= add_list(sweep, child, sweep->document.node[child].key, err);
+    for (int32_t a = first; a < sweep->n_axes; a++)
+        n_values += sweep->axes[a].n_values;
+    if (n_values >= AXIS_MAX_POINTS)
+        return too_many(document, each, 1 + n_values, "each", err);
+    if (ok)
+        join_each(sweep, first, (int32_t)n_values);
+    return ok;
+}
+
 static bool read_exclude(struct sweep *sweep, int32_t exclude, struct error *err)
 {
     const struct document *document = &sweep->document;
@@ -237,6 +281,15 @@ static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, 
     return true;
 }
 
+/** Return the first value of an axis's key, for messages. */
+static int32_t place_of(const struct axis *axis, int32_t key)
+{
+    int32_t row = 0;
+    while (axis->node[row * axis->n_keys + key] < 0)
+        row++;
+    return axis->node[row * axis->n_keys + key];
+}
+
 static bool read_columns(struct sweep *sweep, struct error *err)
 {
     bool ok = true;
@@ -249,14 +302,14 @@ static bool read_columns(struct sweep *sweep, struct error *err)
     for (int32_t a = 0, column = 0; a < sweep->n_axes; a++)
         for (int32_t k = 0; k < sweep->axes[a].n_keys; k++, column++) {
             sweep->column[column] = sweep->axes[a].key[k];
-            ok &= check_column(sweep, column, sweep->axes[a].node[k], err);
+            ok &= check_column(sweep, column, place_of(&sweep->axes[a], k), err);
         }
     if (n > AXIS_MAX_POINTS)
         return too_many(&sweep->document, document_find(&sweep->document, 0, "sweep"), n, "sweep", err);
     return ok;
 }
 
-/** Return the node that holds the value of an axis's key at a combination of the grid. */
+/** Return the node that holds the value of an axis's key at a combination of the grid. @return -1: left as it is */
 static int32_t value_node(const struct sweep *sweep, int64_t combination, int32_t axis, int32_t key)
 {
     for (int32_t a = sweep->n_axes - 1; a > axis; a--)
@@ -265,16 +318,23 @@ static int32_t value_node(const struct sweep *sweep, int64_t combination, int32_
     return at->node[combination % at->n_values * at->n_keys + key];
 }
 
+/** Return whether a path is that of a key or lies below it. */
+static bool is_at_or_below(const char *path, const char *key)
+{
+    size_t length = strlen(key);
+    return strncmp(key, path, length) == 0 && (path[length] == '.' || path[length] == '\0');
+}
+
 /** Find the value at a path in a combination. The last axis that has it decides, otherwise the scenario; -1: none. */
 static int32_t find_value(const struct sweep *sweep, int32_t combination, const char *path)
 {
     for (int32_t a = sweep->n_axes - 1; a >= 0; a--)
         for (int32_t k = sweep->axes[a].n_keys - 1; k >= 0; k--) {
-            size_t length = strlen(sweep->axes[a].key[k]);
-            if (strncmp(sweep->axes[a].key[k], path, length) != 0 || (path[length] != '.' && path[length] != '\0'))
-                continue;
-            int32_t value = value_node(sweep, combination, a, k);
-            return document_find(&sweep->document, value, path + length + (path[length] == '.'));
+            const char *key = sweep->axes[a].key[k];
+            int32_t value = is_at_or_below(path, key) ? value_node(sweep, combination, a, k) : -1;
+            size_t length = strlen(key);
+            if (value >= 0)
+                return document_find(&sweep->document, value, path + length + (path[length] == '.'));
         }
     return document_find(&sweep->document, 0, path);
 }
@@ -306,13 +366,23 @@ static bool satisfies(const struct document *document, int32_t value, int32_t co
     return ok;
 }
 
+/** Return whether a path is set by `each:`, so that some points may lack it. */
+static bool is_of_each(const struct sweep *sweep, const char *path)
+{
+    for (int32_t a = 0; a < sweep->n_axes; a++)
+        for (int32_t k = 0; k < sweep->axes[a].n_keys; k++)
+            if (sweep->axes[a].node[k] < 0 && is_at_or_below(path, sweep->axes[a].key[k]))
+                return true;
+    return false;
+}
+
 /** Refuse a condition on a missing key. It would silently exclude nothing. */
 static bool check_conditions(const struct sweep *sweep, const struct exclusion *exclusion, struct error *err)
 {
     const struct document *document = &sweep->document;
     bool ok = true;
     for (int32_t child = document->node[exclusion->where].child; child >= 0; child = document->node[child].next)
-        if (find_value(sweep, 0, document->node[child].key) < 0)
+        if (find_value(sweep, 0, document->node[child].key) < 0 && !is_of_each(sweep, document->node[child].key))
             ok = document_key_error(document, child, err,
                                     "exclude: '%s' is neither a key of the scenario nor a swept key",
                                     document->node[child].key);
@@ -373,6 +443,8 @@ bool sweep_read(struct document *document, struct sweep *sweep, struct error *er
     for (int32_t child = node >= 0 ? taken->node[node].child : -1; child >= 0; child = taken->node[child].next)
         if (strcmp(taken->node[child].key, "zip") == 0)
             ok &= read_zip(sweep, child, err);
+        else if (strcmp(taken->node[child].key, "each") == 0)
+            ok &= read_each(sweep, child, err);
         else if (strcmp(taken->node[child].key, "exclude") == 0)
             ok &= read_exclude(sweep, child, err);
         else if (strcmp(taken->node[child].key, "replicates") != 0) /* replicates are read last, so they vary fastest */
@@ -388,28 +460,41 @@ bool sweep_point(const struct sweep *sweep, int32_t point, struct document *docu
     bool ok = true;
     document_copy(&sweep->document, "sweep", document);
     for (int32_t a = 0; a < sweep->n_axes; a++)
-        for (int32_t k = 0; k < sweep->axes[a].n_keys; k++)
-            ok &= document_put(document, sweep->axes[a].key[k], &sweep->document,
-                               value_node(sweep, sweep->combination[point], a, k), err);
+        for (int32_t k = 0; k < sweep->axes[a].n_keys; k++) {
+            int32_t value = value_node(sweep, sweep->combination[point], a, k);
+            ok &= value < 0 || document_put(document, sweep->axes[a].key[k], &sweep->document, value, err);
+        }
     return ok;
+}
+
+/** Return the value that a key has if its axis leaves it as it is; -1: none. `{name: W}` is W. */
+static int32_t value_as_is(const struct sweep *sweep, int32_t combination, const char *key)
+{
+    const struct document *document = &sweep->document;
+    int32_t node = find_value(sweep, combination, key);
+    int32_t child = node >= 0 && document->node[node].kind == DOCUMENT_MAPPING ? document->node[node].child : -1;
+    bool named = child >= 0 && document->node[child].next < 0 && strcmp(document->node[child].key, "name") == 0;
+    return named ? child : node;
 }
 
 char *sweep_value(const struct sweep *sweep, int32_t point, int32_t column)
 {
-    int32_t axis = 0;
-    for (; column >= sweep->axes[axis].n_keys; axis++)
-        column -= sweep->axes[axis].n_keys;
-    int32_t node = value_node(sweep, sweep->combination[point], axis, column);
+    int32_t axis = 0, key = column;
+    for (; key >= sweep->axes[axis].n_keys; axis++)
+        key -= sweep->axes[axis].n_keys;
+    int32_t node = value_node(sweep, sweep->combination[point], axis, key);
+    if (node < 0)
+        node = value_as_is(sweep, sweep->combination[point], sweep->column[column]);
+    if (node < 0)
+        return check_strdup("default");
     const char *plain = sweep->document.node[node].value;
     return plain != NULL ? check_strdup(plain) : document_text(&sweep->document, node);
 }
 
 void sweep_free(struct sweep *sweep)
 {
-    for (int32_t a = 0; a < sweep->n_axes; a++) {
-        free(sweep->axes[a].key);
-        free(sweep->axes[a].node);
-    }
+    for (int32_t a = 0; a < sweep->n_axes; a++)
+        axis_free(&sweep->axes[a]);
     free(sweep->axes);
     free(sweep->exclusions);
     free(sweep->combination);

@@ -160,6 +160,30 @@ static bool open_complete(struct trace_reader *reader, struct error *err)
     return true;
 }
 
+char *trace_scenario(const struct trace_reader *reader, struct error *err)
+{
+    hid_t attribute =
+        H5Aexists(reader->root, "scenario") > 0 ? H5Aopen(reader->root, "scenario", H5P_DEFAULT) : H5I_INVALID_HID;
+    char *text = NULL;
+    if (attribute >= 0) {
+        hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+        size_t bytes = H5Tget_size(type);
+        bool fixed = H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0;
+        if (fixed && bytes > 0 && H5Sget_simple_extent_npoints(space) == 1)
+            text = check_calloc(bytes + 1, 1);
+        if (text != NULL && H5Aread(attribute, type, text) < 0) {
+            free(text);
+            text = NULL;
+        }
+        H5Sclose(space);
+        H5Tclose(type);
+        H5Aclose(attribute);
+    }
+    if (text == NULL)
+        error_set(err, "%s: it holds no scenario of a single run", reader->path);
+    return text;
+}
+
 /** Read the ids of a sweep's points, in order. The caller frees them. NULL: the file has no readable sweep. */
 static char (*read_ids(hid_t file, int64_t *n_points))[TRACE_ID_BYTES]
 {

@@ -103,6 +103,12 @@ struct trace_reader *trace_open_image(void *image, size_t n_bytes, struct error 
  */
 struct trace_reader *trace_open_point(const char *path, int64_t point, struct error *err);
 
+/**
+ * Return the resolved scenario of a run as YAML text. The caller frees it. @return NULL with err if the file has none,
+ * as the file of a sweep
+ */
+char *trace_scenario(const struct trace_reader *reader, struct error *err);
+
 /** Return the rows of a table; -1: the file lacks the table. */
 int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id table);
 

@@ -45,6 +45,7 @@ sweep:
   data.context: {log2: [4Ki, 8Ki]}
   zip:
     - {data.global_batch: [4, 6], systems.0.plan.pp: [1, 2]}
+  each: {memory_limit: [0.9]}
   exclude:
     - {where: {data.context: "<=4Ki", data.global_batch: 6}, reason: small}
   replicates: 2

@@ -1,0 +1,199 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests hold `slimsim explain` against runs: its steps against results, its gains against changed scenarios."""
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import h5py
+
+from cli_case import SOURCE
+from program import PROGRAM, SCRATCH, SMALL, fresh, run, write
+
+sys.path.insert(0, str(SOURCE / "analysis"))
+import explain as figures  # noqa: E402  after the path
+
+PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: selective}
+    "best-fit": "{tp: 2, pp: 2, cp: 2, recompute: full}",
+    "flexsp": "{tp: 1, pp: 1, cp_type: ulysses, sharding: zero3, recompute: full}",
+    "hotspa": "{tp: 4, pp: 2, recompute: full}",
+}
+OPTIONS = {  # what each kind of run sets
+    "path": ("engine=critical-path",),
+    "contention": ("engine=both",),
+    "faults": ("engine=both", "faults=[{kind: gpu, gpus: [3], factor: 1.5}, {kind: nic, nodes: [1], factor: 3}]"),
+    "tensor ranks": ("engine=critical-path", "all_tensor_ranks=true"),
+    "tuned": ("engine=critical-path", "framework=megatron-core"),
+}
+
+
+def call(verb, scenario, options, *arguments):
+    sets = [word for option in options for word in ("--set", option)]
+    done = run(verb, scenario, *sets, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def explain(scenario, *options, arguments=("-v",)):
+    """Explain systems, by label."""
+    return {system["label"]: system for system in json.loads(call("explain", scenario, options, "--json", *arguments))["systems"]}
+
+
+def simulate(scenario, *options):
+    text = call("run", scenario, options, "--json", "--quiet", "--output", fresh("explain"))
+    return {system["label"]: system for system in json.loads(text)["systems"]}
+
+
+def shares(system):
+    return {step["key"]: step["share"] for step in system["waterfall"]}
+
+
+def scenario_of(name, entries):
+    lines = "".join(f"  - {entry}\n" for entry in entries)
+    return write(f"{name}.yaml", SMALL[:SMALL.index("systems:")] + "systems:\n" + lines)
+
+
+def all_systems(without=()):
+    names = re.findall(r"(?m)^(\S+): ", run("list", "systems").stdout)
+    return scenario_of("all", [f"{{name: {name}, plan: {PLANS.get(name, '{tp: 2, pp: 2, recompute: selective}')}}}"
+                               for name in names if name not in without])
+
+
+class Explain(unittest.TestCase):
+    def check_steps(self, system, ran):
+        share = shares(system)
+        self.assertAlmostEqual(sum(share.values()), 1, delta=1e-9)
+        self.assertGreater(min(share.values()), -1e-9, share)
+        for key, metric in (("mfu", "mfu"), ("tensor_collectives", "tensor_share"), ("context", "ring_share"),
+                            ("shard_collectives", "shard_share"), ("warm_up", "bubble_warm_up"),
+                            ("imbalance", "bubble_imbalance"), ("cool_down", "bubble_cool_down"),
+                            ("waiting", "bubble_dp_wait"), ("gradients_parameters", "sync_share"),
+                            ("resharding", "reshard_share")):
+            self.assertAlmostEqual(share[key], ran[metric], delta=1e-9, msg=key)
+        self.assertLess(ran["mfu"] + share["uncounted_flop"], ran["hfu"] + 1e-9)  # the rest is repeated or padding
+        path = system["critical_path_s"]
+        self.assertAlmostEqual(sum(path.values()), ran["critical_path_mean_s"], delta=1e-9 * ran["critical_path_mean_s"])
+        self.assertGreater(min(path.values()), -1e-9, path)
+        self.assertGreater(min(system["gain_if_free"].values()), -0.02, system["gain_if_free"])
+
+    def test_steps__sum_to_the_peak_for_every_system_and_engine(self):
+        for name, options in OPTIONS.items():
+            without = ("flexsp", "hotspa") if name == "faults" else ()
+            scenario = all_systems(without)
+            explained, ran = explain(scenario, *options), simulate(scenario, *options)
+            self.assertEqual(set(explained), set(ran))
+            for label, system in explained.items():
+                with self.subTest(options=name, system=label):
+                    self.check_steps(system, ran[label])
+
+    def test_gains__equal_runs_with_endless_links(self):
+        """The platform's keys make a link so fast that its transfers take their latencies only."""
+        scenario = scenario_of("links", ["{name: best-fit, plan: {tp: 2, pp: 2, cp: 4}}",
+                                         "{name: best-fit, label: offload, plan: {tp: 2, pp: 2, cp: 4, offload: 0.5}}",
+                                         "{name: best-fit, label: zero3, plan: {tp: 2, pp: 1, cp: 2, sharding: zero3}}"])
+        explained, before = explain(scenario, "framework=megatron-core"), simulate(scenario, "framework=megatron-core")
+        for key, label in (("nic", "best-fit"), ("nvlink", "best-fit"), ("pcie", "offload"), ("nic", "zero3")):
+            with self.subTest(key, system=label):
+                after = simulate(scenario, "framework=megatron-core", f"platform.{key}=1e15")
+                gain = before[label]["critical_path_mean_s"] / after[label]["critical_path_mean_s"] - 1
+                self.assertGreater(gain, 0.001)
+                self.assertAlmostEqual(explained[label]["gain_if_free"][key], gain, delta=1e-4)
+        self.assertEqual(explained["best-fit"]["gain_if_free"]["pcie"], 0)
+
+    def test_gain__of_latency_equals_a_device_without_it(self):
+        """The plan of best-fit does not depend on the device."""
+        scenario = write("small.yaml", SMALL)
+        device = (SOURCE / "model" / "gpu" / "h800.yaml").read_text()
+        device = write("prompt.yaml", re.sub(r"\b((?:latency|step|hop|start|nvlink|nic)_s): [\d.e-]+", r"\1: 0", device))
+        before, after = simulate(scenario)["best-fit"], simulate(scenario, f"device={device}")["best-fit"]
+        gain = before["critical_path_mean_s"] / after["critical_path_mean_s"] - 1
+        self.assertGreater(gain, 0.001)
+        self.assertAlmostEqual(explain(scenario)["best-fit"]["gain_if_free"]["latency"], gain, delta=1e-9)
+
+    def test_gain__of_recomputation_equals_the_same_plan_without_it(self):
+        scenario = scenario_of("again", ["{name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: full}}"])
+        (system,) = explain(scenario).values()
+        (before,), (after,) = (simulate(scenario, f"systems.0.plan.recompute={of}").values() for of in ("full", "none"))
+        gain = before["critical_path_mean_s"] / after["critical_path_mean_s"] - 1
+        self.assertGreater(gain, 0.1)
+        self.assertAlmostEqual(system["gain_if_free"]["recomputation"], gain, delta=1e-9)
+        again = explain(scenario, "systems.0.plan.recompute=none")["best-fit"]
+        self.assertEqual(shares(again)["recomputation"], 0)
+        share, time_s = shares(system), (before["iteration_mean_s"], after["iteration_mean_s"])
+        for key in ("gemms_below_peak", "attention_below_peak", "padding"):  # the same seconds in less time
+            self.assertAlmostEqual(share[key] * time_s[0], shares(again)[key] * time_s[1], delta=1e-9, msg=key)
+
+    def test_gain__of_waiting_lets_each_replica_take_the_mean(self):
+        """By hand: two replicas of one stage wait for the slower one, and gradients are not overlapped."""
+        scenario = scenario_of("wait", ["{name: best-fit, plan: {tp: 8, pp: 1, cp: 1}}"])
+        (system,) = explain(scenario, "iterations.measured=1").values()
+        (ran,) = simulate(scenario, "iterations.measured=1").values()
+        self.assertGreater(ran["bubble_dp_wait"], 0.001)
+        mean_s = ran["iteration_mean_s"] * (1 - ran["bubble_dp_wait"])
+        self.assertAlmostEqual(system["gain_if_free"]["waiting"], ran["iteration_mean_s"] / mean_s - 1, delta=1e-9)
+
+    def test_text__fits_twenty_lines(self):
+        for name, options in (("quickstart.yaml", ("trace=none", "engine=critical-path", "iterations.measured=2")),
+                              ("wlb-queues.yaml", ("iterations={warm_up: 2, measured: 2}",))):
+            text = call("explain", SOURCE / "scenarios" / name, options)
+            self.assertLessEqual(len(text.splitlines()), 20, text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 100, text)
+            self.assertRegex(text, r"(?s)rank 1 of .*\nMFU .*\ncritical path of .*\nif it were free: NIC ")
+
+    def test_system__is_chosen_by_its_label(self):
+        scenario = write("small.yaml", SMALL)
+        self.assertEqual(list(explain(scenario, arguments=("--system", "best-fit"))), ["best-fit"])
+        self.assertEqual([system["rank"] for system in explain(scenario, arguments=()).values()], [1])
+        done = run("explain", scenario, "--system", "best")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, "slimsim: --system: there is no system 'best'; allowed: best-fit, slimpack\n")
+
+    def test_trace__is_explained_as_its_scenario(self):
+        """The trace holds the plan that the search found."""
+        scenario = scenario_of("searched", ["{name: best-fit, plan: auto}"])
+        simulate(scenario)
+        trace = SCRATCH / "explain" / "small.h5"
+        self.assertEqual(explain(trace), explain(scenario))
+        self.assertNotEqual(explain(trace, "platform.nvlink=1e11"), explain(scenario))
+        with h5py.File(trace, "a") as file:
+            del file.attrs["scenario"]
+        done = run("explain", trace)
+        self.assertEqual((done.returncode, done.stderr), (2, f"slimsim: {trace}: it holds no scenario of a single run\n"))
+
+
+class Picture(unittest.TestCase):
+    def draw(self, source, *pictures):
+        path = f"{PROGRAM.parent}:{os.environ['PATH']}"
+        return subprocess.run([sys.executable, SOURCE / "analysis" / "explain.py", source, "--output", *pictures],
+                              capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+
+    def test_steps__end_with_mfu_from_zero(self):
+        system = {"waterfall": [{"key": "padding", "name": "padding", "share": 0.25},
+                                {"key": "context", "name": "context ring", "share": 0},
+                                {"key": "mfu", "name": "MFU", "share": 0.75}]}
+        self.assertEqual(figures.steps_of(system), [("padding", "padding", 75, 100), ("mfu", "MFU", 0, 75)])
+
+    def test_pictures__are_drawn_of_json_and_of_a_trace(self):
+        scenario = write("drawn.yaml", SMALL.replace("name: small", "name: drawn"))
+        source = write("drawn.json", call("explain", scenario, (), "--json", "-v"))
+        simulate(scenario)
+        for of in (source, SCRATCH / "explain" / "drawn.h5"):
+            pictures = [SCRATCH / f"drawn{of.suffix}.png", SCRATCH / f"drawn{of.suffix}.svg"]
+            done = self.draw(of, *pictures)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
+
+    def test_pictures__say_what_cannot_be_drawn(self):
+        for name, text, message in (("other.json", "{}", "not the JSON of slimsim explain"), ("list.json", "[1]", "not the JSON"),
+                                    ("text.json", "text", "Expecting value")):
+            done = self.draw(write(name, text), SCRATCH / "never.png")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(message, done.stderr)
+        self.assertIn("there is no such file", self.draw(SCRATCH / "none.h5", SCRATCH / "never.png").stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
