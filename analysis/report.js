@@ -100,8 +100,8 @@ function verdictLines(lines) {
   return lines.map((line, i) => make("p", { className: i === 0 ? "verdict" : "" }, line));
 }
 
-function rankingSection({ verdict, ranking }) {
-  return add(make("section"), ...verdictLines(verdict), table(ranking.columns, ranking.rows, [0, 1, 9], (row) => (row[0] === "1" ? "best" : "")), make("p", { className: "small" }, ranking.note));
+function rankingSection({ verdict, ranking, outside }) {
+  return add(make("section"), ...verdictLines(verdict), table(ranking.columns, ranking.rows, [0, 1, 9], (row) => (row[0] === "1" ? "best" : "")), make("p", {}, outside), make("p", { className: "small" }, ranking.note));
 }
 
 function lossColour(name) {
@@ -300,7 +300,7 @@ function listSection(title, lines) {
 function showRun(main, data) {
   add(main, rankingSection(data), data.time && timeSection(data.time), lanesSection(data.lanes), data.memory && memorySection(data.memory),
     data.lengths && lengthsSection(data.lengths), data.plans && plansSection(data.plans),
-    listSection("Assumptions", [...data.assumptions, "The output of slimsim run says which settings lie outside the measured runs that slimsim was compared with."]),
+    listSection("Assumptions", data.assumptions),
     add(section("The scenario to run again"), scenarioBox(data.scenario)));
 }
 

@@ -204,10 +204,17 @@ def plans_of(trace):
     return {"labels": trace.labels, "points": points, "limit": max(limits.values())} if points else None
 
 
+def outside_of(trace):
+    """A sentence: in which respects no measured run tests the numbers."""
+    items = trace.text("outside_measured_runs")
+    return f"Outside the measured runs: {items}." if items else "The settings are within the range of the measured runs."
+
+
 def content_of(trace):
     standings = standings_of(trace)
     assumptions = [text_of(line) for line in trace.file["assumed"][:]] if "assumed" in trace.file else []
     return {"kind": "run", "name": trace.text("name"), "setting": trace.setting(), "head": head_of(trace),
-            "verdict": verdict_of(trace, standings), "ranking": ranking_of(trace, standings), "time": time_of(trace, standings),
+            "verdict": verdict_of(trace, standings),
+            "outside": outside_of(trace), "ranking": ranking_of(trace, standings), "time": time_of(trace, standings),
             "memory": memory_of(trace, standings), "lengths": lengths_of(trace), "plans": plans_of(trace), "assumptions": assumptions,
             "scenario": trace.text("scenario")}

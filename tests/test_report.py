@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests open the reports of analysis/report.py in a headless browser: Debian's chromium-driver, python3-selenium."""
 import functools
+import json
 import os
 import pathlib
 import shutil
@@ -58,6 +59,12 @@ class Numbers(unittest.TestCase):
         for row in report_run.ranking_of(self.trace, report_run.standings_of(self.trace))["rows"]:
             line = next(line for line in printed.splitlines() if line[:2].strip() == row[0] and line.split()[1] == row[1])
             self.assertEqual(line.split(), " ".join(row).split())
+
+    def test_outside__is_that_of_the_run(self):
+        items = json.loads(run("run", write("plain.yaml", SMALL), "--json", "--output", fresh("again")).stdout)["outside_measured_runs"]
+        self.assertEqual(report_run.outside_of(self.trace), f"Outside the measured runs: {', '.join(items)}.")
+        fixed = SMALL.replace("github", "fixed").replace("slimpack,", "best-fit, label: b,").replace("framework: slimpack-paper", "framework: nemo")
+        self.assertIn("within the range", report_run.outside_of(Trace(report_of("fixed", fixed, "--set", "trace=summary")[0])))
 
     def test_misfit__has_no_throughput_but_its_reason(self):
         path, _ = report_of("misfit", SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: selective}", "{tp: 1, pp: 2, cp: 1}"), "--set", "trace=summary")

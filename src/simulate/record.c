@@ -6,10 +6,12 @@
 #include "execute/execute.h"
 #include "simulate/assumptions.h"
 #include "simulate/record_rows.h"
+#include "simulate/validated_range.h"
 #include "trace/csv.h"
 
 #include <gsl/gsl_version.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,11 +288,25 @@ static bool set_assumed(struct trace *trace, const struct scenario *scenario, co
     return ok;
 }
 
+/* Write what of the point lies outside the measured runs, as `run` prints it; empty: nothing. */
+static bool set_outside(struct trace *trace, const struct scenario *scenario, const struct point *point,
+                        struct error *err)
+{
+    struct validated_range range;
+    if (!validated_range_read(scenario_data_dir(), &range, err))
+        return false;
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE], text[OUTSIDE_MOST * (OUTSIDE_SIZE + 2)] = "";
+    int32_t n = validated_range_outside(&range, scenario, point, items);
+    for (int32_t i = 0, used = 0; i < n; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s", i > 0 ? ", " : "", items[i]);
+    return trace_set_text(trace, "outside_measured_runs", text, err);
+}
+
 /* Append the results that exist only at the end. */
 static bool append_results(struct record *record, const struct scenario *scenario, const struct point *point,
                            const struct point_summary *summary, struct error *err)
 {
-    bool ok = set_assumed(record->trace, scenario, point, err);
+    bool ok = set_assumed(record->trace, scenario, point, err) && set_outside(record->trace, scenario, point, err);
     for (int32_t s = 0; s < point->n_systems && ok; s++) {
         struct trace_summary row = record_summary(scenario, point, s, &summary[s]);
         ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
