@@ -262,6 +262,7 @@ void sample_scenario(struct scenario *scenario, struct scenario_system systems[2
     scenario->model.layers = 2;
     scenario->model.heads = scenario->model.kv_heads = 40;
     strcpy(scenario->device.name, "h800");
+    strcpy(scenario->framework_name, "megatron-core");
     strcpy(scenario->data.lengths, "github");
     scenario->data.context = 262144;
     scenario->data.global_batch = 16;
