@@ -8,6 +8,7 @@ Marks show the other systems. A change that makes another system the first names
 """
 import argparse
 import csv
+import pathlib
 import sys
 
 from common import COLOURS, add_output, draw, pyplot, style
@@ -48,12 +49,14 @@ def make_figure(path):
             axes.text(1.01, row, f"first: {change['first']}", va="center", fontsize=8, transform=axes.get_yaxis_transform())
     for i, system in enumerate(others):
         points = [(change["gains"][system], row) for row, change in enumerate(changes) if change["gains"][system] is not None]
-        axes.plot(*zip(*points), MARKS[i % len(MARKS)], color=COLOURS[(i + 2) % len(COLOURS)], markersize=4, label=system)
+        axes.plot([x for x, _ in points], [y for _, y in points], linestyle="none", marker=MARKS[i % len(MARKS)], markersize=4,
+                  color=COLOURS[(i + 2) % len(COLOURS)], label=system if points else f"{system} (does not fit)")
     axes.axvline(0, color="#222222", linewidth=0.8)
     axes.set_yticks(range(len(changes)), [change["name"] for change in changes], fontsize=8)
     axes.set_ylim(len(changes) - 0.4, -0.6)
     axes.set_xlabel("% more tokens/s/GPU, one change at a time")
-    axes.set_title(f"bars: {first}", loc="left", fontsize=10)
+    name = pathlib.Path(path).name.removesuffix(".csv").removesuffix(".sensitivity")
+    axes.set_title(f"{name}, bars: {first}", loc="left", fontsize=10)
     if others:
         axes.legend(fontsize=8, loc="best")
     style(axes, "x")
