@@ -148,6 +148,14 @@ class Sensitivity(unittest.TestCase):
         ran = simulate(write("one.yaml", BASE + TENSOR), "memory_limit=0.01")["tensor"]
         return 100 * ran["misfit"]["available_bytes"]
 
+    def test_refusal__comes_last_with_its_reason(self):
+        """A NIC has at most 1e15 bytes a second."""
+        changes = sensitivity(write("one.yaml", BASE + TENSOR), "--set", "platform.nic=6e14")
+        name, last = list(changes.items())[-1]
+        self.assertEqual((name, last["systems"], last["winner"], last["winner_changes"]), ("NIC x2", [], None, False))
+        self.assertIn("platform.nic: '1200000GBps' is out of range", last["refused"])
+        self.assertEqual(sum(change["refused"] is not None for change in changes.values()), 1)
+
     def test_mistakes__are_named(self):
         done = run("sensitivity", write("none.yaml", BASE + TENSOR.replace("tp: 8", "tp: 3")), "--output", fresh("none"))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
