@@ -29,7 +29,7 @@ static void print_help(FILE *file)
           "A discrete-event simulator of LLM training on GPU clusters.\n\n",
           file);
     for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].meaning);
+        fprintf(file, "  %-11s %s\n", commands[i].name, commands[i].meaning);
     fputs("\n`slimsim COMMAND --help` lists a command's options. Exit status: 0 ok; 1 a simulation failed;\n"
           "2 invalid input; 64 usage; 71 SimGrid was killed or had no memory, twice; 73 an output cannot be created;\n"
           "74 it cannot be written; 75 another run writes it; 130 stopped by SIGINT; 143 stopped by SIGTERM.\n",

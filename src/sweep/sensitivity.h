@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module runs a scenario as it is, and again with one assumption changed at a time. */
+#ifndef SLIMSIM_SWEEP_SENSITIVITY_H
+#define SLIMSIM_SWEEP_SENSITIVITY_H
+
+#include <signal.h>
+
+#include "scenario/scenario.h"
+
+/** A system under a change. */
+struct sensitivity_system {
+    double tokens_per_s_per_gpu; /* over the measured iterations */
+    int32_t rank;                /* from 1, ties share it; 0: the system does not fit */
+    int32_t place;               /* in the order of model FLOPs a second, from 0 */
+};
+
+/** A change of one assumption, and its results. */
+struct sensitivity_change {
+    char *name;    /* "NIC x0.5"; "as it is" for the first */
+    char *set;     /* assignments of --set that make it, separated by blanks; "": no key makes it */
+    double memory; /* factor of the memory of a GPU */
+    struct document document;
+    char *refusal;                      /* why it cannot run; NULL: it ran */
+    struct sensitivity_system *systems; /* [n_systems] */
+};
+
+struct sensitivity {
+    int32_t n_systems, n;
+    size_t capacity;
+    struct sensitivity_change *changes; /* the first is the scenario as it is */
+};
+
+/**
+ * List the changes of a scenario. A value that the scenario has already is no change.
+ *
+ * 1. The attention kernels with curves, if the device has curves of its own chip; overlaps; frameworks.
+ * 2. NIC, NVLink and batch, half and double. A platform of an XML file keeps its links.
+ * 3. Memory of a GPU, 10% less and more.
+ * 4. The spaces free, megatron and wide, if a system has `plan: auto`.
+ *
+ * @param document  the scenario as scenario_read_document returned it
+ * @param scenario  the same after its attention was chosen
+ */
+void sensitivity_list(const struct document *document, const struct scenario *scenario,
+                      struct sensitivity *sensitivity);
+
+struct sensitivity_options {
+    bool progress;                     /* on stderr, which is a terminal */
+    const volatile sig_atomic_t *stop; /* not 0: end */
+};
+
+/**
+ * Run all changes on the critical path, as many at a time as there are cores. Plans that are `auto` are searched again
+ * for each change.
+ * @return  false with err: the scenario as it is cannot run; false with err untouched if *stop was set
+ */
+bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_options *options, struct error *err);
+
+/** Return the gain of a system by a change, as a share of its rate; NaN unless it runs and fits before and after. */
+double sensitivity_gain(const struct sensitivity *sensitivity, int32_t change, int32_t system);
+
+/** Return the fastest system that fits; -1: none fits. */
+int32_t sensitivity_winner(const struct sensitivity *sensitivity, int32_t change);
+
+/** Return whether the winner of the scenario as it is has no longer the best rank, not even with others. A change that
+ * cannot run has no winner. */
+bool sensitivity_changes_winner(const struct sensitivity *sensitivity, int32_t change);
+
+void sensitivity_free(struct sensitivity *sensitivity);
+
+#endif

@@ -1,0 +1,185 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests hold `slimsim sensitivity` against runs with the same change made by hand."""
+import json
+import re
+import subprocess
+import sys
+import unittest
+
+from cli_case import SOURCE
+from program import SCRATCH, fresh, rows, run, write
+
+BASE = """\
+name: small
+model: llama-7b
+device: h800
+platform: hopper-2x8
+data: {lengths: github, context: 32Ki, global_batch: 48}
+iterations: {warm_up: 0, measured: 2}
+seed: 7
+framework: slimpack-paper
+systems:
+"""
+TENSOR = "  - {name: best-fit, label: tensor, plan: {tp: 8, pp: 1, cp: 1, recompute: selective}}\n"
+RING = "  - {name: best-fit, label: ring, plan: {tp: 2, pp: 1, cp: 8, recompute: selective}}\n"
+SEARCHED = "  - {name: best-fit, label: searched, plan: auto, plan_space: {tp: 8, pp: [1, 2], recompute: none}}\n"
+
+
+def sensitivity(scenario, *arguments):
+    done = run("sensitivity", scenario, "--json", "--quiet", "--output", fresh("sensitivity"), *arguments)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return {change["name"]: change for change in json.loads(done.stdout)["changes"]}
+
+
+def simulate(scenario, *options):
+    sets = [word for option in ("engine=critical-path", *options) for word in ("--set", option)]
+    done = run("run", scenario, *sets, "--json", "--quiet", "--output", fresh("runs"))
+    assert done.returncode == 0, done.stderr
+    return {system["label"]: system for system in json.loads(done.stdout)["systems"]}
+
+
+class Sensitivity(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.path = write("small.yaml", BASE + TENSOR + RING + SEARCHED)
+        cls.changes = sensitivity(cls.path)
+
+    def equals_runs(self, name, *options):
+        """Hold a change against runs of the scenario before and after, on the critical path."""
+        before, after = simulate(self.path), simulate(self.path, *options)
+        for system in self.changes[name]["systems"]:
+            old, new = before[system["label"]], after[system["label"]]
+            self.assertEqual(system["tokens_per_s_per_gpu"], new["tokens_per_s_per_gpu"])
+            self.assertEqual(system["fits"], new["fits"])
+            self.assertAlmostEqual(system["gain"], new["tokens_per_s_per_gpu"] / old["tokens_per_s_per_gpu"] - 1, delta=1e-12)
+        return {system["label"]: system["gain"] for system in self.changes[name]["systems"]}
+
+    def test_links__are_those_of_runs_by_hand(self):
+        """The NIC of hopper has 50 GB/s, and its NVLink 200 GB/s."""
+        gains = self.equals_runs("NIC x0.5", "platform.nic=25GBps")
+        self.assertLess(gains["ring"], -0.3)
+        self.assertGreater(gains["tensor"], -0.1)
+        gains = self.equals_runs("NVLink x2", "platform.nvlink=400GBps")
+        self.assertGreater(gains["tensor"], 0.2)
+
+    def test_batch_and_framework__are_those_of_runs_by_hand(self):
+        self.equals_runs("batch x2", "data.global_batch=96")
+        self.equals_runs("framework nemo", "framework=nemo")
+
+    def test_assignments__make_the_change_in_a_run(self):
+        for name in ("attention flash3", "tp_overlap none", "plan_space free", "dp_overlap both"):
+            self.equals_runs(name, *self.changes[name]["set"].split())
+
+    def test_memory__is_that_of_a_smaller_device(self):
+        """At 90% of its memory, h800 is a file with 0.9 times the bytes."""
+        text = (SOURCE / "model" / "gpu" / "h800.yaml").read_text()
+        now = re.search(r"^memory_bytes: (\d+)$", text, re.MULTILINE)
+        smaller = text.replace(now[0], f"memory_bytes: {0.9 * int(now[1])!r}")
+        self.equals_runs("GPU memory -10%", f"device={write('smaller.yaml', smaller)}")
+
+    def test_order__is_that_of_the_effect_on_the_first_of_the_ranking(self):
+        order = list(self.changes.values())
+        first = order[0]["systems"][0]
+        self.assertEqual((order[0]["name"], first["label"], first["rank"]), ("as it is", order[0]["winner"], 1))
+        effects = [abs(change["systems"][0]["gain"]) for change in order[1:]]
+        self.assertEqual(effects, sorted(effects, reverse=True))
+        rates = [system["tokens_per_s_per_gpu"] for system in order[0]["systems"]]
+        self.assertEqual(rates, sorted(rates, reverse=True))
+
+    def test_values__of_the_scenario_are_no_changes(self):
+        for name in ("attention flash2", "framework slimpack-paper", "plan_space wide", "dp_overlap none", "cp_overlap true"):
+            self.assertNotIn(name, self.changes)
+        fixed = sensitivity(write("fixed.yaml", BASE + TENSOR))
+        self.assertFalse([name for name in fixed if name.startswith("plan_space")])
+
+    def test_text__fits_a_screen_and_verbose_has_all(self):
+        done = run("sensitivity", self.path, "--output", fresh("text"))
+        lines = done.stdout.splitlines()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(len(lines), 20, done.stdout)
+        self.assertLessEqual(max(map(len, lines)), 100, done.stdout)
+        self.assertIn("critical path", lines[0])
+        self.assertIn("no change alone changes the winner", lines)
+        self.assertEqual(done.stderr, f"written: {SCRATCH / 'text' / 'small.sensitivity.csv'}\n")
+        verbose = run("sensitivity", self.path, "-v", "--output", SCRATCH / "text").stdout
+        for name, change in self.changes.items():
+            row = next(line for line in verbose.splitlines() if line.startswith(name + " "))
+            for system in change["systems"]:
+                self.assertIn(f"{system['tokens_per_s_per_gpu']:,.0f}" if name == "as it is" else f"{100 * system['gain']:+.1f}%", row)
+
+    def test_csv__has_a_row_for_each_change_and_system(self):
+        run("sensitivity", self.path, "--quiet", "--output", fresh("table"))
+        table = rows(SCRATCH / "table" / "small.sensitivity.csv")
+        listed = [(name, system["label"], system["tokens_per_s_per_gpu"], system["gain"])
+                  for name, change in self.changes.items() for system in change["systems"]]
+        self.assertEqual([(row["change"], row["system"], float(row["tokens_per_s_per_gpu"]), float(row["gain"])) for row in table],
+                         listed)
+
+    def test_winner__changes_where_another_system_takes_the_first_place(self):
+        """Fast links inside a node favour tensor parallelism, and slow ones a pipeline."""
+        path = write("turns.yaml", BASE.replace("measured: 2", "measured: 1") + TENSOR +
+                     "  - {name: best-fit, label: pipeline, plan: {tp: 1, pp: 4, cp: 4, recompute: full}}\n")
+        changes = sensitivity(path)
+        turned = {name for name, change in changes.items() if change["winner_changes"]}
+        self.assertIn("NVLink x0.5", turned)
+        half = simulate(path, "platform.nvlink=100GBps")
+        self.assertGreater(half["pipeline"]["tokens_per_s_per_gpu"], half["tensor"]["tokens_per_s_per_gpu"])
+        for change in changes.values():
+            self.assertEqual(change["winner_changes"], change["winner"] != "tensor")
+        done = run("sensitivity", path, "--quiet", "--output", fresh("text"))
+        self.assertRegex(done.stdout, r"\nthe winner changes with: (.*, )?NVLink x0.5 \(pipeline\)")
+        self.assertRegex(done.stdout, r"\nNVLink x0.5 .*  first: pipeline\n")
+
+    def test_misfit__changes_the_winner_and_comes_first(self):
+        """The memory lies between what the system needs and a tenth less."""
+        peak = simulate(write("one.yaml", BASE + TENSOR))["tensor"]
+        limit = f"memory_limit={1.05 * peak['peak_bytes'] / self.capacity():.6f}"
+        changes = sensitivity(write("one.yaml", BASE + TENSOR), "--set", limit)
+        less = list(changes.values())[1]
+        smaller = changes["GPU memory -10%"]
+        self.assertEqual((smaller["winner"], smaller["winner_changes"], smaller["systems"][0]["gain"]), (None, True, None))
+        self.assertFalse(less["systems"][0]["fits"])
+        done = run("sensitivity", write("one.yaml", BASE + TENSOR), "--set", limit, "--quiet", "--output", fresh("text"))
+        self.assertRegex(done.stdout, r"\nGPU memory -10% +does not fit  first: none\n")
+
+    def capacity(self):
+        """The bytes that memory_limit is a share of."""
+        ran = simulate(write("one.yaml", BASE + TENSOR), "memory_limit=0.01")["tensor"]
+        return 100 * ran["misfit"]["available_bytes"]
+
+    def test_refusal__comes_last_with_its_reason(self):
+        """A NIC has at most 1e15 bytes a second."""
+        changes = sensitivity(write("one.yaml", BASE + TENSOR), "--set", "platform.nic=6e14")
+        name, last = list(changes.items())[-1]
+        self.assertEqual((name, last["systems"], last["winner"], last["winner_changes"]), ("NIC x2", [], None, False))
+        self.assertIn("platform.nic: '1200000GBps' is out of range", last["refused"])
+        self.assertEqual(sum(change["refused"] is not None for change in changes.values()), 1)
+
+    def test_mistakes__are_named(self):
+        done = run("sensitivity", write("none.yaml", BASE + TENSOR.replace("tp: 8", "tp: 3")), "--output", fresh("none"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("none.yaml", done.stderr)
+        self.assertFalse((SCRATCH / "none").exists())
+        (fresh("foreign")).mkdir()
+        (SCRATCH / "foreign" / "small.sensitivity.csv").write_text("mine\n")
+        done = run("sensitivity", self.path, "--output", SCRATCH / "foreign")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual((SCRATCH / "foreign" / "small.sensitivity.csv").read_text(), "mine\n")
+
+    def test_picture__is_drawn_of_the_table(self):
+        run("sensitivity", self.path, "--quiet", "--output", fresh("table"))
+        table = SCRATCH / "table" / "small.sensitivity.csv"
+        draw = [sys.executable, SOURCE / "analysis" / "sensitivity.py"]
+        pictures = [SCRATCH / "table" / "tornado.png", SCRATCH / "table" / "tornado.svg"]
+        done = subprocess.run([*draw, table, "--output", *pictures], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
+        other = write("other.csv", "a,b\n1,2\n")
+        done = subprocess.run([*draw, other], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not a table of slimsim sensitivity", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
