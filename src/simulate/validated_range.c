@@ -39,7 +39,7 @@ bool validated_range_read(const char *data_dir, struct validated_range *range, s
 static bool holds(const char *names, const char *name)
 {
     size_t length = strlen(name);
-    for (const char *at = names; (at = strstr(at, name)) != NULL; at += length)
+    for (const char *at = names; length > 0 && (at = strstr(at, name)) != NULL; at += length)
         if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
             return true;
     return false;
