@@ -11,6 +11,8 @@
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "scenario/document_read.h"
+#include "scenario/platform_keys.h"
+#include "scenario/quantity.h"
 #include "scenario/scenario_read.h"
 #include "simulate/difference.h"
 #include "simulate/interval.h"
@@ -19,7 +21,7 @@
 #include "sweep/axis.h"
 #include "trace/trace.h"
 
-enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8, VALUE_COLUMNS = 24 };
+enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8 };
 
 struct arguments {
     struct options options;
@@ -323,20 +325,57 @@ static void print_heading(const struct comparison *comparison)
     }
 }
 
+/** Return the unit of a key of the platform, "" of any other. */
+static const char *unit_of(const char *name)
+{
+    const char *key = strncmp(name, "platform.", 9) == 0 ? name + 9 : "";
+    for (int i = 0; i < PLATFORM_N_KEYS; i++)
+        if (strcmp(platform_schema[i].name, key) == 0)
+            return strcmp(platform_schema[i].unit, "bytes/s") == 0 ? "B/s"
+                   : strcmp(platform_schema[i].unit, "bytes") == 0 ? "B"
+                                                                   : "";
+    return "";
+}
+
+/** Write a large number with a prefix: 32Ki, 50GB/s. */
+static void write_value(FILE *file, const char *name, const char *text)
+{
+    static const char *const binary[] = {"", "Ki", "Mi", "Gi", "Ti"}, *const decimal[] = {"", "k", "M", "G", "T"};
+    double value;
+    if (!quantity_parse(text, "-", &value) || value < 1024 || value > 1e15) {
+        fputs(text, file);
+        return;
+    }
+    const char *unit = unit_of(name);
+    const char *const *prefix = strcmp(unit, "B/s") != 0 && fmod(value, 1024) == 0 ? binary : decimal;
+    double step = prefix == binary ? 1024 : 1000;
+    int i = 0;
+    for (; i < 4 && fmod(value, step) == 0; i++)
+        value /= step;
+    fprintf(file, "%.10g%s%s", value, prefix[i], unit);
+}
+
 /** Print one difference: its gain, and the values of A and B. */
 static void print_contribution(const struct contribution *contribution)
 {
     const struct difference *difference = contribution->difference;
-    char gain[16] = "alone not", line[10240];
+    char gain[16] = "refused", *line = NULL;
+    size_t n_bytes;
     if (contribution->refusal == NULL)
         snprintf(gain, sizeof gain, "%+.1f%%", 100 * (fabs(contribution->gain) < 0.0005 ? 0.0 : contribution->gain));
-    snprintf(line, sizeof line, "%9s  %s: %s -> %s%s%s", gain, difference->name, difference->from, difference->to,
-             contribution->refusal != NULL ? "; "
-             : contribution->fits          ? ""
-                                           : "; does not fit",
-             contribution->refusal != NULL ? contribution->refusal : "");
+    FILE *file = check_memstream(&line, &n_bytes);
+    fprintf(file, "%9s  %s: ", gain, difference->name);
+    write_value(file, difference->name, difference->from);
+    fputs(" -> ", file);
+    write_value(file, difference->name, difference->to);
+    if (contribution->refusal != NULL)
+        fprintf(file, "; %s", contribution->refusal);
+    else if (!contribution->fits)
+        fputs("; does not fit", file);
+    CHECK(fclose(file) == 0);
     text_clip(line, COLUMNS);
     puts(line);
+    free(line);
 }
 
 /** Return the gain that no single difference gives. */
@@ -352,8 +391,10 @@ static double interaction(const struct comparison *comparison, double total)
 static void write_pairs(FILE *file, const struct comparison *comparison)
 {
     const struct scenario *from = &comparison->side[0].ran.scenario, *to = &comparison->side[1].ran.scenario;
-    fputs("systems that both have, B over A:", file);
     int n = 0;
+    if (from->n_systems == 1 && to->n_systems == 1) /* the total says it */
+        return;
+    fputs("systems that both have, B over A:", file);
     for (int32_t i = 0; i < from->n_systems; i++) {
         int32_t other = find_system(to, from->systems[i].label);
         if (other < 0)
@@ -365,26 +406,21 @@ static void write_pairs(FILE *file, const struct comparison *comparison)
     fputs(n == 0 ? " none\n" : "\n", file);
 }
 
-static void print_text(struct comparison *comparison, double total, double half)
+/** Print the total and the largest differences. */
+static void print_differences(const struct comparison *comparison, double total, double half)
 {
     int32_t n = comparison->differences.n;
-    char *text = NULL;
-    size_t n_bytes;
-    print_heading(comparison);
-    printf("\n  %-20s %12s %8s %5s %5s %5s %6s  plan\n", "system", "tokens/s/GPU", "time s", "MFU", "wait", "comm",
-           "GiB");
-    for (int i = 0; i < 2; i++)
-        print_side(&comparison->side[i], (char)('A' + i));
-    FILE *file = check_memstream(&text, &n_bytes);
-    fputs("B has ", file);
-    write_change(file, total, half);
-    fprintf(file, " tokens/s/GPU; %d difference%s, each alone in A", n, n == 1 ? "" : "s");
+    if (n == 0) {
+        puts("nothing differs between the keys of the two");
+        return;
+    }
+    fputs("B has ", stdout);
+    write_change(stdout, total, half);
+    printf(" tokens/s/GPU; %d difference%s", n, n == 1 ? "" : "s, each alone in A");
     if (n > MOST_SHOWN)
-        fprintf(file, " (the %d largest; --json has all)", MOST_SHOWN);
-    CHECK(fclose(file) == 0);
-    printf("%s:\n", text);
-    free(text);
-    struct contribution *sorted = check_calloc((size_t)n + 1, sizeof *sorted);
+        printf(" (the %d largest; --json has all)", MOST_SHOWN);
+    puts(":");
+    struct contribution *sorted = check_calloc((size_t)n, sizeof *sorted);
     memcpy(sorted, comparison->contributions, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, compare_gains);
     for (int32_t i = 0; i < n && i < MOST_SHOWN; i++)
@@ -393,9 +429,21 @@ static void print_text(struct comparison *comparison, double total, double half)
     if (n > 1)
         printf("%+8.1f%%  interaction: what they give together beyond the sum of each alone\n",
                100 * interaction(comparison, total));
-    file = check_memstream(&text, &n_bytes);
+}
+
+static void print_text(const struct comparison *comparison, double total, double half)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    print_heading(comparison);
+    printf("\n  %-20s %12s %8s %5s %5s %5s %6s  plan\n", "system", "tokens/s/GPU", "time s", "MFU", "wait", "comm",
+           "GiB");
+    for (int i = 0; i < 2; i++)
+        print_side(&comparison->side[i], (char)('A' + i));
+    print_differences(comparison, total, half);
+    FILE *file = check_memstream(&text, &n_bytes);
     write_pairs(file, comparison);
-    fputs("all on the critical path; plans that are auto are searched again for each difference\n", file);
+    fputs("all runs take the critical path; plans that are auto are searched again for each difference\n", file);
     CHECK(fclose(file) == 0);
     text_print_wrapped(text, &(struct text_limits){COLUMNS, 2, LINES});
     free(text);

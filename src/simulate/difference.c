@@ -13,9 +13,11 @@
 static const struct {
     const char *path, *name;
 } groups[] = {
+    {"data.global_batch", "data.global_batch"},
     {"data.global_batch_tokens", "data.global_batch"},
     {ENTRY, "system"},
     {ENTRY ".plan_space", "plan"},
+    {ENTRY ".offload", "offload"},
     {ENTRY ".plan_space.offload", "offload"},
     {ENTRY ".plan.offload", "offload"},
     {ENTRY ".plan.tp", "plan"},
@@ -43,13 +45,27 @@ static bool is_ignored(const char *path)
     return false;
 }
 
+static const char *without_entry(const char *path)
+{
+    size_t n = strlen(ENTRY ".");
+    return strncmp(path, ENTRY ".", n) == 0 ? path + n : path;
+}
+
+/** Return whether the key changes together with others and is no whole. */
+static bool is_grouped(const char *path)
+{
+    for (int i = 0; i < N_GROUPS; i++)
+        if (strcmp(path, groups[i].path) == 0)
+            return strcmp(path, ENTRY) != 0;
+    return false;
+}
+
 static const char *name_of(const char *path)
 {
     for (int i = 0; i < N_GROUPS; i++)
         if (strcmp(path, groups[i].path) == 0)
             return groups[i].name;
-    size_t n = strlen(ENTRY ".");
-    return strncmp(path, ENTRY ".", n) == 0 ? path + n : path;
+    return without_entry(path);
 }
 
 /** Return the value of a key for a person. A plan has its degrees, an entry of a system its label. */
@@ -73,13 +89,27 @@ static char *value_text(const struct document *document, int32_t node)
     return text;
 }
 
-/** Append a value to those of the other keys of a difference, each with its own name. */
-static void append_value(char **values, const char *key, char *value)
+/** Return the name of a key among those that change together: "" if it is the difference's own. */
+static const char *member_name(const char *path, const char *name)
 {
-    char *all = *values == NULL ? check_asprintf("%s %s", key, value) : check_asprintf("%s %s %s", *values, key, value);
-    free(*values);
+    const char *key = without_entry(path);
+    size_t n = strlen(name);
+    if (strcmp(key, name) == 0)
+        return "";
+    return strncmp(key, name, n) == 0 && key[n] == '.' ? key + n + 1 : key;
+}
+
+/** Append a value to those of the other keys of a difference. A batch has only one size. */
+static void append_value(char **values, const char *path, const char *name, char *value)
+{
+    const char *member = member_name(path, name), *gap = *member == '\0' ? "" : " ";
+    if (strncmp(path, "data.", 5) != 0 || strcmp(value, "0") != 0) {
+        char *all = *values == NULL ? check_asprintf("%s%s%s", member, gap, value)
+                                    : check_asprintf("%s %s%s%s", *values, member, gap, value);
+        free(*values);
+        *values = all;
+    }
     free(value);
-    *values = all;
 }
 
 static struct difference *find_or_add(struct differences *differences, const char *name)
@@ -97,20 +127,18 @@ static struct difference *find_or_add(struct differences *differences, const cha
 
 static void add(struct differences *differences, const char *path, char *from, char *to)
 {
-    const char *dot = strrchr(path, '.'), *name = name_of(path);
-    bool degree = strcmp(name, "plan") == 0 && strcmp(path, ENTRY ".plan") != 0;
-    struct difference *difference = find_or_add(differences, name);
+    struct difference *difference = find_or_add(differences, name_of(path));
     CHECK(difference->n_paths < DIFFERENCE_MOST_PATHS);
     snprintf(difference->path[difference->n_paths++], DIFFERENCE_PATH_SIZE, "%s", path);
     if (strcmp(path, ENTRY ".plan_space") == 0) { /* the plan itself says it */
         free(from);
         free(to);
-    } else if (difference->n_paths == 1 && !degree) {
+    } else if (is_grouped(path)) {
+        append_value(&difference->from, path, difference->name, from);
+        append_value(&difference->to, path, difference->name, to);
+    } else {
         difference->from = from;
         difference->to = to;
-    } else {
-        append_value(&difference->from, degree ? dot + 1 : path, from);
-        append_value(&difference->to, degree ? dot + 1 : path, to);
     }
 }
 
