@@ -110,6 +110,16 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(result["interaction"], result["gain"] - plan["gain"], places=12)
         self.assertIn("refused  platform.nodes: 2 -> 1; ", run("compare", a, b).stdout)
 
+    def test_what_does_not_fit_shows_no_throughput(self):
+        text = BASE + "systems:\n  - {name: best-fit, plan: {tp: 2, pp: 1}}\n"
+        a, b = write("fits.yaml", text), write("large.yaml", text + "memory_limit: 0.1\n")
+        done = run("compare", a, b)
+        self.assertRegex(done.stdout, "B best-fit +- .*does not fit; TP2 DP8")
+        self.assertIn(" if memory did not matter; 1 difference:", done.stdout)
+        self.assertRegex(done.stdout, "memory_limit: 0.95 -> 0.1; does not fit")
+        one, = compared(a, b)["differences"]
+        self.assertFalse(one["fits"])
+
     def test_many_differences_fit_a_screen(self):
         other = write("many.yaml", "seed: 3\nmemory_limit: 0.8\n" + SMALL.replace("slimpack-paper", "megatron-core").replace("32Ki", "24Ki").replace("h800", "h100-sxm")
                       .replace("global_batch: 32", "global_batch: 24").replace("hopper-2x8", "hopper-2x8, nic: 100Gbps, nvlink: 300GB/s")

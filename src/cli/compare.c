@@ -227,6 +227,11 @@ static const char *label_of(const struct side *side)
     return side->ran.scenario.systems[side->system].label;
 }
 
+static bool fits(const struct side *side)
+{
+    return side->ran.point.systems[side->system].fits;
+}
+
 /** Run A's system with one difference. A refusal is a result. */
 static bool run_contribution(const struct comparison *comparison, struct contribution *contribution, struct error *err)
 {
@@ -296,11 +301,12 @@ static void write_change(FILE *file, double gain, double half)
 /** Print the chosen system of a side. */
 static void print_side(const struct side *side, char name)
 {
-    char rate[TEXT_NUMBER_SIZE], peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64], line[512];
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64], line[512];
     const struct point_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     const struct point_system *system = &side->ran.point.systems[side->system];
-    text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
+    if (system->fits)
+        text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
     plan_text_name(&system->entry->plan, true, plan);
     snprintf(label, sizeof label, "%s", label_of(side));
@@ -416,7 +422,9 @@ static void print_differences(const struct comparison *comparison, double total,
     }
     fputs("B has ", stdout);
     write_change(stdout, total, half);
-    printf(" tokens/s/GPU; %d difference%s", n, n == 1 ? "" : "s, each alone in A");
+    bool fit = fits(&comparison->side[0]) && fits(&comparison->side[1]);
+    printf(" tokens/s/GPU%s; %d difference%s", fit ? "" : " if memory did not matter", n,
+           n == 1 ? "" : "s, each alone in A");
     if (n > MOST_SHOWN)
         printf(" (the %d largest; --json has all)", MOST_SHOWN);
     puts(":");
@@ -456,10 +464,9 @@ static json_t *json_of_side(const struct side *side, const char *path)
     char plan[PLAN_TEXT_NAME_SIZE];
     plan_text_name(&side->ran.scenario.systems[side->system].plan, true, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", path, "system", label_of(side),
-                     "fits", side->ran.point.systems[side->system].fits, "tokens_per_s_per_gpu",
-                     summary->tokens_per_s_per_gpu, "time_mean_s", summary->time_mean_s, "mfu", summary->mfu, "waiting",
-                     shares.share[TIME_WAITING], "exposed", time_exposed(&shares), "peak_bytes", summary->peak_bytes,
-                     "plan", plan);
+                     "fits", fits(side), "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
+                     summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
+                     time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", plan);
 }
 
 static json_t *json_of_number(double value)
