@@ -16,7 +16,7 @@ TRANSFER_COLOUR = "#7A5195"
 INJECTED_COLOUR = LIMIT_COLOUR
 SYNC_PURPOSES = ("reduce-scatter", "all-gather")
 
-# What of a trace is drawn in one pair of panels. tasks, memory: of the leading rank of each stage.
+# One pair of panels draws this of a trace. tasks, memory: of the leading rank of each stage.
 System = collections.namedtuple("System", "label summary iteration tasks units memory pipelines")
 # How it is drawn. width: of the picture [inches]; samples: passes bear their samples' numbers, not the unit's.
 Look = collections.namedtuple("Look", "width transfers memory samples injected", defaults=(15, False, True, False, False))

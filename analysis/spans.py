@@ -8,7 +8,7 @@ import collections
 
 from common import numpy, unit_key
 
-# What a GPU does in a span, in the order of a picture's legend, and the columns of `iterations` that hold the sums.
+# States of a GPU in a span, in the order of a picture's legend, and the columns of `iterations` that hold the sums.
 COMPUTE, OPTIMIZER, TENSOR, SHARD, RING, RESHARD, SYNC, PIPELINE, REPLICAS = range(9)
 COLUMNS = {TENSOR: ("tensor_s",), SHARD: ("shard_s",), RING: ("ring_s",), RESHARD: ("reshard_s",), SYNC: ("sync_s",),
            PIPELINE: ("warm_up_s", "imbalance_s", "cool_down_s"), REPLICAS: ("dp_wait_s",)}

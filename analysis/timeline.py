@@ -26,7 +26,7 @@ LOOKS = {COMPUTE: (PASS_COLOURS[0][1], "computing"), TENSOR: ("#8E5BA6", "tensor
          REPLICAS: ("#C4C4C4", "waiting for replicas"), OPTIMIZER: ("#222222", "optimizer")}
 NAMED_SAMPLES = 6  # of the long ones
 
-# What of a trace is drawn in one panel. spans: of each rank. samples: {key of a unit: its samples}. merged: {key of a
+# One panel draws this of a trace. spans: of each rank. samples: {key of a unit: its samples}. merged: {key of a
 # unit that pipelines share: their group}.
 System = collections.namedtuple("System", "label summary iteration spans samples merged")
 
