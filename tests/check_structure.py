@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "base scenario lengths cost plan dag bounds packing system search execute trace simulate sweep validate cli".split()
+FOLDERS = "base scenario lengths cost operation plan dag bounds packing system search execute trace simulate sweep validate cli".split()
 HOMES = {  # foreign header: where in src/ it may be included
     r"(simgrid|xbt)/": ["execute/"],
     r"igraph": ["dag/", "bounds/"],

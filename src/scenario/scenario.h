@@ -9,7 +9,9 @@
 #include "scenario/model.h"
 #include "scenario/plan_space.h"
 #include "scenario/platform.h"
+#include "scenario/power.h"
 #include "scenario/pressure.h"
+#include "scenario/price.h"
 #include "scenario/schema.h"
 #include "scenario/stages.h"
 
@@ -191,6 +193,9 @@ struct scenario {
     struct platform platform;
     uint64_t model_hash, device_hash; /* hashes of their files */
     struct memory_pressure pressure;
+    char power_name[512]; /* "": the one that the device names */
+    struct power power;
+    struct price price;
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention; /* enum device_attention */

@@ -97,9 +97,13 @@ static const struct schema_key scenario_keys[] = {
      "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets them); with any option SimGrid may "
      "disagree with the critical path",
      FIELD(simgrid_cfg)},
+    {"power", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "power of nodes: a name of model/power, or the path of a .yaml file; default: the one that the device's file "
+     "names",
+     FIELD(power_name)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"platform", "systems", "faults", "sweep", "plan_space", NULL};
+static const char *const scenario_others[] = {"platform", "price", "systems", "faults", "sweep", "plan_space", NULL};
 
 /* Each degree is at most 2^15, so the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -643,6 +647,7 @@ char *scenario_text(const struct scenario *scenario)
     FILE *file = check_memstream(&text, &n_bytes);
     schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
     platform_write(file, &scenario->platform);
+    price_write(file, &scenario->price);
     fputs("systems:\n", file);
     for (int32_t i = 0; i < scenario->n_systems; i++) {
         const struct scenario_system *system = &scenario->systems[i];
@@ -686,7 +691,11 @@ static void name_below(const char *group, int32_t n, const struct schema_key *fr
 
 bool scenario_list_keys(FILE *file, struct error *err)
 {
-    enum { FIRST_SYSTEM = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS, N_ALL = FIRST_SYSTEM + N_SYSTEM_KEYS };
+    enum {
+        FIRST_PRICE = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS,
+        FIRST_SYSTEM = FIRST_PRICE + PRICE_N_SCENARIO_KEYS,
+        N_ALL = FIRST_SYSTEM + N_SYSTEM_KEYS
+    };
     struct defaults defaults;
     struct scenario_cache cache = {0};
     struct schema_key keys[N_ALL];
@@ -697,9 +706,11 @@ bool scenario_list_keys(FILE *file, struct error *err)
         return false;
     memcpy(keys, defaults.keys, sizeof scenario_keys);
     name_below("platform", PLATFORM_N_SCENARIO_KEYS, platform_schema, keys + N_SCENARIO_KEYS, names + N_SCENARIO_KEYS);
+    name_below("price", PRICE_N_SCENARIO_KEYS, price_schema, keys + FIRST_PRICE, names + FIRST_PRICE);
     name_below("systems.N", N_SYSTEM_KEYS, defaults.keys + N_SCENARIO_KEYS, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
     schema_list(file, keys, N_ALL, "");
-    fputs("\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`.\nN counts the entries of "
+    fputs("\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`. So it is with "
+          "`price:`.\nN counts the entries of "
           "`systems:` from 0. systems.N.knobs holds the knobs of that training system:\n`slimsim list systems` prints "
           "them. `sweep:` names any of these keys and the values it takes\n(docs/reference.md, "
           "Sweeps).\n\nsystems.N.plan may be `auto`: then a search finds the plan. These keys restrict the search to a "

@@ -28,6 +28,8 @@ struct point_summary {
     struct memory_host host;      /* of the measured iteration with most bytes */
     enum exceeded_limit misfit;
     double critical_path_mean_s, simgrid_mean_s;
+    /* energy and money of the measured iterations (operation/energy.h, money.h); NaN: unknown or not given */
+    double power_w, energy_j_per_token, usd_per_1t_tokens, kg_co2_per_1t_tokens;
 };
 
 /** @param index  of the system */
