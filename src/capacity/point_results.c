@@ -90,6 +90,8 @@ static bool collect(const struct collection *collection, struct point_results *r
     for (int32_t i = 0; ok && i < results->n; i++)
         if (is_finished(&finished, i))
             ok = finished_points_result(&finished, i, &results->result[i], err);
+        else
+            results->result[i] = (struct point_result){.status = RESULT_KILLED, .message = check_strdup("not computed")};
     finished_points_close(&finished);
     return ok;
 }

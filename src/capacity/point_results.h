@@ -13,7 +13,7 @@
 
 struct point_results {
     int32_t n;
-    struct point_result *result; /* [n] of each point in order; the id is 0 if it was stopped or is another shard's */
+    struct point_result *result; /* [n] of each point in order; RESULT_KILLED: no process computed it */
 };
 
 struct point_results_options {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/cost.h"
 #include "cost/flop.h"
 #include "operation/money.h"
 #include "scenario/document_set.h"
@@ -51,6 +52,18 @@ int64_t offer_gpus(const struct offer *offer, int64_t nodes)
 int64_t offer_spares(const struct offer *offer)
 {
     return offer->scenario.reliability.present ? offer->scenario.reliability.spares : 0;
+}
+
+struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
+{
+    const struct scenario *scenario = &offer->scenario;
+    return (struct goodput_setting){
+        .reliability = &scenario->reliability,
+        .n_nodes = nodes,
+        .gpus_per_node = scenario->platform.gpus_per_node,
+        .parameters = cost_stage_parameters(&scenario->model, 1, (int32_t)scenario->model.layers, true, true),
+        .pcie_bytes_per_s = scenario->platform.pcie_bytes_per_s,
+    };
 }
 
 double question_least_days(const struct question *question, const struct offer *offer, int64_t nodes)

@@ -53,6 +53,9 @@ int64_t offer_gpus(const struct offer *offer, int64_t nodes);
 /** Return the spare nodes of an offer. */
 int64_t offer_spares(const struct offer *offer);
 
+/** Return the setting of the goodput of a size. It borrows the offer's reliability. */
+struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes);
+
 /**
  * Return a bound: no plan trains the tokens on this size in less time, because no GPU exceeds its peak and attention
  * between tokens is left out [days].
