@@ -49,3 +49,10 @@ TEST(text_wrapped_lines__keep_the_total)
         CHECK_EQUAL(text_wrapped_lines(text, &limits), total < 2 ? 2 : total > 5 ? 5 : total);
     }
 }
+
+TEST(text_has_word__finds_whole_words_only)
+{
+    CHECK_TRUE(text_has_word("h100-sxm h800", "h800") && text_has_word("h800", "h800"));
+    CHECK_TRUE(!text_has_word("h100-sxm h800", "h80") && !text_has_word("h100-sxm", "sxm"));
+    CHECK_TRUE(!text_has_word("", "h800") && !text_has_word("h800", ""));
+}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +53,15 @@ void text_clip(char *text, int32_t columns)
 {
     if (text_columns(text) > columns)
         strcpy(text + bytes_of(text, columns - 1), ellipsis);
+}
+
+bool text_has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; length > 0 && (at = strstr(at, word)) != NULL; at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
 }
 
 /** Return the bytes of a line up to the last blank before `columns`, or all that fit if there is none. */
