@@ -14,7 +14,7 @@
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {
-    return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 && a->context == b->context &&
+    return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 && a->length_scale == b->length_scale && a->context == b->context &&
            a->long_documents == b->long_documents && a->global_batch == b->global_batch &&
            a->global_batch_tokens == b->global_batch_tokens;
 }
