@@ -150,7 +150,7 @@ static void print_row(const struct ranking *ranking, int32_t change, int32_t n_s
     printf("%s%s%.*s\n", line, says ? "  " : "", says ? (int)strcspn(refusal, "\n") : 0, says ? refusal : "");
 }
 
-/** Write which changes move another system to the first place. */
+/** Write which changes move another system to the first place, and where the model's error comes from. */
 static void write_verdict(FILE *file, const struct ranking *ranking)
 {
     const struct sensitivity *sensitivity = ranking->sensitivity;
@@ -162,6 +162,9 @@ static void write_verdict(FILE *file, const struct ranking *ranking)
                     label_of(ranking, sensitivity_winner(sensitivity, change)));
     }
     fputs(n == 0 ? "no change alone changes the winner\n" : "\n", file);
+    const struct model_error *error = &sensitivity->error;
+    fprintf(file, "model error: %s, mean %+.1f%%, deviation %.1f%%; it moves all systems alike\n", error->basis,
+            100 * error->bias, 100 * error->deviation);
 }
 
 /** Print at most LINES lines, or all. */
@@ -217,9 +220,11 @@ static void print_json(const struct ranking *ranking)
     json_t *changes = json_array();
     for (int32_t i = 0; i < ranking->sensitivity->n; i++)
         json_array_append_new(changes, json_of_change(ranking, ranking->changes[i]));
-    command_print_json(json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", scenario->name, "model", scenario->model.name,
-                                 "device", scenario->device.name, "gpus", platform_n_gpus(&scenario->platform),
-                                 "changes", changes));
+    const struct model_error *error = &ranking->sensitivity->error;
+    command_print_json(json_pack(
+        "{s:s, s:s, s:s, s:i, s:{s:i, s:f, s:f, s:s}, s:o}", "name", scenario->name, "model", scenario->model.name,
+        "device", scenario->device.name, "gpus", platform_n_gpus(&scenario->platform), "model_error", "runs",
+        error->n_rows, "bias", error->bias, "deviation", error->deviation, "basis", error->basis, "changes", changes));
 }
 
 static void write_csv(FILE *file, const struct ranking *ranking)
@@ -277,8 +282,7 @@ static bool run(const struct arguments *arguments, const struct scenario *scenar
               output_may_replace(path, is_ours, "table", "choose another --output", err);
     if (ok) {
         stop_catch();
-        sensitivity_list(document, scenario, &sensitivity);
-        ok = sensitivity_run(&sensitivity, &how, err);
+        ok = sensitivity_list(document, scenario, &sensitivity, err) && sensitivity_run(&sensitivity, &how, err);
     }
     if (ok) {
         rank(&ranking);
@@ -314,7 +318,8 @@ static const struct argp argp = {
     parse,
     "SCENARIO.yaml",
     "Change one assumption at a time and print how much each system gains or loses: attention kernel, overlaps, NIC, "
-    "NVLink, GPU memory, batch, plan space, framework. Runs are on the critical path. A plan that is `auto` is "
+    "NVLink, GPU memory, batch, lengths, plan space, framework, the model's own error. Runs are on the critical path. "
+    "A plan that is `auto` is "
     "searched "
     "again for each change; others stay. The largest effects on the first system of the ranking come first.",
     children,
