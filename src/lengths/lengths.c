@@ -107,7 +107,7 @@ static bool open_file(const struct scenario_data *data, struct lengths *lengths,
     return ok;
 }
 
-/** Scale the lengths that are in memory. Those of a law or table are scaled when they are drawn. */
+/** Scale the lengths that are in memory. Laws and tables are scaled when they are drawn from. */
 static void scale_lengths(struct lengths *lengths, double scale)
 {
     lengths->scale = scale;

@@ -44,8 +44,9 @@ struct batch {
  *
  * Documents of a file are 1 to 2^31 - 1 tokens long. Each document of n tokens then has max(1, round(n length_scale)).
  *
- * @param data      its keys lengths, column and length_scale are used. By context, size of the batch and long_documents, a batch that
- *                  cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the context
+ * @param data      its keys lengths, column and length_scale are used. By context, size of the batch and
+ * long_documents, a batch that cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the
+ * context
  * @param lengths   {0}; closed on failure
  * @return          false with err, which names the file, the line if there is one, and what is allowed
  */

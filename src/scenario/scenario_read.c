@@ -54,7 +54,8 @@ static const struct schema_key scenario_keys[] = {
      "(default: its only list of integers)",
      FIELD(data.column)},
     {"data.length_scale", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
-     "factor of the length of each document, rounded to whole tokens, at least 1, before data.long_documents is applied",
+     "factor of the length of each document, rounded to whole tokens, at least 1, before data.long_documents is "
+     "applied",
      FIELD(data.length_scale)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "length of the longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",

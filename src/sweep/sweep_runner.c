@@ -14,9 +14,9 @@
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {
-    return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 && a->length_scale == b->length_scale && a->context == b->context &&
-           a->long_documents == b->long_documents && a->global_batch == b->global_batch &&
-           a->global_batch_tokens == b->global_batch_tokens;
+    return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 &&
+           a->length_scale == b->length_scale && a->context == b->context && a->long_documents == b->long_documents &&
+           a->global_batch == b->global_batch && a->global_batch_tokens == b->global_batch_tokens;
 }
 
 static const struct lengths *find_lengths(struct sweep_runner *runner, const struct scenario *scenario,
