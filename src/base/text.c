@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,23 @@ void text_clip(char *text, int32_t columns)
 {
     if (text_columns(text) > columns)
         strcpy(text + bytes_of(text, columns - 1), ellipsis);
+}
+
+void text_print_clipped(int32_t columns, const char *format, ...)
+{
+    char *line = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&line, &n_bytes);
+    va_list list;
+    va_start(list, format);
+    vfprintf(file, format, list);
+    va_end(list);
+    fputs(ellipsis, file); /* room for the one of text_clip */
+    CHECK(fclose(file) == 0);
+    line[n_bytes - strlen(ellipsis)] = '\0';
+    text_clip(line, columns);
+    puts(line);
+    free(line);
 }
 
 bool text_has_word(const char *words, const char *word)

@@ -20,6 +20,9 @@ void text_clip(char *text, int32_t columns);
 /** Return whether a list of words, separated by blanks, holds a word. */
 bool text_has_word(const char *words, const char *word);
 
+/** Print a line on stdout, cut to a number of columns like text_clip. */
+void text_print_clipped(int32_t columns, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /** Limits of a text on the terminal. */
 struct text_limits {
     int32_t columns;

@@ -144,10 +144,9 @@ static void print_row(const struct ranking *ranking, int32_t change, int32_t n_s
     if (change > 0 && sensitivity_changes_winner(sensitivity, change))
         snprintf(line + strlen(line), LINE_BYTES - strlen(line), "  first: %s",
                  label_of(ranking, sensitivity_winner(sensitivity, change)));
-    if (!verbose)
-        text_clip(line, COLUMNS);
     bool says = verbose && refusal != NULL;
-    printf("%s%s%.*s\n", line, says ? "  " : "", says ? (int)strcspn(refusal, "\n") : 0, says ? refusal : "");
+    text_print_clipped(verbose ? INT32_MAX : COLUMNS, "%s%s%.*s", line, says ? "  " : "",
+                       says ? (int)strcspn(refusal, "\n") : 0, says ? refusal : "");
 }
 
 /** Write which changes move another system to the first place, and where the model's error comes from. */
@@ -174,15 +173,14 @@ static void print_text(const struct ranking *ranking, bool verbose)
     const struct scenario *scenario = ranking->scenario;
     const struct text_limits limits = {COLUMNS, verbose ? INT32_MAX : 3, verbose ? INT32_MAX : 3};
     int32_t n_systems = n_cells(ranking, verbose);
-    char line[LINE_BYTES], *verdict = NULL;
+    char *verdict = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&verdict, &n_bytes);
     write_verdict(file, ranking);
     CHECK(fclose(file) == 0);
-    snprintf(line, sizeof line, "%.63s: %.63s on %d x %.63s, tokens/s/GPU on the critical path, one change at a time",
-             scenario->name, scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name);
-    text_clip(line, COLUMNS);
-    puts(line);
+    text_print_clipped(COLUMNS, "%s: %s on %d x %s, tokens/s/GPU on the critical path, one change at a time",
+                       scenario->name, scenario->model.name, platform_n_gpus(&scenario->platform),
+                       scenario->device.name);
     print_header(ranking, n_systems);
     int32_t n_rows = LINES - 3 - text_wrapped_lines(verdict, &limits), n = sensitivity->n;
     n_rows = verbose || n <= n_rows + 1 ? n : n_rows;

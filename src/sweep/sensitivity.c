@@ -192,18 +192,13 @@ bool sensitivity_list(const struct document *document, const struct scenario *sc
 /** Rank the systems of a point that ran. */
 static void fill_in(const struct scenario *scenario, const struct point *point, struct sensitivity_system *systems)
 {
-    size_t n = (size_t)point->n_systems;
-    struct point_summary *summaries = check_calloc(n, sizeof *summaries);
-    struct standing *standings = check_calloc(n, sizeof *standings);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        summaries[i] = point_summary_of(scenario, point, i);
-    standings_of(scenario, point, summaries, standings);
+    struct ranked_point ranked = ranked_point_of(scenario, point);
     for (int32_t i = 0; i < point->n_systems; i++) {
-        int32_t system = standings[i].system;
-        systems[system] = (struct sensitivity_system){summaries[system].tokens_per_s_per_gpu, standings[i].rank, i};
+        const struct standing *standing = &ranked.standings[i];
+        double rate = ranked.summaries[standing->system].tokens_per_s_per_gpu;
+        systems[standing->system] = (struct sensitivity_system){rate, standing->rank, i};
     }
-    free(standings);
-    free(summaries);
+    ranked_point_free(&ranked);
 }
 
 static bool run_change(struct sensitivity_change *change, int32_t n_systems, struct sensitivity_system *systems,
