@@ -496,7 +496,8 @@ static const struct argp argp = {
     parse,
     "A B",
     "Say what differs between A and B in keys and results, and how much each difference gives. Each is a scenario "
-    "(.yaml), the trace of a run (.h5), whose scenario runs again, or a point of a sweep (SWEEP.yaml#POINT). Each "
+    "(.yaml), the trace of a run (.h5), whose scenario runs again, or a point of a sweep (SWEEP.yaml#POINT, "
+    "SWEEP.h5#POINT). Each "
     "difference is changed alone from A to B, and plans that are `auto` are searched again. All runs take the critical "
     "path.",
     children,

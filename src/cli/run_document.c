@@ -10,13 +10,22 @@
 #include "sweep/axis.h"
 #include "trace/trace.h"
 
+/** Return the resolved scenario of a run, or of a point of a sweep. The caller frees it. */
+static char *traced_text(const char *path, int64_t point, struct error *err)
+{
+    if (point >= 0)
+        return trace_point_scenario(path, point, err);
+    struct trace_reader *trace = trace_open(path, err);
+    char *text = trace != NULL ? trace_scenario(trace, err) : NULL;
+    trace_reader_close(trace);
+    return text;
+}
+
 static bool read_trace(const char *path, int64_t point, struct document *document, struct error *err)
 {
-    struct trace_reader *trace = point < 0 ? trace_open(path, err) : trace_open_point(path, point, err);
-    char *text = trace != NULL ? trace_scenario(trace, err) : NULL;
+    char *text = traced_text(path, point, err);
     bool ok = text != NULL && document_parse(text, strlen(text), path, document, err);
     free(text);
-    trace_reader_close(trace);
     return ok;
 }
 

@@ -6,7 +6,8 @@
 #include "cli/command.h"
 
 /**
- * Read a scenario (.yaml), the one that the trace of a run holds (.h5), or with `#POINT` that of a point of a sweep.
+ * Read a scenario (.yaml), the one that the trace of a run holds (.h5), or with `#POINT` that of a point of a sweep,
+ * whose scenario or whose file of results is named.
  * Then make the assignments of --set.
  * @param document  {0}; the caller frees it, also after a failure
  * @return          false with err, also for a sweep without `#POINT`
