@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
+#include "cli/run_document.h"
 #include "scenario/document_read.h"
 #include "scenario/platform_keys.h"
 #include "scenario/quantity.h"
@@ -18,8 +19,6 @@
 #include "simulate/interval.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
-#include "sweep/axis.h"
-#include "trace/trace.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8 };
 
@@ -89,67 +88,6 @@ static bool simulate(struct ran *ran, const struct options *options, struct erro
     return point_run(&ran->scenario, &ran->lengths, &point, &ran->point, err);
 }
 
-static bool read_trace(const char *path, int64_t point, struct document *document, struct error *err)
-{
-    struct trace_reader *trace = point < 0 ? trace_open(path, err) : trace_open_point(path, point, err);
-    char *text = trace != NULL ? trace_scenario(trace, err) : NULL;
-    bool ok = text != NULL && document_parse(text, strlen(text), path, document, err);
-    free(text);
-    trace_reader_close(trace);
-    return ok;
-}
-
-/** Read the scenario of a point of a sweep. */
-static bool read_point(const char *path, int64_t point, struct document *document, struct error *err)
-{
-    struct document whole = {0};
-    struct sweep sweep = {0};
-    bool ok = scenario_read_document(path, 0, NULL, &whole, err);
-    if (!ok) {
-        document_free(&whole);
-        return false;
-    }
-    if (!sweep_present(&whole)) {
-        document_free(&whole);
-        return error_set(err, "%s: the scenario has no `sweep:`, so '#%lld' names no point; leave it out", path,
-                         (long long)point);
-    }
-    ok = sweep_read(&whole, &sweep, err) &&
-         (point < sweep.n_points ||
-          error_set(err, "%s: there is no point %lld; allowed: 0 to %d", path, (long long)point, sweep.n_points - 1)) &&
-         sweep_point(&sweep, (int32_t)point, document, err);
-    sweep_free(&sweep);
-    return ok;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n > n_end && strcmp(text + n - n_end, end) == 0;
-}
-
-/** Read a scenario, a trace, or with `#POINT` a point of a sweep. */
-static bool read_document(const char *argument, struct document *document, struct error *err)
-{
-    char *path = check_strdup(argument), *hash = strrchr(path, '#');
-    int64_t point = -1;
-    if (hash != NULL && hash[1] != '\0' && strspn(hash + 1, "0123456789") == strlen(hash + 1)) {
-        point = strtoll(hash + 1, NULL, 10);
-        *hash = '\0';
-    }
-    bool ok;
-    if (ends_with(path, ".h5"))
-        ok = read_trace(path, point, document, err);
-    else if (point >= 0)
-        ok = read_point(path, point, document, err);
-    else
-        ok = scenario_read_document(path, 0, NULL, document, err);
-    if (ok && sweep_present(document))
-        ok = error_set(err, "%s: it is a sweep of several points; %s#0 names the first one", path, path);
-    free(path);
-    return ok;
-}
-
 /** Return the resolved scenario as a document. */
 static void resolved_document(const struct scenario *scenario, const char *name, struct document *document)
 {
@@ -162,29 +100,17 @@ static void resolved_document(const struct scenario *scenario, const char *name,
 /** Leave only one system in a resolved scenario. */
 static void keep_system(struct document *document, int32_t system)
 {
-    char path[32];
-    snprintf(path, sizeof path, "systems.%d", (int)system);
-    int32_t list = document_find(document, 0, "systems"), entry = document_find(document, 0, path);
-    CHECK(list >= 0 && entry >= 0);
-    document->node[list].child = entry;
-    document->node[entry].next = -1;
-    int32_t dp = document_find(document, entry, "plan.dp");
+    document_keep_entry(document, "systems", system);
+    int32_t dp = document_find(document, 0, "systems.0.plan.dp");
     if (dp >= 0)
         snprintf(document->node[dp].value, strlen(document->node[dp].value) + 1, "0"); /* it follows from the others */
 }
 
-/** Return the first of the ranking. */
 static int32_t first_ranked(const struct ran *ran)
 {
-    size_t n = (size_t)ran->point.n_systems;
-    struct point_summary *summaries = check_calloc(n, sizeof *summaries);
-    struct standing *standings = check_calloc(n, sizeof *standings);
-    for (int32_t i = 0; i < ran->point.n_systems; i++)
-        summaries[i] = point_summary_of(&ran->scenario, &ran->point, i);
-    standings_of(&ran->scenario, &ran->point, summaries, standings);
-    int32_t first = standings[0].system;
-    free(standings);
-    free(summaries);
+    struct ranked_point ranked = ranked_point_of(&ran->scenario, &ran->point);
+    int32_t first = ranked.standings[0].system;
+    ranked_point_free(&ranked);
     return first;
 }
 
@@ -201,7 +127,7 @@ static bool read_side(const struct arguments *arguments, int i, struct side *sid
 {
     struct document document = {0};
     const char *path = arguments->path[i];
-    bool ok = read_document(path, &document, err) && resolve(&document, &side->ran, err);
+    bool ok = run_document_read(path, &arguments->options, &document, err) && resolve(&document, &side->ran, err);
     document_free(&document);
     if (ok && arguments->system != NULL && find_system(&side->ran.scenario, arguments->system) < 0)
         return error_set(err, "--system: %s has no system '%.200s'; its first one is '%s'", path, arguments->system,
@@ -301,7 +227,7 @@ static void write_change(FILE *file, double gain, double half)
 /** Print the chosen system of a side. */
 static void print_side(const struct side *side, char name)
 {
-    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64], line[512];
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64];
     const struct point_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     const struct point_system *system = &side->ran.point.systems[side->system];
@@ -311,23 +237,18 @@ static void print_side(const struct side *side, char name)
     plan_text_name(&system->entry->plan, true, plan);
     snprintf(label, sizeof label, "%s", label_of(side));
     text_clip(label, 20);
-    snprintf(line, sizeof line, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
-             summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING], 100 * time_exposed(&shares),
-             peak, system->fits ? "" : "does not fit; ", plan);
-    text_clip(line, COLUMNS);
-    puts(line);
+    text_print_clipped(COLUMNS, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
+                       summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
+                       100 * time_exposed(&shares), peak, system->fits ? "" : "does not fit; ", plan);
 }
 
 static void print_heading(const struct comparison *comparison)
 {
     for (int i = 0; i < 2; i++) {
         const struct scenario *scenario = &comparison->side[i].ran.scenario;
-        char line[2048];
-        snprintf(line, sizeof line, "%c: %s, %s on %d x %s (%s)", 'A' + i, comparison->arguments->path[i],
-                 scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name,
-                 scenario->platform.name);
-        text_clip(line, COLUMNS);
-        puts(line);
+        text_print_clipped(COLUMNS, "%c: %s, %s on %d x %s (%s)", 'A' + i, comparison->arguments->path[i],
+                           scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name,
+                           scenario->platform.name);
     }
 }
 
@@ -379,8 +300,7 @@ static void print_contribution(const struct contribution *contribution)
     else if (!contribution->fits)
         fputs("; does not fit", file);
     CHECK(fclose(file) == 0);
-    text_clip(line, COLUMNS);
-    puts(line);
+    text_print_clipped(COLUMNS, "%s", line);
     free(line);
 }
 
@@ -576,7 +496,8 @@ static const struct argp argp = {
     parse,
     "A B",
     "Say what differs between A and B in keys and results, and how much each difference gives. Each is a scenario "
-    "(.yaml), the trace of a run (.h5), whose scenario runs again, or a point of a sweep (SWEEP.yaml#POINT). Each "
+    "(.yaml), the trace of a run (.h5), whose scenario runs again, or a point of a sweep (SWEEP.yaml#POINT, "
+    "SWEEP.h5#POINT). Each "
     "difference is changed alone from A to B, and plans that are `auto` are searched again. All runs take the critical "
     "path.",
     children,

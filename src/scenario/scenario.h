@@ -94,6 +94,7 @@ struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, path of the user's file, "fixed", or a list of
                                lengths */
     char column[64];        /* column of a CSV file or name of an HDF5 data set; otherwise "" */
+    double length_scale;    /* factor of the length of each document */
     int64_t context;        /* length of the longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
     int64_t global_batch;   /* documents of one iteration, counted before any is cut; 0: global_batch_tokens counts */

@@ -53,6 +53,10 @@ static const struct schema_key scenario_keys[] = {
      "column of a CSV file (default: its only column, or the one named length or tokens), or data set of an HDF5 file "
      "(default: its only list of integers)",
      FIELD(data.column)},
+    {"data.length_scale", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
+     "factor of the length of each document, rounded to whole tokens, at least 1, before data.long_documents is "
+     "applied",
+     FIELD(data.length_scale)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "length of the longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
      "treatment of documents that are longer than the context", FIELD(data.long_documents)},

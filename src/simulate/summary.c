@@ -127,3 +127,11 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
     free(time_s);
     return summary;
 }
+
+struct point_summary *point_summaries_of(const struct scenario *scenario, const struct point *point)
+{
+    struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
+    for (int32_t i = 0; i < point->n_systems; i++)
+        summaries[i] = point_summary_of(scenario, point, i);
+    return summaries;
+}

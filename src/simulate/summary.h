@@ -35,4 +35,7 @@ struct point_summary {
 /** @param index  of the system */
 struct point_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index);
 
+/** Return the summaries of all systems. The caller frees them. */
+struct point_summary *point_summaries_of(const struct scenario *scenario, const struct point *point);
+
 #endif

@@ -29,7 +29,7 @@ static struct sensitivity_change *add_change(struct listing *listing, const char
     struct sensitivity *all = listing->sensitivity;
     all->changes = check_grow(all->changes, (size_t)all->n, &all->capacity, sizeof *all->changes);
     struct sensitivity_change *change = &all->changes[all->n++];
-    *change = (struct sensitivity_change){.name = check_strdup(name), .set = check_strdup(""), .memory = 1};
+    *change = (struct sensitivity_change){.name = check_strdup(name), .set = check_strdup(""), .memory = 1, .rate = 1};
     document_copy(listing->document, NULL, &change->document);
     return change;
 }
@@ -111,6 +111,26 @@ static void add_batches(struct listing *listing)
     add_value(listing, "batch x2", key, value);
 }
 
+static void add_lengths(struct listing *listing)
+{
+    const struct scenario_data *data = &listing->scenario->data;
+    char value[CHOICE_BYTES];
+    if (strcmp(data->lengths, "fixed") == 0)
+        return;
+    snprintf(value, sizeof value, "%.17g", 1.2 * data->length_scale);
+    add_value(listing, "lengths x1.2", "data.length_scale", value);
+}
+
+static void add_model_error(struct listing *listing)
+{
+    double deviation = listing->sensitivity->error.deviation;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        char name[CHOICE_BYTES];
+        snprintf(name, sizeof name, "model error %+.1f%%", 100 * sign * deviation);
+        add_change(listing, name)->rate = 1 + sign * deviation;
+    }
+}
+
 /** Change the named space of each search. Lists of a plan_space stay. */
 static void add_space(struct listing *listing, const char *name)
 {
@@ -147,37 +167,38 @@ static void add_framework(struct listing *listing, const char *name)
     add_value(listing, text, "framework", name);
 }
 
-void sensitivity_list(const struct document *document, const struct scenario *scenario, struct sensitivity *sensitivity)
+bool sensitivity_list(const struct document *document, const struct scenario *scenario, struct sensitivity *sensitivity,
+                      struct error *err)
 {
     static const char *const spaces[] = {"free", "megatron", "wide"};
     static const char *const frameworks[] = {"megatron-core", "nemo", "slimpack-paper"};
     struct listing listing = {document, scenario, sensitivity};
     *sensitivity = (struct sensitivity){.n_systems = scenario->n_systems};
+    if (!model_error_read(scenario_data_dir(), scenario, &sensitivity->error, err))
+        return false;
     add_change(&listing, "as it is");
     add_attention_and_overlaps(&listing);
     add_hardware(&listing);
     add_batches(&listing);
+    add_lengths(&listing);
     for (int i = 0; i < 3; i++)
         add_space(&listing, spaces[i]);
     for (int i = 0; i < 3; i++)
         add_framework(&listing, frameworks[i]);
+    add_model_error(&listing);
+    return true;
 }
 
 /** Rank the systems of a point that ran. */
 static void fill_in(const struct scenario *scenario, const struct point *point, struct sensitivity_system *systems)
 {
-    size_t n = (size_t)point->n_systems;
-    struct point_summary *summaries = check_calloc(n, sizeof *summaries);
-    struct standing *standings = check_calloc(n, sizeof *standings);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        summaries[i] = point_summary_of(scenario, point, i);
-    standings_of(scenario, point, summaries, standings);
+    struct ranked_point ranked = ranked_point_of(scenario, point);
     for (int32_t i = 0; i < point->n_systems; i++) {
-        int32_t system = standings[i].system;
-        systems[system] = (struct sensitivity_system){summaries[system].tokens_per_s_per_gpu, standings[i].rank, i};
+        const struct standing *standing = &ranked.standings[i];
+        double rate = ranked.summaries[standing->system].tokens_per_s_per_gpu;
+        systems[standing->system] = (struct sensitivity_system){rate, standing->rank, i};
     }
-    free(standings);
-    free(summaries);
+    ranked_point_free(&ranked);
 }
 
 static bool run_change(struct sensitivity_change *change, int32_t n_systems, struct sensitivity_system *systems,
@@ -215,7 +236,7 @@ static bool run_change(struct sensitivity_change *change, int32_t n_systems, str
 struct run {
     struct sensitivity *sensitivity;
     bool progress;
-    int32_t n_done;
+    int32_t n, n_done;
 };
 
 /** Run a change in a worker. The answer has the systems, or the text of a refusal behind their place. */
@@ -253,12 +274,21 @@ static void show_progress(void *context)
 {
     const struct run *run = context;
     if (run->progress)
-        fprintf(stderr, "\r\033[K%d of %d runs are finished", run->n_done, run->sensitivity->n);
+        fprintf(stderr, "\r\033[K%d of %d runs are finished", run->n_done, run->n);
+}
+
+/** Fill in a change that is not run. */
+static void scale_rates(const struct sensitivity *sensitivity, struct sensitivity_change *change)
+{
+    for (int32_t i = 0; change->rate != 1 && i < sensitivity->n_systems; i++) {
+        change->systems[i] = sensitivity->changes[0].systems[i];
+        change->systems[i].tokens_per_s_per_gpu *= change->rate;
+    }
 }
 
 bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_options *options, struct error *err)
 {
-    struct run run = {sensitivity, options->progress, 0};
+    struct run run = {.sensitivity = sensitivity, .progress = options->progress};
     struct pool pool = {.jobs = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
                         .work = work,
                         .take = take,
@@ -269,11 +299,14 @@ bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_o
     for (int32_t i = 0; i < sensitivity->n; i++) {
         struct sensitivity_change *change = &sensitivity->changes[i];
         change->systems = check_calloc((size_t)sensitivity->n_systems, sizeof *change->systems);
-        if (change->refusal == NULL)
+        if (change->refusal == NULL && change->rate == 1)
             tasks[n++] = i;
     }
+    run.n = n;
     pool.jobs = pool.jobs < n ? pool.jobs : n;
     bool ok = pool_run(&pool, n, tasks, err);
+    for (int32_t i = 0; i < sensitivity->n; i++)
+        scale_rates(sensitivity, &sensitivity->changes[i]);
     if (options->progress)
         fputs("\r\033[K", stderr);
     free(tasks);
