@@ -14,7 +14,7 @@ enum { VALUE_BYTES = 64 };
 /** Changes of one answer. */
 struct listing {
     const struct question *question;
-    const struct option *option;
+    const struct candidate *candidate;
     const struct offer *offer;
     struct changes *changes;
     char *each; /* the axis `each:` of the changes that a run computes, as YAML flow text */
@@ -75,48 +75,44 @@ static void list_searched(struct listing *listing)
     add_key(listing, "data.length_scale", 1, &(char[VALUE_BYTES]){"lengths x1.2"}, values);
 }
 
-/** Leave only one of the systems in a document. */
-static void keep_system(struct document *document, int32_t system)
+/**
+ * Fill in a change from rows priced before and after it. Their ratios apply to the answer, which may have SimGrid's
+ * throughput while both rows have that of the critical path.
+ */
+static void fill(const struct listing *listing, const struct trace_candidate *before, const struct trace_candidate *after,
+                 struct trace_change *change)
 {
-    char path[32];
-    snprintf(path, sizeof path, "systems.%d", (int)system);
-    int32_t list = document_find(document, 0, "systems"), entry = document_find(document, 0, path);
-    CHECK(list >= 0 && entry >= 0);
-    document->node[list].child = entry;
-    document->node[entry].next = -1;
-}
-
-/** Fill in the days of a change. @param row  an option's, priced with the change */
-static void fill(const struct listing *listing, const struct trace_option *row, struct trace_change *change)
-{
-    bool ends = row->fits && isfinite(row->days);
+    const struct trace_candidate *answer = &listing->candidate->row;
+    bool ends = before->fits && after->fits && isfinite(after->days);
+    double time = ends ? after->days / before->days : NAN;
     change->fits = ends;
-    change->tokens_per_s_per_gpu = ends ? row->tokens_per_s_per_gpu : NAN;
-    change->goodput = ends ? row->goodput : NAN;
-    change->days = ends ? row->days : NAN;
-    change->days_gain = ends ? listing->option->row.days / row->days - 1 : NAN;
-    change->usd = ends ? row->usd : NAN;
+    change->tokens_per_s_per_gpu =
+        ends ? answer->tokens_per_s_per_gpu * after->tokens_per_s_per_gpu / before->tokens_per_s_per_gpu : NAN;
+    change->goodput = ends ? after->goodput : NAN;
+    change->days = answer->days * time;
+    change->days_gain = 1 / time - 1;
+    change->usd = ends ? answer->usd * after->usd / before->usd : NAN;
 }
 
-/** Run the searched changes, with the option as it is before them. Gains count against that run. */
+/** Run the searched changes, and the candidate as it is before them. */
 static bool run_searched(struct listing *listing, const struct point_results_options *options, struct error *err)
 {
-    const struct trace_option *before = &listing->option->row;
+    const struct trace_candidate *answer = &listing->candidate->row;
     struct document document;
     struct point_results results = {0};
-    question_sizes(listing->question, 1, &before->offer, &before->nodes, &document);
-    keep_system(&document, before->system);
+    question_sizes(listing->question, 1, &answer->offer, &answer->nodes, &document);
+    document_keep_entry(&document, "systems", answer->system);
     char *each = check_asprintf("{%s}", listing->each);
     bool ok = document_set_value(&document, "sweep.each", each, "slimsim capacity", err) &&
               point_results_compute(&document, options, &results, err);
     document_free(&document);
     free(each);
-    for (int32_t i = 0; ok && i < listing->changes->n; i++) {
-        struct options_list list = {0};
-        options_add(&list, listing->question, before->offer, before->nodes, &results.result[1 + i]);
-        fill(listing, &list.at[0].row, &listing->changes->at[i].row);
-        options_free(&list);
-    }
+    struct candidates list = {0};
+    for (int32_t i = 0; ok && i < results.n; i++)
+        candidates_add(&list, listing->question, &(struct size){answer->offer, answer->nodes, &results.result[i]}, 1);
+    for (int32_t i = 0; ok && i < listing->changes->n; i++)
+        fill(listing, &list.at[0].row, &list.at[1 + i].row, &listing->changes->at[i].row);
+    candidates_free(&list);
     point_results_free(&results);
     return ok;
 }
@@ -125,10 +121,10 @@ static bool run_searched(struct listing *listing, const struct point_results_opt
 static void add_operation(struct listing *listing, const char *name, const struct reliability *reliability)
 {
     struct offer offer = *listing->offer;
-    struct trace_option row = listing->option->row;
+    struct trace_candidate row = listing->candidate->row;
     offer.scenario.reliability = *reliability;
-    option_price(listing->question, &offer, &row);
-    fill(listing, &row, &add(listing, name)->row);
+    candidate_price(listing->question, &offer, &row);
+    fill(listing, &listing->candidate->row, &row, &add(listing, name)->row);
 }
 
 static void list_operation(struct listing *listing)
@@ -160,10 +156,10 @@ static void list_operation(struct listing *listing)
     }
 }
 
-bool changes_compute(const struct question *question, const struct option *option,
+bool changes_compute(const struct question *question, const struct candidate *candidate,
                      const struct point_results_options *options, struct changes *changes, struct error *err)
 {
-    struct listing listing = {question, option, &question->offers[option->row.offer], changes, check_strdup("")};
+    struct listing listing = {question, candidate, &question->offers[candidate->row.offer], changes, check_strdup("")};
     *changes = (struct changes){0};
     list_searched(&listing);
     bool ok = run_searched(&listing, options, err);

@@ -10,7 +10,7 @@
 #ifndef SLIMSIM_CAPACITY_CHANGE_H
 #define SLIMSIM_CAPACITY_CHANGE_H
 
-#include "capacity/option.h"
+#include "capacity/candidate.h"
 #include "capacity/point_results.h"
 
 enum { CHANGE_NAME_BYTES = 64, CHANGES_MOST = 24 };
@@ -26,10 +26,10 @@ struct changes {
 };
 
 /**
- * Compute all changes of an option. Those of step 1 go to the journal, too.
+ * Compute all changes of an candidate. Those of step 1 go to the journal, too.
  * @return false with err, or with err untouched if *stop ended it
  */
-bool changes_compute(const struct question *question, const struct option *option,
+bool changes_compute(const struct question *question, const struct candidate *candidate,
                      const struct point_results_options *options, struct changes *changes, struct error *err);
 
 #endif

@@ -15,7 +15,7 @@ static const double s_per_day = 86400;
 /** Draws of one training, and the training that they belong to. */
 struct drawing {
     const struct question *question;
-    const struct option *option;
+    const struct candidate *candidate;
     const struct offer *offer;
     struct goodput_setting setting;
     double deviation; /* of the mean throughput over batches, relative */
@@ -25,7 +25,7 @@ struct drawing {
 /** Return the throughput of all GPUs with errors of these sizes [1/s]; 0 stands for no error. */
 static double rate_with(const struct drawing *drawing, double batches, double error)
 {
-    const struct trace_option *row = &drawing->option->row;
+    const struct trace_candidate *row = &drawing->candidate->row;
     double rate = row->tokens_per_s_per_gpu * (double)offer_gpus(drawing->offer, row->nodes);
     return rate * fmax(0.01, 1 + drawing->deviation * batches) / fmax(0.01, 1 + error);
 }
@@ -33,7 +33,7 @@ static double rate_with(const struct drawing *drawing, double batches, double er
 /** Return the days at a throughput, with the closed form's goodput. */
 static double days_at(const struct drawing *drawing, double rate)
 {
-    return drawing->question->tokens / (rate * drawing->option->row.goodput) / s_per_day;
+    return drawing->question->tokens / (rate * drawing->candidate->row.goodput) / s_per_day;
 }
 
 /** Simulate a training at a throughput. Without `reliability:` nothing fails. */
@@ -68,7 +68,7 @@ static struct trace_date row_of(const struct drawing *drawing, double rate, cons
 {
     struct trace_date row = {
         .days = isinf(run->finish_s) ? NAN : run->finish_s / s_per_day,
-        .tokens_per_s_per_gpu = rate / (double)offer_gpus(drawing->offer, drawing->option->row.nodes),
+        .tokens_per_s_per_gpu = rate / (double)offer_gpus(drawing->offer, drawing->candidate->row.nodes),
         .without_spares_days = run->without_spares_s / s_per_day,
     };
     for (int i = 0; i < FAILURE_N_CAUSES; i++)
@@ -104,21 +104,21 @@ static void draw(const struct drawing *drawing, struct finish_date *date)
     free(all);
 }
 
-bool finish_date_draw(const struct question *question, const struct option *option, struct finish_date *date,
+bool finish_date_draw(const struct question *question, const struct candidate *candidate, struct finish_date *date,
                       struct error *err)
 {
-    const struct offer *offer = &question->offers[option->row.offer];
+    const struct offer *offer = &question->offers[candidate->row.offer];
     const double normal_95 = gsl_cdf_ugaussian_Pinv(0.975);
     *date = (struct finish_date){.n = TRAINING_RUNS_DEFAULT};
     if (!model_error_read(scenario_data_dir(), &offer->scenario, &date->model_error, err))
         return false;
-    double interval = option->row.tokens_per_s_per_gpu_interval;
+    double interval = candidate->row.tokens_per_s_per_gpu_interval;
     struct drawing drawing = {
         .question = question,
-        .option = option,
+        .candidate = candidate,
         .offer = offer,
-        .setting = offer_setting(offer, option->row.nodes),
-        .deviation = isnan(interval) ? 0 : interval / normal_95 / option->row.tokens_per_s_per_gpu,
+        .setting = offer_setting(offer, candidate->row.nodes),
+        .deviation = isnan(interval) ? 0 : interval / normal_95 / candidate->row.tokens_per_s_per_gpu,
         .error = &date->model_error,
     };
     date->draws = check_calloc((size_t)date->n, sizeof *date->draws);

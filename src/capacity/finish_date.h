@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module says how sure the date of an option is. Each of many trainings draws
+ * This module says how sure the date of an candidate is. Each of many trainings draws
  *
  * 1. the mean throughput, from its 95% interval over batches (normal);
  * 2. the model's own error, from the errors of measured runs like it (normal, with their bias):
@@ -10,7 +10,7 @@
 #ifndef SLIMSIM_CAPACITY_FINISH_DATE_H
 #define SLIMSIM_CAPACITY_FINISH_DATE_H
 
-#include "capacity/option.h"
+#include "capacity/candidate.h"
 #include "operation/training_run.h"
 #include "simulate/model_error.h"
 
@@ -33,7 +33,7 @@ struct finish_date {
 };
 
 /** Draw TRAINING_RUNS_DEFAULT trainings with the scenario's seed. @return false with err: see model_error_read */
-bool finish_date_draw(const struct question *question, const struct option *option, struct finish_date *date,
+bool finish_date_draw(const struct question *question, const struct candidate *candidate, struct finish_date *date,
                       struct error *err);
 
 void finish_date_free(struct finish_date *date);

@@ -91,7 +91,8 @@ static bool collect(const struct collection *collection, struct point_results *r
         if (is_finished(&finished, i))
             ok = finished_points_result(&finished, i, &results->result[i], err);
         else
-            results->result[i] = (struct point_result){.status = RESULT_KILLED, .message = check_strdup("not computed")};
+            results->result[i] =
+                (struct point_result){.status = RESULT_KILLED, .message = check_strdup("not computed")};
     finished_points_close(&finished);
     return ok;
 }
@@ -107,8 +108,8 @@ bool point_results_compute(struct document *document, const struct point_results
     if (ok) {
         manifest_of_sweep(&collection.sweep, &collection.manifest);
         collection.manifest.command = check_strdup("slimsim capacity");
-        ok = driver_resolve(collection.runner, &collection.manifest, options->stop, err) &&
-             compute(&collection, err) && collect(&collection, results, err);
+        ok = driver_resolve(collection.runner, &collection.manifest, options->stop, err) && compute(&collection, err) &&
+             collect(&collection, results, err);
     }
     sweep_runner_close(collection.runner);
     free(collection.runner);

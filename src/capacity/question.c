@@ -215,8 +215,8 @@ static void append_key(const struct question *question, const struct offer *offe
 void question_sizes(const struct question *question, int32_t n, const int32_t *offers, const int64_t *nodes,
                     struct document *document)
 {
-    static const char *const left_out[] = {"capacity", "sweep",  "device", "platform", "power", "price", "reliability",
-                                           "engine",   "trace", "name",   NULL};
+    static const char *const left_out[] = {"capacity",    "sweep",  "device", "platform", "power", "price",
+                                           "reliability", "engine", "trace",  "name",     NULL};
     copy_without(&question->document, left_out, document);
     const char *file = document->node[0].file;
     int32_t sweep = document_add_node(document, DOCUMENT_MAPPING, file);

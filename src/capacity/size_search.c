@@ -99,8 +99,7 @@ static void add_grid(struct size_search *search, int32_t index)
 static bool is_left_out(const struct size_search *search, const struct size *size)
 {
     const struct offer *offer = &search->question->offers[size->offer];
-    return !may_meet(search->question, offer, size->nodes) &&
-           size->nodes < largest_allowed(search->question, offer);
+    return !may_meet(search->question, offer, size->nodes) && size->nodes < largest_allowed(search->question, offer);
 }
 
 /** List the sizes that are neither computed nor left out, each hardware once. @return their number */
@@ -121,8 +120,7 @@ static int32_t list_missing(const struct size_search *search, int32_t *offers, i
     return n;
 }
 
-static bool compute_missing(struct size_search *search, const struct point_results_options *options,
-                            struct error *err)
+static bool compute_missing(struct size_search *search, const struct point_results_options *options, struct error *err)
 {
     for (int32_t i = 0; i < search->n; i++)
         if (search->sizes[i].result == NULL)
@@ -149,23 +147,29 @@ static bool compute_missing(struct size_search *search, const struct point_resul
     return ok;
 }
 
+static int32_t n_systems_of(const struct question *question)
+{
+    return question->offers[0].scenario.n_systems;
+}
+
 /** Return whether some system keeps all limits with a size. */
 static bool is_met(const struct size_search *search, const struct size *size)
 {
-    struct options_list options = {0};
+    struct candidates candidates = {0};
     bool met = false;
     if (size->result != NULL)
-        options_add(&options, search->question, size->offer, size->nodes, size->result);
-    for (int32_t i = 0; i < options.n; i++)
-        met = met || option_meets(search->question, &options.at[i]);
-    options_free(&options);
+        candidates_add(&candidates, search->question, size, n_systems_of(search->question));
+    for (int32_t i = 0; i < candidates.n; i++)
+        met = met || candidate_meets(search->question, &candidates.at[i]);
+    candidates_free(&candidates);
     return met;
 }
 
 /** Return the size between two that a power of two as large as possible divides, from their middle half. */
 static int64_t between(int64_t low, int64_t high)
 {
-    int64_t quarter = (high - low) / 4, first = low + (quarter > 0 ? quarter : 1), last = high - (quarter > 0 ? quarter : 1);
+    int64_t quarter = (high - low) / 4, first = low + (quarter > 0 ? quarter : 1),
+            last = high - (quarter > 0 ? quarter : 1);
     for (int64_t power = INT64_C(1) << 40; power > 1; power /= 2) {
         int64_t middle = (low + high) / 2, below = middle / power * power, above = below + power;
         if (below >= first)
@@ -229,8 +233,7 @@ bool size_search_run(const struct question *question, const struct point_results
     qsort(search->sizes, (size_t)search->n, sizeof *search->sizes, compare_sizes);
     for (int32_t i = 0; i < search->n; i++)
         if (search->sizes[i].result != NULL)
-            options_add(&search->options, question, search->sizes[i].offer, search->sizes[i].nodes,
-                        search->sizes[i].result);
+            candidates_add(&search->candidates, question, &search->sizes[i], n_systems_of(question));
     return true;
 }
 
@@ -254,6 +257,6 @@ void size_search_free(struct size_search *search)
         point_results_free(&search->rounds[i]);
     free(search->rounds);
     free(search->sizes);
-    options_free(&search->options);
+    candidates_free(&search->candidates);
     *search = (struct size_search){0};
 }

@@ -15,22 +15,15 @@
 #ifndef SLIMSIM_CAPACITY_SIZE_SEARCH_H
 #define SLIMSIM_CAPACITY_SIZE_SEARCH_H
 
-#include "capacity/option.h"
+#include "capacity/candidate.h"
 #include "capacity/point_results.h"
-
-/** A size of an offer. Offers of the same hardware share results. */
-struct size {
-    int32_t offer;
-    int64_t nodes;
-    const struct point_result *result; /* NULL: left out, since it cannot keep a limit */
-};
 
 struct size_search {
     const struct question *question;
     int32_t n;
     size_t capacity;
     struct size *sizes;
-    struct options_list options; /* of sizes with a result, in the order of offers and nodes */
+    struct candidates candidates; /* of sizes with a result, in the order of offers and nodes */
     int32_t n_rounds;
     struct point_results *rounds; /* they own the results */
 };

@@ -107,9 +107,9 @@ static const struct trace_column validation_columns[] = {
 #include "trace/validation.def"
 };
 #undef ROW
-#define ROW trace_option
-static const struct trace_column option_columns[] = {
-#include "trace/option.def"
+#define ROW trace_candidate
+static const struct trace_column candidate_columns[] = {
+#include "trace/candidate.def"
 };
 #undef ROW
 #define ROW trace_change
@@ -142,7 +142,7 @@ const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_FAULTS] = TABLE("faults", fault),
     [TRACE_DECIDING] = TABLE("deciding", deciding),
     [TRACE_VALIDATION] = TABLE("validation", validation),
-    [TRACE_OPTIONS] = TABLE("options", option),
+    [TRACE_CANDIDATES] = TABLE("candidates", candidate),
     [TRACE_CHANGES] = TABLE("changes", change),
     [TRACE_DATES] = TABLE("dates", date),
 };

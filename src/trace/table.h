@@ -60,8 +60,8 @@ struct trace_edge {
 struct trace_validation {
 #include "trace/validation.def"
 };
-struct trace_option {
-#include "trace/option.def"
+struct trace_candidate {
+#include "trace/candidate.def"
 };
 struct trace_change {
 #include "trace/change.def"
@@ -89,7 +89,7 @@ enum trace_table_id {
     TRACE_FAULTS,
     TRACE_DECIDING,
     TRACE_VALIDATION,
-    TRACE_OPTIONS,
+    TRACE_CANDIDATES,
     TRACE_CHANGES,
     TRACE_DATES,
     TRACE_N_TABLES
