@@ -12,6 +12,7 @@
 #include "scenario/power.h"
 #include "scenario/pressure.h"
 #include "scenario/price.h"
+#include "scenario/reliability.h"
 #include "scenario/schema.h"
 #include "scenario/stages.h"
 
@@ -215,6 +216,7 @@ struct scenario {
     struct scenario_system *systems;
     int32_t n_faults;
     struct fault *faults;
+    struct reliability reliability; /* present only if the scenario has the key */
 };
 
 /** Return the folder that holds model/ and platforms/. It is the environment's SLIMSIM_DATA, which an installed program

@@ -103,7 +103,8 @@ static const struct schema_key scenario_keys[] = {
      FIELD(power_name)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"platform", "price", "systems", "faults", "sweep", "plan_space", NULL};
+static const char *const scenario_others[] = {"platform", "price",      "systems",     "faults",
+                                              "sweep",    "plan_space", "reliability", NULL};
 
 /* Each degree is at most 2^15, so the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -588,6 +589,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
 {
     bool systems_ok, keys_ok = read_keys(document, cache, scenario, &systems_ok, err);
     bool names_ok = files_resolve(scenario, cache, err), ok = keys_ok && names_ok;
+    bool reliability_ok = reliability_read(&scenario->document, scenario_data_dir(), &scenario->reliability, err);
     if (ok)
         ok = scenario_check(scenario, err);
     else if (systems_ok && names_ok)
@@ -596,6 +598,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&
               check_links_above(scenario, err);
+    ok &= reliability_ok;
     if (!ok)
         scenario_free(scenario);
     return ok;
@@ -666,6 +669,7 @@ char *scenario_text(const struct scenario *scenario)
         }
     }
     faults_write(file, scenario->faults, scenario->n_faults);
+    reliability_write(file, &scenario->reliability);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -720,6 +724,10 @@ bool scenario_list_keys(FILE *file, struct error *err)
     plan_space_list_keys(file, "plan_space.");
     fputs("\n`faults:` is a list of slow devices. Plans are made without knowledge of them:\n\n", file);
     faults_list_keys(file);
+    fputs("\n`reliability:` is a preset of model/reliability, or a mapping of these keys; each replaces the preset's "
+          "value:\n\n",
+          file);
+    reliability_list_keys(file);
     fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
     model_list_keys(file);
     return true;

@@ -91,6 +91,10 @@ static const char *store_int(const struct schema_key *key, const char *text, int
 static const char *store_real(const struct schema_key *key, const char *text, double *field)
 {
     const char *unit = key->unit ? key->unit : "-";
+    if (key->choices != NULL && strcmp(text, key->choices) == 0) {
+        *field = NAN;
+        return NULL;
+    }
     if (!quantity_parse(text, unit, field))
         return not_a_number(text, unit);
     return in_range(key, *field) ? NULL : "is out of range";
@@ -276,8 +280,6 @@ static void read_key(struct reading *reading, const struct schema_key *key, int3
         read_list(reading, key, node, object);
     } else if (node >= 0) {
         read_value(reading, key, node, object);
-    } else if (key->type == SCHEMA_REAL && key->fallback != NULL && *key->fallback == '\0') {
-        *(double *)((char *)object + key->offset) = NAN;
     } else if (key->fallback != NULL) {
         CHECK(store(key, key->fallback, false, object) == NULL);
     } else {
