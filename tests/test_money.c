@@ -12,7 +12,7 @@
 static struct price price_of(const char *text)
 {
     struct document document = {0};
-    struct price price;
+    struct price price = {0};
     struct error err = {0};
     CHECK_TRUE(document_parse(text, strlen(text), "hand", &document, &err) &&
                price_read(&document, scenario_data_dir(), &price, &err));
