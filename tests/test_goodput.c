@@ -69,6 +69,7 @@ TEST(best_interval__beats_all_others)
     }
     CHECK_TRUE(goodput_best_interval_s(20000, 0) == 0);
     CHECK_CLOSE(goodput_best_interval_s(1e15, 1), sqrt(2e15), 1e-6);
+    CHECK_CLOSE(goodput_daly_interval_s(20000, 200), 2696.66514, 1e-9); /* 2828.43 (1 + 0.0235702 + 0.0005556) - 200 */
     CHECK_TRUE(goodput_daly_interval_s(100, 200) == 100);
 }
 

@@ -153,7 +153,7 @@ TEST(training_run__never_ends_earlier_on_a_worse_cluster)
         for (int change = 0; change < 4; change++) {
             reliability = worn();
             reliability.weibull_shape = shapes[i % 3];
-            reliability.failures[FAILURE_HBM] = change == 0 ? 1 : 0;
+            reliability.failures[FAILURE_HBM] = change == 0 ? 0.02 : 0;
             reliability.detect_s *= change == 1 ? 1.5 : 1;
             reliability.spares -= change == 2 ? 1 : 0;
             reliability.repair_s *= change == 3 ? 1.5 : 1;
@@ -184,9 +184,9 @@ TEST(training_run__is_exponential_with_shape_1)
             distance = fmax(distance, fabs((double)n / N - share));
         }
         CHECK_TRUE((distance < 0.0258) == (shapes[s] == 1));
-        for (int32_t i = 0; i < 40; i++) {
+        for (int32_t i = 0; i < 200; i++) {
             struct training_run run = training_run(&setting, 86400.0 * 1000, 3, i);
-            n_failures += run.failures[FAILURE_OTHER] / (run.finish_s / 86400) / 40;
+            n_failures += run.failures[FAILURE_OTHER] / (run.finish_s / 86400) / 200;
         }
         CHECK_CLOSE(n_failures, 1, 0.02); /* the mean time between failures does not depend on the shape */
     }

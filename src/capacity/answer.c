@@ -52,7 +52,7 @@ static bool confirm(struct answer *answer, int32_t index, const struct point_res
         ok = error_set_status(err, ERROR_FAILED, "%s", results.result[0].message);
     if (ok) {
         candidates_add(&confirmed, answer->question,
-                    &(struct size){candidate->row.offer, candidate->row.nodes, &results.result[0]}, 1);
+                       &(struct size){candidate->row.offer, candidate->row.nodes, &results.result[0]}, 1);
         confirmed.at[0].row.system = candidate->row.system;
         answer->contention = candidate->row.tokens_per_s_per_gpu / confirmed.at[0].row.tokens_per_s_per_gpu - 1;
         candidate->row = confirmed.at[0].row;

@@ -5,8 +5,8 @@
  * 1. It computes sizes of offers (capacity/size_search.h) and chooses among them (candidates_choose).
  * 2. Unless the scenario's engine is critical-path, SimGrid runs the chosen plan. Its throughput replaces that of the
  *    critical path, and step 1's choice is made again until SimGrid has run the chosen one.
- * 3. It draws dates of the subject, and changes one thing at a time. The subject is the answer, or the fastest candidate
- *    if none keeps all limits.
+ * 3. It draws dates of the subject, and changes one thing at a time. The subject is the answer, or the fastest
+ * candidate if none keeps all limits.
  */
 #ifndef SLIMSIM_CAPACITY_ANSWER_H
 #define SLIMSIM_CAPACITY_ANSWER_H

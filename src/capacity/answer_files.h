@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module writes an answer: NAME.capacity.h5 with the tables candidates, changes and dates, and NAME.capacity.csv with
- * the candidates. NAME is that of the scenario.
+ * This module writes an answer: NAME.capacity.h5 with the tables candidates, changes and dates, and NAME.capacity.csv
+ * with the candidates. NAME is that of the scenario.
  */
 #ifndef SLIMSIM_CAPACITY_ANSWER_FILES_H
 #define SLIMSIM_CAPACITY_ANSWER_FILES_H

@@ -55,12 +55,13 @@ void candidate_price(const struct question *question, const struct offer *offer,
 }
 
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
-                 int32_t n_systems)
+                    int32_t n_systems)
 {
     const struct offer *from = &question->offers[size->offer];
     const struct point_result *point = size->result;
     for (int32_t i = 0; i < n_systems; i++) {
-        candidates->at = check_grow(candidates->at, (size_t)candidates->n, &candidates->capacity, sizeof *candidates->at);
+        candidates->at =
+            check_grow(candidates->at, (size_t)candidates->n, &candidates->capacity, sizeof *candidates->at);
         struct candidate *candidate = &candidates->at[candidates->n++];
         struct trace_candidate *row = &candidate->row;
         *candidate = (struct candidate){.point = point};
@@ -132,7 +133,8 @@ double candidate_cost(const struct candidate *candidate, bool in_money)
     return in_money ? candidate->row.usd : candidate->row.gpu_hours;
 }
 
-/** Return whether an candidate is as good as another in every respect, and better in one. Unknown energy does not count.
+/** Return whether an candidate is as good as another in every respect, and better in one. Unknown energy does not
+ * count.
  */
 static bool beats(const struct candidate *a, const struct candidate *b, bool in_money)
 {
@@ -184,7 +186,8 @@ static void mark_added(struct candidates *candidates, const struct question *que
         double added = (double)(candidate->row.nodes - smaller->row.nodes);
         candidate->row.added_tokens_per_s = (rate_of(question, candidate) - rate_of(question, smaller)) / added;
         candidate->row.added_usd = (candidate->row.usd - smaller->row.usd) / added;
-        candidate->row.knee = candidate->row.added_tokens_per_s >= rate_of(question, least) / (double)least->row.nodes / 2;
+        candidate->row.knee =
+            candidate->row.added_tokens_per_s >= rate_of(question, least) / (double)least->row.nodes / 2;
     }
     for (int32_t i = 0; i < candidates->n; i++)
         for (int32_t k = 0; k < candidates->n; k++)

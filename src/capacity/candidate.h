@@ -45,7 +45,7 @@ void candidate_price(const struct question *question, const struct offer *offer,
 
 /** Append an candidate of each of the `n_systems` systems of a point that was computed for a size. */
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
-                 int32_t n_systems);
+                    int32_t n_systems);
 
 /** Return whether an candidate fits and keeps one limit, or all limits. */
 bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit);
@@ -61,7 +61,8 @@ bool candidates_have_money(const struct candidates *candidates);
 /**
  * Mark candidates: meets, frontier, knee, and what a node adds. Then choose the answer.
  *
- * 1. With a limit of days or without any limit it is the cheapest candidate that keeps all limits, otherwise the fastest.
+ * 1. With a limit of days or without any limit it is the cheapest candidate that keeps all limits, otherwise the
+ * fastest.
  * 2. Ties: fewer days, then the first.
  *
  * @return index of the answer; -1: no candidate keeps all limits

@@ -79,8 +79,8 @@ static void list_searched(struct listing *listing)
  * Fill in a change from rows priced before and after it. Their ratios apply to the answer, which may have SimGrid's
  * throughput while both rows have that of the critical path.
  */
-static void fill(const struct listing *listing, const struct trace_candidate *before, const struct trace_candidate *after,
-                 struct trace_change *change)
+static void fill(const struct listing *listing, const struct trace_candidate *before,
+                 const struct trace_candidate *after, struct trace_change *change)
 {
     const struct trace_candidate *answer = &listing->candidate->row;
     bool ends = before->fits && after->fits && isfinite(after->days);

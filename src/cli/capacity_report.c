@@ -247,7 +247,10 @@ static void write_basis(FILE *file, const struct answer *answer)
 /** Return whether a row of the table matters without -v: it keeps all limits, or comes close, on the frontier. */
 static int32_t rank_of_row(const struct candidate *candidate)
 {
-    return candidate->row.chosen ? 0 : candidate->row.meets && candidate->row.frontier ? 1 : candidate->row.frontier ? 2 : 3;
+    return candidate->row.chosen                             ? 0
+           : candidate->row.meets && candidate->row.frontier ? 1
+           : candidate->row.frontier                         ? 2
+                                                             : 3;
 }
 
 static void add_row(struct columns *columns, const struct answer *answer, const struct candidate *candidate)
@@ -267,7 +270,10 @@ static void add_row(struct columns *columns, const struct answer *answer, const 
     columns_add(columns, isnan(row->mwh) ? "-" : "%.0f", row->mwh);
     columns_add(columns, row->fits ? "%.0f%%" : "-", 100 * row->goodput);
     columns_add(columns, row->fits ? "%.0f" : "-", row->tokens_per_s_per_gpu);
-    columns_add(columns, "%s", candidate->refusal != NULL ? candidate->refusal : row->fits ? plan : "does not fit in memory");
+    columns_add(columns, "%s",
+                candidate->refusal != NULL ? candidate->refusal
+                : row->fits                ? plan
+                                           : "does not fit in memory");
 }
 
 /** Print the table, the answer and the frontier first. @param most  rows */
@@ -407,6 +413,6 @@ void capacity_print_json(const struct answer *answer)
         "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", answer->question->offers[0].scenario.name,
         "tokens", answer->question->tokens, "met", answer->chosen >= 0, "answer",
         subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention", number(answer->contention),
-        "date", subject != NULL ? json_of_date(answer) : json_null(), "changes", changes, "outside", outside, "candidates",
-        candidates, "left_out", left_out));
+        "date", subject != NULL ? json_of_date(answer) : json_null(), "changes", changes, "outside", outside,
+        "candidates", candidates, "left_out", left_out));
 }

@@ -22,7 +22,7 @@ static void put_entry(struct document *document, int32_t parent, int32_t old, in
 static bool select_entry(struct document *document, int32_t parent, const char *segment, const char *file,
                          int32_t *entry, struct error *err)
 {
-    static const char *const named[] = {"platform", "price", "reliability"}; /* their keys may be set for one word */
+    static const char *const named[] = {"platform", "price", "reliability"}; /* one word has keys, too */
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (parent == document_child(document, 0, named[i], strlen(named[i])))
             document_name_mapping(document, named[i]);

@@ -7,9 +7,9 @@
 #include "scenario/library.h"
 
 #define FIELD(field) offsetof(struct power, field)
-#define WATTS(name, fallback, meaning, field)                                                                          \
+#define WATTS(name, none, meaning, field)                                                                              \
     {                                                                                                                  \
-        name, SCHEMA_REAL, "W", 1, 1e6, fallback, NULL, meaning, FIELD(field)                                          \
+        name, SCHEMA_REAL, "W", 1, 1e6, none, none, meaning, FIELD(field)                                              \
     }
 
 static const struct schema_key keys[] = {
@@ -17,12 +17,13 @@ static const struct schema_key keys[] = {
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
     {"gpus", SCHEMA_INT, "GPUs", 1, 1024, NULL, NULL, "GPUs of the node", FIELD(gpus)},
     WATTS("node.idle_w", NULL, "power of the node without work", node.idle_w),
-    WATTS("node.waiting_w", "", "power of the node while all its GPUs wait in collectives or receives", node.waiting_w),
+    WATTS("node.waiting_w", "none", "power of the node while all its GPUs wait in collectives or receives",
+          node.waiting_w),
     WATTS("node.busy_w", NULL, "power of the node while all its GPUs compute", node.busy_w),
-    WATTS("gpu.idle_w", "", "power of a GPU without work", gpu.idle_w),
-    WATTS("gpu.waiting_w", "", "power of a GPU that waits in a collective or a receive", gpu.waiting_w),
-    WATTS("gpu.busy_w", "", "power of a GPU that computes", gpu.busy_w),
-    WATTS("network_w", "", "power of the switches, a node's share", network_w),
+    WATTS("gpu.idle_w", "none", "power of a GPU without work", gpu.idle_w),
+    WATTS("gpu.waiting_w", "none", "power of a GPU that waits in a collective or a receive", gpu.waiting_w),
+    WATTS("gpu.busy_w", "none", "power of a GPU that computes", gpu.busy_w),
+    WATTS("network_w", "none", "power of the switches, a node's share", network_w),
 };
 static const char *const documentation[] = {"sources", NULL};
 

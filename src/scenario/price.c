@@ -18,20 +18,22 @@ enum { N_NUMBERS = PRICE_N_KEYS - 2, N_FILE_KEYS = PRICE_N_KEYS - 1 };
 const struct schema_key price_schema[PRICE_N_KEYS] = {
     {"name", SCHEMA_TEXT, "-", 0, 0, "", NULL,
      "prices of model/price, or the path of a .yaml file; the keys below change what the file says", FIELD(name)},
-    {"usd_per_gpu_hour", SCHEMA_REAL, "$", 1e-3, 1e6, "", NULL, "rent of a GPU for an hour", FIELD(usd_per_gpu_hour)},
-    {"own.usd_per_node", SCHEMA_REAL, "$", 1, 1e9, "", NULL, "price of a node that is bought, with its network",
+    {"usd_per_gpu_hour", SCHEMA_REAL, "$", 1e-3, 1e6, "none", "none", "rent of a GPU for an hour",
+     FIELD(usd_per_gpu_hour)},
+    {"own.usd_per_node", SCHEMA_REAL, "$", 1, 1e9, "none", "none", "price of a node that is bought, with its network",
      FIELD(own.usd_per_node)},
-    {"own.years", SCHEMA_REAL, "years", 0.1, 100, "", NULL, "life of the node", FIELD(own.years)},
-    {"own.utilisation", SCHEMA_REAL, "-", 0.01, 1, "", NULL, "share of its life in which the node is used",
+    {"own.years", SCHEMA_REAL, "years", 0.1, 100, "none", "none", "life of the node", FIELD(own.years)},
+    {"own.utilisation", SCHEMA_REAL, "-", 0.01, 1, "none", "none", "share of its life in which the node is used",
      FIELD(own.utilisation)},
-    {"own.usd_per_node_year", SCHEMA_REAL, "$", 0, 1e9, "", NULL,
-     "operation of a node for a year, without energy; not given: none", FIELD(own.usd_per_node_year)},
-    {"usd_per_kwh", SCHEMA_REAL, "$", 1e-6, 1e3, "", NULL, "tariff of energy; leave it out if the rent includes energy",
+    {"own.usd_per_node_year", SCHEMA_REAL, "$", 0, 1e9, "none", "none",
+     "operation of a node for a year, without energy; none: no such cost", FIELD(own.usd_per_node_year)},
+    {"usd_per_kwh", SCHEMA_REAL, "$", 1e-6, 1e3, "none", "none", "tariff of energy; none: the rent includes energy",
      FIELD(usd_per_kwh)},
-    {"pue", SCHEMA_REAL, "-", 1, 10, "", NULL,
-     "power usage effectiveness: power of the site over that of nodes and network; not given: the site adds nothing",
+    {"pue", SCHEMA_REAL, "-", 1, 10, "none", "none",
+     "power usage effectiveness: power of the site over that of nodes and network; none: the site adds nothing",
      FIELD(pue)},
-    {"kg_co2_per_kwh", SCHEMA_REAL, "kg", 0, 10, "", NULL, "carbon dioxide that a kWh emits", FIELD(kg_co2_per_kwh)},
+    {"kg_co2_per_kwh", SCHEMA_REAL, "kg", 0, 10, "none", "none", "carbon dioxide that a kWh emits",
+     FIELD(kg_co2_per_kwh)},
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of a file's numbers, with a date", 0},
 };
 
@@ -102,7 +104,7 @@ bool price_read(struct document *document, const char *data_dir, struct price *p
         if (!read_named(document, node, data_dir, price->name, &named, err))
             return false;
         for (int32_t i = 0; i < N_NUMBERS; i++)
-            if (isnan(*number_of(price, i)))
+            if (document_find(document, node, price_schema[1 + i].name) < 0)
                 *number_of(price, i) = *number_of(&named, i);
     }
     return check(document, node, price, err);
@@ -111,14 +113,11 @@ bool price_read(struct document *document, const char *data_dir, struct price *p
 void price_write(FILE *file, const struct price *price)
 {
     struct price copy = *price;
-    struct schema_key given[PRICE_N_SCENARIO_KEYS];
-    int32_t n = 0;
-    if (*price->name != '\0')
-        given[n++] = price_schema[0];
+    bool named = *price->name != '\0', given = named;
     for (int32_t i = 0; i < N_NUMBERS; i++)
-        if (!isnan(*number_of(&copy, i)))
-            given[n++] = price_schema[1 + i];
-    if (n > 0)
-        fputs("price:\n", file);
-    schema_write(file, given, n, price, 2);
+        given = given || !isnan(*number_of(&copy, i));
+    if (!given)
+        return;
+    fputs("price:\n", file);
+    schema_write(file, price_schema + !named, PRICE_N_SCENARIO_KEYS - !named, price, 2);
 }

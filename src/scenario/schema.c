@@ -280,8 +280,6 @@ static void read_key(struct reading *reading, const struct schema_key *key, int3
         read_list(reading, key, node, object);
     } else if (node >= 0) {
         read_value(reading, key, node, object);
-    } else if (key->type == SCHEMA_REAL && key->fallback != NULL && *key->fallback == '\0') {
-        *(double *)((char *)object + key->offset) = NAN;
     } else if (key->fallback != NULL) {
         CHECK(store(key, key->fallback, false, object) == NULL);
     } else {

@@ -10,7 +10,7 @@
 enum schema_type {
     SCHEMA_BOOL,   /* bool:    true, false */
     SCHEMA_INT,    /* int64_t: 512, 256Ki, 4e6 when integral */
-    SCHEMA_REAL,   /* double:  0.5, 80GiB, 400Gbps, 2us; never infinite, and NaN only if absent with the default "" */
+    SCHEMA_REAL,   /* double:  0.5, 80GiB, 400Gbps, 2us; never NaN or infinite */
     SCHEMA_CHOICE, /* int32_t: index into choices */
     SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], or none */
     SCHEMA_WORD,   /* char[SCHEMA_WORD_BYTES] */
