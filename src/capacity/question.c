@@ -21,12 +21,12 @@ enum { MOST_OFFERS = 64, MOST_NODES = 1 << 20 };
 static const struct schema_key question_keys[] = {
     {"tokens", SCHEMA_REAL, "tokens", 1, 1e18, NULL, NULL, "tokens of the whole training: 2e12",
      offsetof(struct question, tokens)},
-    {"days", SCHEMA_REAL, "days", 1e-3, 1e6, "", NULL, "longest time that the training may take; not given: no limit",
+    {"days", SCHEMA_REAL, "days", 1e-3, 1e6, "none", "none", "longest time that the training may take",
      LIMIT(LIMIT_DAYS)},
-    {"usd", SCHEMA_REAL, "$", 1e-3, 1e15, "", NULL, "most money; every offer then needs a price", LIMIT(LIMIT_USD)},
-    {"mwh", SCHEMA_REAL, "MWh", 1e-6, 1e12, "", NULL, "most energy; every offer then needs a known power",
+    {"usd", SCHEMA_REAL, "$", 1e-3, 1e15, "none", "none", "most money; every offer then needs a price", LIMIT(LIMIT_USD)},
+    {"mwh", SCHEMA_REAL, "MWh", 1e-6, 1e12, "none", "none", "most energy; every offer then needs a known power",
      LIMIT(LIMIT_MWH)},
-    {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "", NULL, "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
+    {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "none", "none", "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
 };
 enum { N_QUESTION_KEYS = sizeof question_keys / sizeof *question_keys };
 

@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "trace/table.h"
 
-enum { MOST_CHANGES = 4, PLAN_BYTES = 96, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
+enum { MOST_CHANGES = 4, MOST_ROWS = 12, PLAN_BYTES = 96, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
 
 /** Write an amount in three digits: "$1.93M", "812k". */
 static void write_amount(FILE *file, const char *sign, double amount)
@@ -87,7 +87,10 @@ static void write_question(FILE *file, const struct answer *answer)
         fprintf(file, ", with %g MWh", limit[LIMIT_MWH]);
     if (!isnan(limit[LIMIT_GPUS]))
         fprintf(file, ", on %g GPUs", limit[LIMIT_GPUS]);
-    fputs(" at most\n" + (isnan(limit[0]) && isnan(limit[1]) && isnan(limit[2]) && isnan(limit[3]) ? 8 : 0), file);
+    bool any = false;
+    for (int i = 0; i < CAPACITY_N_LIMITS; i++)
+        any = any || !isnan(limit[i]);
+    fputs(any ? " at most\n" : "\n", file);
 }
 
 /** Write days, money, energy of an candidate. */
@@ -112,15 +115,15 @@ static void write_choice(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
     char gpus[TEXT_NUMBER_SIZE], plan[PLAN_BYTES];
-    text_number((double)(row->gpus - offer_gpus(offer_of(answer, row), row->spare_nodes)), 0, gpus);
+    text_number((double)offer_gpus(offer_of(answer, row), row->nodes), 0, gpus);
     plan_of(row, plan);
     if (answer->chosen < 0)
         fputs("nothing keeps all limits; the fastest is ", file);
     fprintf(file, "%s%" PRId64 " nodes of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
             offer_of(answer, row)->name, gpus);
     if (row->spare_nodes > 0)
-        fprintf(file, ", and %" PRId64 " spare nodes", row->spare_nodes);
-    fprintf(file, "), %s %s: ", label_of(answer, row), plan);
+        fprintf(file, ", %" PRId64 " spare nodes beside them", row->spare_nodes);
+    fprintf(file, "), %s with %s\n  ", label_of(answer, row), plan);
     write_costs(file, row);
 }
 
@@ -147,61 +150,75 @@ static void write_misses(FILE *file, const struct answer *answer)
 
 static void write_date(FILE *file, const struct answer *answer)
 {
-    static const char *const names[DATE_N_PARTS] = {"batches", "failures", "the model's error"};
     const struct finish_date *date = &answer->date;
+    const struct date_interval *part = date->part;
     bool fails = offer_of(answer, &answer_subject(answer)->row)->scenario.reliability.present;
-    fprintf(file, "date: %.1f to %.1f days in 90%% of %d draws", date->all.p5, date->all.p95, date->n);
+    fprintf(file, "date: %.1f to %.1f days (p5 to p95 of %d draws)", date->all.p5, date->all.p95, date->n);
     if (!isnan(date->late))
-        fprintf(file, ", %.0f%% miss the deadline", 100 * date->late);
-    fputs("; from ", file);
-    for (int i = DATE_N_PARTS - 1; i >= 0; i--)
-        if (i != DATE_FAILURES || fails)
-            fprintf(file, "%s%s alone %.1f to %.1f", i < DATE_N_PARTS - 1 ? ", " : "", names[i], date->part[i].p5,
-                    date->part[i].p95);
-    fprintf(file, " (%s: %+.1f%% +- %.1f%%)%s\n", date->model_error.basis, 100 * date->model_error.bias,
-            100 * date->model_error.deviation, fails ? "" : "; no failures, since `reliability:` is not given");
+        fprintf(file, "; %.0f%% of them miss the deadline", 100 * date->late);
+    fprintf(file, "\n  from the model's error alone %.1f to %.1f (%s are %+.1f%% +- %.1f%% off)\n", part[DATE_MODEL].p5,
+            part[DATE_MODEL].p95, date->model_error.basis, 100 * date->model_error.bias,
+            100 * date->model_error.deviation);
+    fprintf(file, "  from batches alone %.1f to %.1f", part[DATE_BATCHES].p5, part[DATE_BATCHES].p95);
+    if (fails)
+        fprintf(file, ", from failures alone %.1f to %.1f\n", part[DATE_FAILURES].p5, part[DATE_FAILURES].p95);
+    else
+        fputs("; no failures, since the scenario has no `reliability:`\n", file);
 }
 
 static void write_goodput(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
+    const struct {
+        const char *name;
+        double share;
+    } losses[] = {{"checkpoints block", row->blocked_fraction},
+                  {"lost work", row->lost_work_fraction},
+                  {"restarts", row->restart_fraction},
+                  {"no spare node", row->no_spares_fraction},
+                  {"slow GPUs", row->slow_fraction}};
     if (isnan(row->mttf_s))
         return;
-    fprintf(file,
-            "goodput %.1f%%: checkpoints block %.1f%%, lost work %.1f%%, restarts %.1f%%, no spare node %.1f%%, slow "
-            "GPUs %.1f%%; a failure each %.1f h, a checkpoint each %.0f min\n",
-            100 * row->goodput, 100 * row->blocked_fraction, 100 * row->lost_work_fraction, 100 * row->restart_fraction,
-            100 * row->no_spares_fraction, 100 * row->slow_fraction, row->mttf_s / 3600,
+    fprintf(file, "goodput %.1f%%", 100 * row->goodput);
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        if (losses[i].share >= 0.0005)
+            fprintf(file, ", %s %.1f%%", losses[i].name, 100 * losses[i].share);
+    fprintf(file, "; a failure each %.3g h, a checkpoint each %.3g min\n", row->mttf_s / 3600,
             row->checkpoint_interval_s / 60);
 }
 
 static int compare_changes(const void *a, const void *b)
 {
     const struct change *const *first = a, *const *second = b;
-    double x = fabs((*first)->row.days_gain), y = fabs((*second)->row.days_gain);
+    double x = (*first)->row.days, y = (*second)->row.days;
     x = isnan(x) ? INFINITY : x;
     y = isnan(y) ? INFINITY : y;
-    return x != y ? (x < y) - (x > y) : (*first)->row.change - (*second)->row.change;
+    return x != y ? (x > y) - (x < y) : (*first)->row.change - (*second)->row.change;
 }
 
-/** Write the changes with the largest effects. */
-static void write_changes(FILE *file, const struct answer *answer, bool verbose)
+/** Write the changes that make the training faster or slower, the largest effect first. */
+static void write_changes(FILE *file, const struct answer *answer, bool faster, bool verbose)
 {
     const struct change *order[CHANGES_MOST];
-    int32_t n = answer->changes.n, shown = verbose || n < MOST_CHANGES ? n : MOST_CHANGES;
+    int32_t n = answer->changes.n, n_shown = 0;
+    double now = answer_subject(answer)->row.days;
     for (int32_t i = 0; i < n; i++)
         order[i] = &answer->changes.at[i];
     qsort(order, (size_t)n, sizeof *order, compare_changes);
-    fputs("days by one change at a time: ", file);
-    for (int32_t i = 0; i < shown; i++) {
-        const struct trace_change *row = &order[i]->row;
-        fprintf(file, "%s%s ", i > 0 ? ", " : "", order[i]->name);
-        if (row->fits)
-            fprintf(file, "%+.1f%%", 100 * (1 / (1 + row->days_gain) - 1));
+    for (int32_t i = 0; i < n && (verbose || n_shown < MOST_CHANGES); i++) {
+        const struct change *change = order[faster ? i : n - 1 - i];
+        double part = change->row.days / now - 1;
+        if (change->row.fits && fabs(part) < 0.0005)
+            continue;
+        if (change->row.fits ? (part < 0) != faster : faster)
+            continue;
+        fprintf(file, "%s%s ", n_shown++ > 0 ? ", " : faster ? "fewer days with: " : "more days with: ", change->name);
+        if (change->row.fits)
+            fprintf(file, "%+.1f%%", 100 * part);
         else
-            fputs("does not fit", file);
+            fputs("(does not fit)", file);
     }
-    fputc('\n', file);
+    fputs(n_shown > 0 ? "\n" : "", file);
 }
 
 static void write_knee(FILE *file, const struct answer *answer)
@@ -316,7 +333,8 @@ void capacity_print(const struct answer *answer, bool verbose)
             write_misses(file, answer);
         write_date(file, answer);
         write_goodput(file, answer);
-        write_changes(file, answer, verbose);
+        write_changes(file, answer, true, verbose);
+        write_changes(file, answer, false, verbose);
         write_knee(file, answer);
         write_basis(file, answer);
     } else {
@@ -324,7 +342,9 @@ void capacity_print(const struct answer *answer, bool verbose)
     }
     CHECK(fclose(file) == 0);
     text_print_wrapped(text, &limits);
-    print_table(answer, verbose ? INT32_MAX : CAPACITY_LINES - 1 - text_wrapped_lines(text, &limits));
+    putchar('\n');
+    print_table(answer, verbose ? INT32_MAX : MOST_ROWS);
+    puts("> the answer, + keeps all limits, f on the frontier of days, cost and energy");
     free(text);
 }
 

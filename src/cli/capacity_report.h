@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module prints the answer of `slimsim capacity`: at most 15 lines, or everything as JSON. */
+/** This module prints the answer of `slimsim capacity`: at most 15 lines and a table, or everything as JSON. */
 #ifndef SLIMSIM_CLI_CAPACITY_REPORT_H
 #define SLIMSIM_CLI_CAPACITY_REPORT_H
 
