@@ -92,6 +92,28 @@ TEST(waiting_share__is_the_tail_of_poisson)
     CHECK_TRUE(goodput_waiting_share(0, 0) == 0);
 }
 
+/* With a mean of 7.76 nodes in repair, P(X > 17) is 0.11% and P(X > 18) 0.05%. */
+TEST(spares__auto_waits_at_most_a_thousandth)
+{
+    for (double mean = 1e-5; mean < 1e4; mean *= 3) {
+        struct reliability reliability = hand_reliability(10, 60, 1, 100);
+        reliability.repair_s = mean * 86400;
+        reliability.spares = NAN;
+        struct goodput_setting setting = hand_training(&reliability, 100);
+        int64_t spares = goodput_spares(&setting);
+        CHECK_TRUE(goodput_waiting_share(mean, spares) <= 1e-3);
+        CHECK_TRUE(spares == 0 || goodput_waiting_share(mean, spares - 1) > 1e-3);
+        CHECK_EQUAL(goodput_of(&setting).spares, spares);
+        reliability.spares = 7;
+        CHECK_EQUAL(goodput_spares(&setting), 7);
+    }
+    struct reliability llama = hand_reliability(llama3, 60, 1, 100);
+    llama.repair_s = 86400;
+    llama.spares = NAN;
+    struct goodput_setting setting = hand_training(&llama, 2048);
+    CHECK_EQUAL(goodput_spares(&setting), 18);
+}
+
 /* 80 nodes save 8e12 bytes in 80 s, copy 12.5e9 bytes a GPU in 0.2 s, and load in 80 s. */
 TEST(goodput_renewal__resolves_auto)
 {
@@ -119,7 +141,7 @@ TEST(goodput__losses_add_up)
         for (int i = 0; i < 8; i++) {
             struct reliability reliability = hand_reliability(rsc1, 400, i & 1 ? 30 : 0, i & 2 ? 300 : 5000);
             reliability.repair_s = 86400;
-            reliability.spares = n_nodes / 100;
+            reliability.spares = floor((double)n_nodes / 100);
             reliability.slow_share = i & 4 ? 0.2 : 0;
             reliability.slow_factor = 1.5;
             struct goodput_setting setting = hand_training(&reliability, n_nodes);

@@ -58,7 +58,7 @@ TEST(reliability__presets_have_the_published_rates)
     CHECK_CLOSE(per_1000_days(&llama3), 419 / (2048 * 0.054), 1e-6);
     CHECK_CLOSE(llama3.failures[FAILURE_GPU], 148 / (2048 * 0.054), 1e-6);
     CHECK_CLOSE(llama3.failures[FAILURE_IO_BOARD], 2 / (2048 * 0.054), 1e-6);
-    CHECK_TRUE(isnan(llama3.interval_s) && isnan(llama3.blocked_s));
+    CHECK_TRUE(isnan(llama3.interval_s) && isnan(llama3.blocked_s) && isnan(llama3.spares));
     struct reliability rsc1 = reliability_of("reliability: rsc1\n", NULL);
     struct reliability rsc2 = reliability_of("reliability: {name: rsc2}\n", NULL);
     CHECK_CLOSE(per_1000_days(&rsc1), 6.5, 1e-14);
@@ -127,7 +127,7 @@ TEST(reliability__mistakes_name_the_key_and_what_is_allowed)
         {"reliability: [llama3]\n", "run.yaml:6:14: reliability: expected a mapping of keys, found a list"},
         {"reliability: {name: rsc1, failures: {gpu: -1}}\n",
          "run.yaml:6:43: reliability.failures.gpu: '-1' is out of range; allowed: a number [1/1000 node-days], 0 to "
-         "1000000"},
+         "100000"},
         {"reliability: {name: rsc1, failures: {gpus: 1}}\n", "failures.gpus: unknown key; did you mean"},
         {"reliability: {name: rsc1, failures: {other: 0}}\n",
          "run.yaml:6:14: reliability.failures: the rates of all causes are 0; allowed: at least one above 0"},
@@ -136,7 +136,8 @@ TEST(reliability__mistakes_name_the_key_and_what_is_allowed)
         {"reliability: {name: rsc1, checkpoint: {interval: never}}\n",
          "reliability.checkpoint.interval: 'never' is not a number; allowed: a number [s], 0.001 to 10000000, or auto"},
         {"reliability: {name: rsc1, detect: auto}\n", "reliability.detect: 'auto' is not a number"},
-        {"reliability: {name: rsc1, spares: 1.5}\n", "reliability.spares: '1.5' is not a whole number"},
+        {"reliability: {name: rsc1, spares: 1.5}\n",
+         "run.yaml:6:35: reliability.spares: 1.5 is not a whole number; allowed: 0 to 100000, or auto"},
         {"reliability: {name: rsc1, slow: {factor: 0.5}}\n", "reliability.slow.factor: '0.5' is out of range"},
         {"reliability: {name: rsc1, slow: {share: 2}}\n", "reliability.slow.share: '2' is out of range"},
         {"reliability: {name: rsc1, weibull_shape: 0}\n", "reliability.weibull_shape: '0' is out of range"},

@@ -27,7 +27,7 @@ void candidate_price(const struct question *question, const struct offer *offer,
     int64_t gpus = offer_gpus(offer, row->nodes);
     struct goodput goodput = goodput_at(offer, row->nodes);
     const double *lost = goodput.lost_share;
-    row->spare_nodes = offer_spares(offer);
+    row->spare_nodes = offer_spares(offer, row->nodes);
     row->gpus = gpus + offer_gpus(offer, row->spare_nodes);
     row->goodput = goodput.ettr;
     row->mttf_s = goodput.renewal.mttf_s;
@@ -66,7 +66,7 @@ void candidates_add(struct candidates *candidates, const struct question *questi
         struct trace_candidate *row = &candidate->row;
         *candidate = (struct candidate){.point = point};
         *row = (struct trace_candidate){
-            .offer = size->offer, .system = i, .nodes = size->nodes, .spare_nodes = offer_spares(from)};
+            .offer = size->offer, .system = i, .nodes = size->nodes, .spare_nodes = offer_spares(from, size->nodes)};
         row->gpus = offer_gpus(from, size->nodes + row->spare_nodes);
         row->tokens_per_s_per_gpu_interval = row->mttf_s = row->checkpoint_interval_s = NAN;
         row->days = row->gpu_hours = NAN;

@@ -149,9 +149,10 @@ static void list_operation(struct listing *listing)
         snprintf(name, sizeof name, "detect, replace, start x%g", factors[i]);
         add_operation(listing, name, &changed);
         changed = *now;
-        changed.spares = i == 0 ? now->spares / 2 : 2 * now->spares + (now->spares == 0);
-        snprintf(name, sizeof name, "%d spare nodes", (int)changed.spares);
-        if (changed.spares != now->spares)
+        int64_t spares = listing->candidate->row.spare_nodes, other = i == 0 ? spares / 2 : 2 * spares + (spares == 0);
+        changed.spares = (double)other;
+        snprintf(name, sizeof name, "%d spare nodes", (int)other);
+        if (other != spares)
             add_operation(listing, name, &changed);
     }
 }

@@ -23,7 +23,8 @@ static const struct schema_key question_keys[] = {
      offsetof(struct question, tokens)},
     {"days", SCHEMA_REAL, "days", 1e-3, 1e6, "none", "none", "longest time that the training may take",
      LIMIT(LIMIT_DAYS)},
-    {"usd", SCHEMA_REAL, "$", 1e-3, 1e15, "none", "none", "most money; every offer then needs a price", LIMIT(LIMIT_USD)},
+    {"usd", SCHEMA_REAL, "$", 1e-3, 1e15, "none", "none", "most money; every offer then needs a price",
+     LIMIT(LIMIT_USD)},
     {"mwh", SCHEMA_REAL, "MWh", 1e-6, 1e12, "none", "none", "most energy; every offer then needs a known power",
      LIMIT(LIMIT_MWH)},
     {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "none", "none", "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
@@ -49,11 +50,6 @@ int64_t offer_gpus(const struct offer *offer, int64_t nodes)
     return nodes * offer->scenario.platform.gpus_per_node;
 }
 
-int64_t offer_spares(const struct offer *offer)
-{
-    return offer->scenario.reliability.present ? offer->scenario.reliability.spares : 0;
-}
-
 struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
 {
     const struct scenario *scenario = &offer->scenario;
@@ -64,6 +60,12 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
         .parameters = cost_stage_parameters(&scenario->model, 1, (int32_t)scenario->model.layers, true, true),
         .pcie_bytes_per_s = scenario->platform.pcie_bytes_per_s,
     };
+}
+
+int64_t offer_spares(const struct offer *offer, int64_t nodes)
+{
+    struct goodput_setting setting = offer_setting(offer, nodes);
+    return offer->scenario.reliability.present ? goodput_spares(&setting) : 0;
 }
 
 double question_least_days(const struct question *question, const struct offer *offer, int64_t nodes)

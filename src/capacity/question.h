@@ -50,8 +50,8 @@ bool question_read(const char *path, int32_t n_set, const char *const *set, stru
 /** Return the GPUs of a size, without spares. */
 int64_t offer_gpus(const struct offer *offer, int64_t nodes);
 
-/** Return the spare nodes of an offer. */
-int64_t offer_spares(const struct offer *offer);
+/** Return the spare nodes beside a size; 0 without `reliability:`. */
+int64_t offer_spares(const struct offer *offer, int64_t nodes);
 
 /** Return the setting of the goodput of a size. It borrows the offer's reliability. */
 struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes);

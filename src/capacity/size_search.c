@@ -64,7 +64,7 @@ static void add_size(struct size_search *search, int32_t offer, int64_t nodes)
 /** Return whether a size may have as many GPUs, with those of spares. */
 static bool is_allowed(const struct question *question, const struct offer *offer, int64_t nodes)
 {
-    double gpus = (double)offer_gpus(offer, nodes + offer_spares(offer));
+    double gpus = (double)offer_gpus(offer, nodes + offer_spares(offer, nodes));
     return isnan(question->limit[LIMIT_GPUS]) || gpus <= question->limit[LIMIT_GPUS];
 }
 
@@ -77,11 +77,10 @@ static bool may_meet(const struct question *question, const struct offer *offer,
 /** Return the largest allowed size of an offer, or its least size if none is allowed. */
 static int64_t largest_allowed(const struct question *question, const struct offer *offer)
 {
-    int64_t nodes = offer->to;
-    if (!isnan(question->limit[LIMIT_GPUS])) {
-        double most = floor(question->limit[LIMIT_GPUS] / (double)offer_gpus(offer, 1)) - (double)offer_spares(offer);
-        nodes = (int64_t)fmin((double)nodes, fmax((double)offer->from, most));
-    }
+    double most = floor(question->limit[LIMIT_GPUS] / (double)offer_gpus(offer, 1));
+    int64_t nodes = isnan(most) ? offer->to : (int64_t)fmin((double)offer->to, fmax((double)offer->from, most));
+    while (nodes > offer->from && !is_allowed(question, offer, nodes))
+        nodes--;
     return nodes;
 }
 

@@ -76,12 +76,25 @@ struct renewal goodput_renewal(const struct goodput_setting *setting)
     return renewal;
 }
 
+int64_t goodput_spares(const struct goodput_setting *setting)
+{
+    const double most_waiting = 1e-3; /* what `auto` of the key promises */
+    const struct reliability *reliability = setting->reliability;
+    if (!isnan(reliability->spares))
+        return (int64_t)reliability->spares;
+    double mean = (double)setting->n_nodes * reliability_failures_per_s(reliability) * reliability->repair_s;
+    int64_t spares = (int64_t)fmin(mean, RELIABILITY_MOST_SPARES); /* fewer are missing half of the time */
+    while (spares < RELIABILITY_MOST_SPARES && goodput_waiting_share(mean, spares) > most_waiting)
+        spares++;
+    return spares;
+}
+
 struct goodput goodput_of(const struct goodput_setting *setting)
 {
     const struct reliability *reliability = setting->reliability;
-    struct goodput goodput = {.renewal = goodput_renewal(setting)};
+    struct goodput goodput = {.spares = goodput_spares(setting), .renewal = goodput_renewal(setting)};
     const struct renewal *renewal = &goodput.renewal;
-    double waiting = goodput_waiting_share(reliability->repair_s / renewal->mttf_s, reliability->spares);
+    double waiting = goodput_waiting_share(reliability->repair_s / renewal->mttf_s, goodput.spares);
     double slow = reliability->slow_share * (1 - 1 / reliability->slow_factor);
     double running = exp(-renewal->restart_s / renewal->mttf_s), saved = goodput_exact_ettr(renewal);
     double blocked = saved * renewal->blocked_s / renewal->interval_s;

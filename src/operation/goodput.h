@@ -81,6 +81,7 @@ enum goodput_loss {
 extern const char *const goodput_loss_name[GOODPUT_N_LOSSES];
 
 struct goodput {
+    int64_t spares;                      /* nodes beside those that train */
     struct renewal renewal;              /* with `auto` resolved */
     double ettr;                         /* share of time that trains at full speed, 0..1 */
     double lost_share[GOODPUT_N_LOSSES]; /* of all time; they add up to 1 - ettr but for rounding */
@@ -94,6 +95,10 @@ struct goodput {
  * 4. `auto` of the interval is goodput_best_interval_s. The interval is at least the save's time.
  */
 struct renewal goodput_renewal(const struct goodput_setting *setting);
+
+/** Return the number of spare nodes. `auto` is the smallest one whose goodput_waiting_share is at most 0.1%, and at
+ * most RELIABILITY_MOST_SPARES. */
+int64_t goodput_spares(const struct goodput_setting *setting);
 
 /**
  * Return the goodput of a training in closed form.

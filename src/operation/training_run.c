@@ -23,7 +23,8 @@ struct simulation {
     struct renewal renewal;
     struct failure_clock clocks[FAILURE_N_CAUSES];
     int32_t n_clocks;
-    int64_t n_failures;
+    int64_t spares, n_failures;
+    double saved; /* checkpoints that count */
     /* times of the last spares + 1 failures, the i-th at i mod (spares + 1); -INFINITY before there was any */
     double *failed_s;
     double used_until_s; /* end of the last time without spares */
@@ -65,14 +66,14 @@ static struct failure_clock *next_failure(struct simulation *simulation)
 /** Return the time of the failure that was `back` failures before the latest. back: at most spares */
 static double failed_s(const struct simulation *simulation, int64_t back)
 {
-    int64_t n = simulation->reliability->spares + 1;
+    int64_t n = simulation->spares + 1;
     return simulation->failed_s[(simulation->n_failures - 1 + n - back) % n];
 }
 
 /** Take a node away. All spares are used until the oldest of the last `spares` failures is repaired. */
 static void fail(struct simulation *simulation, struct failure_clock *clock)
 {
-    int64_t spares = simulation->reliability->spares;
+    int64_t spares = simulation->spares;
     double now_s = clock->next_s;
     simulation->result.failures[clock->cause]++;
     simulation->failed_s[simulation->n_failures++ % (spares + 1)] = now_s;
@@ -87,6 +88,13 @@ static void fail(struct simulation *simulation, struct failure_clock *clock)
     }
 }
 
+/** Return whether the run gives up, since it hardly advances. */
+static bool gives_up(const struct simulation *simulation, double now_s)
+{
+    return simulation->n_failures >= TRAINING_RUN_LEAST_FAILURES &&
+           100 * simulation->saved * simulation->renewal.interval_s < now_s;
+}
+
 /** Restart after a failure, and after each that strikes meanwhile. @return time at which training runs again */
 static double restart(struct simulation *simulation, struct failure_clock *clock)
 {
@@ -96,14 +104,14 @@ static double restart(struct simulation *simulation, struct failure_clock *clock
         double from_s = clock->next_s;
         fail(simulation, clock);
         double detected_s = from_s + reliability->detect_s;
-        double node_s = fmax(detected_s, failed_s(simulation, reliability->spares) + reliability->repair_s);
+        double node_s = fmax(detected_s, failed_s(simulation, simulation->spares) + reliability->repair_s);
         double ready_s = node_s + behind_s;
         clock = next_failure(simulation);
         double until_s = fmin(ready_s, clock->next_s);
         double waited_s = fmax(0, fmin(until_s, node_s) - detected_s);
         lost_s[GOODPUT_SPARES] += waited_s;
         lost_s[GOODPUT_RESTART] += until_s - from_s - waited_s;
-        if (until_s == ready_s || simulation->n_failures >= TRAINING_RUN_MOST_FAILURES)
+        if (until_s == ready_s || gives_up(simulation, until_s))
             return ready_s;
     }
 }
@@ -124,10 +132,11 @@ static void train(struct simulation *simulation, double work_s)
     const struct reliability *reliability = simulation->reliability;
     double speed = 1 - reliability->slow_share * (1 - 1 / reliability->slow_factor);
     double running_s = work_s / speed, round_s = renewal->interval_s + renewal->blocked_s;
-    double n_intervals = ceil(running_s / renewal->interval_s), saved = 0, now_s = 0;
-    while (simulation->n_failures < TRAINING_RUN_MOST_FAILURES) {
+    double n_intervals = ceil(running_s / renewal->interval_s), now_s = 0;
+    while (!gives_up(simulation, now_s)) {
         struct failure_clock *clock = next_failure(simulation);
-        double left_s = running_s - saved * renewal->interval_s, checkpoints = n_intervals - saved - 1;
+        double left_s = running_s - simulation->saved * renewal->interval_s;
+        double checkpoints = n_intervals - simulation->saved - 1;
         double finish_s = now_s + left_s + checkpoints * renewal->blocked_s;
         if (finish_s <= clock->next_s) {
             account(simulation, left_s, checkpoints);
@@ -138,7 +147,7 @@ static void train(struct simulation *simulation, double work_s)
         double gained = fmin(checkpoints, fmax(0, floor((ran_s - renewal->save_s) / round_s)));
         account(simulation, gained * renewal->interval_s, gained);
         simulation->result.lost_s[GOODPUT_WORK] += ran_s - gained * round_s;
-        saved += gained;
+        simulation->saved += gained;
         now_s = restart(simulation, clock);
     }
     simulation->result.finish_s = INFINITY;
@@ -146,8 +155,9 @@ static void train(struct simulation *simulation, double work_s)
 
 struct training_run training_run(const struct goodput_setting *setting, double work_s, int64_t seed, int32_t run)
 {
-    struct simulation simulation = {.reliability = setting->reliability, .renewal = goodput_renewal(setting)};
-    int64_t spares = setting->reliability->spares;
+    struct simulation simulation = {
+        .reliability = setting->reliability, .renewal = goodput_renewal(setting), .spares = goodput_spares(setting)};
+    int64_t spares = simulation.spares;
     simulation.failed_s = check_malloc((size_t)(spares + 1) * sizeof *simulation.failed_s);
     for (int64_t i = 0; i <= spares; i++)
         simulation.failed_s[i] = -INFINITY;

@@ -22,8 +22,8 @@
 /** Runs that give p5 and p95 of the finish within 2% over seeds. */
 enum { TRAINING_RUNS_DEFAULT = 1000 };
 
-/** Failures after which a run gives up, since it hardly advances. */
-enum { TRAINING_RUN_MOST_FAILURES = 1000000 };
+/** A run gives up if work that counts fills less than 1/100 of its time up to a failure, and this many came before. */
+enum { TRAINING_RUN_LEAST_FAILURES = 10000 };
 
 struct training_run {
     double finish_s;                   /* from the start; INFINITY: the run gave up */

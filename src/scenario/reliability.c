@@ -15,7 +15,7 @@ const char *const failure_cause_name[FAILURE_N_CAUSES] = {
 #undef FAILURE_CAUSE
 };
 
-enum { MOST_S = 10000000, MOST_SPARES = 100000 };
+enum { MOST_S = 10000000 };
 
 /* A file of model/reliability has all keys but the first. */
 static const struct schema_key keys[] = {
@@ -26,7 +26,7 @@ static const struct schema_key keys[] = {
      SCHEMA_REAL,                                                                                                      \
      "1/1000 node-days",                                                                                               \
      0,                                                                                                                \
-     1e6,                                                                                                              \
+     1e5,                                                                                                              \
      "0",                                                                                                              \
      NULL,                                                                                                             \
      "failures by " meaning,                                                                                           \
@@ -55,7 +55,10 @@ static const struct schema_key keys[] = {
      FIELD(bytes_per_parameter)},
     {"checkpoint.storage_bandwidth", SCHEMA_REAL, "bytes/s", 1, 1e18, NULL, NULL,
      "bandwidth of the storage for the whole cluster, for reads and for writes", FIELD(storage_bytes_per_s)},
-    {"spares", SCHEMA_INT, "nodes", 0, MOST_SPARES, NULL, NULL, "nodes that stand ready to replace failed ones",
+    {"spares", SCHEMA_REAL, "nodes", 0, RELIABILITY_MOST_SPARES, NULL, "auto",
+     "nodes that stand ready to replace failed ones; auto: the fewest with which the training waits for a node during "
+     "at "
+     "most 0.1% of the time",
      FIELD(spares)},
     {"repair", SCHEMA_REAL, "s", 0, 10.0 * MOST_S, NULL, NULL, "time that a failed node is away", FIELD(repair_s)},
     {"slow.share", SCHEMA_REAL, "-", 0, 1, NULL, NULL, "share of the running time in which some GPU is slow",
@@ -90,11 +93,10 @@ static bool read_preset(const struct document *document, int32_t node, const cha
     return schema_read_file(path, keys + 1, N_KEYS - 1, others, reliability, err);
 }
 
-/** Replace the preset's values by those that the mapping gives. */
+/** Replace the preset's values by those that the mapping gives. Every key but the name fills a double. */
 static void replace_given(const struct document *document, int32_t node, const struct reliability *own,
                           struct reliability *reliability)
 {
-    _Static_assert(sizeof(int64_t) == sizeof(double), "every key but the name fills a field of this size");
     for (int i = 1; i < N_KEYS; i++)
         if (document_find(document, node, keys[i].name) >= 0)
             memcpy((char *)reliability + keys[i].offset, (const char *)own + keys[i].offset, sizeof(double));
@@ -118,6 +120,10 @@ bool reliability_read(struct document *document, const char *data_dir, struct re
     if (!read_preset(document, node, data_dir, reliability, err))
         return false;
     replace_given(document, node, &own, reliability);
+    if (!isnan(reliability->spares) && reliability->spares != floor(reliability->spares))
+        return document_error(document, document_find(document, node, "spares"), err,
+                              "reliability.spares: %g is not a whole number; allowed: 0 to %d, or auto",
+                              reliability->spares, RELIABILITY_MOST_SPARES);
     return reliability_failures_per_s(reliability) > 0 ||
            document_error(document, node, err,
                           "reliability.failures: the rates of all causes are 0; allowed: at least one above 0, or a "

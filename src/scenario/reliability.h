@@ -23,7 +23,9 @@ enum failure_cause {
 /** Keys of the causes: "gpu", "hbm", ... */
 extern const char *const failure_cause_name[FAILURE_N_CAUSES];
 
-/** Failures of a cluster and the time that each costs. A time of NAN was written as `auto`. */
+enum { RELIABILITY_MOST_SPARES = 100000 };
+
+/** Failures of a cluster and the time that each costs. A number of NAN was written as `auto`. */
 struct reliability {
     bool present; /* false: the scenario has no such key, and all other fields are 0 */
     char name[SCHEMA_TEXT_BYTES];
@@ -36,10 +38,10 @@ struct reliability {
     double barrier_s;           /* agreement of all ranks on a checkpoint */
     double bytes_per_parameter; /* of a checkpoint */
     double storage_bytes_per_s; /* of the whole cluster, for reads and for writes */
-    int64_t spares;             /* nodes that replace failed ones at once */
-    double repair_s;            /* time that a failed node is away */
-    double slow_share;          /* share of the running time in which some GPU is slow */
-    double slow_factor;         /* factor of a step's time while one is */
+    double spares;     /* nodes that replace failed ones at once, a whole number; NAN: as many as goodput_spares says */
+    double repair_s;   /* time that a failed node is away */
+    double slow_share; /* share of the running time in which some GPU is slow */
+    double slow_factor; /* factor of a step's time while one is */
 };
 
 /** Return the failures of a node in one second, over all causes. */
