@@ -117,13 +117,16 @@ function timeSection({ missing, names, colours, mfu_colour, free, faster, system
   rows.push(row("MFU", systems.map(({ mfu }) => [[0, mfu, mfu_colour, percent(mfu)]]), systems.map(({ mfu }) => percent(mfu)), "total"));
   const all = add(make("table", { className: systems.length > 4 ? "time many" : "time" }), add(make("thead"), head), add(make("tbody"), ...rows));
   return add(box, make("p", { className: "small" }, "Means of the measured iterations. The losses and the MFU of a system add up to 100%."),
-    add(make("div", { className: "wide" }), all), freeTable(free, systems), faster ? make("p", { className: "faster" }, faster) : null);
+    add(make("div", { className: "wide" }), all),
+    make("p", { className: "small" }, "How many more tokens a second each system would have with the same plans if one cost were zero:"),
+    freeTable(free, systems), faster ? make("p", { className: "faster" }, faster) : null);
 }
 
 /** How much faster each system were if one cost were zero. */
 function freeTable(free, systems) {
-  const rows = free.map((name, i) => [name, ...systems.map(({ gains }) => `${gains[i] < 0.0005 ? "+0.0" : `+${(100 * gains[i]).toFixed(1)}`}%`)]);
-  return table(["tokens/s if it were free, same plans", ...systems.map(({ label }) => label)], rows, [0]);
+  const signed = (gain) => `${gain > -0.0005 ? "+" : "-"}${Math.abs(100 * gain).toFixed(1)}%`;
+  const rows = free.map((name, i) => [name, ...systems.map(({ gains }) => signed(gains[i]))]);
+  return table(["without", ...systems.map(({ label }) => label)], rows, [0]);
 }
 
 function memorySection({ classes, systems }) {
