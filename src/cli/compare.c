@@ -17,6 +17,7 @@
 #include "scenario/scenario_read.h"
 #include "simulate/difference.h"
 #include "simulate/interval.h"
+#include "simulate/path_run.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
 
@@ -27,17 +28,9 @@ struct arguments {
     const char *path[2], *system; /* system: a label; NULL: the first of each ranking */
 };
 
-/** A scenario that ran. */
-struct ran {
-    struct scenario scenario;
-    struct lengths lengths;
-    struct plan_search search;
-    struct point point;
-};
-
 /** One of the two that are compared. */
 struct side {
-    struct ran ran;
+    struct path_run run;
     struct document document; /* the resolved scenario with the chosen system alone, before plans were searched */
     int32_t system;           /* index of the chosen one */
     struct point_summary summary;
@@ -59,33 +52,14 @@ struct comparison {
     bool same_batches;                  /* so iterations are pairs */
 };
 
-static void ran_free(struct ran *ran)
-{
-    point_free(&ran->point);
-    plan_search_free(&ran->search);
-    lengths_close(&ran->lengths);
-    scenario_free(&ran->scenario);
-}
-
-/** Resolve and check a scenario. It takes over the document. */
-static bool resolve(struct document *document, struct ran *ran, struct error *err)
-{
-    struct scenario_cache cache = {0};
-    bool ok =
-        scenario_resolve(document, &cache, &ran->scenario, err) && command_check(&ran->scenario, &ran->lengths, err);
-    cache_free(&cache);
-    return ok;
-}
-
 /** Search the plans that are left to a search and run all systems on the critical path. */
-static bool simulate(struct ran *ran, const struct options *options, struct error *err)
+static bool simulate(struct path_run *run, const struct options *options, struct error *err)
 {
-    ran->scenario.engine = SCENARIO_CRITICAL_PATH;
-    ran->scenario.trace = SCENARIO_TRACE_NONE;
-    if (!plan_search_run(&ran->scenario, &ran->lengths, options, &ran->search, err))
-        return false;
-    struct point_options point = {.searches = ran->search.results};
-    return point_run(&ran->scenario, &ran->lengths, &point, &ran->point, err);
+    struct plan_search search = {0};
+    run->scenario.engine = SCENARIO_CRITICAL_PATH; /* of the search, too */
+    bool ok = plan_search_run(&run->scenario, &run->lengths, options, &search, err);
+    run->searches = search.results;
+    return ok && path_run_execute(run, NULL, NULL, err);
 }
 
 /** Return the resolved scenario as a document. */
@@ -106,9 +80,9 @@ static void keep_system(struct document *document, int32_t system)
         snprintf(document->node[dp].value, strlen(document->node[dp].value) + 1, "0"); /* it follows from the others */
 }
 
-static int32_t first_ranked(const struct ran *ran)
+static int32_t first_ranked(const struct path_run *run)
 {
-    struct ranked_point ranked = ranked_point_of(&ran->scenario, &ran->point);
+    struct ranked_point ranked = ranked_point_of(&run->scenario, &run->point);
     int32_t first = ranked.standings[0].system;
     ranked_point_free(&ranked);
     return first;
@@ -127,35 +101,36 @@ static bool read_side(const struct arguments *arguments, int i, struct side *sid
 {
     struct document document = {0};
     const char *path = arguments->path[i];
-    bool ok = run_document_read(path, &arguments->options, &document, err) && resolve(&document, &side->ran, err);
+    bool ok =
+        run_document_read(path, &arguments->options, &document, err) && path_run_prepare(&document, &side->run, err);
     document_free(&document);
-    if (ok && arguments->system != NULL && find_system(&side->ran.scenario, arguments->system) < 0)
+    if (ok && arguments->system != NULL && find_system(&side->run.scenario, arguments->system) < 0)
         return error_set(err, "--system: %s has no system '%.200s'; its first one is '%s'", path, arguments->system,
-                         side->ran.scenario.systems[0].label);
+                         side->run.scenario.systems[0].label);
     if (ok)
-        resolved_document(&side->ran.scenario, path, &side->document);
+        resolved_document(&side->run.scenario, path, &side->document);
     return ok;
 }
 
 static bool run_side(const struct arguments *arguments, struct side *side, struct error *err)
 {
-    struct ran *ran = &side->ran;
-    if (!simulate(ran, &arguments->options, err))
+    struct path_run *run = &side->run;
+    if (!simulate(run, &arguments->options, err))
         return false;
-    side->system = arguments->system != NULL ? find_system(&ran->scenario, arguments->system) : first_ranked(ran);
-    side->summary = point_summary_of(&ran->scenario, &ran->point, side->system);
+    side->system = arguments->system != NULL ? find_system(&run->scenario, arguments->system) : first_ranked(run);
+    side->summary = point_summary_of(&run->scenario, &run->point, side->system);
     keep_system(&side->document, side->system);
     return true;
 }
 
 static const char *label_of(const struct side *side)
 {
-    return side->ran.scenario.systems[side->system].label;
+    return side->run.scenario.systems[side->system].label;
 }
 
 static bool fits(const struct side *side)
 {
-    return side->ran.point.systems[side->system].fits;
+    return side->run.point.systems[side->system].fits;
 }
 
 /** Run A's system with one difference. A refusal is a result. */
@@ -163,14 +138,14 @@ static bool run_contribution(const struct comparison *comparison, struct contrib
 {
     const struct side *from = &comparison->side[0], *to = &comparison->side[1];
     struct document document = {0};
-    struct ran ran = {0};
+    struct path_run run = {0};
     struct error found = {0};
     document_copy(&from->document, NULL, &document);
     bool ok = difference_apply(contribution->difference, &to->document, &document, &found) &&
-              resolve(&document, &ran, &found) && simulate(&ran, &comparison->arguments->options, &found);
+              path_run_prepare(&document, &run, &found) && simulate(&run, &comparison->arguments->options, &found);
     if (ok) {
-        contribution->fits = ran.point.systems[0].fits;
-        contribution->tokens_per_s_per_gpu = point_summary_of(&ran.scenario, &ran.point, 0).tokens_per_s_per_gpu;
+        contribution->fits = run.point.systems[0].fits;
+        contribution->tokens_per_s_per_gpu = point_summary_of(&run.scenario, &run.point, 0).tokens_per_s_per_gpu;
         contribution->gain = contribution->tokens_per_s_per_gpu / from->summary.tokens_per_s_per_gpu - 1;
     } else if (found.status == ERROR_INVALID) {
         contribution->refusal = check_asprintf("%.*s", (int)strcspn(found.text, "\n"), found.text);
@@ -178,7 +153,7 @@ static bool run_contribution(const struct comparison *comparison, struct contrib
         *err = found;
     }
     document_free(&document);
-    ran_free(&ran);
+    path_run_free(&run);
     return ok || contribution->refusal != NULL;
 }
 
@@ -196,7 +171,7 @@ static bool same_batches(const struct differences *differences)
 /** Return the ratio of B's model FLOPs a second to A's, less 1, for a pair of systems. NaN half width: none. */
 static double pair_gain(const struct comparison *comparison, int32_t a, int32_t b, double *half)
 {
-    const struct ran *from = &comparison->side[0].ran, *to = &comparison->side[1].ran;
+    const struct path_run *from = &comparison->side[0].run, *to = &comparison->side[1].run;
     const struct point_system *base = &from->point.systems[a], *other = &to->point.systems[b];
     struct point_summary before = point_summary_of(&from->scenario, &from->point, a),
                          after = point_summary_of(&to->scenario, &to->point, b);
@@ -230,7 +205,7 @@ static void print_side(const struct side *side, char name)
     char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64];
     const struct point_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
-    const struct point_system *system = &side->ran.point.systems[side->system];
+    const struct point_system *system = &side->run.point.systems[side->system];
     if (system->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
@@ -245,7 +220,7 @@ static void print_side(const struct side *side, char name)
 static void print_heading(const struct comparison *comparison)
 {
     for (int i = 0; i < 2; i++) {
-        const struct scenario *scenario = &comparison->side[i].ran.scenario;
+        const struct scenario *scenario = &comparison->side[i].run.scenario;
         text_print_clipped(COLUMNS, "%c: %s, %s on %d x %s (%s)", 'A' + i, comparison->arguments->path[i],
                            scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name,
                            scenario->platform.name);
@@ -316,7 +291,7 @@ static double interaction(const struct comparison *comparison, double total)
 /** Write the systems that both have, B over A. */
 static void write_pairs(FILE *file, const struct comparison *comparison)
 {
-    const struct scenario *from = &comparison->side[0].ran.scenario, *to = &comparison->side[1].ran.scenario;
+    const struct scenario *from = &comparison->side[0].run.scenario, *to = &comparison->side[1].run.scenario;
     int n = 0;
     if (from->n_systems == 1 && to->n_systems == 1) /* the total says it */
         return;
@@ -382,7 +357,7 @@ static json_t *json_of_side(const struct side *side, const char *path)
     const struct point_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_name(&side->ran.scenario.systems[side->system].plan, true, plan);
+    plan_text_name(&side->run.scenario.systems[side->system].plan, true, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", path, "system", label_of(side),
                      "fits", fits(side), "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
                      summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
@@ -410,7 +385,7 @@ static json_t *json_of_contribution(const struct contribution *contribution)
 
 static void print_json(const struct comparison *comparison, double total, double half)
 {
-    const struct scenario *from = &comparison->side[0].ran.scenario, *to = &comparison->side[1].ran.scenario;
+    const struct scenario *from = &comparison->side[0].run.scenario, *to = &comparison->side[1].run.scenario;
     json_t *differences = json_array(), *pairs = json_array();
     for (int32_t i = 0; i < comparison->differences.n; i++)
         json_array_append_new(differences, json_of_contribution(&comparison->contributions[i]));
@@ -459,7 +434,7 @@ static void comparison_free(struct comparison *comparison)
     differences_free(&comparison->differences);
     for (int i = 0; i < 2; i++) {
         document_free(&comparison->side[i].document);
-        ran_free(&comparison->side[i].ran);
+        path_run_free(&comparison->side[i].run);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "cli/run_document.h"
 #include "scenario/scenario_read.h"
 #include "simulate/explain.h"
+#include "simulate/faster_setting.h"
 #include "simulate/standing.h"
 
 enum { COLUMNS = 100, LINES = 20, NAME_COLUMNS = 56, BAR_COLUMNS = 35 };
@@ -134,7 +135,20 @@ static json_t *json_of_system(const struct explained *explained)
                      "critical_path_s", path, "gain_if_free", gains);
 }
 
-static void print_results(const struct scenario *scenario, const struct options *options,
+/** Return the settings with which a system would be faster. */
+static json_t *json_of_settings(const struct scenario *scenario, const struct lengths *lengths,
+                                const struct scenario_system *entry)
+{
+    struct faster_setting settings[FASTER_SETTINGS_MOST];
+    int32_t n = faster_settings_of(scenario, lengths, entry, settings);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f}", "key", settings[i].key, "now", settings[i].now,
+                                              "fastest", settings[i].fastest, "gain", settings[i].gain));
+    return list;
+}
+
+static void print_results(const struct scenario *scenario, const struct lengths *lengths, const struct options *options,
                           const struct explained *explained, int32_t n)
 {
     if (!options->json) {
@@ -147,6 +161,8 @@ static void print_results(const struct scenario *scenario, const struct options 
     json_t *systems = json_array();
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(systems, json_of_system(&explained[i]));
+    json_object_set_new(json_array_get(systems, 0), "faster_settings",
+                        json_of_settings(scenario, lengths, explained[0].system->entry));
     command_print_json(json_pack(
         "{s:s, s:s, s:s, s:i, s:f, s:I, s:o}", "name", scenario->name, "model", scenario->model.name, "device",
         scenario->device.name, "gpus", platform_n_gpus(&scenario->platform), "peak_flop_per_s",
@@ -154,8 +170,8 @@ static void print_results(const struct scenario *scenario, const struct options 
 }
 
 /** Explain the systems that were asked for, the best first. */
-static bool explain(const struct arguments *arguments, const struct scenario *scenario, const struct point *point,
-                    const struct explain_plans *plans, struct error *err)
+static bool explain(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
+                    const struct point *point, const struct explain_plans *plans, struct error *err)
 {
     struct ranked_point ranked = ranked_point_of(scenario, point);
     struct explained *explained = check_calloc((size_t)point->n_systems, sizeof *explained);
@@ -172,7 +188,7 @@ static bool explain(const struct arguments *arguments, const struct scenario *sc
         ok = explain_system(scenario, point, index, plans, &explained[n++].explanation, err);
     }
     if (ok)
-        print_results(scenario, &arguments->options, explained, n);
+        print_results(scenario, lengths, &arguments->options, explained, n);
     free(explained);
     ranked_point_free(&ranked);
     return ok;
@@ -211,7 +227,8 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
                                         .observer = explain_keep_plan,
                                         .context = &plans,
                                         .n_children = (int32_t)sysconf(_SC_NPROCESSORS_ONLN)};
-        ok = point_run(scenario, lengths, &options, &point, err) && explain(arguments, scenario, &point, &plans, err);
+        ok = point_run(scenario, lengths, &options, &point, err) &&
+             explain(arguments, scenario, lengths, &point, &plans, err);
     }
     explain_plans_free(scenario, &plans);
     point_free(&point);

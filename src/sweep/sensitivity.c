@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "cost/attention_choice.h"
 #include "scenario/document_set.h"
 #include "scenario/scenario_read.h"
 #include "scenario/schema_text.h"
+#include "simulate/path_run.h"
 #include "simulate/standing.h"
 #include "sweep/pool.h"
 
@@ -201,35 +201,15 @@ static void fill_in(const struct scenario *scenario, const struct point *point, 
     ranked_point_free(&ranked);
 }
 
-static bool run_change(struct sensitivity_change *change, int32_t n_systems, struct sensitivity_system *systems,
-                       struct error *err)
+static bool run_change(struct sensitivity_change *change, struct sensitivity_system *systems, struct error *err)
 {
-    struct scenario scenario = {0};
-    struct scenario_cache cache = {0};
-    struct lengths lengths = {0};
-    struct point point = {0};
-    struct search_result *searches = check_calloc((size_t)n_systems, sizeof *searches);
-    bool ok = scenario_resolve(&change->document, &cache, &scenario, err);
-    if (ok) {
-        scenario.device.memory_bytes *= change->memory;
-        scenario.engine = SCENARIO_CRITICAL_PATH;
-        scenario.trace = SCENARIO_TRACE_NONE;
-        ok = point_check(&scenario, err) && point_lengths(&scenario, &lengths, err);
-    }
-    if (ok) {
-        attention_choice_resolve(&scenario, &lengths);
-        ok = search_scenario(&scenario, &lengths, &(struct search_options){0}, searches, err) &&
-             point_run(&scenario, &lengths, &(struct point_options){.searches = searches}, &point, err);
-    }
+    struct path_run run = {0};
+    bool ok = path_run_prepare(&change->document, &run, err);
+    run.scenario.device.memory_bytes *= change->memory;
+    ok = ok && path_run_search(&run, &(struct search_options){0}, err) && path_run_execute(&run, NULL, NULL, err);
     if (ok)
-        fill_in(&scenario, &point, systems);
-    point_free(&point);
-    for (int32_t i = 0; i < n_systems; i++)
-        search_result_free(&searches[i]);
-    free(searches);
-    lengths_close(&lengths);
-    scenario_free(&scenario);
-    cache_free(&cache);
+        fill_in(&run.scenario, &run.point, systems);
+    path_run_free(&run);
     return ok;
 }
 
@@ -246,7 +226,7 @@ static void work(void *context, int32_t task, FILE *answer)
     struct error err = {0};
     size_t n = (size_t)run->sensitivity->n_systems;
     struct sensitivity_system *systems = check_calloc(n, sizeof *systems);
-    bool ok = run_change(&run->sensitivity->changes[task], run->sensitivity->n_systems, systems, &err);
+    bool ok = run_change(&run->sensitivity->changes[task], systems, &err);
     fwrite(systems, sizeof *systems, n, answer);
     if (!ok)
         fputs(err.text, answer);
