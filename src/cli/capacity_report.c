@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "trace/table.h"
 
-enum { MOST_CHANGES = 4, MOST_ROWS = 12, PLAN_BYTES = 96, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
+enum { MOST_CHANGES = 4, PLAN_BYTES = 96, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
 
 /** Write an amount in three digits: "$1.93M", "812k". */
 static void write_amount(FILE *file, const char *sign, double amount)
@@ -108,6 +108,17 @@ static void write_costs(FILE *file, const struct trace_candidate *row)
         fprintf(file, ", %.0f MWh", row->mwh);
     if (!isnan(row->co2_t))
         fprintf(file, ", %.0f t CO2", row->co2_t);
+}
+
+/** Write the days of the other systems on the same nodes. */
+static void write_others(FILE *file, const struct answer *answer)
+{
+    const struct trace_candidate *row = &answer_subject(answer)->row;
+    for (int32_t i = 0; i < answer->search.candidates.n; i++) {
+        const struct trace_candidate *other = &answer->search.candidates.at[i].row;
+        if (other->offer == row->offer && other->nodes == row->nodes && other->system != row->system && other->fits)
+            fprintf(file, "; %s %.1f days", label_of(answer, other), other->days);
+    }
     fputc('\n', file);
 }
 
@@ -125,6 +136,7 @@ static void write_choice(FILE *file, const struct answer *answer)
         fprintf(file, ", %" PRId64 " spare nodes beside them", row->spare_nodes);
     fprintf(file, "), %s with %s\n  ", label_of(answer, row), plan);
     write_costs(file, row);
+    write_others(file, answer);
 }
 
 /** Write what would keep each limit that the fastest candidate misses. */
@@ -261,13 +273,17 @@ static void write_basis(FILE *file, const struct answer *answer)
     fputc('\n', file);
 }
 
-/** Return whether a row of the table matters without -v: it keeps all limits, or comes close, on the frontier. */
-static int32_t rank_of_row(const struct candidate *candidate)
+/** Return whether a candidate is in the table without -v: the fastest system that fits of each size, and the answer. */
+static bool is_shown(const struct candidates *candidates, const struct candidate *candidate)
 {
-    return candidate->row.chosen                             ? 0
-           : candidate->row.meets && candidate->row.frontier ? 1
-           : candidate->row.frontier                         ? 2
-                                                             : 3;
+    const struct trace_candidate *row = &candidate->row;
+    bool shown = row->fits;
+    for (int32_t i = 0; i < candidates->n; i++) {
+        const struct trace_candidate *other = &candidates->at[i].row;
+        bool same = other->offer == row->offer && other->nodes == row->nodes && other->fits;
+        shown = shown && !(same && other->days < row->days);
+    }
+    return shown || row->chosen;
 }
 
 static void add_row(struct columns *columns, const struct answer *answer, const struct candidate *candidate)
@@ -293,31 +309,26 @@ static void add_row(struct columns *columns, const struct answer *answer, const 
                                            : "does not fit in memory");
 }
 
-/** Print the table, the answer and the frontier first. @param most  rows */
-static void print_table(const struct answer *answer, int32_t most)
+static void print_table(const struct answer *answer, bool verbose)
 {
     static const char *const heads[] = {"",     "offer", "nodes",   "system",       "days",
                                         "cost", "MWh",   "goodput", "tokens/s/GPU", "plan"};
     enum { N_COLUMNS = sizeof heads / sizeof *heads };
     const struct candidates *candidates = &answer->search.candidates;
     struct columns columns = {.n = N_COLUMNS};
-    int32_t last = 0, n = 0;
+    int32_t n_hidden = 0;
     for (int i = 0; i < N_COLUMNS; i++)
         columns_add(&columns, "%s", heads[i]);
-    for (int32_t rank = 0; rank < 4; rank++) { /* the last rank whose rows all have room */
-        int32_t count = 0;
-        for (int32_t i = 0; i < candidates->n; i++)
-            count += rank_of_row(&candidates->at[i]) <= rank;
-        last = count <= most || rank == 0 ? rank : last;
-    }
     for (int32_t i = 0; i < candidates->n; i++) {
-        int32_t rank = rank_of_row(&candidates->at[i]);
-        if (rank > last + 1 || (rank == last + 1 && n + 1 >= most))
-            continue;
-        if (n++ < most)
+        if (verbose || is_shown(candidates, &candidates->at[i]))
             add_row(&columns, answer, &candidates->at[i]);
+        else
+            n_hidden++;
     }
     columns_print(&columns);
+    puts("> the answer, + keeps all limits, f on the frontier of days, cost and energy");
+    if (n_hidden > 0)
+        printf("the fastest system of each size; -v shows %d more rows\n", n_hidden);
 }
 
 void capacity_print(const struct answer *answer, bool verbose)
@@ -343,8 +354,7 @@ void capacity_print(const struct answer *answer, bool verbose)
     CHECK(fclose(file) == 0);
     text_print_wrapped(text, &limits);
     putchar('\n');
-    print_table(answer, verbose ? INT32_MAX : MOST_ROWS);
-    puts("> the answer, + keeps all limits, f on the frontier of days, cost and energy");
+    print_table(answer, verbose);
     free(text);
 }
 
