@@ -223,8 +223,10 @@ int32_t candidates_fastest(const struct candidates *candidates)
 int32_t candidates_choose(struct candidates *candidates, const struct question *question)
 {
     bool in_money = candidates_have_money(candidates), other_limits = false;
-    for (int32_t i = 0; i < candidates->n; i++)
+    for (int32_t i = 0; i < candidates->n; i++) {
         candidates->at[i].row.meets = candidate_meets(question, &candidates->at[i]);
+        candidates->at[i].row.chosen = 0;
+    }
     mark_frontier(candidates, in_money);
     mark_added(candidates, question);
     for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)
