@@ -234,8 +234,11 @@ class Words(unittest.TestCase):
         days = got["answer"]["days"]
         self.assertEqual(days, min(row["days"] for row in got["candidates"] if row["fits"]))
         self.assertIn("nothing keeps all limits; the fastest is 8 nodes of h100", text)
-        self.assertIn(f"it needs {days:.2f} days: allow these, train {1000 * 2 / days:.0f}G tokens, or offer more than "
-                      "8 nodes", text)
+        few = ask(SCRATCH / "shared", "capacity.days=2", "capacity.gpus=40").stdout
+        self.assertIn("the fastest is 4 nodes", few)
+        self.assertIn("tokens, or allow more GPUs\n", few)
+        self.assertIn(f"it needs {days:.2f} days: allow these, or train {1000 * 2 / days:.0f}G tokens, or offer more "
+                      "than 8 nodes", " ".join(text.split()))
         again = answer(f"capacity.days={days * 1.0001}")
         self.assertTrue(again["met"])
         self.assertTrue(answer("capacity.days=2", f"capacity.tokens={1e12 * 1.9999 / days}")["met"])
@@ -275,6 +278,16 @@ class Words(unittest.TestCase):
                 ONE.replace("to: 8", "to: 1"))
         got = answer(*sets)
         self.assertEqual((got["date"]["days"]["p50"], got["date"]["late"]), (None, 1))
+
+    def test_the_answer_runs_on_simgrid(self):
+        """All sizes have the critical path's time, but for the answer."""
+        path, both = answer(ONE), answer("engine=both", ONE)
+        self.assertIsNone(path["contention"])
+        self.assertGreaterEqual(both["contention"], 0)
+        for one, other in zip(path["candidates"], both["candidates"], strict=True):
+            ratio = one["tokens_per_s_per_gpu"] / other["tokens_per_s_per_gpu"]
+            self.assertAlmostEqual(ratio, 1 + (both["contention"] if other["chosen"] else 0), delta=1e-12)
+        self.assertEqual(sum(row["chosen"] for row in both["candidates"]), 1)
 
 
 class Restarts(unittest.TestCase):

@@ -111,6 +111,8 @@ static void simulate_all(const char *setting, struct trace_candidate *all)
         const struct trace_candidate *row = &searched.search.candidates.at[i].row;
         all[row->nodes] = *row;
         CHECK_TRUE(row->fits && row->days > 0 && row->usd > 0);
+        const struct offer *offer = &searched.question.offers[row->offer];
+        CHECK_TRUE(question_least_days(&searched.question, offer, row->nodes) <= row->days);
     }
     end(&searched);
 }

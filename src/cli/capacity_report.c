@@ -166,8 +166,12 @@ static void write_misses(FILE *file, const struct answer *answer)
     if (!candidate_keeps(question, subject, LIMIT_DAYS)) {
         digits_of(row->days, days);
         amount_of("", question->tokens * question->limit[LIMIT_DAYS] / row->days, amount);
-        fprintf(file, "it needs %s days: allow these, train %s tokens, or offer more than %" PRId64 " nodes\n", days,
-                amount, offer_of(answer, row)->to);
+        fprintf(file, "it needs %s days: allow these, or train %s tokens", days, amount);
+        if (row->nodes == offer_of(answer, row)->to)
+            fprintf(file, ", or offer more than %" PRId64 " nodes", row->nodes);
+        else if (!isnan(question->limit[LIMIT_GPUS]))
+            fputs(", or allow more GPUs", file);
+        fputc('\n', file);
     }
     amount_of("$", row->usd, amount);
     if (!candidate_keeps(question, subject, LIMIT_USD))
