@@ -3,8 +3,6 @@
 "use strict";
 
 const PALETTE = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#9a9a9a", "#222222"];
-const LOSS_COLOURS = { waiting: "#b9b9b9", context: "#d81b60", tensor: "#8e5ba6", "ZeRO-2/3": "#c99bd3", gradients: "#1b8a78", "re-sharding": "#8a8a00",
-  kernels: "#ccbb44", padding: "#ee6677" };
 const SHOWN_ROWS = 500, CATEGORIES = 12;
 const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "wait [%]": 1, "comm [%]": 1, "peak [GiB]": 1 };
 
@@ -104,25 +102,31 @@ function rankingSection({ verdict, ranking, outside }) {
   return add(make("section"), ...verdictLines(verdict), table(ranking.columns, ranking.rows, [0, 1, 9], (row) => (row[0] === "1" ? "best" : "")), make("p", {}, outside), make("p", { className: "small" }, ranking.note));
 }
 
-function lossColour(name) {
-  return LOSS_COLOURS[Object.keys(LOSS_COLOURS).find((key) => name.startsWith(key))];
-}
-
 /** A waterfall a system: each loss begins where the one above it ends. */
-function timeSection({ names, systems }) {
+function timeSection({ missing, names, colours, mfu_colour, free, faster, systems }) {
   const box = section("Where the GPUs' time goes, from peak to MFU");
+  if (missing) return add(box, make("p", {}, missing));
   const head = add(make("tr"), make("th", { className: "left" }, "% of the GPUs' peak"), ...systems.map(({ label }) => make("th", { className: "left" }, label)));
   const row = (name, parts, numbers, className) => add(make("tr"), make("td", { className: `left ${className}` }, name),
     ...parts.map((part, i) => add(make("td", { className }), make("span", { className: "number" }, numbers[i]), " ", bar(part))));
   const rows = names.map((name, loss) => {
     const ends = systems.map(({ shares }) => 1 - shares.slice(0, loss).reduce((sum, share) => sum + share, 0));
-    const parts = systems.map(({ shares }, i) => [[ends[i] - shares[loss], ends[i], lossColour(name), percent(shares[loss])]]);
+    const parts = systems.map(({ shares }, i) => [[ends[i] - shares[loss], ends[i], colours[loss], percent(shares[loss])]]);
     return row(name, parts, systems.map(({ shares }) => percent(shares[loss])), "");
   });
-  rows.push(row("MFU", systems.map(({ mfu }) => [[0, mfu, "#3a6fa9", percent(mfu)]]), systems.map(({ mfu }) => percent(mfu)), "total"));
+  rows.push(row("MFU", systems.map(({ mfu }) => [[0, mfu, mfu_colour, percent(mfu)]]), systems.map(({ mfu }) => percent(mfu)), "total"));
   const all = add(make("table", { className: systems.length > 4 ? "time many" : "time" }), add(make("thead"), head), add(make("tbody"), ...rows));
   return add(box, make("p", { className: "small" }, "Means of the measured iterations. The losses and the MFU of a system add up to 100%."),
-    add(make("div", { className: "wide" }), all));
+    add(make("div", { className: "wide" }), all),
+    make("p", { className: "small" }, "How many more tokens a second each system would have with the same plans if one cost were zero:"),
+    freeTable(free, systems), faster ? make("p", { className: "faster" }, faster) : null);
+}
+
+/** How much faster each system were if one cost were zero. */
+function freeTable(free, systems) {
+  const signed = (gain) => `${gain > -0.0005 ? "+" : "-"}${Math.abs(100 * gain).toFixed(1)}%`;
+  const rows = free.map((name, i) => [name, ...systems.map(({ gains }) => signed(gains[i]))]);
+  return table(["without", ...systems.map(({ label }) => label)], rows, [0]);
 }
 
 function memorySection({ classes, systems }) {

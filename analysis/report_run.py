@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads what the report of a run shows, but for the lanes: texts and numbers for report.js."""
+import pathlib
+
+import explain
 import lengths
 from common import GIB, numpy, text_of, value_of
 
 MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys, values",
                   "kv_gradients": "gradients of keys, values", "workspace": "workspace", "communication": "communication",
                   "libraries": "libraries"}
-EXPOSED = (("ring_s", "context parallelism (ring)"), ("tensor_s", "tensor parallelism"), ("shard_s", "ZeRO-2/3"),
-           ("sync_s", "gradients, parameters"), ("reshard_s", "re-sharding"))
-WAITING = (("warm_up_s", "waiting: warm-up"), ("imbalance_s", "waiting: imbalance"), ("cool_down_s", "waiting: cool-down"),
-           ("dp_wait_s", "waiting for replicas"))
+EXPOSED = ("ring_s", "tensor_s", "shard_s", "sync_s", "reshard_s")
+WAITING = ("warm_up_s", "imbalance_s", "cool_down_s", "dp_wait_s")
 TAIL = 0.05  # share of the longest samples
 
 
@@ -22,19 +23,11 @@ def compute_share(row):
 
 
 def waiting_share(row):
-    return sum(share_of(row, column) for column, _ in WAITING)
+    return sum(share_of(row, column) for column in WAITING)
 
 
 def exposed_share(row):
-    return sum(share_of(row, column) for column, _ in EXPOSED)
-
-
-def peak_to_mfu(row):
-    """[(what, share of the GPUs' peak)]: what is lost between the peak and the MFU. With the MFU they add up to 1."""
-    losses = [(name, share_of(row, column)) for column, name in WAITING + EXPOSED]
-    losses.append(("kernels below the peak", compute_share(row) - float(row["hfu"])))
-    losses.append(("padding, recomputation", float(row["hfu"] - row["mfu"])))
-    return losses
+    return sum(share_of(row, column) for column in EXPOSED)
 
 
 def plan_text(names, row):
@@ -152,16 +145,28 @@ def head_of(trace):
             f"{keys['warm_up']} of warm-up, seed {keys['seed']}; {trace.text('program')}")
 
 
-def time_of(trace, standings):
-    """The systems that fit, with what is lost between peak and MFU."""
-    found = {number: peak_to_mfu(trace.table("summary")[number]) for number, rank in standings if rank}
-    if not found:
+def faster_of(system):
+    """A sentence: the settings with which a system would be faster. "": there are none."""
+    settings = [f"{setting['key']} {setting['fastest']} {100 * setting['gain']:+.1f}% (is {setting['now']})" for setting in system["faster_settings"]]
+    return f"{system['label']} would be faster with one of these settings: {', '.join(settings)}." if settings else ""
+
+
+def time_of(path):
+    """The steps of `slimsim explain` from peak to MFU of the systems that fit, and their gains if one cost were zero."""
+    try:
+        explained = explain.explanation_of_trace(path)["systems"]
+    except (OSError, ValueError) as error:
+        return {"missing": f"slimsim explain cannot run the scenario again: {error}"}
+    systems = [system for system in explained if system["fits"]]
+    if not systems:
         return None
-    names = [name for name, _ in next(iter(found.values()))]
-    shown = [i for i in range(len(names)) if any(abs(rows[i][1]) >= 0.0005 for rows in found.values())]
-    return {"names": [names[i] for i in shown],
-            "systems": [{"label": trace.labels[number], "mfu": float(trace.table("summary")[number]["mfu"]),
-                         "shares": [found[number][i][1] for i in shown]} for number in found]}
+    *steps, _ = (step["key"] for step in systems[0]["waterfall"])  # the last one is the MFU
+    shown = [i for i in range(len(steps)) if any(abs(system["waterfall"][i]["share"]) >= explain.SMALLEST for system in systems)]
+    return {"names": [systems[0]["waterfall"][i]["name"] for i in shown], "colours": [explain.COLOURS[steps[i]] for i in shown],
+            "mfu_colour": explain.COLOURS["mfu"], "faster": faster_of(explained[0]),
+            "free": [explain.GAIN_NAMES.get(key, key) for key in systems[0]["gain_if_free"]],
+            "systems": [{"label": system["label"], "mfu": system["mfu"], "shares": [system["waterfall"][i]["share"] for i in shown],
+                         "gains": list(system["gain_if_free"].values())} for system in systems]}
 
 
 def memory_of(trace, standings):
@@ -215,6 +220,6 @@ def content_of(trace):
     assumptions = [text_of(line) for line in trace.file["assumed"][:]] if "assumed" in trace.file else []
     return {"kind": "run", "name": trace.text("name"), "setting": trace.setting(), "head": head_of(trace),
             "verdict": verdict_of(trace, standings),
-            "outside": outside_of(trace), "ranking": ranking_of(trace, standings), "time": time_of(trace, standings),
+            "outside": outside_of(trace), "ranking": ranking_of(trace, standings), "time": time_of(pathlib.Path(trace.file.filename)),
             "memory": memory_of(trace, standings), "lengths": lengths_of(trace), "plans": plans_of(trace), "assumptions": assumptions,
             "scenario": trace.text("scenario")}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every file of model/ says where its numbers come from: `source:` in YAML, `# source:` at the head of a CSV;
-a framework each of its values."""
+a preset of a framework or of reliability each of its values."""
 import pathlib
 import sys
 
@@ -25,11 +25,11 @@ def dotted(node, place=""):
         yield from dotted(child, f"{place}{key}.") if isinstance(child, dict) else (f"{place}{key}",)
 
 
-def check_framework(root):
-    """A framework has a source for each of its values."""
+def check_sources(root):
+    """A preset has a source for each of its values, or for the mapping that holds it."""
     sources = set(dotted(root.get("sources", {})))
     values = dotted({key: child for key, child in root.items() if key not in ("name", "source", "sources")})
-    return [f"no source of `{key}` below `sources:`" for key in values if key not in sources]
+    return [f"no source of `{key}` below `sources:`" for key in values if not any(f"{key}.".startswith(f"{source}.") for source in sources)]
 
 
 def check_yaml(path):
@@ -39,7 +39,7 @@ def check_yaml(path):
         return [str(error)]
     if not isinstance(root, dict) or "source" not in root:
         return ["no `source:` at the top level"]
-    findings = check_framework(root) if path.parent.name == "framework" else []
+    findings = check_sources(root) if path.parent.name in ("framework", "reliability") else []
     return findings + [f"`{place}:` is empty" for place in empty_sources(root)]
 
 

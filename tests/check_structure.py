@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "base scenario lengths cost plan dag bounds packing system search execute trace simulate sweep validate cli".split()
+FOLDERS = "base scenario lengths cost operation plan dag bounds packing system search execute trace simulate sweep capacity validate cli".split()
 HOMES = {  # foreign header: where in src/ it may be included
     r"(simgrid|xbt)/": ["execute/"],
     r"igraph": ["dag/", "bounds/"],
@@ -16,7 +16,7 @@ HOMES = {  # foreign header: where in src/ it may be included
     r"yaml|expat": ["scenario/"],
     r"jansson": ["cli/"],
     r"csv\.h": ["base/"],
-    r"gsl/": ["base/", "lengths/", "cost/", "bounds/", "simulate/", "sweep/", "validate/"],
+    r"gsl/": ["base/", "lengths/", "cost/", "operation/", "bounds/", "simulate/", "sweep/", "capacity/", "validate/"],
 }
 REWRITTEN = {"dag/builder"}  # cycles that go with their modules
 LICENCE = "SPDX-License-Identifier: GPL-3.0-or-later"

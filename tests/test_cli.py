@@ -501,7 +501,7 @@ class Messages(unittest.TestCase):
         for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"), ("slimsim list f", "frameworks"),
                                 ("slimsim submit --ti", "--time= --time-limit="), ("slimsim submit --a", ""),
                                 ("slimsim run --set k", "kernels="),
-                                ("slimsim run --set data.l", "data.lengths= data.long_documents=")):
+                                ("slimsim run --set data.l", "data.lengths= data.length_scale= data.long_documents=")):
             script = (f'source {folder}/completion.bash; compopt() {{ :; }}; COMP_WORDS=({words}); '
                       'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _slimsim; echo ${COMPREPLY[*]}')
             done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60,

@@ -166,6 +166,17 @@ class Range(unittest.TestCase):
         done = subprocess.run([script], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, (SOURCE / "model/validated_range.yaml").read_text(), f"run {script}")
 
+    def test_model_error__is_that_of_validate(self):
+        script = SOURCE / "model/validation/range.py"
+        report = run("validate", "--json", "--quiet", "--output", SCRATCH / "validation").stdout
+        done = subprocess.run([script, "--errors"], input=report, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, (SOURCE / "model/model_error.yaml").read_text(),
+                         f"run slimsim validate --json | {script} --errors")
+        *_, everything = done.stdout.splitlines()
+        (known,) = [entry for entry in json.loads(report)["statistics"] if entry["quantity"] == "tokens/s/GPU" and
+                    entry["source"] == entry["device"] == "all" and entry["full_plan"] and not entry["calib"]]
+        self.assertRegex(everything, rf"^  - {{rows: {known['rows']}, bias: {known['bias']:.4f}, ")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -79,8 +79,15 @@ class Compare(unittest.TestCase):
         self.assertEqual(compared(folder / "small.h5", planned)["differences"], [])
         swept = write("swept.yaml", BASE + "systems:\n" + SLIMPACK + "sweep: {data.global_batch: [32, 48]}\n")
         self.assertEqual(compared(planned, f"{swept}#0")["differences"], [])
-        one, = compared(folder / "small.h5", f"{swept}#1")["differences"]
-        self.assertEqual((one["key"], one["a"], one["b"]), ("data.global_batch", "32", "48"))
+        points = fresh("points")
+        self.assertEqual(run("run", swept, "--output", points, "--quiet").returncode, 0)
+        for point in (f"{swept}#1", f"{points / 'small.h5'}#1"):
+            one, = compared(folder / "small.h5", point)["differences"]
+            self.assertEqual((one["key"], one["a"], one["b"]), ("data.global_batch", "32", "48"))
+        for file, text in ((points, "there is no point 2; allowed: 0 to 1"), (folder, "no file of a sweep, so it has no point 2")):
+            done = run("compare", planned, f"{file / 'small.h5'}#2")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(text, done.stderr)
 
     def test_another_winner_is_one_difference_with_its_interval(self):
         a, b = write("one.yaml", SMALL), write("other.yaml", BASE + "systems:\n" + SLIMPACK)

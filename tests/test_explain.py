@@ -126,6 +126,20 @@ class Explain(unittest.TestCase):
         for key in ("gemms_below_peak", "attention_below_peak", "padding"):  # the same seconds in less time
             self.assertAlmostEqual(share[key] * time_s[0], shares(again)[key] * time_s[1], delta=1e-9, msg=key)
 
+    def test_gain__of_padding_equals_bins_that_documents_fill(self):
+        """best-fit pads each bin to the context. A context of 2000 tokens holds two documents of 1000, and so does one of
+        2900 with 900 tokens of padding. The plans are the same but for these tokens."""
+        for cp in (1, 2):
+            with self.subTest(cp=cp):
+                scenario = scenario_of("padded", [f"{{name: best-fit, plan: {{tp: 2, pp: 2, cp: {cp}, recompute: full}}}}"])
+                options = "data={lengths: 1000, context: %d, global_batch: 64}"
+                (system,), (full,) = (explain(scenario, options % context).values() for context in (2900, 2000))
+                gain = system["critical_path_mean_s"] / full["critical_path_mean_s"] - 1
+                self.assertGreater(gain, 0.1)
+                self.assertAlmostEqual(system["gain_if_free"]["padding"], gain, delta=1e-9)
+                self.assertGreater(shares(system)["padding"], 0.05)
+                self.assertEqual((full["gain_if_free"]["padding"], shares(full)["padding"]), (0, 0))
+
     def test_gain__of_waiting_lets_each_replica_take_the_mean(self):
         """By hand: two replicas of one stage wait for the slower one, and gradients are not overlapped."""
         scenario = scenario_of("wait", ["{name: best-fit, plan: {tp: 8, pp: 1, cp: 1}}"])

@@ -19,7 +19,8 @@ enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
 static struct scenario_data data_of(const char *lengths, int64_t context, int32_t long_documents, int64_t global_batch)
 {
-    struct scenario_data data = {.context = context, .long_documents = long_documents, .global_batch = global_batch};
+    struct scenario_data data = {
+        .length_scale = 1, .context = context, .long_documents = long_documents, .global_batch = global_batch};
     snprintf(data.lengths, sizeof data.lengths, "%s", lengths);
     return data;
 }
@@ -282,6 +283,52 @@ TEST(lengths_draw__depends_on_seed_and_iteration_only)
     batch_free(&first);
     batch_free(&again);
     batch_free(&other);
+    lengths_close(&lengths);
+}
+
+/* Documents of both batches come from the same random numbers. The longest of a context is 2^21 tokens. */
+TEST(length_scale__multiplies_each_document)
+{
+    static const char *const sources[] = {"github", "wikipedia-quantiles", "3000 9000 500 1 8000"};
+    for (int s = 0; s < 3; s++) {
+        struct scenario_data data = data_of(sources[s], 2048 * K, SCENARIO_TRUNCATE, 500), longer = data;
+        longer.length_scale = 1.2;
+        struct lengths lengths = open_lengths(&data), scaled = open_lengths(&longer);
+        struct batch before, after;
+        lengths_draw(&lengths, &data, 7, 3, &before);
+        lengths_draw(&scaled, &longer, 7, 3, &after);
+        CHECK_EQUAL(after.n_samples, before.n_samples);
+        for (int32_t i = 0; i < before.n_samples && i < after.n_samples; i++)
+            CHECK_EQUAL(after.tokens[i], fmin(lround(1.2 * before.tokens[i]), 2048 * K));
+        CHECK_CLOSE(lengths_mean(&scaled), 1.2 * lengths_mean(&lengths), 1e-4); /* a list has whole tokens */
+        for (int32_t tokens = 1; tokens <= 20000; tokens += 7) /* 1.2 times a length is never half way */
+            CHECK_CLOSE(lengths_cdf(&scaled, (double)lround(1.2 * tokens)), lengths_cdf(&lengths, tokens), 1e-15);
+        batch_free(&before);
+        batch_free(&after);
+        lengths_close(&lengths);
+        lengths_close(&scaled);
+    }
+}
+
+/* 0.04 times 10, 20, 30 and 40 tokens is 0.4, 0.8, 1.2 and 1.6. A context of 4Ki has 8Ki documents, cut into two. */
+TEST(length_scale__leaves_a_token_and_comes_before_the_cut)
+{
+    struct scenario_data data = data_of("10 20 30 40", 4 * K, SCENARIO_CUT, 4),
+                         fixed = data_of("fixed", 4 * K, SCENARIO_CUT, 4);
+    data.length_scale = 0.04;
+    fixed.length_scale = 2;
+    struct lengths lengths = open_lengths(&data);
+    struct batch batch;
+    lengths_draw(&lengths, &data, 7, 0, &batch);
+    CHECK_TRUE(batch.n_samples == 4 && batch.tokens[0] == 1 && batch.tokens[1] == 1 && batch.tokens[2] == 1);
+    CHECK_EQUAL(batch.tokens[3], 2);
+    CHECK_CLOSE(lengths_mean(&lengths), 1.25, 1e-15);
+    batch_free(&batch);
+    lengths_close(&lengths);
+    lengths = open_lengths(&fixed);
+    lengths_draw(&lengths, &fixed, 7, 0, &batch);
+    CHECK_TRUE(batch.n_samples == 8 && batch.n_documents == 4 && batch.n_tokens == 32 * K);
+    batch_free(&batch);
     lengths_close(&lengths);
 }
 

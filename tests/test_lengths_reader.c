@@ -14,7 +14,7 @@
 /** Open a file of the scratch folder. @param column "" for none */
 static bool open_file(const char *name, const char *column, struct lengths *lengths, struct error *err)
 {
-    struct scenario_data data = {.context = 4096, .long_documents = SCENARIO_CUT, .global_batch = 8};
+    struct scenario_data data = {.length_scale = 1, .context = 4096, .long_documents = SCENARIO_CUT, .global_batch = 8};
     snprintf(data.lengths, sizeof data.lengths, "%s", harness_path(name));
     snprintf(data.column, sizeof data.column, "%s", column);
     return lengths_open(&data, SLIMSIM_SOURCE_DIR, lengths, err);

@@ -3,14 +3,16 @@
 """These tests open the reports of analysis/report.py in a headless browser: Debian's chromium-driver, python3-selenium."""
 import functools
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import unittest
 
-from program import SCRATCH, SMALL, fresh, run, write
+from program import PROGRAM, SCRATCH, SMALL, fresh, run, write
 
+os.environ["PATH"] = f"{PROGRAM.parent}:{os.environ['PATH']}"  # analysis/ calls it
 REPORT = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "report.py"
 LIMIT_BYTES = 5_000_000
 MARKUP = "<img src=x onerror=document.title=1>"
@@ -48,11 +50,29 @@ class Numbers(unittest.TestCase):
         cls.path, cls.page = report_of("plain", SMALL, "--set", "trace=summary")
         cls.trace = Trace(cls.path)
 
-    def test_waterfall__sums_to_the_peak(self):
-        for row in self.trace.table("summary"):
-            losses = report_run.peak_to_mfu(row)
-            self.assertAlmostEqual(sum(share for _, share in losses) + row["mfu"], 1, delta=1e-9)
-            self.assertTrue(all(share >= 0 for _, share in losses), losses)
+    def test_time__is_that_of_explain(self):
+        time = report_run.time_of(self.path)
+        explained = json.loads(run("explain", self.path, "--json", "-v").stdout)["systems"]
+        self.assertEqual([system["label"] for system in time["systems"]], [system["label"] for system in explained])
+        for system, of in zip(time["systems"], explained):
+            share = {step["name"]: step["share"] for step in of["waterfall"]}
+            self.assertAlmostEqual(system["mfu"], share.pop("MFU"), delta=1e-12)
+            self.assertEqual(system["shares"], [share[name] for name in time["names"]])
+            self.assertAlmostEqual(sum(system["shares"]) + system["mfu"], 1, delta=0.001)
+            self.assertEqual(dict(zip(time["free"], system["gains"])), {report_run.explain.GAIN_NAMES.get(key, key): gain
+                                                                        for key, gain in of["gain_if_free"].items()})
+        fastest = explained[0]["faster_settings"][0]
+        self.assertRegex(time["faster"], rf"^{explained[0]['label']} would .*: {fastest['key']} {fastest['fastest']} "
+                         rf"\+{100 * fastest['gain']:.1f}% \(is {fastest['now']}\)")
+        verdict = run("run", write("plain.yaml", SMALL), "--output", fresh("again"), "--set", "trace=summary").stdout
+        self.assertIn(f"faster settings: {fastest['key']} {fastest['fastest']} ", " ".join(verdict.split()))
+
+    def test_time__says_why_it_is_missing(self):
+        lost = SCRATCH / "lost.txt"
+        lost.write_text("100\n200\n")
+        path, _ = report_of("lost", SMALL.replace("github", str(lost)), "--set", "trace=summary")
+        lost.unlink()
+        self.assertRegex(report_run.time_of(path)["missing"], r"^slimsim explain cannot run the scenario again: .*lost\.txt")
 
     def test_ranking__is_that_of_the_run(self):
         printed = run("run", write("plain.yaml", SMALL), "--output", fresh("again"), "--set", "trace=summary").stdout

@@ -24,6 +24,7 @@ systems:
 TENSOR = "  - {name: best-fit, label: tensor, plan: {tp: 8, pp: 1, cp: 1, recompute: selective}}\n"
 RING = "  - {name: best-fit, label: ring, plan: {tp: 2, pp: 1, cp: 8, recompute: selective}}\n"
 SEARCHED = "  - {name: best-fit, label: searched, plan: auto, plan_space: {tp: 8, pp: [1, 2], recompute: none}}\n"
+ERRORS = (SOURCE / "model" / "model_error.yaml").read_text()
 
 
 def sensitivity(scenario, *arguments):
@@ -66,6 +67,29 @@ class Sensitivity(unittest.TestCase):
     def test_batch_and_framework__are_those_of_runs_by_hand(self):
         self.equals_runs("batch x2", "data.global_batch=96")
         self.equals_runs("framework nemo", "framework=nemo")
+
+    def test_lengths__are_those_of_a_run_by_hand(self):
+        self.assertEqual(self.changes["lengths x1.2"]["set"], "data.length_scale=1.2")
+        gains = self.equals_runs("lengths x1.2", "data.length_scale=1.2")
+        self.assertTrue(any(abs(gain) > 0.001 for gain in gains.values()), gains)
+        listed = run("lengths", self.path, "--json"), run("lengths", self.path, "--json", "--set", "data.length_scale=1.2")
+        before, after = (json.loads(done.stdout)["document_mean_tokens"] for done in listed)
+        self.assertAlmostEqual(after / before, 1.2, delta=1e-9)
+        fixed = sensitivity(write("fixed.yaml", BASE.replace("github", "fixed") + TENSOR))
+        self.assertNotIn("lengths x1.2", fixed)
+
+    def test_model_error__moves_all_systems_alike(self):
+        """No measured run has the framework of the paper, so all runs count."""
+        deviation = float(re.search(r"{rows: \d+, bias: \S+, deviation: (\S+)}", ERRORS)[1])
+        for sign in (-1, 1):
+            change = self.changes[f"model error {100 * sign * deviation:+.1f}%"]
+            self.assertEqual((change["set"], change["winner_changes"]), ("", False))
+            for system in change["systems"]:
+                self.assertAlmostEqual(system["gain"], sign * deviation, delta=1e-12)
+        done = run("sensitivity", self.path, "--quiet", "--output", fresh("text"), "--set", "framework=nemo")
+        rows, bias, deviation = re.search(r"nemo, family: Hopper.*rows: (\d+), bias: (\S+), deviation: (\S+)}", ERRORS).groups()
+        self.assertIn(f"model error: {rows} measured runs of nemo on Hopper, mean {100 * float(bias):+.1f}%, "
+                      f"deviation {100 * float(deviation):.1f}%", " ".join(done.stdout.split()))
 
     def test_assignments__make_the_change_in_a_run(self):
         for name in ("attention flash3", "tp_overlap none", "plan_space free", "dp_overlap both"):

@@ -2,6 +2,8 @@
 /* These tests check numbers with commas, and texts that are cut or broken at a column. */
 #include "base/text.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
@@ -48,4 +50,26 @@ TEST(text_wrapped_lines__keep_the_total)
         const struct text_limits limits = {10, 5, total};
         CHECK_EQUAL(text_wrapped_lines(text, &limits), total < 2 ? 2 : total > 5 ? 5 : total);
     }
+}
+
+/* A line of exactly the columns stays, and one more character is cut for the dots. */
+TEST(text_print_clipped__cuts_a_line)
+{
+    FILE *before = stdout;
+    char *text = NULL;
+    size_t n_bytes;
+    stdout = open_memstream(&text, &n_bytes);
+    text_print_clipped(6, "%s %d", "ab", 345);
+    text_print_clipped(6, "%s %d", "ab", 3456);
+    fclose(stdout);
+    stdout = before;
+    CHECK_TEXT(text, "ab 345\nab 34…\n");
+    free(text);
+}
+
+TEST(text_has_word__finds_whole_words_only)
+{
+    CHECK_TRUE(text_has_word("h100-sxm h800", "h800") && text_has_word("h800", "h800"));
+    CHECK_TRUE(!text_has_word("h100-sxm h800", "h80") && !text_has_word("h100-sxm", "sxm"));
+    CHECK_TRUE(!text_has_word("", "h800") && !text_has_word("h800", ""));
 }

@@ -433,7 +433,7 @@ static double mean_degree(const struct lengths *lengths, const struct scenario_d
 TEST(wlb_llm__lowers_imbalance_with_freedom)
 {
     struct lengths lengths = {0};
-    struct scenario_data data = {.lengths = "wlb-llm", .context = 131072, .global_batch = 512};
+    struct scenario_data data = {.lengths = "wlb-llm", .length_scale = 1, .context = 131072, .global_batch = 512};
     struct error err = {0};
     const struct wlb_rule fixed = {0, {0, 0}, 16, 131072}, one = {1, {32768, 0}, 16, 1 << 30},
                           two = {2, {32768, 65536}, 16, 1 << 30};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/text.h"
 
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +54,32 @@ void text_clip(char *text, int32_t columns)
 {
     if (text_columns(text) > columns)
         strcpy(text + bytes_of(text, columns - 1), ellipsis);
+}
+
+void text_print_clipped(int32_t columns, const char *format, ...)
+{
+    char *line = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&line, &n_bytes);
+    va_list list;
+    va_start(list, format);
+    vfprintf(file, format, list);
+    va_end(list);
+    fputs(ellipsis, file); /* room for the one of text_clip */
+    CHECK(fclose(file) == 0);
+    line[n_bytes - strlen(ellipsis)] = '\0';
+    text_clip(line, columns);
+    puts(line);
+    free(line);
+}
+
+bool text_has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; length > 0 && (at = strstr(at, word)) != NULL; at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
 }
 
 /** Return the bytes of a line up to the last blank before `columns`, or all that fit if there is none. */

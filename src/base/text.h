@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_BASE_TEXT_H
 #define SLIMSIM_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TEXT_NUMBER_SIZE = 64 };
@@ -15,6 +16,12 @@ int32_t text_columns(const char *text);
 
 /** Cut text to a number of columns. The last one is then "…". The array has room for its bytes. */
 void text_clip(char *text, int32_t columns);
+
+/** Return whether a list of words, separated by blanks, holds a word. */
+bool text_has_word(const char *words, const char *word);
+
+/** Print a line on stdout, cut to a number of columns like text_clip. */
+void text_print_clipped(int32_t columns, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Limits of a text on the terminal. */
 struct text_limits {

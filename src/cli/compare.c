@@ -10,16 +10,16 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
+#include "cli/run_document.h"
 #include "scenario/document_read.h"
 #include "scenario/platform_keys.h"
 #include "scenario/quantity.h"
 #include "scenario/scenario_read.h"
 #include "simulate/difference.h"
 #include "simulate/interval.h"
+#include "simulate/path_run.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
-#include "sweep/axis.h"
-#include "trace/trace.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8 };
 
@@ -28,17 +28,9 @@ struct arguments {
     const char *path[2], *system; /* system: a label; NULL: the first of each ranking */
 };
 
-/** A scenario that ran. */
-struct ran {
-    struct scenario scenario;
-    struct lengths lengths;
-    struct plan_search search;
-    struct point point;
-};
-
 /** One of the two that are compared. */
 struct side {
-    struct ran ran;
+    struct path_run run;
     struct document document; /* the resolved scenario with the chosen system alone, before plans were searched */
     int32_t system;           /* index of the chosen one */
     struct point_summary summary;
@@ -60,94 +52,14 @@ struct comparison {
     bool same_batches;                  /* so iterations are pairs */
 };
 
-static void ran_free(struct ran *ran)
-{
-    point_free(&ran->point);
-    plan_search_free(&ran->search);
-    lengths_close(&ran->lengths);
-    scenario_free(&ran->scenario);
-}
-
-/** Resolve and check a scenario. It takes over the document. */
-static bool resolve(struct document *document, struct ran *ran, struct error *err)
-{
-    struct scenario_cache cache = {0};
-    bool ok =
-        scenario_resolve(document, &cache, &ran->scenario, err) && command_check(&ran->scenario, &ran->lengths, err);
-    cache_free(&cache);
-    return ok;
-}
-
 /** Search the plans that are left to a search and run all systems on the critical path. */
-static bool simulate(struct ran *ran, const struct options *options, struct error *err)
+static bool simulate(struct path_run *run, const struct options *options, struct error *err)
 {
-    ran->scenario.engine = SCENARIO_CRITICAL_PATH;
-    ran->scenario.trace = SCENARIO_TRACE_NONE;
-    if (!plan_search_run(&ran->scenario, &ran->lengths, options, &ran->search, err))
-        return false;
-    struct point_options point = {.searches = ran->search.results};
-    return point_run(&ran->scenario, &ran->lengths, &point, &ran->point, err);
-}
-
-static bool read_trace(const char *path, int64_t point, struct document *document, struct error *err)
-{
-    struct trace_reader *trace = point < 0 ? trace_open(path, err) : trace_open_point(path, point, err);
-    char *text = trace != NULL ? trace_scenario(trace, err) : NULL;
-    bool ok = text != NULL && document_parse(text, strlen(text), path, document, err);
-    free(text);
-    trace_reader_close(trace);
-    return ok;
-}
-
-/** Read the scenario of a point of a sweep. */
-static bool read_point(const char *path, int64_t point, struct document *document, struct error *err)
-{
-    struct document whole = {0};
-    struct sweep sweep = {0};
-    bool ok = scenario_read_document(path, 0, NULL, &whole, err);
-    if (!ok) {
-        document_free(&whole);
-        return false;
-    }
-    if (!sweep_present(&whole)) {
-        document_free(&whole);
-        return error_set(err, "%s: the scenario has no `sweep:`, so '#%lld' names no point; leave it out", path,
-                         (long long)point);
-    }
-    ok = sweep_read(&whole, &sweep, err) &&
-         (point < sweep.n_points ||
-          error_set(err, "%s: there is no point %lld; allowed: 0 to %d", path, (long long)point, sweep.n_points - 1)) &&
-         sweep_point(&sweep, (int32_t)point, document, err);
-    sweep_free(&sweep);
-    return ok;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n > n_end && strcmp(text + n - n_end, end) == 0;
-}
-
-/** Read a scenario, a trace, or with `#POINT` a point of a sweep. */
-static bool read_document(const char *argument, struct document *document, struct error *err)
-{
-    char *path = check_strdup(argument), *hash = strrchr(path, '#');
-    int64_t point = -1;
-    if (hash != NULL && hash[1] != '\0' && strspn(hash + 1, "0123456789") == strlen(hash + 1)) {
-        point = strtoll(hash + 1, NULL, 10);
-        *hash = '\0';
-    }
-    bool ok;
-    if (ends_with(path, ".h5"))
-        ok = read_trace(path, point, document, err);
-    else if (point >= 0)
-        ok = read_point(path, point, document, err);
-    else
-        ok = scenario_read_document(path, 0, NULL, document, err);
-    if (ok && sweep_present(document))
-        ok = error_set(err, "%s: it is a sweep of several points; %s#0 names the first one", path, path);
-    free(path);
-    return ok;
+    struct plan_search search = {0};
+    run->scenario.engine = SCENARIO_CRITICAL_PATH; /* of the search, too */
+    bool ok = plan_search_run(&run->scenario, &run->lengths, options, &search, err);
+    run->searches = search.results;
+    return ok && path_run_execute(run, NULL, NULL, err);
 }
 
 /** Return the resolved scenario as a document. */
@@ -162,29 +74,17 @@ static void resolved_document(const struct scenario *scenario, const char *name,
 /** Leave only one system in a resolved scenario. */
 static void keep_system(struct document *document, int32_t system)
 {
-    char path[32];
-    snprintf(path, sizeof path, "systems.%d", (int)system);
-    int32_t list = document_find(document, 0, "systems"), entry = document_find(document, 0, path);
-    CHECK(list >= 0 && entry >= 0);
-    document->node[list].child = entry;
-    document->node[entry].next = -1;
-    int32_t dp = document_find(document, entry, "plan.dp");
+    document_keep_entry(document, "systems", system);
+    int32_t dp = document_find(document, 0, "systems.0.plan.dp");
     if (dp >= 0)
         snprintf(document->node[dp].value, strlen(document->node[dp].value) + 1, "0"); /* it follows from the others */
 }
 
-/** Return the first of the ranking. */
-static int32_t first_ranked(const struct ran *ran)
+static int32_t first_ranked(const struct path_run *run)
 {
-    size_t n = (size_t)ran->point.n_systems;
-    struct point_summary *summaries = check_calloc(n, sizeof *summaries);
-    struct standing *standings = check_calloc(n, sizeof *standings);
-    for (int32_t i = 0; i < ran->point.n_systems; i++)
-        summaries[i] = point_summary_of(&ran->scenario, &ran->point, i);
-    standings_of(&ran->scenario, &ran->point, summaries, standings);
-    int32_t first = standings[0].system;
-    free(standings);
-    free(summaries);
+    struct ranked_point ranked = ranked_point_of(&run->scenario, &run->point);
+    int32_t first = ranked.standings[0].system;
+    ranked_point_free(&ranked);
     return first;
 }
 
@@ -201,35 +101,36 @@ static bool read_side(const struct arguments *arguments, int i, struct side *sid
 {
     struct document document = {0};
     const char *path = arguments->path[i];
-    bool ok = read_document(path, &document, err) && resolve(&document, &side->ran, err);
+    bool ok =
+        run_document_read(path, &arguments->options, &document, err) && path_run_prepare(&document, &side->run, err);
     document_free(&document);
-    if (ok && arguments->system != NULL && find_system(&side->ran.scenario, arguments->system) < 0)
+    if (ok && arguments->system != NULL && find_system(&side->run.scenario, arguments->system) < 0)
         return error_set(err, "--system: %s has no system '%.200s'; its first one is '%s'", path, arguments->system,
-                         side->ran.scenario.systems[0].label);
+                         side->run.scenario.systems[0].label);
     if (ok)
-        resolved_document(&side->ran.scenario, path, &side->document);
+        resolved_document(&side->run.scenario, path, &side->document);
     return ok;
 }
 
 static bool run_side(const struct arguments *arguments, struct side *side, struct error *err)
 {
-    struct ran *ran = &side->ran;
-    if (!simulate(ran, &arguments->options, err))
+    struct path_run *run = &side->run;
+    if (!simulate(run, &arguments->options, err))
         return false;
-    side->system = arguments->system != NULL ? find_system(&ran->scenario, arguments->system) : first_ranked(ran);
-    side->summary = point_summary_of(&ran->scenario, &ran->point, side->system);
+    side->system = arguments->system != NULL ? find_system(&run->scenario, arguments->system) : first_ranked(run);
+    side->summary = point_summary_of(&run->scenario, &run->point, side->system);
     keep_system(&side->document, side->system);
     return true;
 }
 
 static const char *label_of(const struct side *side)
 {
-    return side->ran.scenario.systems[side->system].label;
+    return side->run.scenario.systems[side->system].label;
 }
 
 static bool fits(const struct side *side)
 {
-    return side->ran.point.systems[side->system].fits;
+    return side->run.point.systems[side->system].fits;
 }
 
 /** Run A's system with one difference. A refusal is a result. */
@@ -237,14 +138,14 @@ static bool run_contribution(const struct comparison *comparison, struct contrib
 {
     const struct side *from = &comparison->side[0], *to = &comparison->side[1];
     struct document document = {0};
-    struct ran ran = {0};
+    struct path_run run = {0};
     struct error found = {0};
     document_copy(&from->document, NULL, &document);
     bool ok = difference_apply(contribution->difference, &to->document, &document, &found) &&
-              resolve(&document, &ran, &found) && simulate(&ran, &comparison->arguments->options, &found);
+              path_run_prepare(&document, &run, &found) && simulate(&run, &comparison->arguments->options, &found);
     if (ok) {
-        contribution->fits = ran.point.systems[0].fits;
-        contribution->tokens_per_s_per_gpu = point_summary_of(&ran.scenario, &ran.point, 0).tokens_per_s_per_gpu;
+        contribution->fits = run.point.systems[0].fits;
+        contribution->tokens_per_s_per_gpu = point_summary_of(&run.scenario, &run.point, 0).tokens_per_s_per_gpu;
         contribution->gain = contribution->tokens_per_s_per_gpu / from->summary.tokens_per_s_per_gpu - 1;
     } else if (found.status == ERROR_INVALID) {
         contribution->refusal = check_asprintf("%.*s", (int)strcspn(found.text, "\n"), found.text);
@@ -252,7 +153,7 @@ static bool run_contribution(const struct comparison *comparison, struct contrib
         *err = found;
     }
     document_free(&document);
-    ran_free(&ran);
+    path_run_free(&run);
     return ok || contribution->refusal != NULL;
 }
 
@@ -270,7 +171,7 @@ static bool same_batches(const struct differences *differences)
 /** Return the ratio of B's model FLOPs a second to A's, less 1, for a pair of systems. NaN half width: none. */
 static double pair_gain(const struct comparison *comparison, int32_t a, int32_t b, double *half)
 {
-    const struct ran *from = &comparison->side[0].ran, *to = &comparison->side[1].ran;
+    const struct path_run *from = &comparison->side[0].run, *to = &comparison->side[1].run;
     const struct point_system *base = &from->point.systems[a], *other = &to->point.systems[b];
     struct point_summary before = point_summary_of(&from->scenario, &from->point, a),
                          after = point_summary_of(&to->scenario, &to->point, b);
@@ -301,33 +202,28 @@ static void write_change(FILE *file, double gain, double half)
 /** Print the chosen system of a side. */
 static void print_side(const struct side *side, char name)
 {
-    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64], line[512];
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64];
     const struct point_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
-    const struct point_system *system = &side->ran.point.systems[side->system];
+    const struct point_system *system = &side->run.point.systems[side->system];
     if (system->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
     plan_text_name(&system->entry->plan, true, plan);
     snprintf(label, sizeof label, "%s", label_of(side));
     text_clip(label, 20);
-    snprintf(line, sizeof line, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
-             summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING], 100 * time_exposed(&shares),
-             peak, system->fits ? "" : "does not fit; ", plan);
-    text_clip(line, COLUMNS);
-    puts(line);
+    text_print_clipped(COLUMNS, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
+                       summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
+                       100 * time_exposed(&shares), peak, system->fits ? "" : "does not fit; ", plan);
 }
 
 static void print_heading(const struct comparison *comparison)
 {
     for (int i = 0; i < 2; i++) {
-        const struct scenario *scenario = &comparison->side[i].ran.scenario;
-        char line[2048];
-        snprintf(line, sizeof line, "%c: %s, %s on %d x %s (%s)", 'A' + i, comparison->arguments->path[i],
-                 scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name,
-                 scenario->platform.name);
-        text_clip(line, COLUMNS);
-        puts(line);
+        const struct scenario *scenario = &comparison->side[i].run.scenario;
+        text_print_clipped(COLUMNS, "%c: %s, %s on %d x %s (%s)", 'A' + i, comparison->arguments->path[i],
+                           scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name,
+                           scenario->platform.name);
     }
 }
 
@@ -379,8 +275,7 @@ static void print_contribution(const struct contribution *contribution)
     else if (!contribution->fits)
         fputs("; does not fit", file);
     CHECK(fclose(file) == 0);
-    text_clip(line, COLUMNS);
-    puts(line);
+    text_print_clipped(COLUMNS, "%s", line);
     free(line);
 }
 
@@ -396,7 +291,7 @@ static double interaction(const struct comparison *comparison, double total)
 /** Write the systems that both have, B over A. */
 static void write_pairs(FILE *file, const struct comparison *comparison)
 {
-    const struct scenario *from = &comparison->side[0].ran.scenario, *to = &comparison->side[1].ran.scenario;
+    const struct scenario *from = &comparison->side[0].run.scenario, *to = &comparison->side[1].run.scenario;
     int n = 0;
     if (from->n_systems == 1 && to->n_systems == 1) /* the total says it */
         return;
@@ -462,7 +357,7 @@ static json_t *json_of_side(const struct side *side, const char *path)
     const struct point_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_name(&side->ran.scenario.systems[side->system].plan, true, plan);
+    plan_text_name(&side->run.scenario.systems[side->system].plan, true, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", path, "system", label_of(side),
                      "fits", fits(side), "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
                      summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
@@ -490,7 +385,7 @@ static json_t *json_of_contribution(const struct contribution *contribution)
 
 static void print_json(const struct comparison *comparison, double total, double half)
 {
-    const struct scenario *from = &comparison->side[0].ran.scenario, *to = &comparison->side[1].ran.scenario;
+    const struct scenario *from = &comparison->side[0].run.scenario, *to = &comparison->side[1].run.scenario;
     json_t *differences = json_array(), *pairs = json_array();
     for (int32_t i = 0; i < comparison->differences.n; i++)
         json_array_append_new(differences, json_of_contribution(&comparison->contributions[i]));
@@ -539,7 +434,7 @@ static void comparison_free(struct comparison *comparison)
     differences_free(&comparison->differences);
     for (int i = 0; i < 2; i++) {
         document_free(&comparison->side[i].document);
-        ran_free(&comparison->side[i].ran);
+        path_run_free(&comparison->side[i].run);
     }
 }
 
@@ -576,7 +471,8 @@ static const struct argp argp = {
     parse,
     "A B",
     "Say what differs between A and B in keys and results, and how much each difference gives. Each is a scenario "
-    "(.yaml), the trace of a run (.h5), whose scenario runs again, or a point of a sweep (SWEEP.yaml#POINT). Each "
+    "(.yaml), the trace of a run (.h5), whose scenario runs again, or a point of a sweep (SWEEP.yaml#POINT, "
+    "SWEEP.h5#POINT). Each "
     "difference is changed alone from A to B, and plans that are `auto` are searched again. All runs take the critical "
     "path.",
     children,

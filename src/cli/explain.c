@@ -10,12 +10,11 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
-#include "scenario/document_read.h"
-#include "scenario/document_set.h"
+#include "cli/run_document.h"
 #include "scenario/scenario_read.h"
 #include "simulate/explain.h"
+#include "simulate/faster_setting.h"
 #include "simulate/standing.h"
-#include "trace/trace.h"
 
 enum { COLUMNS = 100, LINES = 20, NAME_COLUMNS = 56, BAR_COLUMNS = 35 };
 
@@ -136,7 +135,20 @@ static json_t *json_of_system(const struct explained *explained)
                      "critical_path_s", path, "gain_if_free", gains);
 }
 
-static void print_results(const struct scenario *scenario, const struct options *options,
+/** Return the settings with which a system would be faster. */
+static json_t *json_of_settings(const struct scenario *scenario, const struct lengths *lengths,
+                                const struct scenario_system *entry)
+{
+    struct faster_setting settings[FASTER_SETTINGS_MOST];
+    int32_t n = faster_settings_of(scenario, lengths, entry, settings);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f}", "key", settings[i].key, "now", settings[i].now,
+                                              "fastest", settings[i].fastest, "gain", settings[i].gain));
+    return list;
+}
+
+static void print_results(const struct scenario *scenario, const struct lengths *lengths, const struct options *options,
                           const struct explained *explained, int32_t n)
 {
     if (!options->json) {
@@ -149,6 +161,8 @@ static void print_results(const struct scenario *scenario, const struct options 
     json_t *systems = json_array();
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(systems, json_of_system(&explained[i]));
+    json_object_set_new(json_array_get(systems, 0), "faster_settings",
+                        json_of_settings(scenario, lengths, explained[0].system->entry));
     command_print_json(json_pack(
         "{s:s, s:s, s:s, s:i, s:f, s:I, s:o}", "name", scenario->name, "model", scenario->model.name, "device",
         scenario->device.name, "gpus", platform_n_gpus(&scenario->platform), "peak_flop_per_s",
@@ -156,33 +170,27 @@ static void print_results(const struct scenario *scenario, const struct options 
 }
 
 /** Explain the systems that were asked for, the best first. */
-static bool explain(const struct arguments *arguments, const struct scenario *scenario, const struct point *point,
-                    const struct explain_plans *plans, struct error *err)
+static bool explain(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
+                    const struct point *point, const struct explain_plans *plans, struct error *err)
 {
-    size_t n_systems = (size_t)point->n_systems;
-    struct point_summary *summaries = check_calloc(n_systems, sizeof *summaries);
-    struct standing *standings = check_calloc(n_systems, sizeof *standings);
-    struct explained *explained = check_calloc(n_systems, sizeof *explained);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        summaries[i] = point_summary_of(scenario, point, i);
-    standings_of(scenario, point, summaries, standings);
+    struct ranked_point ranked = ranked_point_of(scenario, point);
+    struct explained *explained = check_calloc((size_t)point->n_systems, sizeof *explained);
     int32_t n = 0;
     bool ok = true;
     for (int32_t i = 0; ok && i < point->n_systems; i++) {
-        int32_t index = standings[i].system;
+        int32_t index = ranked.standings[i].system;
         const struct point_system *system = &point->systems[index];
         bool asked = arguments->system != NULL ? strcmp(system->entry->label, arguments->system) == 0
                                                : i == 0 || arguments->options.verbose;
         if (!asked)
             continue;
-        explained[n] = (struct explained){system, standings[i].rank, summaries[index], {{0}, {{0}}, {0}}};
+        explained[n] = (struct explained){system, ranked.standings[i].rank, ranked.summaries[index], {{0}, {{0}}, {0}}};
         ok = explain_system(scenario, point, index, plans, &explained[n++].explanation, err);
     }
     if (ok)
-        print_results(scenario, &arguments->options, explained, n);
+        print_results(scenario, lengths, &arguments->options, explained, n);
     free(explained);
-    free(standings);
-    free(summaries);
+    ranked_point_free(&ranked);
     return ok;
 }
 
@@ -219,7 +227,8 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
                                         .observer = explain_keep_plan,
                                         .context = &plans,
                                         .n_children = (int32_t)sysconf(_SC_NPROCESSORS_ONLN)};
-        ok = point_run(scenario, lengths, &options, &point, err) && explain(arguments, scenario, &point, &plans, err);
+        ok = point_run(scenario, lengths, &options, &point, err) &&
+             explain(arguments, scenario, lengths, &point, &plans, err);
     }
     explain_plans_free(scenario, &plans);
     point_free(&point);
@@ -227,36 +236,16 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
     return ok;
 }
 
-/** Read the scenario that a trace holds, with its --set. */
-static bool read_trace(const char *path, const struct options *options, struct scenario *scenario, struct error *err)
-{
-    struct trace_reader *trace = trace_open(path, err);
-    struct document document = {0};
-    struct scenario_cache cache = {0};
-    char *text = trace != NULL ? trace_scenario(trace, err) : NULL;
-    bool ok = text != NULL && document_parse(text, strlen(text), path, &document, err);
-    for (int32_t i = 0; ok && i < options->n_set; i++)
-        ok = document_set(&document, options->set[i], err);
-    ok = ok && scenario_resolve(&document, &cache, scenario, err);
-    document_free(&document);
-    cache_free(&cache);
-    free(text);
-    trace_reader_close(trace);
-    return ok;
-}
-
-static bool is_trace(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 3 && strcmp(path + n - 3, ".h5") == 0;
-}
-
 static bool read_scenario(const struct arguments *arguments, struct scenario *scenario, struct lengths *lengths,
                           struct error *err)
 {
-    if (!is_trace(arguments->scenario))
-        return command_read(arguments->scenario, &arguments->options, scenario, lengths, err);
-    return read_trace(arguments->scenario, &arguments->options, scenario, err) && command_check(scenario, lengths, err);
+    struct document document = {0};
+    struct scenario_cache cache = {0};
+    bool ok = run_document_read(arguments->scenario, &arguments->options, &document, err) &&
+              scenario_resolve(&document, &cache, scenario, err) && command_check(scenario, lengths, err);
+    document_free(&document);
+    cache_free(&cache);
+    return ok;
 }
 
 static const struct argp_child children[] = {OPTION(set), OPTION(json), OPTION(quiet), OPTION(verbose), {0}};
@@ -279,7 +268,7 @@ static const struct argp_option system_option[] = {
 static const struct argp argp = {
     system_option,
     parse,
-    "SCENARIO.yaml|RUN.h5",
+    "SCENARIO.yaml|RUN.h5|SWEEP#POINT",
     "Explain a system: where the time of the GPUs goes from their peak to MFU, what the "
     "critical path consists of, and how much faster it were if one cost were zero. A trace is explained "
     "by running its scenario again.",

@@ -189,7 +189,7 @@ static bool add_lengths(const char *name, struct columns *table, struct error *e
 {
     struct model model;
     struct lengths lengths = {0};
-    struct scenario_data data = {.context = 1 << 20, .global_batch = 1};
+    struct scenario_data data = {.length_scale = 1, .context = 1 << 20, .global_batch = 1};
     snprintf(data.lengths, sizeof data.lengths, "%s", name);
     if (!model_read(scenario_data_dir(), reference_model, &model, err) ||
         !lengths_open(&data, scenario_data_dir(), &lengths, err))

@@ -146,32 +146,19 @@ static bool search_all(struct maximum *maximum, struct error *err)
     return true;
 }
 
-/** Copy a scenario with only one of its systems. */
-static void copy_with_system(const struct document *from, int32_t system, struct document *to)
-{
-    char path[32];
-    snprintf(path, sizeof path, "systems.%d", (int)system);
-    document_copy(from, NULL, to);
-    int32_t list = document_find(to, 0, "systems"), entry = document_find(to, 0, path);
-    CHECK(list >= 0 && entry >= 0); /* the scenario was read before */
-    to->node[list].child = entry;
-    to->node[entry].next = -1;
-}
-
 static void print_heading(const struct maximum *maximum, const struct scenario *scenario, int32_t label_columns)
 {
-    char most[TEXT_NUMBER_SIZE], line[512];
+    char most[TEXT_NUMBER_SIZE];
     text_number((double)maximum->range.most, 0, most);
-    snprintf(line, sizeof line, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name, maximum->key,
-             most, scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name);
-    text_clip(line, COLUMNS);
-    printf("%s\n\n%-*s  %12s  %12s  %6s  plan\n", line, label_columns, "system", "largest", "tokens/s/GPU", "GiB");
+    text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name, maximum->key,
+                       most, scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name);
+    printf("\n%-*s  %12s  %12s  %6s  plan\n", label_columns, "system", "largest", "tokens/s/GPU", "GiB");
 }
 
 static void print_row(const struct subject *subject, int32_t label_columns)
 {
     char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-",
-         plan[PLAN_TEXT_NAME_SIZE] = "-", line[512];
+         plan[PLAN_TEXT_NAME_SIZE] = "-";
     const struct fit_trial *trial = find_trial(subject, subject->largest.value);
     if (trial != NULL) {
         text_number((double)trial->value, 0, value);
@@ -179,9 +166,7 @@ static void print_row(const struct subject *subject, int32_t label_columns)
         text_number(trial->summary.peak_bytes / gib, 1, peak);
         plan_text_name(&trial->plan, true, plan);
     }
-    snprintf(line, sizeof line, "%-*s  %12s  %12s  %6s  %s", label_columns, subject->label, value, rate, peak, plan);
-    text_clip(line, COLUMNS);
-    puts(line);
+    text_print_clipped(COLUMNS, "%-*s  %12s  %12s  %6s  %s", label_columns, subject->label, value, rate, peak, plan);
 }
 
 /** Write what stops a value: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "stage 3, activations". */
@@ -409,7 +394,8 @@ static bool find_largest(const struct arguments *arguments, struct error *err)
         maximum.subjects = check_calloc((size_t)maximum.n, sizeof *maximum.subjects);
         for (int32_t i = 0; i < maximum.n; i++) {
             maximum.subjects[i] = (struct subject){.maximum = &maximum, .label = scenario.systems[i].label};
-            copy_with_system(&document, i, &maximum.subjects[i].document);
+            document_copy(&document, NULL, &maximum.subjects[i].document);
+            document_keep_entry(&maximum.subjects[i].document, "systems", i);
         }
         ok = search_all(&maximum, err);
     }

@@ -102,12 +102,10 @@ struct report {
 
 static struct report report_of(const struct scenario *scenario, const struct point *point)
 {
-    struct report report = {.scenario = scenario, .point = point};
-    report.summaries = check_calloc((size_t)point->n_systems, sizeof *report.summaries);
+    struct report report = {.scenario = scenario, .point = point, .summaries = point_summaries_of(scenario, point)};
     report.iterations = check_calloc((size_t)point->n_systems, sizeof *report.iterations);
     report.metrics = check_calloc((size_t)point->n_systems, sizeof *report.metrics);
     for (int32_t i = 0; i < point->n_systems; i++) {
-        report.summaries[i] = point_summary_of(scenario, point, i);
         report.iterations[i] = iterations_of(scenario, &point->systems[i]);
         fill_metrics(&report.summaries[i], report.metrics[i]);
     }

@@ -127,9 +127,7 @@ static bool start_record(const struct arguments *arguments, const struct scenari
 static bool finish_record(const struct scenario *scenario, const struct point *point, struct record *record,
                           struct error *err)
 {
-    struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        summaries[i] = point_summary_of(scenario, point, i);
+    struct point_summary *summaries = point_summaries_of(scenario, point);
     bool ok = record_close(record, scenario, point, summaries, err);
     free(summaries);
     return ok;

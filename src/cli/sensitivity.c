@@ -144,13 +144,12 @@ static void print_row(const struct ranking *ranking, int32_t change, int32_t n_s
     if (change > 0 && sensitivity_changes_winner(sensitivity, change))
         snprintf(line + strlen(line), LINE_BYTES - strlen(line), "  first: %s",
                  label_of(ranking, sensitivity_winner(sensitivity, change)));
-    if (!verbose)
-        text_clip(line, COLUMNS);
     bool says = verbose && refusal != NULL;
-    printf("%s%s%.*s\n", line, says ? "  " : "", says ? (int)strcspn(refusal, "\n") : 0, says ? refusal : "");
+    text_print_clipped(verbose ? INT32_MAX : COLUMNS, "%s%s%.*s", line, says ? "  " : "",
+                       says ? (int)strcspn(refusal, "\n") : 0, says ? refusal : "");
 }
 
-/** Write which changes move another system to the first place. */
+/** Write which changes move another system to the first place, and where the model's error comes from. */
 static void write_verdict(FILE *file, const struct ranking *ranking)
 {
     const struct sensitivity *sensitivity = ranking->sensitivity;
@@ -162,6 +161,9 @@ static void write_verdict(FILE *file, const struct ranking *ranking)
                     label_of(ranking, sensitivity_winner(sensitivity, change)));
     }
     fputs(n == 0 ? "no change alone changes the winner\n" : "\n", file);
+    const struct model_error *error = &sensitivity->error;
+    fprintf(file, "model error: %s, mean %+.1f%%, deviation %.1f%%; it moves all systems alike\n", error->basis,
+            100 * error->bias, 100 * error->deviation);
 }
 
 /** Print at most LINES lines, or all. */
@@ -171,15 +173,14 @@ static void print_text(const struct ranking *ranking, bool verbose)
     const struct scenario *scenario = ranking->scenario;
     const struct text_limits limits = {COLUMNS, verbose ? INT32_MAX : 3, verbose ? INT32_MAX : 3};
     int32_t n_systems = n_cells(ranking, verbose);
-    char line[LINE_BYTES], *verdict = NULL;
+    char *verdict = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&verdict, &n_bytes);
     write_verdict(file, ranking);
     CHECK(fclose(file) == 0);
-    snprintf(line, sizeof line, "%.63s: %.63s on %d x %.63s, tokens/s/GPU on the critical path, one change at a time",
-             scenario->name, scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name);
-    text_clip(line, COLUMNS);
-    puts(line);
+    text_print_clipped(COLUMNS, "%s: %s on %d x %s, tokens/s/GPU on the critical path, one change at a time",
+                       scenario->name, scenario->model.name, platform_n_gpus(&scenario->platform),
+                       scenario->device.name);
     print_header(ranking, n_systems);
     int32_t n_rows = LINES - 3 - text_wrapped_lines(verdict, &limits), n = sensitivity->n;
     n_rows = verbose || n <= n_rows + 1 ? n : n_rows;
@@ -217,9 +218,11 @@ static void print_json(const struct ranking *ranking)
     json_t *changes = json_array();
     for (int32_t i = 0; i < ranking->sensitivity->n; i++)
         json_array_append_new(changes, json_of_change(ranking, ranking->changes[i]));
-    command_print_json(json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", scenario->name, "model", scenario->model.name,
-                                 "device", scenario->device.name, "gpus", platform_n_gpus(&scenario->platform),
-                                 "changes", changes));
+    const struct model_error *error = &ranking->sensitivity->error;
+    command_print_json(json_pack(
+        "{s:s, s:s, s:s, s:i, s:{s:i, s:f, s:f, s:s}, s:o}", "name", scenario->name, "model", scenario->model.name,
+        "device", scenario->device.name, "gpus", platform_n_gpus(&scenario->platform), "model_error", "runs",
+        error->n_rows, "bias", error->bias, "deviation", error->deviation, "basis", error->basis, "changes", changes));
 }
 
 static void write_csv(FILE *file, const struct ranking *ranking)
@@ -277,8 +280,7 @@ static bool run(const struct arguments *arguments, const struct scenario *scenar
               output_may_replace(path, is_ours, "table", "choose another --output", err);
     if (ok) {
         stop_catch();
-        sensitivity_list(document, scenario, &sensitivity);
-        ok = sensitivity_run(&sensitivity, &how, err);
+        ok = sensitivity_list(document, scenario, &sensitivity, err) && sensitivity_run(&sensitivity, &how, err);
     }
     if (ok) {
         rank(&ranking);
@@ -314,7 +316,8 @@ static const struct argp argp = {
     parse,
     "SCENARIO.yaml",
     "Change one assumption at a time and print how much each system gains or loses: attention kernel, overlaps, NIC, "
-    "NVLink, GPU memory, batch, plan space, framework. Runs are on the critical path. A plan that is `auto` is "
+    "NVLink, GPU memory, batch, lengths, plan space, framework, the model's own error. Runs are on the critical path. "
+    "A plan that is `auto` is "
     "searched "
     "again for each change; others stay. The largest effects on the first system of the ranking come first.",
     children,

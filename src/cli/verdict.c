@@ -22,12 +22,11 @@
 static const double gib = 1 << 30;
 enum { CELL_SIZE = 160, LABEL_COLUMNS = 22, MOST_SHOWN = 4 };
 
-/** All that the parts of a verdict need. The arrays are [n_systems]. */
+/** All that the parts of a verdict need. `changes` is [n_systems]. */
 struct verdict {
     const struct scenario *scenario;
     const struct point *point;
-    struct point_summary *summaries;
-    struct standing *standings;     /* the best first */
+    struct ranked_point ranked;
     struct fitting_change *changes; /* of systems that do not fit */
     int32_t base;                   /* system to which speed-ups refer: the first one that fits; -1: none fits */
     int32_t n_ranked;               /* number of systems that fit */
@@ -42,14 +41,9 @@ static const char *label_of(const struct verdict *verdict, int32_t system)
 static struct verdict verdict_of(const struct scenario *scenario, const struct lengths *lengths,
                                  const struct point *point)
 {
-    struct verdict verdict = {.scenario = scenario, .point = point, .base = -1};
-    size_t n = (size_t)point->n_systems;
-    verdict.summaries = check_calloc(n, sizeof *verdict.summaries);
-    verdict.standings = check_calloc(n, sizeof *verdict.standings);
-    verdict.changes = check_calloc(n, sizeof *verdict.changes);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        verdict.summaries[i] = point_summary_of(scenario, point, i);
-    standings_of(scenario, point, verdict.summaries, verdict.standings);
+    struct verdict verdict = {
+        .scenario = scenario, .point = point, .ranked = ranked_point_of(scenario, point), .base = -1};
+    verdict.changes = check_calloc((size_t)point->n_systems, sizeof *verdict.changes);
     for (int32_t i = 0; i < point->n_systems; i++)
         if (!point->systems[i].fits)
             verdict.changes[i] = fitting_change_of(scenario, lengths, &point->systems[i]);
@@ -61,8 +55,7 @@ static struct verdict verdict_of(const struct scenario *scenario, const struct l
 
 static void verdict_free(struct verdict *verdict)
 {
-    free(verdict->summaries);
-    free(verdict->standings);
+    ranked_point_free(&verdict->ranked);
     free(verdict->changes);
 }
 
@@ -88,7 +81,8 @@ static void write_iterations(FILE *file, const struct verdict *verdict)
     const struct scenario *scenario = verdict->scenario;
     bool alike = true;
     for (int32_t i = 0; i < verdict->point->n_systems; i++)
-        alike = alike && verdict->summaries[i].tokens_interval < 1e-9 * verdict->summaries[i].tokens_per_s_per_gpu;
+        alike = alike &&
+                verdict->ranked.summaries[i].tokens_interval < 1e-9 * verdict->ranked.summaries[i].tokens_per_s_per_gpu;
     fprintf(file, "%lld iteration%s", (long long)scenario->measured, scenario->measured == 1 ? "" : "s");
     if (scenario->warm_up > 0)
         fprintf(file, " after %lld warm-up", (long long)scenario->warm_up);
@@ -141,8 +135,8 @@ static void fill_label(const struct verdict *verdict, const struct standing *sta
 /** Write how much faster a system is than the base. The interval is that of the ratio to the first system. */
 static void fill_speed_up(const struct verdict *verdict, int32_t system, char cell[CELL_SIZE])
 {
-    const struct point_summary *summary = &verdict->summaries[system];
-    double half = summary->speed_up_interval, ratio = summary->mfu / verdict->summaries[verdict->base].mfu;
+    const struct point_summary *summary = &verdict->ranked.summaries[system];
+    double half = summary->speed_up_interval, ratio = summary->mfu / verdict->ranked.summaries[verdict->base].mfu;
     if (verdict->base == 0 && system > 0 && half > 1e-9) /* not NaN */
         snprintf(cell, CELL_SIZE, "%.2fx ± %.2f", ratio, half);
     else
@@ -152,7 +146,7 @@ static void fill_speed_up(const struct verdict *verdict, int32_t system, char ce
 /** Make a row. From level 1 on the label is clipped. */
 static struct ranking_row row_of(const struct verdict *verdict, const struct standing *standing, int level)
 {
-    const struct point_summary *summary = &verdict->summaries[standing->system];
+    const struct point_summary *summary = &verdict->ranked.summaries[standing->system];
     struct ranking_row row = {0};
     struct time_shares shares = time_shares_of(summary);
     char number[TEXT_NUMBER_SIZE], half[TEXT_NUMBER_SIZE];
@@ -201,7 +195,7 @@ static bool any_tie(const struct verdict *verdict)
 {
     bool any = false;
     for (int32_t i = 1; i < verdict->n_ranked; i++)
-        any = any || verdict->standings[i].rank == verdict->standings[i - 1].rank;
+        any = any || verdict->ranked.standings[i].rank == verdict->ranked.standings[i - 1].rank;
     return any;
 }
 
@@ -214,7 +208,7 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
     bool alone = n_ranked == 1;
     for (int level = 0; level < 2; level++) {
         for (int32_t i = 0; i < n; i++)
-            rows[i] = row_of(verdict, &verdict->standings[i], level);
+            rows[i] = row_of(verdict, &verdict->ranked.standings[i], level);
         before_plan = table_widths(rows, n, widths) - widths[PLAN];
         if (before_plan + widths[PLAN] <= VERDICT_COLUMNS)
             break;
@@ -260,7 +254,7 @@ static void write_need(FILE *file, const struct verdict *verdict, const struct p
 static void write_change(FILE *file, const struct verdict *verdict, int32_t system)
 {
     const struct fitting_change *change = &verdict->changes[system];
-    const struct point_summary *summary = &verdict->summaries[system];
+    const struct point_summary *summary = &verdict->ranked.summaries[system];
     bool host = change->evaluation.peak_bytes <= verdict->point->memory_bytes;
     double bytes = host && !change->fits ? change->evaluation.host_bytes : change->evaluation.peak_bytes;
     struct evaluation_limits limits = evaluation_limits_of(verdict->point->memory_bytes, &verdict->scenario->platform);
@@ -283,7 +277,7 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
     int32_t n_misfits = verdict->point->n_systems - verdict->n_ranked, shown = 0;
     bool brief = 2 * n_misfits > most;
     for (int32_t i = verdict->n_ranked; i < verdict->point->n_systems; i++) {
-        int32_t system = verdict->standings[i].system;
+        int32_t system = verdict->ranked.standings[i].system;
         char name[PLAN_TEXT_NAME_SIZE];
         if (n_misfits > most && ++shown == most) {
             fprintf(file, "and %d more that do not fit (-v)\n", n_misfits - most + 1);
@@ -291,7 +285,7 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
         }
         plan_text_name(&verdict->point->systems[system].entry->plan, true, name);
         fprintf(file, "%s%s: ", label_of(verdict, system), brief ? "" : " does not fit");
-        write_need(file, verdict, &verdict->summaries[system]);
+        write_need(file, verdict, &verdict->ranked.summaries[system]);
         if (brief)
             fputs("; ", file);
         else
@@ -305,8 +299,8 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
 static int32_t rival_of(const struct verdict *verdict)
 {
     for (int32_t i = 1; i < verdict->n_ranked; i++)
-        if (verdict->standings[i].rank > 1)
-            return verdict->standings[i].system;
+        if (verdict->ranked.standings[i].rank > 1)
+            return verdict->ranked.standings[i].system;
     return -1;
 }
 
@@ -386,7 +380,7 @@ static char *shares_clause(const struct time_shares *mine, const struct time_sha
  */
 static void write_reason(FILE *file, const struct verdict *verdict, int32_t first, int32_t other)
 {
-    const struct point_summary *a = &verdict->summaries[first], *b = &verdict->summaries[other];
+    const struct point_summary *a = &verdict->ranked.summaries[first], *b = &verdict->ranked.summaries[other];
     struct time_shares mine = time_shares_of(a), its = time_shares_of(b);
     double compute = mine.share[TIME_COMPUTE], other_compute = its.share[TIME_COMPUTE];
     double fewer = (b->hfu / b->mfu) / (a->hfu / a->mfu);
@@ -410,7 +404,7 @@ static void write_reason(FILE *file, const struct verdict *verdict, int32_t firs
 /** Write the shares of the GPUs' time of one system. */
 static void write_shares(FILE *file, const struct verdict *verdict, int32_t system)
 {
-    struct time_shares shares = time_shares_of(&verdict->summaries[system]);
+    struct time_shares shares = time_shares_of(&verdict->ranked.summaries[system]);
     fprintf(file, "GPU time of %s: ", label_of(verdict, system));
     for (int i = 0, n = 0; i < TIME_N_PARTS; i++)
         if (shares.share[i] >= 0.005)
@@ -422,14 +416,14 @@ static void write_shares(FILE *file, const struct verdict *verdict, int32_t syst
 static void write_tie(FILE *file, const struct verdict *verdict)
 {
     int32_t n = 1;
-    while (n < verdict->n_ranked && verdict->standings[n].rank == 1)
+    while (n < verdict->n_ranked && verdict->ranked.standings[n].rank == 1)
         n++;
     for (int32_t i = 0; i < n && n > 1; i++)
         fprintf(file, "%s%s",
                 i == 0      ? ""
                 : i + 1 < n ? ", "
                             : " and ",
-                label_of(verdict, verdict->standings[i].system));
+                label_of(verdict, verdict->ranked.standings[i].system));
     fputs(n > 1 ? " tie\n" : "", file);
 }
 
@@ -438,9 +432,9 @@ static void write_delays(FILE *file, const struct verdict *verdict)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < verdict->point->n_systems; i++)
-        if (verdict->summaries[i].token_delay > 0.005)
+        if (verdict->ranked.summaries[i].token_delay > 0.005)
             fprintf(file, "%s%s %.2f", n++ == 0 ? "iterations that a token waits, mean: " : ", ", label_of(verdict, i),
-                    verdict->summaries[i].token_delay);
+                    verdict->ranked.summaries[i].token_delay);
     fputs(n > 0 ? "\n" : "", file);
 }
 
@@ -450,8 +444,8 @@ static void write_host_memory(FILE *file, const struct verdict *verdict)
     int32_t n = 0;
     for (int32_t i = 0; i < verdict->point->n_systems; i++) {
         char number[TEXT_NUMBER_SIZE];
-        text_number(verdict->summaries[i].host.bytes / gib, 0, number);
-        if (verdict->summaries[i].host.bytes > 0 && verdict->point->systems[i].fits)
+        text_number(verdict->ranked.summaries[i].host.bytes / gib, 0, number);
+        if (verdict->ranked.summaries[i].host.bytes > 0 && verdict->point->systems[i].fits)
             fprintf(file, "%s%s %s GiB", n++ == 0 ? "offloaded to the host, of a node: " : ", ", label_of(verdict, i),
                     number);
     }
@@ -461,7 +455,7 @@ static void write_host_memory(FILE *file, const struct verdict *verdict)
 static void write_why(FILE *file, const struct verdict *verdict)
 {
     write_tie(file, verdict);
-    int32_t first = verdict->standings[0].system, other = rival_of(verdict);
+    int32_t first = verdict->ranked.standings[0].system, other = rival_of(verdict);
     if (other >= 0)
         write_reason(file, verdict, first, other);
     else
@@ -472,7 +466,7 @@ static void write_why(FILE *file, const struct verdict *verdict)
 static void write_settings(FILE *file, const struct verdict *verdict, const struct lengths *lengths)
 {
     struct faster_setting settings[FASTER_SETTINGS_MOST];
-    const struct scenario_system *entry = verdict->point->systems[verdict->standings[0].system].entry;
+    const struct scenario_system *entry = verdict->point->systems[verdict->ranked.standings[0].system].entry;
     int32_t n = faster_settings_of(verdict->scenario, lengths, entry, settings);
     for (int32_t i = 0; i < n; i++)
         fprintf(file, "%s%s %s +%.*f%% (is %s)", i == 0 ? "faster settings: " : ", ", settings[i].key,
@@ -487,7 +481,7 @@ static void write_pressure(FILE *file, const struct verdict *verdict)
     const struct memory_pressure *pressure = &scenario->pressure;
     int32_t n = 0;
     for (int32_t i = 0; i < verdict->point->n_systems; i++) {
-        double share = verdict->summaries[i].peak_bytes * scenario->memory_limit / verdict->point->memory_bytes;
+        double share = verdict->ranked.summaries[i].peak_bytes * scenario->memory_limit / verdict->point->memory_bytes;
         if (share < pressure->share || share > 1 || !verdict->point->systems[i].fits)
             continue;
         if (n++ < MOST_SHOWN)

@@ -50,12 +50,18 @@ static bool open_shipped(const char *name, const char *data_dir, char path[1024]
     return error_add(err, "data.lengths: lengths of your own are named by the path of their file, with a . or / in it");
 }
 
+/** Return the length of a document with data.length_scale. The factor 1 changes nothing. */
+static int32_t scaled(double scale, int32_t tokens)
+{
+    return (int32_t)lround(fmax(1, fmin(scale * tokens, INT32_MAX)));
+}
+
 /** Let every document fill the context, as in training on fixed lengths. */
 static bool open_fixed(const struct scenario_data *data, struct lengths *lengths)
 {
     CHECK(1 <= data->context && data->context <= INT32_MAX);
     lengths->kind = LENGTHS_FIXED;
-    lengths->fixed_tokens = (int32_t)data->context;
+    lengths->fixed_tokens = scaled(data->length_scale, (int32_t)data->context);
     lengths->hash = HASH_START;
     return true;
 }
@@ -101,12 +107,20 @@ static bool open_file(const struct scenario_data *data, struct lengths *lengths,
     return ok;
 }
 
+/** Scale the lengths that are in memory. Laws and tables are scaled when they are drawn from. */
+static void scale_lengths(struct lengths *lengths, double scale)
+{
+    lengths->scale = scale;
+    for (int64_t i = 0; i < lengths->n; i++)
+        lengths->file_tokens[i] = scaled(scale, lengths->file_tokens[i]);
+}
+
 static double longest_tokens(const struct lengths *lengths)
 {
     if (lengths->kind == LENGTHS_LAW)
-        return lengths->law.longest;
+        return lengths->scale * lengths->law.longest;
     if (lengths->kind == LENGTHS_TABLE)
-        return lengths->table.tokens[lengths->table.n - 1];
+        return lengths->scale * lengths->table.tokens[lengths->table.n - 1];
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
     int32_t longest = 0;
@@ -158,6 +172,7 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
         ok = open_yaml(path, lengths, err);
     else
         ok = open_file(data, lengths, err);
+    scale_lengths(lengths, data->length_scale);
     ok = ok && (fixed || listed || hash_file(path, &lengths->hash, err)) && check_context(data, lengths, err);
     if (!ok)
         lengths_close(lengths);
@@ -175,7 +190,7 @@ static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64
         return lengths->fixed_tokens;
     double p = rng_uniform(rng);
     double tokens = lengths->kind == LENGTHS_LAW ? law_quantile(&lengths->law, p) : table_quantile(&lengths->table, p);
-    return (int32_t)lround(fmin(tokens, INT32_MAX));
+    return scaled(lengths->scale, (int32_t)lround(fmin(tokens, INT32_MAX)));
 }
 
 /** Capacities of a batch's arrays while it grows. */
@@ -277,16 +292,19 @@ double lengths_cdf(const struct lengths *lengths, double tokens)
         return file_cdf(lengths, tokens);
     if (lengths->kind == LENGTHS_FIXED)
         return tokens >= lengths->fixed_tokens;
-    double rounded_up = floor(tokens) + 0.5; /* below this, draws round to at most `tokens` */
+    if (tokens < 1)
+        return 0;
+    double most = ceil((floor(tokens) + 0.5) / lengths->scale) - 1; /* the longest document with at most `tokens` */
+    double rounded_up = most + 0.5;                                 /* below this, draws round to at most `most` */
     return lengths->kind == LENGTHS_LAW ? law_cdf(&lengths->law, rounded_up) : table_cdf(&lengths->table, rounded_up);
 }
 
 double lengths_mean(const struct lengths *lengths)
 {
     if (lengths->kind == LENGTHS_LAW)
-        return law_mean_up_to(&lengths->law, lengths->law.longest);
+        return lengths->scale * law_mean_up_to(&lengths->law, lengths->law.longest);
     if (lengths->kind == LENGTHS_TABLE)
-        return table_mean(&lengths->table);
+        return lengths->scale * table_mean(&lengths->table);
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
     int64_t sum = 0;

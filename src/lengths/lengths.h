@@ -17,7 +17,8 @@ struct lengths {
     struct lengths_table table;
     int64_t n;            /* number of lengths in the file or list */
     int32_t *file_tokens; /* lengths of the user's file or list, in its order */
-    int32_t fixed_tokens; /* length of every document, equal to the context */
+    int32_t fixed_tokens; /* length of every document */
+    double scale;         /* factor of the lengths that a law or table gives; those above are scaled already */
     uint64_t
         hash; /* hash of the file that was read, also of a law's or table's (base/hash.h); without a file HASH_START */
 };
@@ -41,10 +42,11 @@ struct batch {
  * 4. a path. Its ending tells the format: .yaml (law or table), .csv, .h5/.hdf5, .npy (lengths/reader.h); otherwise
  *    text
  *
- * Documents of a file are 1 to 2^31 - 1 tokens long.
+ * Documents of a file are 1 to 2^31 - 1 tokens long. Each document of n tokens then has max(1, round(n length_scale)).
  *
- * @param data      its keys lengths and column are used. By context, size of the batch and long_documents, a batch that
- *                  cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the context
+ * @param data      its keys lengths, column and length_scale are used. By context, size of the batch and
+ * long_documents, a batch that cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the
+ * context
  * @param lengths   {0}; closed on failure
  * @return          false with err, which names the file, the line if there is one, and what is allowed
  */

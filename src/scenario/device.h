@@ -182,6 +182,7 @@ struct device {
     int64_t multiprocessors;      /* 0: work divides evenly, so there are no waves and tails */
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": rows of its chip with other memory */
     char like[64];  /* device whose curves replace missing rows; "": none */
+    char power[64]; /* power of its nodes, a name of model/power; "": unknown */
     bool own_curves;             /* device_has_own_curves; device_read fills it in */
     double node_nic_bytes_per_s; /* these three are defaults of a platform; each 0: unknown */
     double node_pcie_bytes_per_s;

@@ -108,6 +108,16 @@ int32_t document_find(const struct document *document, int32_t node, const char 
     return node;
 }
 
+void document_keep_entry(struct document *document, const char *list, int32_t entry)
+{
+    int32_t parent = document_find(document, 0, list), kept = parent >= 0 ? document->node[parent].child : -1;
+    for (; entry > 0 && kept >= 0; entry--)
+        kept = document->node[kept].next;
+    CHECK(kept >= 0);
+    document->node[parent].child = kept;
+    document->node[kept].next = -1;
+}
+
 bool document_is_null(const struct document_node *node)
 {
     return node->kind == DOCUMENT_SCALAR && !node->quoted &&

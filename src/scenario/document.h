@@ -56,6 +56,9 @@ int32_t document_clone(struct document *to, const struct document *from, int32_t
 /** Copy the tree without the key `but` of the root. */
 void document_copy(const struct document *from, const char *but, struct document *to);
 
+/** Leave only one entry of a list: `list` is a path that exists, and `entry` counts from 0. */
+void document_keep_entry(struct document *document, const char *list, int32_t entry);
+
 /** Return the child of a mapping whose key is the first `length` bytes of name; -1: there is none. */
 int32_t document_child(const struct document *document, int32_t mapping, const char *name, size_t length);
 

@@ -63,6 +63,19 @@ static bool resolve_platform(struct scenario *scenario, bool device_ok, struct s
                           wrong.text);
 }
 
+/* Read the power of nodes: of the scenario's key, or of the device's file. */
+static bool resolve_power(struct scenario *scenario, bool device_ok, struct error *err)
+{
+    const char *data = scenario_data_dir();
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s/model/power", data);
+    if (*scenario->power_name != '\0')
+        return resolve_name(&scenario->document, "power", folder, ".yaml", scenario->power_name, err) &&
+               power_read(data, scenario->power_name, &scenario->power, err);
+    return !device_ok || *scenario->device.power == '\0' ||
+           power_read(data, scenario->device.power, &scenario->power, err);
+}
+
 bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -76,6 +89,8 @@ bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, stru
                      cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
     ok &= resolve_platform(scenario, device_ok, cache, err);
     ok &= cache_pressure(cache, data, &scenario->pressure, err);
+    ok &= resolve_power(scenario, device_ok, err);
+    ok &= price_read(&scenario->document, data, &scenario->price, err);
     return resolve_lengths(scenario, err) && ok;
 }
 

@@ -9,7 +9,10 @@
 #include "scenario/model.h"
 #include "scenario/plan_space.h"
 #include "scenario/platform.h"
+#include "scenario/power.h"
 #include "scenario/pressure.h"
+#include "scenario/price.h"
+#include "scenario/reliability.h"
 #include "scenario/schema.h"
 #include "scenario/stages.h"
 
@@ -91,6 +94,7 @@ struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, path of the user's file, "fixed", or a list of
                                lengths */
     char column[64];        /* column of a CSV file or name of an HDF5 data set; otherwise "" */
+    double length_scale;    /* factor of the length of each document */
     int64_t context;        /* length of the longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
     int64_t global_batch;   /* documents of one iteration, counted before any is cut; 0: global_batch_tokens counts */
@@ -191,6 +195,9 @@ struct scenario {
     struct platform platform;
     uint64_t model_hash, device_hash; /* hashes of their files */
     struct memory_pressure pressure;
+    char power_name[512]; /* "": the one that the device names */
+    struct power power;
+    struct price price;
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention; /* enum device_attention */
@@ -210,6 +217,7 @@ struct scenario {
     struct scenario_system *systems;
     int32_t n_faults;
     struct fault *faults;
+    struct reliability reliability; /* present only if the scenario has the key */
 };
 
 /** Return the folder that holds model/ and platforms/. It is the environment's SLIMSIM_DATA, which an installed program

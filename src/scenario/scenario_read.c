@@ -53,6 +53,10 @@ static const struct schema_key scenario_keys[] = {
      "column of a CSV file (default: its only column, or the one named length or tokens), or data set of an HDF5 file "
      "(default: its only list of integers)",
      FIELD(data.column)},
+    {"data.length_scale", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
+     "factor of the length of each document, rounded to whole tokens, at least 1, before data.long_documents is "
+     "applied",
+     FIELD(data.length_scale)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "length of the longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
      "treatment of documents that are longer than the context", FIELD(data.long_documents)},
@@ -97,9 +101,14 @@ static const struct schema_key scenario_keys[] = {
      "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets them); with any option SimGrid may "
      "disagree with the critical path",
      FIELD(simgrid_cfg)},
+    {"power", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "power of nodes: a name of model/power, or the path of a .yaml file; default: the one that the device's file "
+     "names",
+     FIELD(power_name)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"platform", "systems", "faults", "sweep", "plan_space", NULL};
+static const char *const scenario_others[] = {"platform",   "price",    "systems",     "faults", "sweep",
+                                              "plan_space", "capacity", "reliability", NULL};
 
 /* Each degree is at most 2^15, so the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -586,6 +595,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
 {
     bool systems_ok, keys_ok = read_keys(document, cache, scenario, &systems_ok, err);
     bool names_ok = files_resolve(scenario, cache, err), ok = keys_ok && names_ok;
+    bool reliability_ok = reliability_read(&scenario->document, scenario_data_dir(), &scenario->reliability, err);
     if (ok)
         ok = scenario_check(scenario, err);
     else if (systems_ok && names_ok)
@@ -594,6 +604,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&
               check_links_above(scenario, err);
+    ok &= reliability_ok;
     if (!ok)
         scenario_free(scenario);
     return ok;
@@ -645,6 +656,7 @@ char *scenario_text(const struct scenario *scenario)
     FILE *file = check_memstream(&text, &n_bytes);
     schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
     platform_write(file, &scenario->platform);
+    price_write(file, &scenario->price);
     fputs("systems:\n", file);
     for (int32_t i = 0; i < scenario->n_systems; i++) {
         const struct scenario_system *system = &scenario->systems[i];
@@ -663,6 +675,7 @@ char *scenario_text(const struct scenario *scenario)
         }
     }
     faults_write(file, scenario->faults, scenario->n_faults);
+    reliability_write(file, &scenario->reliability);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -688,7 +701,11 @@ static void name_below(const char *group, int32_t n, const struct schema_key *fr
 
 bool scenario_list_keys(FILE *file, struct error *err)
 {
-    enum { FIRST_SYSTEM = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS, N_ALL = FIRST_SYSTEM + N_SYSTEM_KEYS };
+    enum {
+        FIRST_PRICE = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS,
+        FIRST_SYSTEM = FIRST_PRICE + PRICE_N_SCENARIO_KEYS,
+        N_ALL = FIRST_SYSTEM + N_SYSTEM_KEYS
+    };
     struct defaults defaults;
     struct scenario_cache cache = {0};
     struct schema_key keys[N_ALL];
@@ -699,9 +716,11 @@ bool scenario_list_keys(FILE *file, struct error *err)
         return false;
     memcpy(keys, defaults.keys, sizeof scenario_keys);
     name_below("platform", PLATFORM_N_SCENARIO_KEYS, platform_schema, keys + N_SCENARIO_KEYS, names + N_SCENARIO_KEYS);
+    name_below("price", PRICE_N_SCENARIO_KEYS, price_schema, keys + FIRST_PRICE, names + FIRST_PRICE);
     name_below("systems.N", N_SYSTEM_KEYS, defaults.keys + N_SCENARIO_KEYS, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
     schema_list(file, keys, N_ALL, "");
-    fputs("\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`.\nN counts the entries of "
+    fputs("\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`. So it is with "
+          "`price:`.\nN counts the entries of "
           "`systems:` from 0. systems.N.knobs holds the knobs of that training system:\n`slimsim list systems` prints "
           "them. `sweep:` names any of these keys and the values it takes\n(docs/reference.md, "
           "Sweeps).\n\nsystems.N.plan may be `auto`: then a search finds the plan. These keys restrict the search to a "
@@ -711,6 +730,10 @@ bool scenario_list_keys(FILE *file, struct error *err)
     plan_space_list_keys(file, "plan_space.");
     fputs("\n`faults:` is a list of slow devices. Plans are made without knowledge of them:\n\n", file);
     faults_list_keys(file);
+    fputs("\n`reliability:` is a preset of model/reliability, or a mapping of these keys; each replaces the preset's "
+          "value:\n\n",
+          file);
+    reliability_list_keys(file);
     fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
     model_list_keys(file);
     return true;

@@ -91,6 +91,10 @@ static const char *store_int(const struct schema_key *key, const char *text, int
 static const char *store_real(const struct schema_key *key, const char *text, double *field)
 {
     const char *unit = key->unit ? key->unit : "-";
+    if (key->choices != NULL && strcmp(text, key->choices) == 0) {
+        *field = NAN;
+        return NULL;
+    }
     if (!quantity_parse(text, unit, field))
         return not_a_number(text, unit);
     return in_range(key, *field) ? NULL : "is out of range";

@@ -45,7 +45,8 @@ struct schema_key {
     const char *unit;     /* "tokens", "bytes", "s", "-" */
     double min, max;      /* inclusive, for numbers only; both 0: no limit */
     const char *fallback; /* the default as a user would write it; NULL: the key is required */
-    const char *choices;  /* "cut|drop|truncate", only for SCHEMA_CHOICE, its list and SCHEMA_SET */
+    const char *choices;  /* "cut|drop|truncate" for SCHEMA_CHOICE, its list and SCHEMA_SET; for SCHEMA_REAL a word that
+                             may replace the number and is stored as NAN: "auto" */
     const char *meaning;
     size_t offset; /* offset of the field in the object that is filled */
 };

@@ -112,7 +112,8 @@ void schema_print_allowed(const struct schema_key *key, char text[640])
     case SCHEMA_INT:
     case SCHEMA_REAL:
         print_range(key, range);
-        snprintf(text, 640, "%s%s, %s", key->type == SCHEMA_INT ? "a whole number" : "a number", unit, range);
+        snprintf(text, 640, "%s%s, %s%s%s", key->type == SCHEMA_INT ? "a whole number" : "a number", unit, range,
+                 key->choices != NULL ? ", or " : "", key->choices != NULL ? key->choices : "");
         return;
     case SCHEMA_CHOICE:
         print_choices(key->choices, choices);
@@ -173,7 +174,10 @@ static void write_value(FILE *file, const struct schema_key *key, const void *ob
         fprintf(file, "%" PRId64, *(const int64_t *)field);
         return;
     case SCHEMA_REAL:
-        write_real(file, *(const double *)field);
+        if (isnan(*(const double *)field))
+            fputs(key->choices, file);
+        else
+            write_real(file, *(const double *)field);
         return;
     case SCHEMA_CHOICE:
         schema_choice_name(key->choices, *(const int32_t *)field, name);
@@ -260,6 +264,8 @@ static void print_column(const struct schema_key *key, const char *prefix, int c
             snprintf(text, 640, "%s", key->type == SCHEMA_BOOL ? "true|false" : key->choices);
         else if (schema_is_list(key->type))
             snprintf(text, 640, "%s", range);
+        else if (key->type == SCHEMA_REAL && key->choices != NULL)
+            snprintf(text, 640, "%s|%s", range, key->choices);
         else
             snprintf(text, 640, "%s", key->type == SCHEMA_INT || key->type == SCHEMA_REAL ? range : "-");
         return;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "operation/money.h"
 #include "scenario/schema_text.h"
 #include "simulate/summary.h"
 
@@ -287,6 +288,31 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     return n;
 }
 
+/** Print the levels of power and the prices. @return number of lines */
+static int32_t operation_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
+{
+    const struct power *power = &scenario->power;
+    const struct price *price = &scenario->price;
+    char network[64] = "its switches are not counted",
+         site[64] = "no overhead of the site, since price.pue is not given";
+    int32_t n = 0;
+    if (!isnan(power->network_w))
+        snprintf(network, sizeof network, "its switches draw %g W", power->network_w);
+    if (!isnan(price->pue))
+        snprintf(site, sizeof site, "times a PUE of %g", price->pue);
+    if (power->gpus > 0)
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "power %s: a node of %d GPUs draws %g W busy and %g W waiting, %s; a GPU that does not compute in a "
+                 "step waits in a collective or a receive; %s",
+                 power->name, (int)power->gpus, power->node.busy_w, power->node.waiting_w, network, site);
+    double usd = money_usd_per_gpu_hour(price, scenario->platform.gpus_per_node);
+    if (!isnan(usd))
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "money: a GPU costs $%.4g an hour%s; failures, restarts and spare nodes are not in it", usd,
+                 isnan(price->usd_per_kwh) ? " with its energy, since price.usd_per_kwh is not given" : "");
+    return n;
+}
+
 /** Return the most ranks of an iteration that have a representative. */
 static int32_t represented_ranks(const struct point *point)
 {
@@ -322,12 +348,13 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 21 };
+    enum { MOST_LINES = 23 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);
     *n += communication_lines(scenario, point, lines + *n);
     *n += machine_lines(scenario, point, lines + *n);
+    *n += operation_lines(scenario, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
     if (represented_ranks(point) > 0)

@@ -5,36 +5,29 @@
 #include <pthread.h>
 
 #include "base/check.h"
-#include "cost/attention_choice.h"
-#include "scenario/cache.h"
 #include "scenario/document_set.h"
-#include "scenario/scenario_read.h"
+#include "simulate/path_run.h"
 
 /* A thread holds it except while it searches: HDF5 and Debian's igraph are not safe in threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /** Read the scenario with the value. */
-static bool read_value(const struct document *document, const char *key, int64_t value, struct scenario *scenario,
-                       struct error *err)
+static bool prepare(const struct document *document, const char *key, int64_t value, struct path_run *run,
+                    struct error *err)
 {
     struct document copy;
-    struct scenario_cache cache = {0};
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, value);
     document_copy(document, "sweep", &copy);
     bool ok = document_set_value(&copy, key, text, "--to", err);
-    ok = scenario_resolve(&copy, &cache, scenario, err) && ok && point_check(scenario, err);
-    cache_free(&cache);
-    scenario->engine = SCENARIO_CRITICAL_PATH;
-    scenario->trace = SCENARIO_TRACE_NONE;
-    return ok;
+    return path_run_prepare(&copy, run, err) && ok;
 }
 
-static bool search(struct scenario *scenario, const struct lengths *lengths, const struct search_options *progress,
-                   struct search_result *result, struct error *err)
+static bool search(struct path_run *run, const struct search_options *progress, struct error *err)
 {
+    CHECK(run->scenario.n_systems == 1);
     pthread_mutex_unlock(&lock);
-    bool ok = search_scenario(scenario, lengths, progress, result, err);
+    bool ok = path_run_search(run, progress, err);
     pthread_mutex_lock(&lock);
     return ok;
 }
@@ -53,35 +46,23 @@ static bool observe(void *context, const struct point_view *view, struct error *
 bool fit_trial_run(const struct document *document, const char *key, int64_t value,
                    const struct search_options *progress, struct fit_trial *trial, struct error *err)
 {
-    struct scenario scenario = {0};
-    struct lengths lengths = {0};
-    struct search_result result = {0};
-    struct point point = {0};
+    struct path_run run = {0};
     struct error found = {0};
     *trial = (struct fit_trial){.value = value};
     pthread_mutex_lock(&lock);
-    bool ok = read_value(document, key, value, &scenario, &found) && point_lengths(&scenario, &lengths, &found);
+    bool ok = prepare(document, key, value, &run, &found) && search(&run, progress, &found) &&
+              path_run_execute(&run, observe, trial, &found);
     if (ok) {
-        CHECK(scenario.n_systems == 1);
-        attention_choice_resolve(&scenario, &lengths);
-        struct point_options options = {.searches = &result, .observer = observe, .context = trial};
-        ok = search(&scenario, &lengths, progress, &result, &found) &&
-             point_run(&scenario, &lengths, &options, &point, &found);
-    }
-    if (ok) {
-        trial->fits = point.systems[0].fits;
-        trial->plan = point.systems[0].entry->plan;
-        trial->summary = point_summary_of(&scenario, &point, 0);
-        trial->limits = evaluation_limits_of(point.memory_bytes, &scenario.platform);
+        trial->fits = run.point.systems[0].fits;
+        trial->plan = run.point.systems[0].entry->plan;
+        trial->summary = point_summary_of(&run.scenario, &run.point, 0);
+        trial->limits = evaluation_limits_of(run.point.memory_bytes, &run.scenario.platform);
     } else if (found.status == ERROR_INVALID) {
         trial->refusal = check_strdup(found.text);
     } else {
         *err = found;
     }
-    point_free(&point);
-    search_result_free(&result);
-    lengths_close(&lengths);
-    scenario_free(&scenario);
+    path_run_free(&run);
     pthread_mutex_unlock(&lock);
     return ok || trial->refusal != NULL;
 }

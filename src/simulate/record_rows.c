@@ -238,6 +238,10 @@ struct trace_summary record_summary(const struct scenario *scenario, const struc
         .host_node = of->host.node,
         .host_stage = of->host.stage,
         MEMORY_COLUMNS(of->at_peak),
+        .power_w = of->power_w,
+        .energy_j_per_token = of->energy_j_per_token,
+        .usd_per_1t_tokens = of->usd_per_1t_tokens,
+        .kg_co2_per_1t_tokens = of->kg_co2_per_1t_tokens,
     };
     fill_plan(&system->entry->plan, &row);
     return row;

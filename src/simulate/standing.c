@@ -52,6 +52,21 @@ void standings_of(const struct scenario *scenario, const struct point *point, co
     free(candidates);
 }
 
+struct ranked_point ranked_point_of(const struct scenario *scenario, const struct point *point)
+{
+    struct ranked_point ranked = {.summaries = point_summaries_of(scenario, point)};
+    ranked.standings = check_calloc((size_t)point->n_systems, sizeof *ranked.standings);
+    standings_of(scenario, point, ranked.summaries, ranked.standings);
+    return ranked;
+}
+
+void ranked_point_free(struct ranked_point *ranked)
+{
+    free(ranked->summaries);
+    free(ranked->standings);
+    *ranked = (struct ranked_point){0};
+}
+
 struct time_shares time_shares_of(const struct point_summary *summary)
 {
     const struct bubble *bubble = &summary->bubble;

@@ -23,6 +23,15 @@ struct standing {
 void standings_of(const struct scenario *scenario, const struct point *point, const struct point_summary *summaries,
                   struct standing *standings);
 
+/** The systems of a point with their summaries and ranks. {0} is empty. */
+struct ranked_point {
+    struct point_summary *summaries; /* [n_systems], in the order of the scenario */
+    struct standing *standings;      /* [n_systems], the best first */
+};
+
+struct ranked_point ranked_point_of(const struct scenario *scenario, const struct point *point);
+void ranked_point_free(struct ranked_point *ranked);
+
 /** Parts of the GPUs' time. The exposed collectives come after waiting. */
 enum time_part {
     TIME_COMPUTE,

@@ -3,9 +3,12 @@
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "operation/energy.h"
+#include "operation/money.h"
 #include "simulate/interval.h"
 
 static void add_bubble(struct bubble *sum, const struct bubble *term)
@@ -60,6 +63,25 @@ static void compare_with_first(const struct scenario *scenario, const struct poi
     summary->over_misfit = !first->fits;
 }
 
+/**
+ * Fill in energy and money of the measured iterations. A GPU computes during its passes and its optimizer, except for
+ * the collectives inside. It waits for the rest of the time.
+ */
+static void add_operation(const struct scenario *scenario, double tokens, double total_s, struct point_summary *summary)
+{
+    const double trillion = 1e12, s_per_hour = 3600;
+    double gpus = platform_n_gpus(&scenario->platform);
+    double busy_s = summary->bubble.busy_s - summary->tensor_s - summary->shard_s;
+    struct energy_time time = {.busy_s = busy_s, .waiting_s = fmax(0, gpus * total_s - busy_s)};
+    double joules = energy_j(&scenario->power, &scenario->price, &time);
+    double gpu_hours = gpus * total_s / s_per_hour;
+    summary->power_w = joules / total_s;
+    summary->energy_j_per_token = joules / tokens;
+    summary->usd_per_1t_tokens =
+        money_usd(&scenario->price, scenario->platform.gpus_per_node, gpu_hours, joules) * (trillion / tokens);
+    summary->kg_co2_per_1t_tokens = energy_kg_co2(&scenario->price, joules) * (trillion / tokens);
+}
+
 struct point_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index)
 {
     const struct point_system *system = &point->systems[index];
@@ -101,6 +123,15 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
     summary.mfu = mfu_of(scenario, system);
     summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
     compare_with_first(scenario, point, index, &summary);
+    add_operation(scenario, tokens, total_s, &summary);
     free(time_s);
     return summary;
+}
+
+struct point_summary *point_summaries_of(const struct scenario *scenario, const struct point *point)
+{
+    struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
+    for (int32_t i = 0; i < point->n_systems; i++)
+        summaries[i] = point_summary_of(scenario, point, i);
+    return summaries;
 }

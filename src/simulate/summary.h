@@ -28,9 +28,14 @@ struct point_summary {
     struct memory_host host;      /* of the measured iteration with most bytes */
     enum exceeded_limit misfit;
     double critical_path_mean_s, simgrid_mean_s;
+    /* energy and money of the measured iterations (operation/energy.h, money.h); NaN: unknown or not given */
+    double power_w, energy_j_per_token, usd_per_1t_tokens, kg_co2_per_1t_tokens;
 };
 
 /** @param index  of the system */
 struct point_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index);
+
+/** Return the summaries of all systems. The caller frees them. */
+struct point_summary *point_summaries_of(const struct scenario *scenario, const struct point *point);
 
 #endif

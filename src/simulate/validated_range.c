@@ -35,16 +35,6 @@ bool validated_range_read(const char *data_dir, struct validated_range *range, s
     return schema_read_file(path, keys, sizeof keys / sizeof *keys, NULL, range, err);
 }
 
-/** Return whether a list of names holds a name. */
-static bool holds(const char *names, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = names; length > 0 && (at = strstr(at, name)) != NULL; at += length)
-        if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-            return true;
-    return false;
-}
-
 /** The items so far. */
 struct items {
     int32_t n;
@@ -74,7 +64,7 @@ static void add_name(struct items *items, const char *what, const char *names, c
 {
     char text[OUTSIDE_SIZE];
     snprintf(text, sizeof text, "%s %.64s", what, name);
-    if (!holds(names, name))
+    if (!text_has_word(names, name))
         add(items, text);
 }
 

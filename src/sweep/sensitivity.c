@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "cost/attention_choice.h"
 #include "scenario/document_set.h"
 #include "scenario/scenario_read.h"
 #include "scenario/schema_text.h"
+#include "simulate/path_run.h"
 #include "simulate/standing.h"
 #include "sweep/pool.h"
 
@@ -29,7 +29,7 @@ static struct sensitivity_change *add_change(struct listing *listing, const char
     struct sensitivity *all = listing->sensitivity;
     all->changes = check_grow(all->changes, (size_t)all->n, &all->capacity, sizeof *all->changes);
     struct sensitivity_change *change = &all->changes[all->n++];
-    *change = (struct sensitivity_change){.name = check_strdup(name), .set = check_strdup(""), .memory = 1};
+    *change = (struct sensitivity_change){.name = check_strdup(name), .set = check_strdup(""), .memory = 1, .rate = 1};
     document_copy(listing->document, NULL, &change->document);
     return change;
 }
@@ -111,6 +111,26 @@ static void add_batches(struct listing *listing)
     add_value(listing, "batch x2", key, value);
 }
 
+static void add_lengths(struct listing *listing)
+{
+    const struct scenario_data *data = &listing->scenario->data;
+    char value[CHOICE_BYTES];
+    if (strcmp(data->lengths, "fixed") == 0)
+        return;
+    snprintf(value, sizeof value, "%.17g", 1.2 * data->length_scale);
+    add_value(listing, "lengths x1.2", "data.length_scale", value);
+}
+
+static void add_model_error(struct listing *listing)
+{
+    double deviation = listing->sensitivity->error.deviation;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        char name[CHOICE_BYTES];
+        snprintf(name, sizeof name, "model error %+.1f%%", 100 * sign * deviation);
+        add_change(listing, name)->rate = 1 + sign * deviation;
+    }
+}
+
 /** Change the named space of each search. Lists of a plan_space stay. */
 static void add_space(struct listing *listing, const char *name)
 {
@@ -147,75 +167,56 @@ static void add_framework(struct listing *listing, const char *name)
     add_value(listing, text, "framework", name);
 }
 
-void sensitivity_list(const struct document *document, const struct scenario *scenario, struct sensitivity *sensitivity)
+bool sensitivity_list(const struct document *document, const struct scenario *scenario, struct sensitivity *sensitivity,
+                      struct error *err)
 {
     static const char *const spaces[] = {"free", "megatron", "wide"};
     static const char *const frameworks[] = {"megatron-core", "nemo", "slimpack-paper"};
     struct listing listing = {document, scenario, sensitivity};
     *sensitivity = (struct sensitivity){.n_systems = scenario->n_systems};
+    if (!model_error_read(scenario_data_dir(), scenario, &sensitivity->error, err))
+        return false;
     add_change(&listing, "as it is");
     add_attention_and_overlaps(&listing);
     add_hardware(&listing);
     add_batches(&listing);
+    add_lengths(&listing);
     for (int i = 0; i < 3; i++)
         add_space(&listing, spaces[i]);
     for (int i = 0; i < 3; i++)
         add_framework(&listing, frameworks[i]);
+    add_model_error(&listing);
+    return true;
 }
 
 /** Rank the systems of a point that ran. */
 static void fill_in(const struct scenario *scenario, const struct point *point, struct sensitivity_system *systems)
 {
-    size_t n = (size_t)point->n_systems;
-    struct point_summary *summaries = check_calloc(n, sizeof *summaries);
-    struct standing *standings = check_calloc(n, sizeof *standings);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        summaries[i] = point_summary_of(scenario, point, i);
-    standings_of(scenario, point, summaries, standings);
+    struct ranked_point ranked = ranked_point_of(scenario, point);
     for (int32_t i = 0; i < point->n_systems; i++) {
-        int32_t system = standings[i].system;
-        systems[system] = (struct sensitivity_system){summaries[system].tokens_per_s_per_gpu, standings[i].rank, i};
+        const struct standing *standing = &ranked.standings[i];
+        double rate = ranked.summaries[standing->system].tokens_per_s_per_gpu;
+        systems[standing->system] = (struct sensitivity_system){rate, standing->rank, i};
     }
-    free(standings);
-    free(summaries);
+    ranked_point_free(&ranked);
 }
 
-static bool run_change(struct sensitivity_change *change, int32_t n_systems, struct sensitivity_system *systems,
-                       struct error *err)
+static bool run_change(struct sensitivity_change *change, struct sensitivity_system *systems, struct error *err)
 {
-    struct scenario scenario = {0};
-    struct scenario_cache cache = {0};
-    struct lengths lengths = {0};
-    struct point point = {0};
-    struct search_result *searches = check_calloc((size_t)n_systems, sizeof *searches);
-    bool ok = scenario_resolve(&change->document, &cache, &scenario, err);
-    if (ok) {
-        scenario.device.memory_bytes *= change->memory;
-        scenario.engine = SCENARIO_CRITICAL_PATH;
-        scenario.trace = SCENARIO_TRACE_NONE;
-        ok = point_check(&scenario, err) && point_lengths(&scenario, &lengths, err);
-    }
-    if (ok) {
-        attention_choice_resolve(&scenario, &lengths);
-        ok = search_scenario(&scenario, &lengths, &(struct search_options){0}, searches, err) &&
-             point_run(&scenario, &lengths, &(struct point_options){.searches = searches}, &point, err);
-    }
+    struct path_run run = {0};
+    bool ok = path_run_prepare(&change->document, &run, err);
+    run.scenario.device.memory_bytes *= change->memory;
+    ok = ok && path_run_search(&run, &(struct search_options){0}, err) && path_run_execute(&run, NULL, NULL, err);
     if (ok)
-        fill_in(&scenario, &point, systems);
-    point_free(&point);
-    for (int32_t i = 0; i < n_systems; i++)
-        search_result_free(&searches[i]);
-    free(searches);
-    lengths_close(&lengths);
-    scenario_free(&scenario);
-    cache_free(&cache);
+        fill_in(&run.scenario, &run.point, systems);
+    path_run_free(&run);
     return ok;
 }
 
 struct run {
     struct sensitivity *sensitivity;
     bool progress;
-    int32_t n_done;
+    int32_t n, n_done;
 };
 
 /** Run a change in a worker. The answer has the systems, or the text of a refusal behind their place. */
@@ -225,7 +226,7 @@ static void work(void *context, int32_t task, FILE *answer)
     struct error err = {0};
     size_t n = (size_t)run->sensitivity->n_systems;
     struct sensitivity_system *systems = check_calloc(n, sizeof *systems);
-    bool ok = run_change(&run->sensitivity->changes[task], run->sensitivity->n_systems, systems, &err);
+    bool ok = run_change(&run->sensitivity->changes[task], systems, &err);
     fwrite(systems, sizeof *systems, n, answer);
     if (!ok)
         fputs(err.text, answer);
@@ -253,12 +254,21 @@ static void show_progress(void *context)
 {
     const struct run *run = context;
     if (run->progress)
-        fprintf(stderr, "\r\033[K%d of %d runs are finished", run->n_done, run->sensitivity->n);
+        fprintf(stderr, "\r\033[K%d of %d runs are finished", run->n_done, run->n);
+}
+
+/** Fill in a change that is not run. */
+static void scale_rates(const struct sensitivity *sensitivity, struct sensitivity_change *change)
+{
+    for (int32_t i = 0; change->rate != 1 && i < sensitivity->n_systems; i++) {
+        change->systems[i] = sensitivity->changes[0].systems[i];
+        change->systems[i].tokens_per_s_per_gpu *= change->rate;
+    }
 }
 
 bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_options *options, struct error *err)
 {
-    struct run run = {sensitivity, options->progress, 0};
+    struct run run = {.sensitivity = sensitivity, .progress = options->progress};
     struct pool pool = {.jobs = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
                         .work = work,
                         .take = take,
@@ -269,11 +279,14 @@ bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_o
     for (int32_t i = 0; i < sensitivity->n; i++) {
         struct sensitivity_change *change = &sensitivity->changes[i];
         change->systems = check_calloc((size_t)sensitivity->n_systems, sizeof *change->systems);
-        if (change->refusal == NULL)
+        if (change->refusal == NULL && change->rate == 1)
             tasks[n++] = i;
     }
+    run.n = n;
     pool.jobs = pool.jobs < n ? pool.jobs : n;
     bool ok = pool_run(&pool, n, tasks, err);
+    for (int32_t i = 0; i < sensitivity->n; i++)
+        scale_rates(sensitivity, &sensitivity->changes[i]);
     if (options->progress)
         fputs("\r\033[K", stderr);
     free(tasks);

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "scenario/scenario.h"
+#include "simulate/model_error.h"
 
 /** A system under a change. */
 struct sensitivity_system {
@@ -19,6 +20,7 @@ struct sensitivity_change {
     char *name;    /* "NIC x0.5"; "as it is" for the first */
     char *set;     /* assignments of --set that make it, separated by blanks; "": no key makes it */
     double memory; /* factor of the memory of a GPU */
+    double rate;   /* factor of the rates of all systems as they are; 1: the change is run */
     struct document document;
     char *refusal;                      /* why it cannot run; NULL: it ran */
     struct sensitivity_system *systems; /* [n_systems] */
@@ -26,6 +28,7 @@ struct sensitivity_change {
 
 struct sensitivity {
     int32_t n_systems, n;
+    struct model_error error; /* of runs like the scenario */
     size_t capacity;
     struct sensitivity_change *changes; /* the first is the scenario as it is */
 };
@@ -37,12 +40,16 @@ struct sensitivity {
  * 2. NIC, NVLink and batch, half and double. A platform of an XML file keeps its links.
  * 3. Memory of a GPU, 10% less and more.
  * 4. The spaces free, megatron and wide, if a system has `plan: auto`.
+ * 5. Documents 20% longer, except fixed lengths.
+ * 6. The model's own error: one standard deviation of the measured runs like the scenario, down and up. Systems share
+ *    the model of kernels and links, so all move alike and no rank changes.
  *
  * @param document  the scenario as scenario_read_document returned it
  * @param scenario  the same after its attention was chosen
+ * @return          false with err: the measured errors cannot be read
  */
-void sensitivity_list(const struct document *document, const struct scenario *scenario,
-                      struct sensitivity *sensitivity);
+bool sensitivity_list(const struct document *document, const struct scenario *scenario, struct sensitivity *sensitivity,
+                      struct error *err);
 
 struct sensitivity_options {
     bool progress;                     /* on stderr, which is a terminal */

@@ -14,9 +14,9 @@
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {
-    return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 && a->context == b->context &&
-           a->long_documents == b->long_documents && a->global_batch == b->global_batch &&
-           a->global_batch_tokens == b->global_batch_tokens;
+    return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 &&
+           a->length_scale == b->length_scale && a->context == b->context && a->long_documents == b->long_documents &&
+           a->global_batch == b->global_batch && a->global_batch_tokens == b->global_batch_tokens;
 }
 
 static const struct lengths *find_lengths(struct sweep_runner *runner, const struct scenario *scenario,
@@ -125,11 +125,10 @@ static bool finish(const struct scenario *scenario, const struct point *point, s
 {
     struct point_result *result = run->result;
     size_t n = (size_t)point->n_systems;
-    struct point_summary *summaries = check_calloc(n, sizeof *summaries);
+    struct point_summary *summaries = point_summaries_of(scenario, point);
     result->summary = check_calloc(n, sizeof *result->summary);
     result->label = check_calloc(n, sizeof *result->label);
     for (int32_t i = 0; i < point->n_systems; i++) {
-        summaries[i] = point_summary_of(scenario, point, i);
         result->summary[i] = record_summary(scenario, point, i, &summaries[i]);
         result->label[i] = check_strdup(scenario->systems[i].label);
     }

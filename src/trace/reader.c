@@ -301,6 +301,58 @@ struct trace_reader *trace_open(const char *path, struct error *err)
     return NULL;
 }
 
+/** Read the text of one row. @return NULL if the data set has no such column of text */
+static char *read_scenario(hid_t dataset, hsize_t row)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    int member = H5Tget_class(type) == H5T_COMPOUND ? H5Tget_member_index(type, "scenario") : -1;
+    hid_t text = member >= 0 ? H5Tget_member_type(type, (unsigned)member) : H5I_INVALID_HID;
+    char *scenario = NULL;
+    if (text >= 0 && H5Tget_class(text) == H5T_STRING && H5Tis_variable_str(text) == 0) {
+        hsize_t one = 1;
+        hid_t column = H5Tcreate(H5T_COMPOUND, H5Tget_size(text)), memory = H5Screate_simple(1, &one, NULL);
+        CHECK(column >= 0 && memory >= 0 && H5Tinsert(column, "scenario", 0, text) >= 0 &&
+              H5Sselect_hyperslab(space, H5S_SELECT_SET, &row, NULL, &one, NULL) >= 0);
+        scenario = check_calloc(H5Tget_size(text) + 1, 1);
+        if (H5Dread(dataset, column, memory, space, H5P_DEFAULT, scenario) < 0) {
+            free(scenario);
+            scenario = NULL;
+        }
+        H5Sclose(memory);
+        H5Tclose(column);
+    }
+    if (text >= 0)
+        H5Tclose(text);
+    H5Sclose(space);
+    H5Tclose(type);
+    return scenario;
+}
+
+char *trace_point_scenario(const char *path, int64_t point, struct error *err)
+{
+    struct trace_reader *reader = open_file(path, err);
+    if (reader == NULL)
+        return NULL;
+    bool exists = H5Lexists(reader->file, "scenarios", H5P_DEFAULT) > 0;
+    hid_t dataset = exists ? H5Dopen2(reader->file, "scenarios", H5P_DEFAULT) : H5I_INVALID_HID;
+    hid_t space = dataset >= 0 ? H5Dget_space(dataset) : H5I_INVALID_HID;
+    int64_t n_points = space >= 0 && H5Sget_simple_extent_ndims(space) == 1 ? H5Sget_simple_extent_npoints(space) : 0;
+    char *text = 0 <= point && point < n_points ? read_scenario(dataset, (hsize_t)point) : NULL;
+    if (n_points < 1)
+        error_set(err, "%s: it is no file of a sweep, so it has no point %lld", path, (long long)point);
+    else if (point >= n_points)
+        error_set(err, "%s: there is no point %lld; allowed: 0 to %lld", path, (long long)point,
+                  (long long)n_points - 1);
+    else if (text == NULL)
+        error_set(err, "%s: the scenario of point %lld cannot be read", path, (long long)point);
+    if (space >= 0)
+        H5Sclose(space);
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    trace_reader_close(reader);
+    return text;
+}
+
 struct trace_reader *trace_open_image(void *image, size_t n_bytes, struct error *err)
 {
     static const char name[] = "a trace in memory";

@@ -107,6 +107,21 @@ static const struct trace_column validation_columns[] = {
 #include "trace/validation.def"
 };
 #undef ROW
+#define ROW trace_candidate
+static const struct trace_column candidate_columns[] = {
+#include "trace/candidate.def"
+};
+#undef ROW
+#define ROW trace_change
+static const struct trace_column change_columns[] = {
+#include "trace/change.def"
+};
+#undef ROW
+#define ROW trace_date
+static const struct trace_column date_columns[] = {
+#include "trace/date.def"
+};
+#undef ROW
 
 #define TABLE(name, row)                                                                                               \
     {                                                                                                                  \
@@ -127,6 +142,9 @@ const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_FAULTS] = TABLE("faults", fault),
     [TRACE_DECIDING] = TABLE("deciding", deciding),
     [TRACE_VALIDATION] = TABLE("validation", validation),
+    [TRACE_CANDIDATES] = TABLE("candidates", candidate),
+    [TRACE_CHANGES] = TABLE("changes", change),
+    [TRACE_DATES] = TABLE("dates", date),
 };
 
 int32_t trace_table_find(const char *name)

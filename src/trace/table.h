@@ -8,7 +8,7 @@
  *
  * They give the row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files. The
  * files are in trace/: summary, iteration, stage, plan, deciding, task, transfer, memory, unit, length, edge, fault.
- * `slimsim validate` writes only validation.
+ * `slimsim validate` writes only validation; `slimsim capacity` writes option, change and date.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H
@@ -60,6 +60,15 @@ struct trace_edge {
 struct trace_validation {
 #include "trace/validation.def"
 };
+struct trace_candidate {
+#include "trace/candidate.def"
+};
+struct trace_change {
+#include "trace/change.def"
+};
+struct trace_date {
+#include "trace/date.def"
+};
 
 #undef COLUMN
 #undef NAMED
@@ -80,6 +89,9 @@ enum trace_table_id {
     TRACE_FAULTS,
     TRACE_DECIDING,
     TRACE_VALIDATION,
+    TRACE_CANDIDATES,
+    TRACE_CHANGES,
+    TRACE_DATES,
     TRACE_N_TABLES
 };
 

@@ -109,6 +109,10 @@ struct trace_reader *trace_open_point(const char *path, int64_t point, struct er
  */
 char *trace_scenario(const struct trace_reader *reader, struct error *err);
 
+/** Return the resolved scenario of a point of a sweep's file as YAML text. The caller frees it. @return NULL with err
+ */
+char *trace_point_scenario(const char *path, int64_t point, struct error *err);
+
 /** Return the rows of a table; -1: the file lacks the table. */
 int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id table);
 

@@ -43,6 +43,7 @@ KINDS = {  # file that is damaged: how, and the commands that read it
     "space.yaml": (mutate.text, (("run", "search.yaml", *RUN[2:], "--json"),)),
     "composer.yaml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json", "--set", "framework=FILE"),
                                     ("run", "search.yaml", *RUN[2:], "--json", "--set", "framework=FILE"))),
+    "llama3.yaml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json", "--set", "reliability=FILE"),)),
     "github.yaml": (mutate.text, (LENGTHS,)),
     "wikipedia-quantiles.yaml": (mutate.text, (LENGTHS,)),
     "platform.xml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json"), ("cost", "--model", "model.yaml", "--slice", "0:4096",

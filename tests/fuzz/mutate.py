@@ -90,7 +90,8 @@ def make_seeds(folder):
     for name, text in texts.items():
         (folder / name).write_text(text)
     (folder / "platform.xml").write_text(run("platform", "hopper-2x2").stdout)
-    for kind, name in (("gpu", "h800"), ("framework", "composer"), ("lengths", "github"), ("lengths", "wikipedia-quantiles")):
+    for kind, name in (("gpu", "h800"), ("framework", "composer"), ("reliability", "llama3"), ("lengths", "github"),
+                       ("lengths", "wikipedia-quantiles")):
         shutil.copy(ROOT / "model" / kind / f"{name}.yaml", folder)
     numpy.save(folder / "lengths.npy", numpy.array([4096, 300, 17], dtype="<i8"))
     with h5py.File(folder / "lengths.h5", "w") as file:

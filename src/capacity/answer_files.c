@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "capacity/answer_files.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "scenario/scenario_read.h"
+#include "simulate/record.h"
+#include "trace/csv.h"
+
+static const char csv_begin[] = "offer,system,nodes,spare_nodes,";
+
+static bool is_table(const char *path)
+{
+    return output_begins_with(path, csv_begin);
+}
+
+bool answer_may_be_written(const char *directory, const char *name, struct error *err)
+{
+    static const char other[] = "another folder (--output DIR) or name (--set name=NAME)";
+    char *trace = check_asprintf("%s/%s.capacity.h5", directory, name);
+    char *table = check_asprintf("%s/%s.capacity.csv", directory, name);
+    bool ok = output_may_replace(trace, trace_is_at, "trace", other, err) &&
+              output_may_replace(table, is_table, "table", other, err);
+    free(trace);
+    free(table);
+    return ok;
+}
+
+/** Print a cell of the candidates. Offers and systems have names. */
+static void print_cell(FILE *file, const struct answer *answer, const struct trace_column *column,
+                       const struct trace_candidate *row)
+{
+    const struct question *question = answer->question;
+    const char *at = (const char *)row + column->offset;
+    if (strcmp(column->name, "offer") == 0)
+        csv_print_text(question->offers[row->offer].name, file);
+    else if (strcmp(column->name, "system") == 0)
+        csv_print_text(question->offers[0].scenario.systems[row->system].label, file);
+    else if (column->names != NULL)
+        csv_print_text(column->names->text[*(const int32_t *)(const void *)at], file);
+    else if (column->type == TRACE_INT32)
+        fprintf(file, "%" PRId32, *(const int32_t *)(const void *)at);
+    else if (column->type == TRACE_INT64)
+        fprintf(file, "%" PRId64, *(const int64_t *)(const void *)at);
+    else
+        csv_print_double(*(const double *)(const void *)at, file);
+}
+
+static void print_table(FILE *file, const struct answer *answer)
+{
+    const struct trace_table *table = &trace_tables[TRACE_CANDIDATES];
+    for (int32_t c = 0; c < table->n_columns; c++)
+        fprintf(file, "%s,", table->columns[c].name);
+    fputs("message\n", file);
+    for (int32_t i = 0; i < answer->search.candidates.n; i++) {
+        const struct candidate *candidate = &answer->search.candidates.at[i];
+        for (int32_t c = 0; c < table->n_columns; c++) {
+            print_cell(file, answer, &table->columns[c], &candidate->row);
+            fputc(',', file);
+        }
+        csv_print_text(candidate->refusal != NULL ? candidate->refusal : "", file);
+        fputc('\n', file);
+    }
+}
+
+/** Write the names that tables refer to. */
+static bool write_names(struct trace *trace, const struct answer *answer, struct error *err)
+{
+    const struct question *question = answer->question;
+    const struct scenario *scenario = &question->offers[0].scenario;
+    const char *change[CHANGES_MOST], **name = check_calloc((size_t)question->n_offers, sizeof *name);
+    const char **label = check_calloc((size_t)scenario->n_systems, sizeof *label);
+    for (int32_t i = 0; i < question->n_offers; i++)
+        name[i] = question->offers[i].name;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        label[i] = scenario->systems[i].label;
+    for (int32_t i = 0; i < answer->changes.n; i++)
+        change[i] = answer->changes.at[i].name;
+    bool ok = trace_set_systems(trace, scenario->n_systems, label, err) &&
+              trace_set_texts(trace, "offers", question->n_offers, name, err) &&
+              (answer->changes.n == 0 || trace_set_texts(trace, "changes_names", answer->changes.n, change, err));
+    free(name);
+    free(label);
+    return ok;
+}
+
+/** Write the question and the scenario of each offer as attributes. */
+static bool write_attributes(struct trace *trace, const struct answer *answer, struct error *err)
+{
+    const struct question *question = answer->question;
+    char *text = document_text(&question->document, 0), tokens[32];
+    snprintf(tokens, sizeof tokens, "%.17g", question->tokens);
+    bool ok = record_versions(trace, err) && trace_set_text(trace, "question", text, err) &&
+              trace_set_text(trace, "name", question->offers[0].scenario.name, err) &&
+              trace_set_text(trace, "tokens", tokens, err) &&
+              (answer->subject < 0 || trace_set_text(trace, "model_error", answer->date.model_error.basis, err));
+    for (enum capacity_limit i = 0; i < CAPACITY_N_LIMITS && ok; i++) {
+        char limit[32], name[32];
+        snprintf(name, sizeof name, "limit_%s", capacity_limit_name[i]);
+        snprintf(limit, sizeof limit, "%.17g", question->limit[i]);
+        ok = isnan(question->limit[i]) || trace_set_text(trace, name, limit, err);
+    }
+    free(text);
+    return ok;
+}
+
+static bool write_tables(struct trace *trace, const struct answer *answer, struct error *err)
+{
+    bool ok = trace_append(trace, TRACE_CANDIDATES, NULL, 0, err) && trace_append(trace, TRACE_CHANGES, NULL, 0, err) &&
+              trace_append(trace, TRACE_DATES, answer->date.draws, answer->date.n, err);
+    for (int32_t i = 0; i < answer->search.candidates.n && ok; i++)
+        ok = trace_append(trace, TRACE_CANDIDATES, &answer->search.candidates.at[i].row, 1, err);
+    for (int32_t i = 0; i < answer->changes.n && ok; i++)
+        ok = trace_append(trace, TRACE_CHANGES, &answer->changes.at[i].row, 1, err);
+    return ok;
+}
+
+bool answer_write(const struct answer *answer, const char *directory, struct error *err)
+{
+    const char *scenario = answer->question->offers[0].scenario.name;
+    char *name = check_asprintf("%s.capacity", scenario), *path = check_asprintf("%s/%s.csv", directory, name);
+    struct output outputs[2] = {0};
+    struct trace *trace = trace_create(directory, name, err);
+    bool ok = trace != NULL && write_names(trace, answer, err) && write_attributes(trace, answer, err) &&
+              write_tables(trace, answer, err);
+    if (ok)
+        ok = trace_end(trace, &outputs[0], err);
+    else
+        trace_abandon(trace);
+    if (ok) {
+        FILE *file = output_open(&outputs[1], path, err);
+        ok = file != NULL;
+        if (ok) {
+            print_table(file, answer);
+            ok = output_end(&outputs[1], file, true, err);
+        }
+    }
+    ok = ok && output_commit(outputs, 2, err);
+    output_abandon(&outputs[0]);
+    output_abandon(&outputs[1]);
+    free(path);
+    free(name);
+    return ok;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "capacity/candidate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "operation/energy.h"
+#include "operation/money.h"
+
+static const double s_per_day = 86400, s_per_hour = 3600;
+
+/** Return the goodput of an offer; all of the time trains without `reliability:`. */
+static struct goodput goodput_at(const struct offer *offer, int64_t nodes)
+{
+    const struct scenario *scenario = &offer->scenario;
+    struct goodput goodput = {.ettr = 1, .renewal = {.mttf_s = NAN, .interval_s = NAN}};
+    if (!scenario->reliability.present)
+        return goodput;
+    struct goodput_setting setting = offer_setting(offer, nodes);
+    return goodput_of(&setting);
+}
+
+void candidate_price(const struct question *question, const struct offer *offer, struct trace_candidate *row)
+{
+    const struct scenario *scenario = &offer->scenario;
+    int64_t gpus = offer_gpus(offer, row->nodes);
+    struct goodput goodput = goodput_at(offer, row->nodes);
+    const double *lost = goodput.lost_share;
+    row->spare_nodes = offer_spares(offer, row->nodes);
+    row->gpus = gpus + offer_gpus(offer, row->spare_nodes);
+    row->goodput = goodput.ettr;
+    row->mttf_s = goodput.renewal.mttf_s;
+    row->checkpoint_interval_s = goodput.renewal.interval_s;
+    row->blocked_fraction = lost[GOODPUT_BLOCKED];
+    row->lost_work_fraction = lost[GOODPUT_WORK];
+    row->restart_fraction = lost[GOODPUT_RESTART];
+    row->no_spares_fraction = lost[GOODPUT_SPARES];
+    row->slow_fraction = lost[GOODPUT_SLOW];
+    double time_s = question->tokens / (row->tokens_per_s_per_gpu * (double)gpus * goodput.ettr);
+    double running = goodput.ettr + lost[GOODPUT_WORK] + lost[GOODPUT_SLOW];
+    double all_s = (double)gpus * time_s;
+    struct energy_time time = {
+        .busy_s = all_s * running * row->busy_fraction,
+        .waiting_s = all_s * (running * (1 - row->busy_fraction) + lost[GOODPUT_BLOCKED]),
+        .idle_s = all_s * (lost[GOODPUT_RESTART] + lost[GOODPUT_SPARES]) + (double)(row->gpus - gpus) * time_s,
+    };
+    double joules = energy_j(&scenario->power, &scenario->price, &time);
+    row->days = time_s / s_per_day;
+    row->gpu_hours = (double)row->gpus * time_s / s_per_hour;
+    row->mwh = energy_kwh(joules) / 1000;
+    row->co2_t = energy_kg_co2(&scenario->price, joules) / 1000;
+    row->usd = money_usd(&scenario->price, scenario->platform.gpus_per_node, row->gpu_hours, joules);
+    row->usd_per_1t_tokens = row->usd / question->tokens * 1e12;
+}
+
+void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
+                    int32_t n_systems)
+{
+    const struct offer *from = &question->offers[size->offer];
+    const struct point_result *point = size->result;
+    for (int32_t i = 0; i < n_systems; i++) {
+        candidates->at =
+            check_grow(candidates->at, (size_t)candidates->n, &candidates->capacity, sizeof *candidates->at);
+        struct candidate *candidate = &candidates->at[candidates->n++];
+        struct trace_candidate *row = &candidate->row;
+        *candidate = (struct candidate){.point = point};
+        *row = (struct trace_candidate){
+            .offer = size->offer, .system = i, .nodes = size->nodes, .spare_nodes = offer_spares(from, size->nodes)};
+        row->gpus = offer_gpus(from, size->nodes + row->spare_nodes);
+        row->tokens_per_s_per_gpu_interval = row->mttf_s = row->checkpoint_interval_s = NAN;
+        row->days = row->gpu_hours = NAN;
+        row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = row->added_tokens_per_s = row->added_usd = NAN;
+        if (point->status != RESULT_DONE) {
+            candidate->refusal = point->message;
+            continue;
+        }
+        const struct trace_summary *summary = &point->summary[i];
+        row->ran = 1;
+        row->fits = summary->fits;
+        row->tp = summary->tp;
+        row->pp = summary->pp;
+        row->cp = summary->cp;
+        row->dp = summary->dp;
+        row->vpp = summary->vpp;
+        row->sharding = summary->sharding;
+        row->recompute = summary->recompute;
+        row->offload = summary->offload;
+        row->peak_bytes = summary->peak_bytes;
+        row->memory_bytes = summary->memory_bytes;
+        row->tokens_per_s_per_gpu = summary->tokens_per_s_per_gpu;
+        row->tokens_per_s_per_gpu_interval = summary->tokens_per_s_per_gpu_interval;
+        row->mfu = summary->mfu;
+        row->busy_fraction = (summary->busy_s - summary->tensor_s - summary->shard_s) / summary->total_s;
+        if (row->fits)
+            candidate_price(question, from, row);
+        if (isinf(row->days)) {
+            candidate->refusal = "failures come so fast that the training never ends";
+            row->fits = 0;
+            row->days = row->gpu_hours = row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = NAN;
+        }
+    }
+}
+
+bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit)
+{
+    const struct trace_candidate *row = &candidate->row;
+    double value = limit == LIMIT_DAYS  ? row->days
+                   : limit == LIMIT_USD ? row->usd
+                   : limit == LIMIT_MWH ? row->mwh
+                                        : (double)row->gpus;
+    return row->fits && (isnan(question->limit[limit]) || value <= question->limit[limit]);
+}
+
+bool candidate_meets(const struct question *question, const struct candidate *candidate)
+{
+    bool meets = candidate->row.fits;
+    for (enum capacity_limit i = 0; i < CAPACITY_N_LIMITS; i++)
+        meets = meets && candidate_keeps(question, candidate, i);
+    return meets;
+}
+
+bool candidates_have_money(const struct candidates *candidates)
+{
+    for (int32_t i = 0; i < candidates->n; i++)
+        if (candidates->at[i].row.fits && isnan(candidates->at[i].row.usd))
+            return false;
+    return true;
+}
+
+double candidate_cost(const struct candidate *candidate, bool in_money)
+{
+    return in_money ? candidate->row.usd : candidate->row.gpu_hours;
+}
+
+/** Return whether an candidate is as good as another in every respect, and better in one. Unknown energy does not
+ * count.
+ */
+static bool beats(const struct candidate *a, const struct candidate *b, bool in_money)
+{
+    bool known = !isnan(a->row.mwh) && !isnan(b->row.mwh);
+    double cost_a = candidate_cost(a, in_money), cost_b = candidate_cost(b, in_money);
+    bool as_good = a->row.days <= b->row.days && cost_a <= cost_b && (!known || a->row.mwh <= b->row.mwh);
+    return as_good && (a->row.days < b->row.days || cost_a < cost_b || (known && a->row.mwh < b->row.mwh));
+}
+
+static void mark_frontier(struct candidates *candidates, bool in_money)
+{
+    for (int32_t i = 0; i < candidates->n; i++) {
+        struct candidate *candidate = &candidates->at[i];
+        candidate->row.frontier = candidate->row.fits;
+        for (int32_t k = 0; k < candidates->n && candidate->row.frontier; k++)
+            if (candidates->at[k].row.fits && beats(&candidates->at[k], candidate, in_money))
+                candidate->row.frontier = 0;
+    }
+}
+
+/** Return tokens/s with failures. */
+static double rate_of(const struct question *question, const struct candidate *candidate)
+{
+    return question->tokens / (candidate->row.days * s_per_day);
+}
+
+/** Return whether two candidates are sizes of one offer with one system. */
+static bool is_alike(const struct candidate *a, const struct candidate *b)
+{
+    return a->row.fits && b->row.fits && a->row.offer == b->row.offer && a->row.system == b->row.system;
+}
+
+/** Fill in what a node adds to each size, from the next smaller one, and mark the knee. */
+static void mark_added(struct candidates *candidates, const struct question *question)
+{
+    for (int32_t i = 0; i < candidates->n; i++) {
+        struct candidate *candidate = &candidates->at[i];
+        const struct candidate *smaller = NULL, *least = candidate;
+        for (int32_t k = 0; k < candidates->n; k++) {
+            const struct candidate *other = &candidates->at[k];
+            if (!is_alike(candidate, other) || other->row.nodes >= candidate->row.nodes)
+                continue;
+            smaller = smaller == NULL || other->row.nodes > smaller->row.nodes ? other : smaller;
+            least = other->row.nodes < least->row.nodes ? other : least;
+        }
+        candidate->row.knee = candidate->row.fits && smaller == NULL;
+        if (smaller == NULL)
+            continue;
+        double added = (double)(candidate->row.nodes - smaller->row.nodes);
+        candidate->row.added_tokens_per_s = (rate_of(question, candidate) - rate_of(question, smaller)) / added;
+        candidate->row.added_usd = (candidate->row.usd - smaller->row.usd) / added;
+        candidate->row.knee =
+            candidate->row.added_tokens_per_s >= rate_of(question, least) / (double)least->row.nodes / 2;
+    }
+    for (int32_t i = 0; i < candidates->n; i++)
+        for (int32_t k = 0; k < candidates->n; k++)
+            if (candidates->at[k].row.knee && is_alike(&candidates->at[i], &candidates->at[k]) &&
+                candidates->at[k].row.nodes > candidates->at[i].row.nodes)
+                candidates->at[i].row.knee = 0;
+}
+
+/** Return whether an candidate is a better answer than another. */
+static bool is_better(const struct candidate *a, const struct candidate *b, bool fastest, bool in_money)
+{
+    double cost_a = candidate_cost(a, in_money), cost_b = candidate_cost(b, in_money);
+    if (!fastest && cost_a != cost_b)
+        return cost_a < cost_b;
+    return a->row.days < b->row.days;
+}
+
+static int32_t choose(const struct candidates *candidates, bool all, bool fastest, bool in_money)
+{
+    int32_t chosen = -1;
+    for (int32_t i = 0; i < candidates->n; i++)
+        if ((all ? candidates->at[i].row.fits : candidates->at[i].row.meets) &&
+            (chosen < 0 || is_better(&candidates->at[i], &candidates->at[chosen], fastest, in_money)))
+            chosen = i;
+    return chosen;
+}
+
+int32_t candidates_fastest(const struct candidates *candidates)
+{
+    return choose(candidates, true, true, true);
+}
+
+int32_t candidates_choose(struct candidates *candidates, const struct question *question)
+{
+    bool in_money = candidates_have_money(candidates), other_limits = false;
+    for (int32_t i = 0; i < candidates->n; i++)
+        candidates->at[i].row.meets = candidate_meets(question, &candidates->at[i]);
+    mark_frontier(candidates, in_money);
+    mark_added(candidates, question);
+    for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)
+        other_limits = other_limits || !isnan(question->limit[i]);
+    int32_t chosen = choose(candidates, false, isnan(question->limit[LIMIT_DAYS]) && other_limits, in_money);
+    if (chosen >= 0)
+        candidates->at[chosen].row.chosen = 1;
+    return chosen;
+}
+
+void candidates_free(struct candidates *candidates)
+{
+    free(candidates->at);
+    *candidates = (struct candidates){0};
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * This module prices sizes of offers: time with failures, money, energy, carbon dioxide. It finds the frontier and the
+ * answer among them.
+ */
+#ifndef SLIMSIM_CAPACITY_CANDIDATE_H
+#define SLIMSIM_CAPACITY_CANDIDATE_H
+
+#include "capacity/question.h"
+#include "sweep/finished_points.h"
+#include "trace/table.h"
+
+/** A size of an offer. Offers of the same hardware share results. */
+struct size {
+    int32_t offer;
+    int64_t nodes;
+    const struct point_result *result; /* NULL: not computed, since it cannot keep a limit */
+};
+
+/** A size of an offer with a system. */
+struct candidate {
+    struct trace_candidate row;
+    const char *refusal;              /* why the size cannot train; NULL: it ran; borrowed */
+    const struct point_result *point; /* borrowed */
+};
+
+struct candidates {
+    int32_t n;
+    size_t capacity;
+    struct candidate *at;
+};
+
+/**
+ * Fill in goodput, days, money and energy of a row from its throughput, busy_fraction, offer and nodes.
+ *
+ * 1. days = tokens / (tokens/s x goodput). Without `reliability:` goodput is 1.
+ * 2. Running GPUs compute for busy_fraction of the time and wait for the rest; so do GPUs whose work is lost or that
+ *    run beside a slow GPU. While a checkpoint blocks, GPUs wait. During restarts they are idle, and so are spare
+ *    nodes.
+ * 3. Spare nodes cost as much as the others.
+ *
+ * @param offer  may differ from the question's, with other failures or prices
+ */
+void candidate_price(const struct question *question, const struct offer *offer, struct trace_candidate *row);
+
+/** Append an candidate of each of the `n_systems` systems of a point that was computed for a size. */
+void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
+                    int32_t n_systems);
+
+/** Return whether an candidate fits and keeps one limit, or all limits. */
+bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit);
+bool candidate_meets(const struct question *question, const struct candidate *candidate);
+
+/**
+ * Return what an candidate costs: money if every offer has a price, otherwise GPU-hours.
+ * @param in_money  see candidates_have_money
+ */
+double candidate_cost(const struct candidate *candidate, bool in_money);
+bool candidates_have_money(const struct candidates *candidates);
+
+/**
+ * Mark candidates: meets, frontier, knee, and what a node adds. Then choose the answer.
+ *
+ * 1. With a limit of days or without any limit it is the cheapest candidate that keeps all limits, otherwise the
+ * fastest.
+ * 2. Ties: fewer days, then the first.
+ *
+ * @return index of the answer; -1: no candidate keeps all limits
+ */
+int32_t candidates_choose(struct candidates *candidates, const struct question *question);
+
+/** Return the candidate that fits with the fewest days; -1: none fits. */
+int32_t candidates_fastest(const struct candidates *candidates);
+
+void candidates_free(struct candidates *candidates);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * This module changes one thing that is bought or assumed at a time, for the answer to a question.
+ *
+ * 1. NIC, NVLink, usable memory, attention's kernel and lengths change the costs of a step: the plan of the answer's
+ *    system is searched again on the same number of nodes.
+ * 2. Storage, failures, restart and spare nodes change goodput alone.
+ * 3. Prices stay.
+ */
+#ifndef SLIMSIM_CAPACITY_CHANGE_H
+#define SLIMSIM_CAPACITY_CHANGE_H
+
+#include "capacity/candidate.h"
+#include "capacity/point_results.h"
+
+enum { CHANGE_NAME_BYTES = 64, CHANGES_MOST = 24 };
+
+struct change {
+    char name[CHANGE_NAME_BYTES]; /* "NIC x0.5" */
+    struct trace_change row;
+};
+
+struct changes {
+    int32_t n;
+    struct change at[CHANGES_MOST];
+};
+
+/**
+ * Compute all changes of an candidate. Those of step 1 go to the journal, too.
+ * @return false with err, or with err untouched if *stop ended it
+ */
+bool changes_compute(const struct question *question, const struct candidate *candidate,
+                     const struct point_results_options *options, struct changes *changes, struct error *err);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * This module says how sure the date of an candidate is. Each of many trainings draws
+ *
+ * 1. the mean throughput, from its 95% interval over batches (normal);
+ * 2. the model's own error, from the errors of measured runs like it (normal, with their bias):
+ *    measured = predicted / (1 + error);
+ * 3. all failures of its weeks (operation/training_run.h).
+ */
+#ifndef SLIMSIM_CAPACITY_FINISH_DATE_H
+#define SLIMSIM_CAPACITY_FINISH_DATE_H
+
+#include "capacity/candidate.h"
+#include "operation/training_run.h"
+#include "simulate/model_error.h"
+
+/** Parts that make the date unsure. */
+enum date_part { DATE_BATCHES, DATE_FAILURES, DATE_MODEL, DATE_N_PARTS };
+
+/** Percentiles of days. */
+struct date_interval {
+    double p5, p50, p95;
+};
+
+struct finish_date {
+    struct model_error model_error;
+    int32_t n;
+    struct trace_date *draws;                /* [n] */
+    struct date_interval all;                /* with all parts */
+    struct date_interval part[DATE_N_PARTS]; /* with one part alone */
+    double late;                             /* share of the draws that miss the limit of days; NaN: no limit */
+    struct training_run mean;                /* of the draws; without `reliability:` all is 0 */
+};
+
+/** Draw TRAINING_RUNS_DEFAULT trainings with the scenario's seed. @return false with err: see model_error_read */
+bool finish_date_draw(const struct question *question, const struct candidate *candidate, struct finish_date *date,
+                      struct error *err);
+
+void finish_date_free(struct finish_date *date);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "capacity/question.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cost/cost.h"
+#include "cost/flop.h"
+#include "operation/money.h"
+#include "scenario/document_set.h"
+#include "scenario/scenario_read.h"
+#include "scenario/schema_text.h"
+
+enum { MOST_OFFERS = 64, MOST_NODES = 1 << 20 };
+
+#define LIMIT(i) (offsetof(struct question, limit) + (i) * sizeof(double))
+
+static const struct schema_key question_keys[] = {
+    {"tokens", SCHEMA_REAL, "tokens", 1, 1e18, NULL, NULL, "tokens of the whole training: 2e12",
+     offsetof(struct question, tokens)},
+    {"days", SCHEMA_REAL, "days", 1e-3, 1e6, "none", "none", "longest time that the training may take",
+     LIMIT(LIMIT_DAYS)},
+    {"usd", SCHEMA_REAL, "$", 1e-3, 1e15, "none", "none", "most money; every offer then needs a price",
+     LIMIT(LIMIT_USD)},
+    {"mwh", SCHEMA_REAL, "MWh", 1e-6, 1e12, "none", "none", "most energy; every offer then needs a known power",
+     LIMIT(LIMIT_MWH)},
+    {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "none", "none", "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
+};
+enum { N_QUESTION_KEYS = sizeof question_keys / sizeof *question_keys };
+
+static const struct schema_key offer_keys[] = {
+    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the offer in results", offsetof(struct offer, name)},
+    {"nodes.from", SCHEMA_INT, "nodes", 1, MOST_NODES, NULL, NULL, "least number of nodes, without spares",
+     offsetof(struct offer, from)},
+    {"nodes.to", SCHEMA_INT, "nodes", 1, MOST_NODES, NULL, NULL, "largest number of nodes, without spares",
+     offsetof(struct offer, to)},
+};
+enum { N_OFFER_KEYS = sizeof offer_keys / sizeof *offer_keys };
+
+static const char *const of_scenario[] = {"device", "platform", "power", "price", "reliability", NULL};
+static const char *const question_others[] = {"offers", NULL};
+
+const char *const capacity_limit_name[CAPACITY_N_LIMITS] = {"days", "usd", "mwh", "gpus"};
+
+int64_t offer_gpus(const struct offer *offer, int64_t nodes)
+{
+    return nodes * offer->scenario.platform.gpus_per_node;
+}
+
+struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
+{
+    const struct scenario *scenario = &offer->scenario;
+    return (struct goodput_setting){
+        .reliability = &scenario->reliability,
+        .n_nodes = nodes,
+        .gpus_per_node = scenario->platform.gpus_per_node,
+        .parameters = cost_stage_parameters(&scenario->model, 1, (int32_t)scenario->model.layers, true, true),
+        .pcie_bytes_per_s = scenario->platform.pcie_bytes_per_s,
+    };
+}
+
+int64_t offer_spares(const struct offer *offer, int64_t nodes)
+{
+    struct goodput_setting setting = offer_setting(offer, nodes);
+    return offer->scenario.reliability.present ? goodput_spares(&setting) : 0;
+}
+
+double question_least_days(const struct question *question, const struct offer *offer, int64_t nodes)
+{
+    const struct scenario *scenario = &offer->scenario;
+    double flop = question->tokens * flop_model_of_sample(&scenario->model, 1);
+    return flop / ((double)offer_gpus(offer, nodes) * scenario->device.peak_flop_per_s) / 86400;
+}
+
+/** Copy a document without some keys of its root. */
+static void copy_without(const struct document *from, const char *const *keys, struct document *to)
+{
+    document_copy(from, *keys, to);
+    for (keys++; *keys != NULL; keys++) {
+        struct document copy;
+        document_copy(to, *keys, &copy);
+        document_free(to);
+        *to = copy;
+    }
+}
+
+/** Make the scenario of an offer with its smallest size. */
+static bool resolve_offer(const struct question *question, struct offer *offer, struct scenario_cache *cache,
+                          struct error *err)
+{
+    static const char *const left_out[] = {"capacity", "sweep", NULL};
+    struct document copy;
+    char nodes[32];
+    bool ok = true;
+    copy_without(&question->document, left_out, &copy);
+    for (int i = 0; of_scenario[i] != NULL && ok; i++) {
+        int32_t value = document_find(&question->document, offer->node, of_scenario[i]);
+        ok = value < 0 || document_put(&copy, of_scenario[i], &question->document, value, err);
+    }
+    snprintf(nodes, sizeof nodes, "%" PRId64, offer->from);
+    ok = ok && document_set_value(&copy, "platform.nodes", nodes, "capacity.offers", err);
+    if (!ok) {
+        document_free(&copy);
+        return false;
+    }
+    return scenario_resolve(&copy, cache, &offer->scenario, err);
+}
+
+/** Check an offer against the limits and the other offers. */
+static bool check_offer(const struct question *question, int32_t index, struct error *err)
+{
+    const struct document *document = &question->document;
+    const struct offer *offer = &question->offers[index];
+    const struct scenario *scenario = &offer->scenario;
+    for (int32_t i = 0; i < index; i++)
+        if (strcmp(question->offers[i].name, offer->name) == 0)
+            return document_error(document, offer->node, err,
+                                  "capacity.offers: two offers have the name '%s'; give each a name of its own",
+                                  offer->name);
+    if (offer->from > offer->to)
+        return document_error(document, offer->node, err,
+                              "nodes: from %" PRId64 " to %" PRId64 " is no size; allowed: from <= to", offer->from,
+                              offer->to);
+    if (!isnan(question->limit[LIMIT_USD]) &&
+        isnan(money_usd_per_gpu_hour(&scenario->price, scenario->platform.gpus_per_node)))
+        return document_error(document, offer->node, err,
+                              "capacity.usd: the offer %s has no price, so no limit of money can be held; give it a "
+                              "price such as {usd_per_gpu_hour: 2}, or leave usd out",
+                              offer->name);
+    if (!isnan(question->limit[LIMIT_MWH]) && scenario->power.gpus == 0)
+        return document_error(document, offer->node, err,
+                              "capacity.mwh: the power of the offer %s is unknown, so no limit of energy can be held; "
+                              "give it `power:`, or leave mwh out",
+                              offer->name);
+    return true;
+}
+
+static bool read_offers(struct question *question, int32_t list, struct error *err)
+{
+    const struct document *document = &question->document;
+    struct scenario_cache cache = {0};
+    int32_t n = 0;
+    bool ok = true;
+    if (list < 0 || document->node[list].kind != DOCUMENT_SEQUENCE || document->node[list].child < 0)
+        return document_error(document, list >= 0 ? list : document_find(document, 0, "capacity"), err,
+                              "capacity.offers: expected a list of at least one {name: ..., nodes: {from: ..., to: "
+                              "...}}");
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
+        n++;
+    if (n > MOST_OFFERS)
+        return document_error(document, list, err, "capacity.offers: %d offers; at most %d are allowed", n,
+                              MOST_OFFERS);
+    question->offers = check_calloc((size_t)n, sizeof *question->offers);
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next) {
+        struct offer *offer = &question->offers[question->n_offers++];
+        bool read = schema_read(document, child, offer_keys, N_OFFER_KEYS, of_scenario, offer, err);
+        offer->node = child;
+        ok = read && resolve_offer(question, offer, &cache, err) &&
+             check_offer(question, question->n_offers - 1, err) && ok;
+    }
+    cache_free(&cache);
+    return ok;
+}
+
+bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
+                   struct error *err)
+{
+    *question = (struct question){0};
+    bool ok = scenario_read_document(path, n_set, set, &question->document, err);
+    if (question->document.n_nodes == 0)
+        return false;
+    const struct document *document = &question->document;
+    int32_t node = document_find(document, 0, "capacity"), sweep = document_find(document, 0, "sweep");
+    if (node < 0)
+        return document_error(document, 0, err,
+                              "capacity: is required; allowed: {tokens: 2e12, days: 30, offers: [{name: a, nodes: "
+                              "{from: 16, to: 128}}]}");
+    if (sweep >= 0)
+        return document_key_error(document, sweep, err,
+                                  "sweep: is not allowed beside `capacity:`, which chooses the sizes; leave it out");
+    ok &= schema_read(document, node, question_keys, N_QUESTION_KEYS, question_others, question, err);
+    return read_offers(question, document_find(document, node, "offers"), err) && ok;
+}
+
+/** Append a node to the children of a mapping or sequence. */
+static void append(struct document *document, int32_t parent, const char *key, int32_t child)
+{
+    int32_t *link = &document->node[parent].child;
+    while (*link >= 0)
+        link = &document->node[*link].next;
+    *link = child;
+    document->node[child].next = -1;
+    document->node[child].key = key != NULL ? check_strdup(key) : NULL;
+}
+
+static void append_text(struct document *document, int32_t parent, const char *key, const char *value)
+{
+    append(document, parent, key, document_add_scalar(document, value, parent));
+}
+
+/** Append a copy of a key's value: of the offer, otherwise of the scenario. */
+static void append_key(const struct question *question, const struct offer *offer, const char *key, int32_t parent,
+                       struct document *document)
+{
+    const struct document *from = &question->document;
+    int32_t value = document_find(from, offer->node, key);
+    if (value < 0)
+        value = document_find(from, 0, key);
+    CHECK(value >= 0); /* the offer is a valid scenario */
+    int32_t copy = document_clone(document, from, value, NULL);
+    append(document, parent, key, copy);
+}
+
+void question_sizes(const struct question *question, int32_t n, const int32_t *offers, const int64_t *nodes,
+                    struct document *document)
+{
+    static const char *const left_out[] = {"capacity",    "sweep",  "device", "platform", "power", "price",
+                                           "reliability", "engine", "trace",  "name",     NULL};
+    copy_without(&question->document, left_out, document);
+    const char *file = document->node[0].file;
+    int32_t sweep = document_add_node(document, DOCUMENT_MAPPING, file);
+    int32_t zip = document_add_node(document, DOCUMENT_SEQUENCE, file);
+    int32_t group = document_add_node(document, DOCUMENT_SEQUENCE, file);
+    char *name = check_asprintf("%s.sizes", question->offers[0].scenario.name);
+    append_text(document, 0, "name", name);
+    append_text(document, 0, "engine", "critical-path");
+    append_text(document, 0, "trace", "none");
+    append(document, 0, "sweep", sweep);
+    append(document, sweep, "zip", zip);
+    append(document, zip, NULL, group);
+    for (int32_t i = 0; i < n; i++) {
+        const struct offer *offer = &question->offers[offers[i]];
+        int32_t entry = document_add_node(document, DOCUMENT_MAPPING, file);
+        char size[32];
+        snprintf(size, sizeof size, "%" PRId64, nodes[i]);
+        append(document, group, NULL, entry);
+        append_key(question, offer, "device", entry, document);
+        append_key(question, offer, "platform", entry, document);
+        append_text(document, entry, "platform.nodes", size);
+    }
+    free(name);
+}
+
+void question_list_keys(FILE *file)
+{
+    schema_list(file, question_keys, N_QUESTION_KEYS, "capacity.");
+    schema_list(file, offer_keys, N_OFFER_KEYS, "capacity.offers.N.");
+}
+
+void question_free(struct question *question)
+{
+    for (int32_t i = 0; i < question->n_offers; i++)
+        scenario_free(&question->offers[i].scenario);
+    free(question->offers);
+    document_free(&question->document);
+    *question = (struct question){0};
+}

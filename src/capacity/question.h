@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * This module reads `capacity:` of a scenario: how many tokens to train, within which limits, on which offers.
+ *
+ *     capacity:
+ *       tokens: 2e12
+ *       days: 30                       a limit; also usd, mwh, gpus
+ *       offers:
+ *         - {name: h100, device: h100-sxm, platform: h100, price: {usd_per_gpu_hour: 2}, nodes: {from: 32, to: 512}}
+ *         - {name: h200, device: h200, platform: h100, nodes: {from: 32, to: 256}}
+ *
+ * An offer may have the scenario's keys device, platform, power, price and reliability. Its value replaces that of the
+ * scenario.
+ */
+#ifndef SLIMSIM_CAPACITY_QUESTION_H
+#define SLIMSIM_CAPACITY_QUESTION_H
+
+#include "operation/goodput.h"
+#include "scenario/scenario.h"
+
+enum capacity_limit { LIMIT_DAYS, LIMIT_USD, LIMIT_MWH, LIMIT_GPUS, CAPACITY_N_LIMITS };
+
+/** Keys of the limits: "days", "usd", "mwh", "gpus". */
+extern const char *const capacity_limit_name[CAPACITY_N_LIMITS];
+
+struct offer {
+    char name[SCHEMA_WORD_BYTES];
+    int64_t from, to;         /* nodes that may be bought, without spares */
+    int32_t node;             /* of its entry in the question's document */
+    struct scenario scenario; /* of its smallest size; it has device, platform, power, price and reliability */
+};
+
+struct question {
+    struct document document; /* as written, with its --set */
+    double tokens;
+    double limit[CAPACITY_N_LIMITS]; /* NaN: none */
+    int32_t n_offers;
+    struct offer *offers;
+};
+
+/**
+ * Read and check a question. Every offer is a valid scenario.
+ * @return false with err: each line has its place. Causes, beside those of a scenario:
+ *         - no `capacity:` or no offer; two offers of one name; a range of nodes that is empty
+ *         - a limit of money without a price, or of energy without power
+ */
+bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
+                   struct error *err);
+
+/** Return the GPUs of a size, without spares. */
+int64_t offer_gpus(const struct offer *offer, int64_t nodes);
+
+/** Return the spare nodes beside a size; 0 without `reliability:`. */
+int64_t offer_spares(const struct offer *offer, int64_t nodes);
+
+/** Return the setting of the goodput of a size. It borrows the offer's reliability. */
+struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes);
+
+/**
+ * Return a bound: no plan trains the tokens on this size in less time, because no GPU exceeds its peak and attention
+ * between tokens is left out [days].
+ */
+double question_least_days(const struct question *question, const struct offer *offer, int64_t nodes);
+
+/**
+ * Make the document whose sweep computes sizes of offers. It has the scenario's systems on the critical path, and
+ * neither money nor failures, so that results hold for all prices.
+ * @param offers, nodes  [n] of each point, in order
+ */
+void question_sizes(const struct question *question, int32_t n, const int32_t *offers, const int64_t *nodes,
+                    struct document *document);
+
+/** Print the keys for `slimsim list keys`. */
+void question_list_keys(FILE *file);
+
+void question_free(struct question *question);
+
+#endif

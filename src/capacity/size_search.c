@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "capacity/size_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+enum { CLOSE = 16 }; /* two sizes are close if they differ by less than a part of this number */
+
+/** Return whether two offers have the same value of a key. */
+static bool has_same(const struct question *question, int32_t a, int32_t b, const char *key)
+{
+    const struct document *document = &question->document;
+    int32_t of_a = document_find(document, question->offers[a].node, key),
+            of_b = document_find(document, question->offers[b].node, key);
+    if (of_a < 0 || of_b < 0)
+        return of_a == of_b;
+    char *text_a = document_text(document, of_a), *text_b = document_text(document, of_b);
+    bool same = strcmp(text_a, text_b) == 0;
+    free(text_a);
+    free(text_b);
+    return same;
+}
+
+/** Return the first offer with the hardware of this one. */
+static int32_t hardware_of(const struct question *question, int32_t offer)
+{
+    for (int32_t i = 0; i < offer; i++)
+        if (has_same(question, i, offer, "device") && has_same(question, i, offer, "platform"))
+            return i;
+    return offer;
+}
+
+static const struct size *find_size(const struct size_search *search, int32_t offer, int64_t nodes)
+{
+    for (int32_t i = 0; i < search->n; i++)
+        if (search->sizes[i].offer == offer && search->sizes[i].nodes == nodes)
+            return &search->sizes[i];
+    return NULL;
+}
+
+/** Return the result of a size with this hardware; NULL: it was not computed. */
+static const struct point_result *find_result(const struct size_search *search, int32_t offer, int64_t nodes)
+{
+    int32_t hardware = hardware_of(search->question, offer);
+    for (int32_t i = 0; i < search->n; i++) {
+        const struct size *size = &search->sizes[i];
+        if (size->nodes == nodes && size->result != NULL && hardware_of(search->question, size->offer) == hardware)
+            return size->result;
+    }
+    return NULL;
+}
+
+static void add_size(struct size_search *search, int32_t offer, int64_t nodes)
+{
+    if (find_size(search, offer, nodes) != NULL)
+        return;
+    search->sizes = check_grow(search->sizes, (size_t)search->n, &search->capacity, sizeof *search->sizes);
+    search->sizes[search->n++] = (struct size){offer, nodes, NULL};
+}
+
+/** Return whether a size may have as many GPUs, with those of spares. */
+static bool is_allowed(const struct question *question, const struct offer *offer, int64_t nodes)
+{
+    double gpus = (double)offer_gpus(offer, nodes + offer_spares(offer, nodes));
+    return isnan(question->limit[LIMIT_GPUS]) || gpus <= question->limit[LIMIT_GPUS];
+}
+
+static bool may_meet(const struct question *question, const struct offer *offer, int64_t nodes)
+{
+    double days = question->limit[LIMIT_DAYS];
+    return is_allowed(question, offer, nodes) && (isnan(days) || question_least_days(question, offer, nodes) <= days);
+}
+
+/** Return the largest allowed size of an offer, or its least size if none is allowed. */
+static int64_t largest_allowed(const struct question *question, const struct offer *offer)
+{
+    double most = floor(question->limit[LIMIT_GPUS] / (double)offer_gpus(offer, 1));
+    int64_t nodes = isnan(most) ? offer->to : (int64_t)fmin((double)offer->to, fmax((double)offer->from, most));
+    while (nodes > offer->from && !is_allowed(question, offer, nodes))
+        nodes--;
+    return nodes;
+}
+
+/** Add the grid of an offer. */
+static void add_grid(struct size_search *search, int32_t index)
+{
+    const struct offer *offer = &search->question->offers[index];
+    int64_t largest = largest_allowed(search->question, offer);
+    for (int64_t nodes = offer->from; nodes < largest; nodes *= 2)
+        add_size(search, index, nodes);
+    add_size(search, index, largest);
+}
+
+/** Return whether a size is left out of the computation. */
+static bool is_left_out(const struct size_search *search, const struct size *size)
+{
+    const struct offer *offer = &search->question->offers[size->offer];
+    return !may_meet(search->question, offer, size->nodes) && size->nodes < largest_allowed(search->question, offer);
+}
+
+/** List the sizes that are neither computed nor left out, each hardware once. @return their number */
+static int32_t list_missing(const struct size_search *search, int32_t *offers, int64_t *nodes)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < search->n; i++) {
+        const struct size *size = &search->sizes[i];
+        int32_t hardware = hardware_of(search->question, size->offer);
+        bool listed = size->result != NULL || is_left_out(search, size);
+        for (int32_t k = 0; k < n; k++)
+            listed = listed || (offers[k] == hardware && nodes[k] == size->nodes);
+        if (listed)
+            continue;
+        offers[n] = hardware;
+        nodes[n++] = size->nodes;
+    }
+    return n;
+}
+
+static bool compute_missing(struct size_search *search, const struct point_results_options *options, struct error *err)
+{
+    for (int32_t i = 0; i < search->n; i++)
+        if (search->sizes[i].result == NULL)
+            search->sizes[i].result = find_result(search, search->sizes[i].offer, search->sizes[i].nodes);
+    int32_t *offers = check_calloc((size_t)search->n, sizeof *offers);
+    int64_t *nodes = check_calloc((size_t)search->n, sizeof *nodes);
+    int32_t n = list_missing(search, offers, nodes);
+    bool ok = true;
+    if (n > 0) {
+        struct document document;
+        search->rounds = check_realloc(search->rounds, (size_t)(search->n_rounds + 1) * sizeof *search->rounds);
+        struct point_results *round = &search->rounds[search->n_rounds++];
+        question_sizes(search->question, n, offers, nodes, &document);
+        ok = point_results_compute(&document, options, round, err);
+        document_free(&document);
+        for (int32_t i = 0; i < search->n && ok; i++)
+            for (int32_t k = 0; k < n; k++)
+                if (search->sizes[i].nodes == nodes[k] &&
+                    hardware_of(search->question, search->sizes[i].offer) == offers[k])
+                    search->sizes[i].result = &round->result[k];
+    }
+    free(offers);
+    free(nodes);
+    return ok;
+}
+
+static int32_t n_systems_of(const struct question *question)
+{
+    return question->offers[0].scenario.n_systems;
+}
+
+/** Return whether some system keeps all limits with a size. */
+static bool is_met(const struct size_search *search, const struct size *size)
+{
+    struct candidates candidates = {0};
+    bool met = false;
+    if (size->result != NULL)
+        candidates_add(&candidates, search->question, size, n_systems_of(search->question));
+    for (int32_t i = 0; i < candidates.n; i++)
+        met = met || candidate_meets(search->question, &candidates.at[i]);
+    candidates_free(&candidates);
+    return met;
+}
+
+/** Return the size between two that a power of two as large as possible divides, from their middle half. */
+static int64_t between(int64_t low, int64_t high)
+{
+    int64_t quarter = (high - low) / 4, first = low + (quarter > 0 ? quarter : 1),
+            last = high - (quarter > 0 ? quarter : 1);
+    for (int64_t power = INT64_C(1) << 40; power > 1; power /= 2) {
+        int64_t middle = (low + high) / 2, below = middle / power * power, above = below + power;
+        if (below >= first)
+            return below;
+        if (above <= last)
+            return above;
+    }
+    return (low + high) / 2;
+}
+
+static bool is_close(int64_t low, int64_t high)
+{
+    return high - low <= 1 || (high - low) * CLOSE <= high;
+}
+
+/** Add a size of an offer between a size that keeps all limits and its neighbour that does not. */
+static void refine(struct size_search *search, int32_t offer, bool upwards)
+{
+    int64_t met = 0, missed = 0;
+    for (int32_t i = 0; i < search->n; i++) {
+        const struct size *size = &search->sizes[i];
+        if (size->offer == offer && is_met(search, size) && (met == 0 || (size->nodes > met) == upwards))
+            met = size->nodes;
+    }
+    for (int32_t i = 0; i < search->n && met > 0; i++) {
+        int64_t nodes = search->sizes[i].nodes;
+        bool beyond = upwards ? nodes > met : nodes < met;
+        if (search->sizes[i].offer == offer && beyond && (missed == 0 || (nodes < missed) == upwards))
+            missed = nodes;
+    }
+    if (met > 0 && missed > 0 && !is_close(upwards ? met : missed, upwards ? missed : met))
+        add_size(search, offer, upwards ? between(met, missed) : between(missed, met));
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+    const struct size *first = a, *second = b;
+    if (first->offer != second->offer)
+        return first->offer < second->offer ? -1 : 1;
+    return (first->nodes > second->nodes) - (first->nodes < second->nodes);
+}
+
+bool size_search_run(const struct question *question, const struct point_results_options *options,
+                     struct size_search *search, struct error *err)
+{
+    *search = (struct size_search){.question = question};
+    for (int32_t i = 0; i < question->n_offers; i++)
+        add_grid(search, i);
+    for (int32_t n = -1; n < search->n;) {
+        n = search->n;
+        if (!compute_missing(search, options, err))
+            return false;
+        if (options->shard.n > 0)
+            return true;
+        for (int32_t i = 0; i < question->n_offers; i++) {
+            refine(search, i, false);
+            if (isnan(question->limit[LIMIT_DAYS]))
+                refine(search, i, true);
+        }
+    }
+    qsort(search->sizes, (size_t)search->n, sizeof *search->sizes, compare_sizes);
+    for (int32_t i = 0; i < search->n; i++)
+        if (search->sizes[i].result != NULL)
+            candidates_add(&search->candidates, question, &search->sizes[i], n_systems_of(question));
+    return true;
+}
+
+void size_search_grid(const struct question *question, struct document *document)
+{
+    struct size_search search = {.question = question};
+    for (int32_t i = 0; i < question->n_offers; i++)
+        add_grid(&search, i);
+    int32_t *offers = check_calloc((size_t)search.n, sizeof *offers);
+    int64_t *nodes = check_calloc((size_t)search.n, sizeof *nodes);
+    int32_t n = list_missing(&search, offers, nodes);
+    question_sizes(question, n, offers, nodes, document);
+    free(offers);
+    free(nodes);
+    size_search_free(&search);
+}
+
+void size_search_free(struct size_search *search)
+{
+    for (int32_t i = 0; i < search->n_rounds; i++)
+        point_results_free(&search->rounds[i]);
+    free(search->rounds);
+    free(search->sizes);
+    candidates_free(&search->candidates);
+    *search = (struct size_search){0};
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * This module searches sizes of offers. Days are not monotone in the number of nodes, since plans divide them.
+ *
+ * 1. Each offer has a grid of sizes: its least, doubled again and again, and its largest.
+ * 2. Sizes that cannot keep a limit are left out: more GPUs than allowed, or more than the days even at the GPUs' peak
+ *    (question_least_days). An offer keeps its largest allowed size.
+ * 3. The best plan of every system is computed for each size.
+ * 4. Between the last size that misses a limit and the first that keeps all, more sizes are tried until the two are
+ *    within a sixteenth. A tried size divides by a power of two that is as large as possible. Without a limit of days
+ *    the same is done between the last size that keeps all and the first above it that misses one.
+ *
+ * The answer is exact over the sizes that were computed.
+ */
+#ifndef SLIMSIM_CAPACITY_SIZE_SEARCH_H
+#define SLIMSIM_CAPACITY_SIZE_SEARCH_H
+
+#include "capacity/candidate.h"
+#include "capacity/point_results.h"
+
+struct size_search {
+    const struct question *question;
+    int32_t n;
+    size_t capacity;
+    struct size *sizes;
+    struct candidates candidates; /* of sizes with a result, in the order of offers and nodes */
+    int32_t n_rounds;
+    struct point_results *rounds; /* they own the results */
+};
+
+/**
+ * Compute sizes until nothing is left to try. With a shard only the grid's points of this shard are computed.
+ * @return false with err, or with err untouched if *stop ended it; the caller frees in any case
+ */
+bool size_search_run(const struct question *question, const struct point_results_options *options,
+                     struct size_search *search, struct error *err);
+
+/** Make the document of the grid as a sweep, for another program that computes its shards. */
+void size_search_grid(const struct question *question, struct document *document);
+
+void size_search_free(struct size_search *search);
+
+#endif

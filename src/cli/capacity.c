@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* This file is `slimsim capacity`. It answers what to buy, how long a training takes, and how sure that is. */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "capacity/answer_files.h"
+#include "cli/capacity_report.h"
+#include "cli/commands.h"
+#include "cli/stop.h"
+
+enum { MAX_JOBS = 4096 };
+
+struct arguments {
+    struct options options;
+    const char *scenario, *shard;
+    int32_t jobs;
+};
+
+static int32_t n_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/** Find the answer, write its files and print it. With a shard only its part of the grid is computed. */
+static bool run(const struct arguments *arguments, const struct question *question, struct answer *answer,
+                struct error *err)
+{
+    const struct options *options = &arguments->options;
+    const char *name = question->offers[0].scenario.name;
+    struct point_results_options how = {
+        .directory = options->output,
+        .jobs = arguments->jobs > 0 ? arguments->jobs : n_cores(),
+        .progress = !options->quiet,
+        .stop = &stop_signal,
+    };
+    if ((arguments->shard != NULL && !shard_parse(arguments->shard, &how.shard, err)) ||
+        !command_make_folder(options->output, err) || !answer_may_be_written(options->output, name, err))
+        return false;
+    stop_catch();
+    if (!answer_find(question, &how, answer, err))
+        return false;
+    if (how.shard.n > 0) {
+        if (!options->quiet)
+            fprintf(stderr, "part %d of %d is computed; without --shard the same command goes on from all parts\n",
+                    how.shard.k, how.shard.n);
+        return true;
+    }
+    if (!answer_write(answer, options->output, err))
+        return false;
+    if (options->json)
+        capacity_print_json(answer);
+    else
+        capacity_print(answer, options->verbose);
+    fflush(stdout); /* so that text on stderr comes later if both go to one file */
+    if (!options->quiet)
+        fprintf(stderr, "written: %s/%s.capacity.h5 and %s.capacity.csv\n", options->output, name, name);
+    return true;
+}
+
+static const struct argp_child children[] = {OPTION(set),   OPTION(output),  OPTION(json),
+                                             OPTION(quiet), OPTION(verbose), {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        options_begin(&arguments->options, children, state);
+        return 0;
+    case 'J':
+        arguments->jobs = options_parse_whole("--jobs", argument, 1, MAX_JOBS, state);
+        return 0;
+    case 'S':
+        arguments->shard = argument;
+        return 0;
+    default:
+        return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
+    }
+}
+
+static const struct argp_option capacity_options[] = {
+    {"jobs", 'J', "N", 0, "Compute N sizes at a time (default: number of cores)", 0},
+    {"shard", 'S', "K/N", 0, "Compute only the K-th of N parts of the first sizes; auto: K/N from Slurm or Open MPI",
+     0},
+    {0},
+};
+static const struct argp argp = {
+    capacity_options,
+    parse,
+    "SCENARIO.yaml",
+    "Answer the question of the scenario's `capacity:`: which offer, how many nodes, which system and plan, how many "
+    "days, what cost and energy, and how sure the date is. Sizes that were computed are kept in the output folder, so "
+    "the same command goes on after a stop, and another limit, price or failure rate computes nothing again.",
+    children,
+    NULL,
+    NULL};
+
+int command_capacity(int argc, char **argv)
+{
+    struct arguments arguments = {0};
+    struct question question;
+    struct answer answer = {0};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    bool ok = question_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &question, &err) &&
+              run(&arguments, &question, &answer, &err);
+    answer_free(&answer);
+    question_free(&question);
+    options_free(&arguments.options);
+    if (!ok && stop_signal != 0)
+        return stop_fail("the same command continues from there", &err);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

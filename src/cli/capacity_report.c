@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/capacity_report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "cli/columns.h"
+#include "cli/command.h"
+#include "trace/table.h"
+
+enum { MOST_CHANGES = 4, PLAN_BYTES = 96, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
+
+/** Write an amount in three digits: "$1.93M", "812k". */
+static void write_amount(FILE *file, const char *sign, double amount)
+{
+    static const struct {
+        double size;
+        const char *letter;
+    } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {0, ""}};
+    int i = 0;
+    while (fabs(amount) < 0.9995 * units[i].size)
+        i++;
+    double value = units[i].size > 0 ? amount / units[i].size : amount;
+    int decimals = fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
+    fprintf(file, "%s%s%.*f%s", value < 0 ? "-" : "", sign, decimals, fabs(value), units[i].letter);
+}
+
+static void amount_of(const char *sign, double amount, char text[AMOUNT_BYTES])
+{
+    FILE *file = fmemopen(text, AMOUNT_BYTES, "w");
+    CHECK(file != NULL);
+    if (isnan(amount))
+        fputs("-", file);
+    else
+        write_amount(file, sign, amount);
+    CHECK(fclose(file) == 0);
+}
+
+static void plan_of(const struct trace_candidate *row, char text[PLAN_BYTES])
+{
+    size_t used = (size_t)snprintf(text, PLAN_BYTES, "TP%d", row->tp);
+    const struct {
+        const char *name;
+        int32_t degree;
+    } parts[] = {{"PP", row->pp}, {"VPP", row->vpp}, {"CP", row->cp}, {"DP", row->dp}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].degree > 1)
+            used += (size_t)snprintf(text + used, PLAN_BYTES - used, " %s%d", parts[i].name, parts[i].degree);
+    if (row->recompute > 0)
+        used += (size_t)snprintf(text + used, PLAN_BYTES - used, " %s", trace_recompute_names.text[row->recompute]);
+    if (row->offload > 0)
+        snprintf(text + used, PLAN_BYTES - used, " offload %.0f%%", 100 * row->offload);
+}
+
+static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
+{
+    return answer->question->offers[0].scenario.systems[row->system].label;
+}
+
+static const struct offer *offer_of(const struct answer *answer, const struct trace_candidate *row)
+{
+    return &answer->question->offers[row->offer];
+}
+
+/** Write what was asked. */
+static void write_question(FILE *file, const struct answer *answer)
+{
+    const struct question *question = answer->question;
+    const struct scenario *scenario = &question->offers[0].scenario;
+    char tokens[AMOUNT_BYTES], context[TEXT_NUMBER_SIZE], amount[AMOUNT_BYTES];
+    const double *limit = question->limit;
+    amount_of("", question->tokens, tokens);
+    text_number((double)scenario->data.context, 0, context);
+    fprintf(file, "%s: train %s on %s tokens of %s up to %s", scenario->name, scenario->model.name, tokens,
+            scenario->data.lengths, context);
+    if (!isnan(limit[LIMIT_DAYS]))
+        fprintf(file, ", in %g days", limit[LIMIT_DAYS]);
+    amount_of("$", limit[LIMIT_USD], amount);
+    if (!isnan(limit[LIMIT_USD]))
+        fprintf(file, ", for %s", amount);
+    if (!isnan(limit[LIMIT_MWH]))
+        fprintf(file, ", with %g MWh", limit[LIMIT_MWH]);
+    if (!isnan(limit[LIMIT_GPUS]))
+        fprintf(file, ", on %g GPUs", limit[LIMIT_GPUS]);
+    bool any = false;
+    for (int i = 0; i < CAPACITY_N_LIMITS; i++)
+        any = any || !isnan(limit[i]);
+    fputs(any ? " at most\n" : "\n", file);
+}
+
+/** Write days, money, energy of an candidate. */
+static void write_costs(FILE *file, const struct trace_candidate *row)
+{
+    char usd[AMOUNT_BYTES], hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES];
+    amount_of("$", row->usd, usd);
+    amount_of("$", row->usd_per_1t_tokens, trillion);
+    amount_of("", row->gpu_hours, hours);
+    fprintf(file, "%.1f days", row->days);
+    if (!isnan(row->usd))
+        fprintf(file, ", %s (%s a trillion tokens)", usd, trillion);
+    fprintf(file, ", %s GPU-hours", hours);
+    if (!isnan(row->mwh))
+        fprintf(file, ", %.0f MWh", row->mwh);
+    if (!isnan(row->co2_t))
+        fprintf(file, ", %.0f t CO2", row->co2_t);
+}
+
+/** Write the days of the other systems on the same nodes. */
+static void write_others(FILE *file, const struct answer *answer)
+{
+    const struct trace_candidate *row = &answer_subject(answer)->row;
+    for (int32_t i = 0; i < answer->search.candidates.n; i++) {
+        const struct trace_candidate *other = &answer->search.candidates.at[i].row;
+        if (other->offer == row->offer && other->nodes == row->nodes && other->system != row->system && other->fits)
+            fprintf(file, "; %s %.1f days", label_of(answer, other), other->days);
+    }
+    fputc('\n', file);
+}
+
+static void write_choice(FILE *file, const struct answer *answer)
+{
+    const struct trace_candidate *row = &answer_subject(answer)->row;
+    char gpus[TEXT_NUMBER_SIZE], plan[PLAN_BYTES];
+    text_number((double)offer_gpus(offer_of(answer, row), row->nodes), 0, gpus);
+    plan_of(row, plan);
+    if (answer->chosen < 0)
+        fputs("nothing keeps all limits; the fastest is ", file);
+    fprintf(file, "%s%" PRId64 " nodes of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
+            offer_of(answer, row)->name, gpus);
+    if (row->spare_nodes > 0)
+        fprintf(file, ", %" PRId64 " spare nodes beside them", row->spare_nodes);
+    fprintf(file, "), %s with %s\n  ", label_of(answer, row), plan);
+    write_costs(file, row);
+    write_others(file, answer);
+}
+
+/** Write what would keep each limit that the fastest candidate misses. */
+static void write_misses(FILE *file, const struct answer *answer)
+{
+    const struct question *question = answer->question;
+    const struct candidate *subject = answer_subject(answer);
+    const struct trace_candidate *row = &subject->row;
+    char amount[AMOUNT_BYTES];
+    if (!candidate_keeps(question, subject, LIMIT_DAYS)) {
+        amount_of("", question->tokens * question->limit[LIMIT_DAYS] / row->days, amount);
+        fprintf(file, "it needs %.1f days: allow these, train %s tokens, or offer more than %" PRId64 " nodes\n",
+                row->days, amount, offer_of(answer, row)->to);
+    }
+    amount_of("$", row->usd, amount);
+    if (!candidate_keeps(question, subject, LIMIT_USD))
+        fprintf(file, "it costs %s; the table has what costs less and takes longer\n", amount);
+    if (!candidate_keeps(question, subject, LIMIT_MWH))
+        fprintf(file, "it takes %.0f MWh\n", row->mwh);
+    if (!candidate_keeps(question, subject, LIMIT_GPUS))
+        fprintf(file, "it has %" PRId64 " GPUs with those of spare nodes\n", row->gpus);
+}
+
+static void write_date(FILE *file, const struct answer *answer)
+{
+    const struct finish_date *date = &answer->date;
+    const struct date_interval *part = date->part;
+    bool fails = offer_of(answer, &answer_subject(answer)->row)->scenario.reliability.present;
+    fprintf(file, "date: %.1f to %.1f days (p5 to p95 of %d draws)", date->all.p5, date->all.p95, date->n);
+    if (!isnan(date->late))
+        fprintf(file, "; %.0f%% of them miss the deadline", 100 * date->late);
+    fprintf(file, "\n  from the model's error alone %.1f to %.1f (%s are %+.1f%% +- %.1f%% off)\n", part[DATE_MODEL].p5,
+            part[DATE_MODEL].p95, date->model_error.basis, 100 * date->model_error.bias,
+            100 * date->model_error.deviation);
+    fprintf(file, "  from batches alone %.1f to %.1f", part[DATE_BATCHES].p5, part[DATE_BATCHES].p95);
+    if (fails)
+        fprintf(file, ", from failures alone %.1f to %.1f\n", part[DATE_FAILURES].p5, part[DATE_FAILURES].p95);
+    else
+        fputs("; no failures, since the scenario has no `reliability:`\n", file);
+}
+
+static void write_goodput(FILE *file, const struct answer *answer)
+{
+    const struct trace_candidate *row = &answer_subject(answer)->row;
+    const struct {
+        const char *name;
+        double share;
+    } losses[] = {{"checkpoints block", row->blocked_fraction},
+                  {"lost work", row->lost_work_fraction},
+                  {"restarts", row->restart_fraction},
+                  {"no spare node", row->no_spares_fraction},
+                  {"slow GPUs", row->slow_fraction}};
+    if (isnan(row->mttf_s))
+        return;
+    fprintf(file, "goodput %.1f%%", 100 * row->goodput);
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        if (losses[i].share >= 0.0005)
+            fprintf(file, ", %s %.1f%%", losses[i].name, 100 * losses[i].share);
+    fprintf(file, "; a failure each %.3g h, a checkpoint each %.3g min\n", row->mttf_s / 3600,
+            row->checkpoint_interval_s / 60);
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct change *const *first = a, *const *second = b;
+    double x = (*first)->row.days, y = (*second)->row.days;
+    x = isnan(x) ? INFINITY : x;
+    y = isnan(y) ? INFINITY : y;
+    return x != y ? (x > y) - (x < y) : (*first)->row.change - (*second)->row.change;
+}
+
+/** Write the changes that make the training faster or slower, the largest effect first. */
+static void write_changes(FILE *file, const struct answer *answer, bool faster, bool verbose)
+{
+    const struct change *order[CHANGES_MOST];
+    int32_t n = answer->changes.n, n_shown = 0;
+    double now = answer_subject(answer)->row.days;
+    for (int32_t i = 0; i < n; i++)
+        order[i] = &answer->changes.at[i];
+    qsort(order, (size_t)n, sizeof *order, compare_changes);
+    for (int32_t i = 0; i < n && (verbose || n_shown < MOST_CHANGES); i++) {
+        const struct change *change = order[faster ? i : n - 1 - i];
+        double part = change->row.days / now - 1;
+        if (change->row.fits && fabs(part) < 0.0005)
+            continue;
+        if (change->row.fits ? (part < 0) != faster : faster)
+            continue;
+        fprintf(file, "%s%s ", n_shown++ > 0 ? ", " : faster ? "fewer days with: " : "more days with: ", change->name);
+        if (change->row.fits)
+            fprintf(file, "%+.1f%%", 100 * part);
+        else
+            fputs("(does not fit)", file);
+    }
+    fputs(n_shown > 0 ? "\n" : "", file);
+}
+
+static void write_knee(FILE *file, const struct answer *answer)
+{
+    const struct trace_candidate *row = &answer_subject(answer)->row;
+    char rate[AMOUNT_BYTES], usd[AMOUNT_BYTES];
+    amount_of("", row->added_tokens_per_s, rate);
+    amount_of("$", row->added_usd, usd);
+    for (int32_t i = 0; i < answer->search.candidates.n; i++) {
+        const struct trace_candidate *knee = &answer->search.candidates.at[i].row;
+        if (knee->knee && knee->offer == row->offer && knee->system == row->system)
+            fprintf(file, "up to %" PRId64 " nodes a node adds at least half of what a first one gives", knee->nodes);
+    }
+    if (!isnan(row->added_tokens_per_s))
+        fprintf(file, "; here it adds %s tokens/s", rate);
+    if (!isnan(row->added_usd))
+        fprintf(file, " and %s", usd);
+    fputc('\n', file);
+}
+
+/** Write how the numbers came about and what to be careful about. */
+static void write_basis(FILE *file, const struct answer *answer)
+{
+    const struct trace_candidate *row = &answer_subject(answer)->row;
+    int32_t n_left_out = 0;
+    for (int32_t i = 0; i < answer->search.n; i++)
+        n_left_out += answer->search.sizes[i].result == NULL;
+    fprintf(file, "%d sizes computed, %d left out that cannot keep a limit; on the critical path",
+            answer->search.n - n_left_out, n_left_out);
+    if (!isnan(answer->contention))
+        fprintf(file, ", the answer on SimGrid (time %+.1f%%)", 100 * answer->contention);
+    if (row->peak_bytes > 0.97 * row->memory_bytes)
+        fputs("; GPU memory is nearly full", file);
+    fputc('\n', file);
+    if (answer->n_outside == 0)
+        return;
+    fputs("outside the measured runs, so the model's error may be larger: ", file);
+    for (int32_t i = 0; i < answer->n_outside; i++)
+        fprintf(file, "%s%s", i > 0 ? ", " : "", answer->outside[i]);
+    fputc('\n', file);
+}
+
+/** Return whether a candidate is in the table without -v: the fastest system that fits of each size, and the answer. */
+static bool is_shown(const struct candidates *candidates, const struct candidate *candidate)
+{
+    const struct trace_candidate *row = &candidate->row;
+    bool shown = row->fits;
+    for (int32_t i = 0; i < candidates->n; i++) {
+        const struct trace_candidate *other = &candidates->at[i].row;
+        bool same = other->offer == row->offer && other->nodes == row->nodes && other->fits;
+        shown = shown && !(same && other->days < row->days);
+    }
+    return shown || row->chosen;
+}
+
+static void add_row(struct columns *columns, const struct answer *answer, const struct candidate *candidate)
+{
+    const struct trace_candidate *row = &candidate->row;
+    char plan[PLAN_BYTES] = "-", usd[AMOUNT_BYTES], mark[4];
+    if (row->ran)
+        plan_of(row, plan);
+    amount_of("$", row->usd, usd);
+    snprintf(mark, sizeof mark, "%s%s", row->chosen ? ">" : row->meets ? "+" : "", row->frontier ? "f" : "");
+    columns_add(columns, "%s", mark);
+    columns_add(columns, "%s", offer_of(answer, row)->name);
+    columns_add(columns, "%" PRId64, row->nodes);
+    columns_add(columns, "%s", label_of(answer, row));
+    columns_add(columns, row->fits ? "%.1f" : "-", row->days);
+    columns_add(columns, "%s", usd);
+    columns_add(columns, isnan(row->mwh) ? "-" : "%.0f", row->mwh);
+    columns_add(columns, row->fits ? "%.0f%%" : "-", 100 * row->goodput);
+    columns_add(columns, row->fits ? "%.0f" : "-", row->tokens_per_s_per_gpu);
+    columns_add(columns, "%s",
+                candidate->refusal != NULL ? candidate->refusal
+                : row->fits                ? plan
+                                           : "does not fit in memory");
+}
+
+static void print_table(const struct answer *answer, bool verbose)
+{
+    static const char *const heads[] = {"",     "offer", "nodes",   "system",       "days",
+                                        "cost", "MWh",   "goodput", "tokens/s/GPU", "plan"};
+    enum { N_COLUMNS = sizeof heads / sizeof *heads };
+    const struct candidates *candidates = &answer->search.candidates;
+    struct columns columns = {.n = N_COLUMNS};
+    int32_t n_hidden = 0;
+    for (int i = 0; i < N_COLUMNS; i++)
+        columns_add(&columns, "%s", heads[i]);
+    for (int32_t i = 0; i < candidates->n; i++) {
+        if (verbose || is_shown(candidates, &candidates->at[i]))
+            add_row(&columns, answer, &candidates->at[i]);
+        else
+            n_hidden++;
+    }
+    columns_print(&columns);
+    puts("> the answer, + keeps all limits, f on the frontier of days, cost and energy");
+    if (n_hidden > 0)
+        printf("the fastest system of each size; -v shows %d more rows\n", n_hidden);
+}
+
+void capacity_print(const struct answer *answer, bool verbose)
+{
+    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : CAPACITY_LINES};
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    write_question(file, answer);
+    if (answer->subject >= 0) {
+        write_choice(file, answer);
+        if (answer->chosen < 0)
+            write_misses(file, answer);
+        write_date(file, answer);
+        write_goodput(file, answer);
+        write_changes(file, answer, true, verbose);
+        write_changes(file, answer, false, verbose);
+        write_knee(file, answer);
+        write_basis(file, answer);
+    } else {
+        fputs("no size of any offer fits in memory; `slimsim max` and `slimsim run` say what would\n", file);
+    }
+    CHECK(fclose(file) == 0);
+    text_print_wrapped(text, &limits);
+    putchar('\n');
+    print_table(answer, verbose);
+    free(text);
+}
+
+/** Return a number, or null for NaN. */
+static json_t *number(double value)
+{
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+/** Return a row of a table as an object with the names of its columns. */
+static json_t *json_of_row(enum trace_table_id table, const void *row)
+{
+    json_t *object = json_object();
+    for (int32_t c = 0; c < trace_tables[table].n_columns; c++) {
+        const struct trace_column *column = &trace_tables[table].columns[c];
+        const char *at = (const char *)row + column->offset;
+        int32_t narrow;
+        int64_t wide;
+        double real;
+        json_t *value;
+        if (column->type == TRACE_DOUBLE) {
+            memcpy(&real, at, sizeof real);
+            value = number(real);
+        } else if (column->type == TRACE_INT64) {
+            memcpy(&wide, at, sizeof wide);
+            value = json_integer((json_int_t)wide);
+        } else {
+            memcpy(&narrow, at, sizeof narrow);
+            bool named = column->names != NULL && column->names->n > 0;
+            value = named ? json_string(column->names->text[narrow]) : json_integer(narrow);
+        }
+        json_object_set_new(object, column->name, value);
+    }
+    return object;
+}
+
+static json_t *json_of_candidate(const struct answer *answer, const struct candidate *candidate)
+{
+    json_t *object = json_of_row(TRACE_CANDIDATES, &candidate->row);
+    json_object_set_new(object, "offer", json_string(offer_of(answer, &candidate->row)->name));
+    json_object_set_new(object, "system", json_string(label_of(answer, &candidate->row)));
+    if (candidate->refusal != NULL)
+        json_object_set_new(object, "refused", json_string(candidate->refusal));
+    return object;
+}
+
+static json_t *json_of_interval(const struct date_interval *interval)
+{
+    return json_pack("{s:f, s:f, s:f}", "p5", interval->p5, "p50", interval->p50, "p95", interval->p95);
+}
+
+static json_t *json_of_date(const struct answer *answer)
+{
+    const struct finish_date *date = &answer->date;
+    json_t *causes = json_object();
+    for (int i = 0; i < FAILURE_N_CAUSES; i++)
+        if (date->mean.failures[i] > 0)
+            json_object_set_new(causes, failure_cause_name[i], json_real(date->mean.failures[i]));
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:{s:i, s:f, s:f, s:s}, s:o, s:f}", "draws", date->n, "days",
+                     json_of_interval(&date->all), "batches", json_of_interval(&date->part[DATE_BATCHES]), "failures",
+                     json_of_interval(&date->part[DATE_FAILURES]), "model", json_of_interval(&date->part[DATE_MODEL]),
+                     "late", number(date->late), "model_error", "runs", date->model_error.n_rows, "bias",
+                     date->model_error.bias, "deviation", date->model_error.deviation, "basis", date->model_error.basis,
+                     "mean_failures", causes, "mean_without_spares_s", date->mean.without_spares_s);
+}
+
+void capacity_print_json(const struct answer *answer)
+{
+    json_t *candidates = json_array(), *left_out = json_array(), *changes = json_array(), *outside = json_array();
+    for (int32_t i = 0; i < answer->search.candidates.n; i++)
+        json_array_append_new(candidates, json_of_candidate(answer, &answer->search.candidates.at[i]));
+    for (int32_t i = 0; i < answer->search.n; i++)
+        if (answer->search.sizes[i].result == NULL)
+            json_array_append_new(left_out, json_pack("{s:s, s:I}", "offer",
+                                                      answer->question->offers[answer->search.sizes[i].offer].name,
+                                                      "nodes", (json_int_t)answer->search.sizes[i].nodes));
+    for (int32_t i = 0; i < answer->changes.n; i++) {
+        json_t *change = json_of_row(TRACE_CHANGES, &answer->changes.at[i].row);
+        json_object_set_new(change, "change", json_string(answer->changes.at[i].name));
+        json_array_append_new(changes, change);
+    }
+    for (int32_t i = 0; i < answer->n_outside; i++)
+        json_array_append_new(outside, json_string(answer->outside[i]));
+    const struct candidate *subject = answer_subject(answer);
+    command_print_json(json_pack(
+        "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", answer->question->offers[0].scenario.name,
+        "tokens", answer->question->tokens, "met", answer->chosen >= 0, "answer",
+        subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention", number(answer->contention),
+        "date", subject != NULL ? json_of_date(answer) : json_null(), "changes", changes, "outside", outside,
+        "candidates", candidates, "left_out", left_out));
+}

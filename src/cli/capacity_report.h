@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module prints the answer of `slimsim capacity`: at most 15 lines and a table, or everything as JSON. */
+#ifndef SLIMSIM_CLI_CAPACITY_REPORT_H
+#define SLIMSIM_CLI_CAPACITY_REPORT_H
+
+#include "capacity/answer.h"
+
+enum { CAPACITY_LINES = 15, CAPACITY_COLUMNS = 100 };
+
+/** @param verbose  print every option instead of those that matter, and all changes */
+void capacity_print(const struct answer *answer, bool verbose);
+
+void capacity_print_json(const struct answer *answer);
+
+#endif
