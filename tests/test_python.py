@@ -127,11 +127,18 @@ class Package(unittest.TestCase):
                              ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--slice", "0:2Ki"))):
             self.assertEqual(ours, json.loads(run(*words, "--json").stdout))
 
-    @unittest.skipIf(run("capacity", "--help").returncode != 0, "the program has no command capacity")
-    def test_capacity__is_a_command_of_the_program(self):
-        with self.assertRaises(slimsim.Error) as caught:
-            slimsim.capacity({**SCENARIO, "model": "lama"})
-        self.assertIn("there is no model 'lama'", str(caught.exception))
+    def test_capacity__returns_the_answer_and_its_tables(self):
+        question = {**SCENARIO, "platform": "h100", "device": "h100-sxm", "price": {"usd_per_gpu_hour": 2}, "capacity": {
+            "tokens": 1e11, "days": 30, "offers": [{"name": "ours", "nodes": {"from": 2, "to": 4}}]}}
+        result = slimsim.capacity(question)
+        self.assertEqual(result.path.name, "small.capacity.h5")
+        self.assertTrue(result.answer["met"])
+        candidates = result.candidates
+        chosen = candidates[candidates["chosen"] == 1].iloc[0]
+        self.assertEqual((chosen["offer"], chosen["system"], chosen["nodes"]),
+                         tuple(result.answer["answer"][key] for key in ("offer", "system", "nodes")))
+        self.assertTrue(all(isinstance(change, str) for change in result.table("changes")["change"]))
+        self.assertFalse(result.table("dates").empty)
 
 
 class Text(unittest.TestCase):

@@ -19,7 +19,7 @@ def _column(file, table, rows, name):
     column = rows[name]
     names = table.attrs.get(name + "_names")
     index = INDEX.match(_text(table.attrs.get(name + "_meaning", "")))
-    if names is None and index:
+    if names is None and index and index[1] in file:
         names = file[index[1]][:]
     if names is not None:
         names = numpy.array([_text(entry) for entry in names] + [None], dtype=object)
