@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import pickle
 import re
 import shutil
 import subprocess
@@ -109,6 +110,8 @@ class Package(unittest.TestCase):
             slimsim.run({**SCENARIO, "model": "lama"})
         self.assertEqual(caught.exception.status, 2)
         self.assertRegex(str(caught.exception), r"^standard input:1:\d+: model: there is no model 'lama'; available: ")
+        copy = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((str(copy), copy.status), (str(caught.exception), 2))
         with self.assertRaises(slimsim.Error) as caught:
             slimsim.cost(model="llama-7b")
         self.assertEqual((caught.exception.status, str(caught.exception)), (64, "slimsim cost: --model and --slice are needed"))
@@ -133,6 +136,8 @@ class Package(unittest.TestCase):
         result = slimsim.capacity(question)
         self.assertEqual(result.path.name, "small.capacity.h5")
         self.assertTrue(result.answer["met"])
+        self.assertEqual(result.verdict, run("capacity", write("asked.yaml", slimsim.program.text_of(question)), "--output",
+                                             fresh("asked")).stdout)
         candidates = result.candidates
         chosen = candidates[candidates["chosen"] == 1].iloc[0]
         self.assertEqual((chosen["offer"], chosen["system"], chosen["nodes"]),

@@ -42,9 +42,13 @@ def sweep(scenario, axes=None, output=None, **options):
 def capacity(scenario, output=None, **options):
     """Ask which cluster a training needs (`slimsim capacity`).
 
-    @return slimsim.Result: answer is its JSON (answer, date, changes, candidates), tables are candidates, changes, dates
+    @return slimsim.Result: verdict is the text of the command, answer its JSON (answer, date, changes, candidates), and
+            tables are candidates, changes, dates
     """
-    return _with_files("capacity", scenario, output, {"json": True, **options})
+    result = _with_files("capacity", scenario, output, options)
+    if result.path is not None:  # the folder keeps the sizes that were computed, so the second call takes no time
+        result.answer = _json("capacity", scenario, {**options, "output": result.path.parent})
+    return result
 
 
 def plan(scenario, **options):
@@ -87,8 +91,7 @@ def _with_files(command, scenario, output, options):
     try:
         done = program.start(command, scenario, {"output": folder, **options})
         written = WRITTEN.search(done.stderr)
-        answer = json.loads(done.stdout) if options.get("json") else None
-        result = Result(written[1] if written else None, done.stdout, answer)
+        result = Result(written[1] if written else None, done.stdout)
     except BaseException:
         if output is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -13,8 +13,11 @@ class Error(Exception):
     """
 
     def __init__(self, message, status):
-        super().__init__(message)
+        super().__init__(message, status)  # both, so that another process can send it
         self.status = status
+
+    def __str__(self):
+        return self.args[0]
 
 
 def option_words(options):

@@ -34,11 +34,11 @@ class Result:
 
     path:    the file; None if the command wrote none (trace: none, list=True)
     verdict: what the program printed, as text; "" if the file was opened by Result(path)
-    answer:  of a command that prints JSON (capacity) what it printed, else None
+    answer:  of `capacity` what it prints with --json, else None
     """
 
-    def __init__(self, path, verdict="", answer=None):
-        self.path, self.verdict, self.answer = None if path is None else pathlib.Path(path), verdict, answer
+    def __init__(self, path, verdict=""):
+        self.path, self.verdict, self.answer = None if path is None else pathlib.Path(path), verdict, None
 
     def __repr__(self):
         return self.verdict or f"slimsim.Result({str(self.path)!r})"
