@@ -204,7 +204,7 @@ def predict(program, device, row):
 def compare(path, program, device):
     errors = {}
     with path.open(newline="") as file:
-        for row in csv.DictReader(file):
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
             predicted = predict(program, device, row)
             for which, time_ms in zip(("forward", "backward"), predicted):
                 error = time_ms / float(row[f"{which}_ms"]) - 1

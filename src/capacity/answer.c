@@ -24,7 +24,7 @@ int32_t answer_n_fit(const struct answer *answer)
     return n;
 }
 
-/** Make the document of an candidate: its system alone, with the plan that was found. */
+/** Make the document of a candidate: its system alone, with the plan that was found. */
 static void document_of(const struct candidate *candidate, struct document *document)
 {
     struct error err = {0};
@@ -34,7 +34,7 @@ static void document_of(const struct candidate *candidate, struct document *docu
     document_keep_entry(document, "systems", candidate->row.system);
 }
 
-/** Run an candidate's plan with the scenario's engine, and take its throughput. */
+/** Run a candidate's plan with the scenario's engine, and take its throughput. */
 static bool confirm(struct answer *answer, int32_t index, const struct point_results_options *options,
                     struct error *err)
 {

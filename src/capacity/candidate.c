@@ -133,7 +133,7 @@ double candidate_cost(const struct candidate *candidate, bool in_money)
     return in_money ? candidate->row.usd : candidate->row.gpu_hours;
 }
 
-/** Return whether an candidate is as good as another in every respect, and better in one. Unknown energy does not
+/** Return whether a candidate is as good as another in every respect, and better in one. Unknown energy does not
  * count.
  */
 static bool beats(const struct candidate *a, const struct candidate *b, bool in_money)
@@ -196,7 +196,7 @@ static void mark_added(struct candidates *candidates, const struct question *que
                 candidates->at[i].row.knee = 0;
 }
 
-/** Return whether an candidate is a better answer than another. */
+/** Return whether a candidate is a better answer than another. */
 static bool is_better(const struct candidate *a, const struct candidate *b, bool fastest, bool in_money)
 {
     double cost_a = candidate_cost(a, in_money), cost_b = candidate_cost(b, in_money);

@@ -43,16 +43,16 @@ struct candidates {
  */
 void candidate_price(const struct question *question, const struct offer *offer, struct trace_candidate *row);
 
-/** Append an candidate of each of the `n_systems` systems of a point that was computed for a size. */
+/** Append a candidate of each of the `n_systems` systems of a point that was computed for a size. */
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
                     int32_t n_systems);
 
-/** Return whether an candidate fits and keeps one limit, or all limits. */
+/** Return whether a candidate fits and keeps one limit, or all limits. */
 bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit);
 bool candidate_meets(const struct question *question, const struct candidate *candidate);
 
 /**
- * Return what an candidate costs: money if every offer has a price, otherwise GPU-hours.
+ * Return what a candidate costs: money if every offer has a price, otherwise GPU-hours.
  * @param in_money  see candidates_have_money
  */
 double candidate_cost(const struct candidate *candidate, bool in_money);

@@ -26,7 +26,7 @@ struct changes {
 };
 
 /**
- * Compute all changes of an candidate. Those of step 1 go to the journal, too.
+ * Compute all changes of a candidate. Step 1's go to the journal, too.
  * @return false with err, or with err untouched if *stop ended it
  */
 bool changes_compute(const struct question *question, const struct candidate *candidate,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module says how sure the date of an candidate is. Each of many trainings draws
+ * This module says how sure the date of a candidate is. It draws many trainings.
  *
- * 1. the mean throughput, from its 95% interval over batches (normal);
- * 2. the model's own error, from the errors of measured runs like it (normal, with their bias):
- *    measured = predicted / (1 + error);
- * 3. all failures of its weeks (operation/training_run.h).
+ * 1. The mean throughput is drawn from its 95% interval over batches (normal).
+ * 2. The model's own error is drawn from the errors of measured runs like it (normal, with their bias). The throughput
+ *    is the predicted one / (1 + error).
+ * 3. All failures of the weeks are drawn (operation/training_run.h).
  */
 #ifndef SLIMSIM_CAPACITY_FINISH_DATE_H
 #define SLIMSIM_CAPACITY_FINISH_DATE_H

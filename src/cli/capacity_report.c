@@ -93,7 +93,7 @@ static void write_question(FILE *file, const struct answer *answer)
     fputs(any ? " at most\n" : "\n", file);
 }
 
-/** Write days, money, energy of an candidate. */
+/** Write days, money, energy of a candidate. */
 static void write_costs(FILE *file, const struct trace_candidate *row)
 {
     char usd[AMOUNT_BYTES], hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES];
