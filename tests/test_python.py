@@ -122,6 +122,12 @@ class Package(unittest.TestCase):
         finally:
             os.environ["SLIMSIM"] = str(PROGRAM)
 
+    def test_sweep__leaves_its_files_if_points_fail(self):
+        folder = fresh("failing")
+        with self.assertRaisesRegex(slimsim.Error, "^2 of 2 points failed$"):
+            slimsim.sweep(SCENARIO, {"seed": [1, 2]}, output=folder, memory_limit="1MiB")
+        self.assertEqual(slimsim.Result(folder / "small.h5").table("manifest")["status"].tolist(), ["failed", "failed"])
+
     def test_json__is_that_of_the_command(self):
         path = write("small.yaml", SMALL)
         for ours, words in ((slimsim.plan(SCENARIO, system="slimpack"), ("plan", path, "--system", "slimpack")),
