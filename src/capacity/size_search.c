@@ -164,24 +164,38 @@ static bool is_met(const struct size_search *search, const struct size *size)
     return met;
 }
 
-/** Return the size between two that a power of two as large as possible divides, from their middle half. */
-static int64_t between(int64_t low, int64_t high)
+/**
+ * Return a size between two: near the one that is expected to keep the limit, not too close to either, and a multiple
+ * of a power of two that is as large as possible.
+ */
+static int64_t between(int64_t low, int64_t high, double expected)
 {
-    int64_t quarter = (high - low) / 4, first = low + (quarter > 0 ? quarter : 1),
-            last = high - (quarter > 0 ? quarter : 1);
-    for (int64_t power = INT64_C(1) << 40; power > 1; power /= 2) {
-        int64_t middle = (low + high) / 2, below = middle / power * power, above = below + power;
-        if (below >= first)
-            return below;
-        if (above <= last)
-            return above;
-    }
-    return (low + high) / 2;
+    double eighth = (double)(high - low) / 8;
+    int64_t first = (int64_t)ceil(fmin(fmax(expected, (double)low + eighth), (double)high - 2 * eighth));
+    int64_t last = (int64_t)fmin((double)first + 2 * eighth, (double)high - eighth), power = INT64_C(1) << 40;
+    while (power > 1 && last / power * power < first)
+        power /= 2;
+    return last >= first ? last / power * power : (low + high) / 2;
 }
 
 static bool is_close(int64_t low, int64_t high)
 {
     return high - low <= 1 || (high - low) * CLOSE <= high;
+}
+
+/** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
+static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
+{
+    const struct point_result *result = find_result(search, offer, low);
+    struct candidates candidates = {0};
+    double days = INFINITY, limit = search->question->limit[LIMIT_DAYS];
+    if (result != NULL)
+        candidates_add(&candidates, search->question, &(struct size){offer, low, result},
+                       n_systems_of(search->question));
+    for (int32_t i = 0; i < candidates.n; i++)
+        days = fmin(days, candidates.at[i].row.days);
+    candidates_free(&candidates);
+    return isinf(days) || isnan(limit) || days <= limit ? (double)(low + high) / 2 : (double)low * days / limit;
 }
 
 /** Add a size of an offer between a size that keeps all limits and its neighbour that does not. */
@@ -199,8 +213,9 @@ static void refine(struct size_search *search, int32_t offer, bool upwards)
         if (search->sizes[i].offer == offer && beyond && (missed == 0 || (nodes < missed) == upwards))
             missed = nodes;
     }
-    if (met > 0 && missed > 0 && !is_close(upwards ? met : missed, upwards ? missed : met))
-        add_size(search, offer, upwards ? between(met, missed) : between(missed, met));
+    int64_t low = upwards ? met : missed, high = upwards ? missed : met;
+    if (met > 0 && missed > 0 && !is_close(low, high))
+        add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
 }
 
 static int compare_sizes(const void *a, const void *b)

@@ -7,8 +7,9 @@
  *    (question_least_days). An offer keeps its largest allowed size.
  * 3. The best plan of every system is computed for each size.
  * 4. Between the last size that misses a limit and the first that keeps all, more sizes are tried until the two are
- *    within a sixteenth. A tried size divides by a power of two that is as large as possible. Without a limit of days
- *    the same is done between the last size that keeps all and the first above it that misses one.
+ *    within a sixteenth. The next one is where days would keep their limit if they fell like 1 / nodes, rounded to a
+ *    multiple of a large power of two. Without a limit of days the same is done between the last size that keeps all
+ * and the first above it that misses one, in the middle.
  *
  * The answer is exact over the sizes that were computed.
  */

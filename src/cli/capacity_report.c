@@ -168,14 +168,14 @@ static void write_date(FILE *file, const struct answer *answer)
     fprintf(file, "date: %.1f to %.1f days (p5 to p95 of %d draws)", date->all.p5, date->all.p95, date->n);
     if (!isnan(date->late))
         fprintf(file, "; %.0f%% of them miss the deadline", 100 * date->late);
-    fprintf(file, "\n  from the model's error alone %.1f to %.1f (%s are %+.1f%% +- %.1f%% off)\n", part[DATE_MODEL].p5,
-            part[DATE_MODEL].p95, date->model_error.basis, 100 * date->model_error.bias,
-            100 * date->model_error.deviation);
-    fprintf(file, "  from batches alone %.1f to %.1f", part[DATE_BATCHES].p5, part[DATE_BATCHES].p95);
+    fprintf(file, "\n  alone: the model's error %.1f to %.1f, batches %.1f to %.1f", part[DATE_MODEL].p5,
+            part[DATE_MODEL].p95, part[DATE_BATCHES].p5, part[DATE_BATCHES].p95);
     if (fails)
-        fprintf(file, ", from failures alone %.1f to %.1f\n", part[DATE_FAILURES].p5, part[DATE_FAILURES].p95);
+        fprintf(file, ", failures %.1f to %.1f\n", part[DATE_FAILURES].p5, part[DATE_FAILURES].p95);
     else
-        fputs("; no failures, since the scenario has no `reliability:`\n", file);
+        fputs("; no failures, since there is no `reliability:`\n", file);
+    fprintf(file, "  the model's error: %+.1f%% +- %.1f%%, %s\n", 100 * date->model_error.bias,
+            100 * date->model_error.deviation, date->model_error.basis);
 }
 
 static void write_goodput(FILE *file, const struct answer *answer)
@@ -184,18 +184,19 @@ static void write_goodput(FILE *file, const struct answer *answer)
     const struct {
         const char *name;
         double share;
-    } losses[] = {{"checkpoints block", row->blocked_fraction},
+    } losses[] = {{"checkpoints", row->blocked_fraction},
                   {"lost work", row->lost_work_fraction},
                   {"restarts", row->restart_fraction},
                   {"no spare node", row->no_spares_fraction},
                   {"slow GPUs", row->slow_fraction}};
     if (isnan(row->mttf_s))
         return;
+    int n = 0;
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         if (losses[i].share >= 0.0005)
-            fprintf(file, ", %s %.1f%%", losses[i].name, 100 * losses[i].share);
-    fprintf(file, "; a failure each %.3g h, a checkpoint each %.3g min\n", row->mttf_s / 3600,
+            fprintf(file, "%s%s %.1f%%", n++ == 0 ? "; lost: " : ", ", losses[i].name, 100 * losses[i].share);
+    fprintf(file, "; a failure every %.3g h, a checkpoint every %.3g min\n", row->mttf_s / 3600,
             row->checkpoint_interval_s / 60);
 }
 
@@ -224,7 +225,11 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
             continue;
         if (change->row.fits ? (part < 0) != faster : faster)
             continue;
-        fprintf(file, "%s%s ", n_shown++ > 0 ? ", " : faster ? "fewer days with: " : "more days with: ", change->name);
+        fprintf(file, "%s%s ",
+                n_shown++ > 0 ? ", "
+                : faster      ? "binds (days if relaxed): "
+                              : "risks (days if worse): ",
+                change->name);
         if (change->row.fits)
             fprintf(file, "%+.1f%%", 100 * part);
         else
@@ -242,12 +247,12 @@ static void write_knee(FILE *file, const struct answer *answer)
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct trace_candidate *knee = &answer->search.candidates.at[i].row;
         if (knee->knee && knee->offer == row->offer && knee->system == row->system)
-            fprintf(file, "up to %" PRId64 " nodes a node adds at least half of what a first one gives", knee->nodes);
+            fprintf(file, "nodes: up to %" PRId64 " each adds at least half of what a first one gives", knee->nodes);
     }
     if (!isnan(row->added_tokens_per_s))
-        fprintf(file, "; here it adds %s tokens/s", rate);
+        fprintf(file, "; here %s tokens/s", rate);
     if (!isnan(row->added_usd))
-        fprintf(file, " and %s", usd);
+        fprintf(file, " for %s", usd);
     fputc('\n', file);
 }
 
@@ -258,16 +263,17 @@ static void write_basis(FILE *file, const struct answer *answer)
     int32_t n_left_out = 0;
     for (int32_t i = 0; i < answer->search.n; i++)
         n_left_out += answer->search.sizes[i].result == NULL;
-    fprintf(file, "%d sizes computed, %d left out that cannot keep a limit; on the critical path",
-            answer->search.n - n_left_out, n_left_out);
+    fprintf(file, "%d sizes computed on the critical path", answer->search.n - n_left_out);
     if (!isnan(answer->contention))
-        fprintf(file, ", the answer on SimGrid (time %+.1f%%)", 100 * answer->contention);
+        fprintf(file, ", the answer also on SimGrid (time %+.1f%%)", 100 * answer->contention);
+    if (n_left_out > 0)
+        fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (row->peak_bytes > 0.97 * row->memory_bytes)
         fputs("; GPU memory is nearly full", file);
     fputc('\n', file);
     if (answer->n_outside == 0)
         return;
-    fputs("outside the measured runs, so the model's error may be larger: ", file);
+    fputs("outside the measured runs: ", file);
     for (int32_t i = 0; i < answer->n_outside; i++)
         fprintf(file, "%s%s", i > 0 ? ", " : "", answer->outside[i]);
     fputc('\n', file);
