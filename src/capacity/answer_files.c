@@ -88,13 +88,27 @@ static bool write_names(struct trace *trace, const struct answer *answer, struct
     return ok;
 }
 
-/** Write the question and the scenario of each offer as attributes. */
-static bool write_attributes(struct trace *trace, const struct answer *answer, struct error *err)
+/** Write the resolved scenario of each offer. It has the values of its reliability, power and price. */
+static bool write_scenarios(struct trace *trace, const struct question *question, struct error *err)
+{
+    char **text = check_calloc((size_t)question->n_offers, sizeof *text);
+    for (int32_t i = 0; i < question->n_offers; i++)
+        text[i] = scenario_text(&question->offers[i].scenario);
+    bool ok = trace_set_texts(trace, "offer_scenarios", question->n_offers, (const char *const *)text, err);
+    for (int32_t i = 0; i < question->n_offers; i++)
+        free(text[i]);
+    free(text);
+    return ok;
+}
+
+/** Write the question and its answer in words as attributes. */
+static bool write_attributes(struct trace *trace, const struct answer *answer, const char *verdict, struct error *err)
 {
     const struct question *question = answer->question;
     char *text = document_text(&question->document, 0), tokens[32];
     snprintf(tokens, sizeof tokens, "%.17g", question->tokens);
     bool ok = record_versions(trace, err) && trace_set_text(trace, "question", text, err) &&
+              trace_set_text(trace, "verdict", verdict, err) &&
               trace_set_text(trace, "name", question->offers[0].scenario.name, err) &&
               trace_set_text(trace, "tokens", tokens, err) &&
               (answer->subject < 0 || trace_set_text(trace, "model_error", answer->date.model_error.basis, err));
@@ -119,14 +133,14 @@ static bool write_tables(struct trace *trace, const struct answer *answer, struc
     return ok;
 }
 
-bool answer_write(const struct answer *answer, const char *directory, struct error *err)
+bool answer_write(const struct answer *answer, const char *verdict, const char *directory, struct error *err)
 {
     const char *scenario = answer->question->offers[0].scenario.name;
     char *name = check_asprintf("%s.capacity", scenario), *path = check_asprintf("%s/%s.csv", directory, name);
     struct output outputs[2] = {0};
     struct trace *trace = trace_create(directory, name, err);
-    bool ok = trace != NULL && write_names(trace, answer, err) && write_attributes(trace, answer, err) &&
-              write_tables(trace, answer, err);
+    bool ok = trace != NULL && write_names(trace, answer, err) && write_scenarios(trace, answer->question, err) &&
+              write_attributes(trace, answer, verdict, err) && write_tables(trace, answer, err);
     if (ok)
         ok = trace_end(trace, &outputs[0], err);
     else
