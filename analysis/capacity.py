@@ -37,8 +37,7 @@ def clip(name):
 class Answer:
     """An answer of `slimsim capacity`, with the names of its offers, systems and changes."""
 
-    def __init__(self, path):
-        trace = Trace(path)
+    def __init__(self, trace):
         if "candidates" not in trace.file:
             raise ValueError("not an answer of slimsim capacity")
         self.trace = trace
@@ -81,6 +80,13 @@ class Answer:
 
     def subject_role(self):
         return "answer" if self.chosen else "fastest, misses a limit"
+
+    def percentiles(self):
+        """[(5, days), (50, days), (95, days)] of the date. A training that never ends counts as the slowest."""
+        days = numpy.sort(numpy.where(numpy.isnan(self.dates["days"]), numpy.inf, self.dates["days"]))
+        places = [(share, share / 100 * (len(days) - 1)) for share in (5, 50, 95)]
+        return [(share, float(numpy.interp(place, range(len(days)), days))) for share, place in places
+                if numpy.isfinite(days[int(numpy.ceil(place))])]
 
     def front(self):
         """The candidates that no other one beats in days and cost, by days."""
@@ -204,21 +210,19 @@ def draw_size(figure, answer):
 def draw_date(figure, answer):
     """The distribution of the date, its percentiles, and the deadline."""
     axes, deadline = figure.subplots(), answer.limit("days")
-    days = numpy.where(numpy.isnan(answer.dates["days"]), numpy.inf, answer.dates["days"])
+    days = answer.dates["days"]
     ended = days[numpy.isfinite(days)]
-    n, late = len(days), (days > deadline).sum() if deadline else 0
+    n, late = len(days), len(days) - (days <= deadline).sum() if deadline else 0
     low, high = spread(ended, None) if len(ended) else (0, 1)
     near = deadline is not None and 2 * low - high <= deadline <= 2 * high - low
     low, high = spread((low, high), deadline if near else None)
     axes.hist(ended, bins=40, color=COLOURS[0], edgecolor="white", linewidth=0.4)
     axes.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
     axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
-    for i, share in enumerate((5, 50, 95)):
-        value = numpy.quantile(numpy.sort(days), share / 100) if len(ended) == n else numpy.sort(days)[int(share / 100 * (n - 1))]
-        if numpy.isfinite(value):
-            axes.plot([value, value], [0, 0.8 * axes.get_ylim()[1]], color="#222222", linewidth=1, linestyle=("--", "-", "--")[i])
-            axes.annotate(f"p{share}\n{value:.1f}", (value, 0.8 * axes.get_ylim()[1]), xytext=(0, 2), textcoords="offset points",
-                          ha=("right", "center", "left")[i], fontsize=8)
+    top, sides = 0.8 * axes.get_ylim()[1], {5: "right", 50: "center", 95: "left"}
+    for share, value in answer.percentiles():
+        axes.plot([value, value], [0, top], color="#222222", linewidth=1, linestyle="-" if share == 50 else "--")
+        axes.annotate(f"p{share}\n{value:.1f}", (value, top), xytext=(0, 2), textcoords="offset points", ha=sides[share], fontsize=8)
     if near:
         limit_line(axes, deadline, f"deadline: {deadline:g} days", False)
     elif deadline:
@@ -264,7 +268,7 @@ PANELS = {"days": draw_days, "size": draw_size, "date": draw_date, "changes": dr
 
 def make_figure(path, panel=None):
     """All panels of an answer, or one."""
-    answer = Answer(path)
+    answer = Answer(Trace(path))
     names = [panel] if panel else list(PANELS)
     side = 2 if len(names) > 1 else 1
     figure = pyplot.figure(figsize=(7.2 * side, 5.4 * side), layout="constrained")

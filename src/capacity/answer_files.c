@@ -88,16 +88,32 @@ static bool write_names(struct trace *trace, const struct answer *answer, struct
     return ok;
 }
 
-/** Write the resolved scenario of each offer. It has the values of its reliability, power and price. */
-static bool write_scenarios(struct trace *trace, const struct question *question, struct error *err)
+/** Return the power of a node in words, with its source. The caller frees. */
+static char *power_text(const struct power *power)
 {
-    char **text = check_calloc((size_t)question->n_offers, sizeof *text);
-    for (int32_t i = 0; i < question->n_offers; i++)
-        text[i] = scenario_text(&question->offers[i].scenario);
-    bool ok = trace_set_texts(trace, "offer_scenarios", question->n_offers, (const char *const *)text, err);
-    for (int32_t i = 0; i < question->n_offers; i++)
-        free(text[i]);
-    free(text);
+    if (power->gpus == 0)
+        return check_strdup("unknown");
+    return check_asprintf("%s: a node of %" PRId64 " GPUs draws %g W idle, %g W waiting, %g W busy; %s", power->name,
+                          power->gpus, power->node.idle_w, power->node.waiting_w, power->node.busy_w, power->source);
+}
+
+/** Write the resolved scenario of each offer, and the power of its nodes, which the scenario only names. */
+static bool write_offers(struct trace *trace, const struct question *question, struct error *err)
+{
+    int32_t n = question->n_offers;
+    char **scenario = check_calloc((size_t)n, sizeof *scenario), **power = check_calloc((size_t)n, sizeof *power);
+    for (int32_t i = 0; i < n; i++) {
+        scenario[i] = scenario_text(&question->offers[i].scenario);
+        power[i] = power_text(&question->offers[i].scenario.power);
+    }
+    bool ok = trace_set_texts(trace, "offer_scenarios", n, (const char *const *)scenario, err) &&
+              trace_set_texts(trace, "offer_power", n, (const char *const *)power, err);
+    for (int32_t i = 0; i < n; i++) {
+        free(scenario[i]);
+        free(power[i]);
+    }
+    free(scenario);
+    free(power);
     return ok;
 }
 
@@ -139,7 +155,7 @@ bool answer_write(const struct answer *answer, const char *verdict, const char *
     char *name = check_asprintf("%s.capacity", scenario), *path = check_asprintf("%s/%s.csv", directory, name);
     struct output outputs[2] = {0};
     struct trace *trace = trace_create(directory, name, err);
-    bool ok = trace != NULL && write_names(trace, answer, err) && write_scenarios(trace, answer->question, err) &&
+    bool ok = trace != NULL && write_names(trace, answer, err) && write_offers(trace, answer->question, err) &&
               write_attributes(trace, answer, verdict, err) && write_tables(trace, answer, err);
     if (ok)
         ok = trace_end(trace, &outputs[0], err);
