@@ -74,6 +74,9 @@ class Answer:
             raise ValueError("no size of any offer fits in memory, so there is nothing to draw")
         return self.fitting[numpy.argmax(self.fitting["chosen"]) if self.chosen else numpy.argmin(self.fitting["days"])]
 
+    def is_subject(self, row):
+        return all(row[key] == self.subject[key] for key in ("offer", "nodes", "system"))
+
     def subject_name(self):
         row = self.subject
         return f"{row['nodes']} nodes of {clip(self.offers[row['offer']])}, {clip(self.systems[row['system']])}"
@@ -171,7 +174,7 @@ def label_nodes(axes, answer, front):
     """The nodes of the front's marks. They stand left of and below them, since no mark has fewer days and costs less."""
     axes.figure.canvas.draw()
     taken = []
-    for row in sorted(front, key=lambda row: row != answer.subject):
+    for row in sorted(front, key=lambda row: not answer.is_subject(row)):
         x, y = axes.transData.transform((row[answer.cost], row["days"]))
         if all(abs(x - other) > 0.7 * axes.figure.dpi or abs(y - level) > 0.16 * axes.figure.dpi for other, level in taken):
             axes.annotate(f"{row['nodes']} nodes", (row[answer.cost], row["days"]), xytext=(-7, -5), textcoords="offset points",

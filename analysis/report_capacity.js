@@ -10,7 +10,7 @@ function daysSection({ offers, labels, points, front, cost, deadline, budget, su
   marks.sort((a, b) => Boolean(a.large) - Boolean(b.large));
   const shapes = labels.map((label, i) => `${SHAPE_NAMES[i % SHAPE_NAMES.length]}: ${label}`).join("; ");
   const limits = [deadline === null ? "" : ` The line across is the deadline of ${deadline} days.`, budget === null ? "" : ` The line upwards is the budget of $${count(budget)}.`];
-  return add(section("Days against cost"), make("p", {}, `The large mark is the ${subject}.`),
+  return add(section("Days against cost"), make("p", {}, `The large mark: ${subject}.`),
     make("p", { className: "small" }, `A mark is a number of nodes; ${shapes}. The black line joins the fewest days for the cost.${limits.join("")}`),
     legend(offers.map(({ name }, i) => [name, PALETTE[i % PALETTE.length]])),
     scatter(marks, cost, "days", { limit: deadline, xLimit: budget, lines: [{ points: front, colour: "#222222" }] }));

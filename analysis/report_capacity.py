@@ -104,8 +104,7 @@ def rows_of(answer):
 
 def points_of(answer):
     """Marks of days against cost: [cost, days, offer, system, nodes, whether it is the subject]."""
-    subject = answer.subject
-    return [[plain(row[answer.cost]), plain(row["days"]), int(row["offer"]), int(row["system"]), int(row["nodes"]), bool(row == subject)]
+    return [[plain(row[answer.cost]), plain(row["days"]), int(row["offer"]), int(row["system"]), int(row["nodes"]), answer.is_subject(row)]
             for row in answer.fitting]
 
 

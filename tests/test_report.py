@@ -282,7 +282,7 @@ class Browser(unittest.TestCase):
         self.check_page()
 
     def test_capacity__has_no_pictures_if_nothing_fits(self):
-        _, page = capacity_of("nothing", QUESTION.replace("recompute: selective", "recompute: none").replace("16Ki", "256Ki").replace("github", "fixed"))
+        _, page = capacity_of("nothing", QUESTION + "memory_limit: 0.05\n")
         self.open(page)
         self.assertIn("no size of any offer fits in memory", self.texts(".verdict")[0])
         self.assertEqual(self.texts("svg"), [])
