@@ -16,6 +16,7 @@ matplotlib.rcParams["text.parse_math"] = False  # a name may have two $
 MARKS = "os^Dv*PX<>"  # one a system
 FILLS = ("full", "none", "left", "top", "right", "bottom")  # one an offer, so that a picture in black and white tells them apart
 RING = {"marker": "o", "markersize": 14, "fillstyle": "none", "color": "#222222", "linestyle": "none"}
+BELOW = {"fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 5, "frameon": False}  # a legend
 COST_NAMES = {"usd": "cost [$]", "gpu_hours": "GPU-hours"}
 SMALLEST = 0.0005  # shares of days below it are no change
 WIDTH = 150  # characters of the title
@@ -38,8 +39,9 @@ class Answer:
     """An answer of `slimsim capacity`, with the names of its offers, systems and changes."""
 
     def __init__(self, trace):
-        if "candidates" not in trace.file:
-            raise ValueError("not an answer of slimsim capacity")
+        for name in ("candidates", "changes", "dates", "offers"):
+            if name not in trace.file:
+                raise ValueError(f"not an answer of slimsim capacity, since it has no table {name}")
         self.trace = trace
         self.candidates = trace.file["candidates"][:]
         self.fitting = self.candidates[self.candidates["fits"] == 1]
@@ -123,34 +125,39 @@ def limit_line(axes, value, text, across):
         axes.annotate(text, (value, 1), xycoords=axes.get_xaxis_transform(), xytext=(0, 3), ha="center", va="bottom", **name)
 
 
-def log_axis(axis, low, high):
-    """A logarithmic axis with plain numbers, if the values differ much."""
+def log_axis(axis, set_scale, values, limit):
+    """A logarithmic axis with plain numbers, if the values and their limit differ much."""
+    low, high = spread(values, limit)
     if high < 4 * low:
         return
-    axis._set_axes_scale("log")
+    set_scale("log")
     axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: amount(value)))
     axis.set_minor_locator(ticker.NullLocator())
 
 
-def offer_look(answer, offer):
+def offer_look(offer):
     return {"color": COLOURS[offer % len(COLOURS)], "fillstyle": FILLS[offer % len(FILLS)], "markerfacecoloralt": "white"}
 
 
 def draw_days(figure, answer):
     """Days against cost of all candidates that fit, the front, the limits, and the answer."""
     axes, cost = figure.subplots(), answer.cost
-    for offer, name in enumerate(answer.offers):
-        for system, label in enumerate(answer.systems):
+    for offer, _ in enumerate(answer.offers):
+        for system, _ in enumerate(answer.systems):
             rows = answer.fitting[(answer.fitting["offer"] == offer) & (answer.fitting["system"] == system)]
-            axes.plot(rows[cost], rows["days"], linestyle="none", marker=MARKS[system % len(MARKS)], markersize=6,
-                      label=f"{clip(name)}, {clip(label)}{'' if len(rows) else ' (does not fit)'}", **offer_look(answer, offer))
+            axes.plot(rows[cost], rows["days"], linestyle="none", marker=MARKS[system % len(MARKS)], markersize=6, **offer_look(offer))
+    for column, names in (("offer", answer.offers), ("system", answer.systems)):
+        for i, name in enumerate(names):
+            look = offer_look(i) if column == "offer" else {"color": "#666666"}
+            absent = "" if (answer.fitting[column] == i).any() else " (does not fit)"
+            axes.plot([], [], linestyle="none", marker="h" if column == "offer" else MARKS[i % len(MARKS)], label=clip(name) + absent, **look)
     front, row = answer.front(), answer.subject
     axes.plot([one[cost] for one in front], [one["days"] for one in front], color="#222222", linewidth=1, zorder=1,
               label="fewest days for the cost")
     axes.plot(row[cost], row["days"], label=f"{answer.subject_role()}: {answer.subject_name()}", **RING)
-    log_axis(axes.yaxis, *spread(answer.fitting["days"], answer.limit("days")))
-    log_axis(axes.xaxis, *spread(answer.fitting[cost], answer.budget))
+    log_axis(axes.yaxis, axes.set_yscale, answer.fitting["days"], answer.limit("days"))
+    log_axis(axes.xaxis, axes.set_xscale, answer.fitting[cost], answer.budget)
     if answer.limit("days"):
         limit_line(axes, answer.limit("days"), f"deadline: {answer.limit('days'):g} days", True)
     if answer.budget:
@@ -158,9 +165,9 @@ def draw_days(figure, answer):
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: amount(value)))
     axes.set_xlabel(COST_NAMES[cost])
     axes.set_ylabel("days")
-    axes.margins(0.14, 0.1)
+    axes.margins(0.18, 0.1)
     axes.set_title("Days against cost; a mark is a number of nodes", loc="left", fontsize=10, pad=18)
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncol=2, frameon=False)
+    axes.legend(ncol=3, **BELOW)
     style(axes, "both")
     label_nodes(axes, answer, front)
 
@@ -171,10 +178,10 @@ def spread(values, limit):
 
 
 def label_nodes(axes, answer, front):
-    """The nodes of the front's marks. They stand left of and below them, since no mark has fewer days and costs less."""
+    """The nodes of the answer and the front. They stand left of and below a mark, since none has fewer days and costs less."""
     axes.figure.canvas.draw()
     taken = []
-    for row in sorted(front, key=lambda row: not answer.is_subject(row)):
+    for row in [answer.subject, *front]:
         x, y = axes.transData.transform((row[answer.cost], row["days"]))
         if all(abs(x - other) > 0.7 * axes.figure.dpi or abs(y - level) > 0.16 * axes.figure.dpi for other, level in taken):
             axes.annotate(f"{row['nodes']} nodes", (row[answer.cost], row["days"]), xytext=(-7, -5), textcoords="offset points",
@@ -192,7 +199,7 @@ def draw_size(figure, answer):
         for offer, label in enumerate(answer.offers):
             rows = answer.fastest_of_sizes(offer)
             axes.plot([row["nodes"] for row in rows], [row[column] for row in rows], marker=MARKS[offer % len(MARKS)],
-                      linestyle=("-", "--", "-.", ":")[offer % 4], linewidth=1.2, label=clip(label), **offer_look(answer, offer))
+                      linestyle=("-", "--", "-.", ":")[offer % 4], linewidth=1.2, label=clip(label), **offer_look(offer))
         row = answer.subject
         axes.plot(row["nodes"], row[column], label=answer.subject_role(), **RING)
         if limit:
@@ -207,7 +214,7 @@ def draw_size(figure, answer):
     panels[-1].xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
     panels[-1].set_xlabel("nodes that train")
     panels[0].set_title("The whole training by size, with the fastest system of each offer and size", loc="left", fontsize=10)
-    panels[-1].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13 * len(columns)), ncol=4, frameon=False)
+    panels[-1].legend(ncol=4, **BELOW)
 
 
 def draw_date(figure, answer):
@@ -230,8 +237,9 @@ def draw_date(figure, answer):
         limit_line(axes, deadline, f"deadline: {deadline:g} days", False)
     elif deadline:
         later = deadline > high
-        axes.annotate(f"deadline: {deadline:g} days →" if later else f"← deadline: {deadline:g} days", (later, 1), xytext=(0, 3), xycoords="axes fraction",
-                      textcoords="offset points", ha="right" if later else "left", fontsize=8, color=LIMIT_COLOUR)
+        axes.annotate(f"deadline: {deadline:g} days →" if later else f"← deadline: {deadline:g} days", (later, 1), xytext=(0, 3),
+                      xycoords="axes fraction", textcoords="offset points", ha="right" if later else "left", fontsize=8,
+                      color=LIMIT_COLOUR)
     words = [f"{100 * late / n:.0f}% miss the deadline"] if deadline else []
     words += [f"{100 * (n - len(ended)) / n:.0f}% never end"] if len(ended) < n else []
     axes.set_title("; ".join([f"When it ends: {n} simulated trainings", *words]), loc="left", fontsize=10, pad=18)
