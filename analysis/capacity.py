@@ -27,8 +27,8 @@ def amount(value):
     """1930000 -> '1.93M'"""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
+            return f"{value / size:.6g}{letter}"
+    return f"{value:.6g}"
 
 
 def clip(name):
@@ -108,8 +108,7 @@ class Answer:
 
     def change_shares(self):
         """[(name, days of the change / days - 1; NaN: it does not fit)], the largest effect first."""
-        shares = [(self.change_names[row["change"]], row["days"] / self.subject["days"] - 1 if row["fits"] else numpy.nan)
-                  for row in self.changes]
+        shares = [(self.change_names[row["change"]], row["days"] / self.subject["days"] - 1) for row in self.changes]
         return sorted(shares, key=lambda share: (not numpy.isnan(share[1]), -abs(share[1])))
 
 
@@ -119,7 +118,8 @@ def limit_line(axes, value, text, across):
     name = {"fontsize": 8, "color": LIMIT_COLOUR, "annotation_clip": False, "textcoords": "offset points"}
     if across:
         axes.axhline(value, **look)
-        axes.annotate(text.replace(": ", ":\n"), (1, value), xycoords=axes.get_yaxis_transform(), xytext=(3, 0), va="center", **name)
+        axes.annotate(text.replace(": ", ":\n"), (1, value), xycoords=axes.get_yaxis_transform(), xytext=(3, 0), va="center",
+                      **name)
     else:
         axes.axvline(value, **look)
         axes.annotate(text, (value, 1), xycoords=axes.get_xaxis_transform(), xytext=(0, 3), ha="center", va="bottom", **name)
@@ -146,12 +146,14 @@ def draw_days(figure, answer):
     for offer, _ in enumerate(answer.offers):
         for system, _ in enumerate(answer.systems):
             rows = answer.fitting[(answer.fitting["offer"] == offer) & (answer.fitting["system"] == system)]
-            axes.plot(rows[cost], rows["days"], linestyle="none", marker=MARKS[system % len(MARKS)], markersize=6, **offer_look(offer))
+            axes.plot(rows[cost], rows["days"], linestyle="none", marker=MARKS[system % len(MARKS)], markersize=6,
+                      **offer_look(offer))
     for column, names in (("offer", answer.offers), ("system", answer.systems)):
         for i, name in enumerate(names):
             look = offer_look(i) if column == "offer" else {"color": "#666666"}
             absent = "" if (answer.fitting[column] == i).any() else " (does not fit)"
-            axes.plot([], [], linestyle="none", marker="h" if column == "offer" else MARKS[i % len(MARKS)], label=clip(name) + absent, **look)
+            marker = "h" if column == "offer" else MARKS[i % len(MARKS)]
+            axes.plot([], [], linestyle="none", marker=marker, label=clip(name) + absent, **look)
     front, row = answer.front(), answer.subject
     axes.plot([one[cost] for one in front], [one["days"] for one in front], color="#222222", linewidth=1, zorder=1,
               label="fewest days for the cost")
@@ -232,7 +234,8 @@ def draw_date(figure, answer):
     top, sides = 0.8 * axes.get_ylim()[1], {5: "right", 50: "center", 95: "left"}
     for share, value in answer.percentiles():
         axes.plot([value, value], [0, top], color="#222222", linewidth=1, linestyle="-" if share == 50 else "--")
-        axes.annotate(f"p{share}\n{value:.1f}", (value, top), xytext=(0, 2), textcoords="offset points", ha=sides[share], fontsize=8)
+        axes.annotate(f"p{share}\n{value:.1f}", (value, top), xytext=(0, 2), textcoords="offset points", ha=sides[share],
+                      fontsize=8)
     if near:
         limit_line(axes, deadline, f"deadline: {deadline:g} days", False)
     elif deadline:
@@ -251,7 +254,7 @@ def draw_date(figure, answer):
 def draw_changes(figure, answer):
     """The tornado of the changes."""
     axes, shares = figure.subplots(), answer.change_shares()
-    most = max([abs(share) for _, share in shares if not numpy.isnan(share)] + [0.01])
+    low, high = spread([0, *(share for _, share in shares if not numpy.isnan(share))], 0.01)
     for row, (_, share) in enumerate(shares):
         if numpy.isnan(share):
             axes.annotate("does not fit in memory", (0, row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
@@ -267,8 +270,7 @@ def draw_changes(figure, answer):
     axes.axvline(0, color="#222222", linewidth=0.8)
     axes.set_yticks(range(len(shares)), [name for name, _ in shares], fontsize=8)
     axes.set_ylim(len(shares) - 0.4, -0.6)
-    least = min([share for _, share in shares if not numpy.isnan(share)] + [0])
-    axes.set_xlim(100 * (min(least, 0) - 0.16 * most), 100 * 1.16 * max([share for _, share in shares if not numpy.isnan(share)] + [most / 4]))
+    axes.set_xlim(100 * (low - 0.16 * (high - low)), 100 * (high + 0.16 * (high - low)))
     axes.set_xlabel("% more days (hatched) or fewer, one change at a time, at the same prices")
     axes.set_title(f"What would change the days of {answer.subject_name()}", loc="left", fontsize=10)
     style(axes, "x")
@@ -286,7 +288,8 @@ def make_figure(path, panel=None):
     for part, name in zip(numpy.atleast_1d(figure.subfigures(side, side, hspace=0.06, wspace=0.04)).flat, names):
         PANELS[name](part, answer)
     lines = [answer.verdict[0], f"{answer.subject_role()}: {answer.subject_name()}"]
-    figure.suptitle("\n".join(part for line in lines for part in textwrap.wrap(line, WIDTH * side // 2)), x=0.01, ha="left", fontsize=11)
+    title = "\n".join(part for line in lines for part in textwrap.wrap(line, WIDTH * side // 2))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
 

@@ -90,30 +90,30 @@ def mark_of(row):
 
 
 def rows_of(answer):
-    names = ["mark", "offer", "nodes", "spare nodes", "system", "days", "cost [$]", "GPU-hours", "energy [MWh]", "CO2 [t]", "goodput [%]",
-             "MFU [%]", "tokens/s/GPU", "plan"]
+    names = ["mark", "offer", "nodes", "spare nodes", "system", "days", "cost [$]", "GPU-hours", "energy [MWh]", "CO2 [t]",
+             "goodput [%]", "MFU [%]", "tokens/s/GPU", "plan"]
     rows = []
     for row in answer.candidates:
         results = [row["days"], row["usd"], row["gpu_hours"], row["mwh"], row["co2_t"], 100 * row["goodput"], 100 * row["mfu"],
                    row["tokens_per_s_per_gpu"]]
-        rows.append([mark_of(row), answer.offers[row["offer"]], int(row["nodes"]), int(row["spare_nodes"]), answer.systems[row["system"]],
-                     *(plain(value) if row["fits"] else None for value in results), plan_of(answer, row)])
+        rows.append([mark_of(row), answer.offers[row["offer"]], int(row["nodes"]), int(row["spare_nodes"]),
+                     answer.systems[row["system"]], *(plain(value) if row["fits"] else None for value in results), plan_of(answer, row)])
     known = [i for i, _ in enumerate(names) if i == 0 or any(row[i] is not None for row in rows)]
     return [names[i] for i in known], [[row[i] for i in known] for row in rows]
 
 
 def points_of(answer):
     """Marks of days against cost: [cost, days, offer, system, nodes, whether it is the subject]."""
-    return [[plain(row[answer.cost]), plain(row["days"]), int(row["offer"]), int(row["system"]), int(row["nodes"]), answer.is_subject(row)]
-            for row in answer.fitting]
+    return [[plain(row[answer.cost]), plain(row["days"]), int(row["offer"]), int(row["system"]), int(row["nodes"]),
+             answer.is_subject(row)] for row in answer.fitting]
 
 
 def sizes_of(answer):
     """Lines of cost and energy over nodes: [{name, limit, lines: [of each offer [[nodes, value]]]}]."""
     columns = [(answer.cost, COST_NAMES[answer.cost], answer.budget), ("mwh", "energy [MWh]", answer.limit("mwh"))]
     return [{"name": name, "limit": limit,
-             "lines": [[[int(row["nodes"]), plain(row[column])] for row in answer.fastest_of_sizes(offer) if numpy.isfinite(row[column])]
-                       for offer, _ in enumerate(answer.offers)]}
+             "lines": [[[int(row["nodes"]), plain(row[column])] for row in answer.fastest_of_sizes(offer)
+                        if numpy.isfinite(row[column])] for offer, _ in enumerate(answer.offers)]}
             for column, name, limit in columns if numpy.isfinite(answer.fitting[column]).any()]
 
 
@@ -132,7 +132,8 @@ def content_of(trace):
     answer = Answer(trace)
     question, *verdict = answer.verdict
     columns, rows = rows_of(answer)
-    content = {"kind": "capacity", "name": trace.text("name"), "setting": question.removeprefix(trace.text("name") + ": "), "head": trace.text("program"),
+    name = trace.text("name")
+    content = {"kind": "capacity", "name": name, "setting": question.removeprefix(f"{name}: "), "head": trace.text("program"),
                "verdict": [line.strip() for line in verdict], "columns": columns, "rows": rows, "offers": offers_of(answer),
                "question": "\n".join(block(trace.text("question"))) + "\n"}
     if len(answer.fitting):

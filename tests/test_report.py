@@ -141,7 +141,7 @@ class Numbers(unittest.TestCase):
         self.assertTrue(any(line.startswith("price: name: llama2-site, kg_co2_per_kwh: 0.4235; carbon: model card of Llama 2") for line in lines), lines)
 
     def test_capacity__asks_its_question_again(self):
-        question = QUESTION.replace("name: first", f"name: \"{MARKUP}, 'a': b\"")
+        question = QUESTION.replace("name: first", f"price: {{usd_per_gpu_hour: 2, pue: 1.2, kg_co2_per_kwh: 0.4}}, name: \"{MARKUP}, 'a': b\"")
         answer, _ = capacity_of("again", question)
         text = report_capacity.content_of(Trace(answer))["question"]
         self.assertGreater(len(text.splitlines()), 15)
