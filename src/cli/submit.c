@@ -401,7 +401,10 @@ int command_submit(int argc, char **argv)
     bool is_sweep;
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     arguments.sweep.given = true;
-    bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err) &&
+    bool ok = (strcmp(arguments.scenario, "-") != 0 ||
+               error_set(&err, "submit: each task reads the scenario again, so it cannot be on standard input; write "
+                               "it to a file")) &&
+              sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err) &&
               prepare(&arguments, &sweep, &submission, &err);
     if (ok && arguments.dry_run)
         print_scripts(&submission);
