@@ -337,9 +337,8 @@ static void print_table(const struct answer *answer, bool verbose)
         printf("the fastest system of each size; -v shows %d more rows\n", n_hidden);
 }
 
-void capacity_print(const struct answer *answer, bool verbose)
+char *capacity_verdict(const struct answer *answer, bool verbose)
 {
-    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : CAPACITY_LINES};
     char *text = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
@@ -358,6 +357,13 @@ void capacity_print(const struct answer *answer, bool verbose)
         fputs("no size of any offer fits in memory; `slimsim max` and `slimsim run` say what would\n", file);
     }
     CHECK(fclose(file) == 0);
+    return text;
+}
+
+void capacity_print(const struct answer *answer, bool verbose)
+{
+    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : CAPACITY_LINES};
+    char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');
     print_table(answer, verbose);
