@@ -151,24 +151,35 @@ static int32_t n_systems_of(const struct question *question)
     return question->offers[0].scenario.n_systems;
 }
 
-/** Return the size between two that a power of two as large as possible divides, from their middle half. */
-static int64_t between(int64_t low, int64_t high)
+/**
+ * Return a size between two: near the one that is expected to keep the limit, not too close to either, and a multiple
+ * of a power of two that is as large as possible.
+ */
+static int64_t between(int64_t low, int64_t high, double expected)
 {
-    int64_t quarter = (high - low) / 4, first = low + (quarter > 0 ? quarter : 1),
-            last = high - (quarter > 0 ? quarter : 1);
-    for (int64_t power = INT64_C(1) << 40; power > 1; power /= 2) {
-        int64_t middle = (low + high) / 2, below = middle / power * power, above = below + power;
-        if (below >= first)
-            return below;
-        if (above <= last)
-            return above;
-    }
-    return (low + high) / 2;
+    double eighth = (double)(high - low) / 8;
+    int64_t first = (int64_t)ceil(fmin(fmax(expected, (double)low + eighth), (double)high - 2 * eighth));
+    int64_t last = (int64_t)fmin((double)first + 2 * eighth, (double)high - eighth), power = INT64_C(1) << 40;
+    while (power > 1 && last / power * power < first)
+        power /= 2;
+    return last >= first ? last / power * power : (low + high) / 2;
 }
 
 static bool is_close(int64_t low, int64_t high)
 {
     return high - low <= 1 || (high - low) * CLOSE <= high;
+}
+
+/** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
+static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
+{
+    double days = INFINITY, limit = search->question->limit[LIMIT_DAYS];
+    for (int32_t i = 0; i < search->candidates.n; i++) {
+        const struct trace_candidate *row = &search->candidates.at[i].row;
+        if (row->offer == offer && row->nodes == low)
+            days = fmin(days, row->days);
+    }
+    return isinf(days) || isnan(limit) || days <= limit ? (double)(low + high) / 2 : (double)low * days / limit;
 }
 
 /** Try a size between a size of an offer and the next one beside it. Nodes of 0 stand for no size. */
@@ -183,7 +194,7 @@ static void try_beside(struct size_search *search, int32_t offer, int64_t nodes,
     }
     int64_t low = above ? nodes : beside, high = above ? beside : nodes;
     if (low > 0 && high > 0 && !is_close(low, high))
-        add_size(search, offer, between(low, high));
+        add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
 }
 
 /** Try more sizes of an offer: step 4 of the header. */

@@ -200,13 +200,13 @@ static void write_date(FILE *file, const struct answer *answer)
     fprintf(file, " days (p5 to p95 of %d draws)", date->n);
     if (!isnan(date->late))
         fprintf(file, "; %.0f%% of them miss the deadline", 100 * date->late);
-    write_interval(file, "\n  from the model's error alone", &part[DATE_MODEL]);
-    fprintf(file, " (%s are %+.1f%% +- %.1f%% off)\n", date->model_error.basis, 100 * date->model_error.bias,
-            100 * date->model_error.deviation);
-    write_interval(file, "  from batches alone", &part[DATE_BATCHES]);
+    write_interval(file, "\n  alone: the model's error", &part[DATE_MODEL]);
+    write_interval(file, ", batches", &part[DATE_BATCHES]);
     if (fails)
-        write_interval(file, ", from failures alone", &part[DATE_FAILURES]);
-    fputs(fails ? "\n" : "; no failures, since the scenario has no `reliability:`\n", file);
+        write_interval(file, ", failures", &part[DATE_FAILURES]);
+    fputs(fails ? "\n" : "; no failures, since there is no `reliability:`\n", file);
+    fprintf(file, "  the model's error: %+.1f%% +- %.1f%%, %s\n", 100 * date->model_error.bias,
+            100 * date->model_error.deviation, date->model_error.basis);
 }
 
 static void write_goodput(FILE *file, const struct answer *answer)
@@ -215,7 +215,7 @@ static void write_goodput(FILE *file, const struct answer *answer)
     const struct {
         const char *name;
         double share;
-    } losses[] = {{"checkpoints block", row->blocked_fraction},
+    } losses[] = {{"checkpoints", row->blocked_fraction},
                   {"lost work", row->lost_work_fraction},
                   {"restarts", row->restart_fraction},
                   {"no spare node", row->no_spares_fraction},
@@ -223,13 +223,14 @@ static void write_goodput(FILE *file, const struct answer *answer)
     char mttf[AMOUNT_BYTES], interval[AMOUNT_BYTES];
     if (isnan(row->mttf_s))
         return;
+    int n = 0;
     digits_of(row->mttf_s / 3600, mttf);
     digits_of(row->checkpoint_interval_s / 60, interval);
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         if (losses[i].share >= 0.0005)
-            fprintf(file, ", %s %.1f%%", losses[i].name, 100 * losses[i].share);
-    fprintf(file, "; a failure each %s h, a checkpoint each %s min\n", mttf, interval);
+            fprintf(file, "%s%s %.1f%%", n++ == 0 ? "; lost: " : ", ", losses[i].name, 100 * losses[i].share);
+    fprintf(file, "; a failure every %s h, a checkpoint every %s min\n", mttf, interval);
 }
 
 static int compare_changes(const void *a, const void *b)
@@ -257,7 +258,11 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
             continue;
         if (change->row.fits ? (part < 0) != faster : faster)
             continue;
-        fprintf(file, "%s%s ", n_shown++ > 0 ? ", " : faster ? "fewer days with: " : "more days with: ", change->name);
+        fprintf(file, "%s%s ",
+                n_shown++ > 0 ? ", "
+                : faster      ? "binds (days if relaxed): "
+                              : "risks (days if worse): ",
+                change->name);
         if (change->row.fits)
             fprintf(file, "%+.1f%%", 100 * part);
         else
@@ -275,13 +280,12 @@ static void write_knee(FILE *file, const struct answer *answer)
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct trace_candidate *knee = &answer->search.candidates.at[i].row;
         if (knee->knee && knee->offer == row->offer && knee->system == row->system)
-            fprintf(file, "up to %" PRId64 " node%s a node adds at least half of what a first one gives", knee->nodes,
-                    knee->nodes > 1 ? "s" : "");
+            fprintf(file, "nodes: up to %" PRId64 " each adds at least half of what a first one gives", knee->nodes);
     }
     if (!isnan(row->added_tokens_per_s))
-        fprintf(file, "; here it adds %s tokens/s", rate);
+        fprintf(file, "; here %s tokens/s", rate);
     if (!isnan(row->added_usd))
-        fprintf(file, " and %s", usd);
+        fprintf(file, " for %s", usd);
     fputc('\n', file);
 }
 
@@ -292,16 +296,17 @@ static void write_basis(FILE *file, const struct answer *answer)
     int32_t n_left_out = 0;
     for (int32_t i = 0; i < answer->search.n; i++)
         n_left_out += answer->search.sizes[i].result == NULL;
-    fprintf(file, "%d sizes computed, %d left out that cannot keep a limit; on the critical path",
-            answer->search.n - n_left_out, n_left_out);
+    fprintf(file, "%d sizes computed on the critical path", answer->search.n - n_left_out);
     if (!isnan(answer->contention))
-        fprintf(file, ", the answer on SimGrid (time %+.1f%%)", 100 * answer->contention);
+        fprintf(file, ", the answer also on SimGrid (time %+.1f%%)", 100 * answer->contention);
+    if (n_left_out > 0)
+        fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (row->peak_bytes > 0.97 * row->memory_bytes)
         fputs("; GPU memory is nearly full", file);
     fputc('\n', file);
     if (answer->n_outside == 0)
         return;
-    fputs("outside the measured runs, so the model's error may be larger: ", file);
+    fputs("outside the measured runs: ", file);
     for (int32_t i = 0; i < answer->n_outside; i++)
         fprintf(file, "%s%s", i > 0 ? ", " : "", answer->outside[i]);
     fputc('\n', file);
@@ -369,9 +374,8 @@ static void print_table(const struct answer *answer, bool verbose)
         printf("the fastest system of each size; -v shows %d more rows\n", n_hidden);
 }
 
-void capacity_print(const struct answer *answer, bool verbose)
+char *capacity_verdict(const struct answer *answer, bool verbose)
 {
-    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : CAPACITY_LINES};
     char *text = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
@@ -390,6 +394,13 @@ void capacity_print(const struct answer *answer, bool verbose)
         fputs("no size of any offer trains; the table says why\n", file);
     }
     CHECK(fclose(file) == 0);
+    return text;
+}
+
+void capacity_print(const struct answer *answer, bool verbose)
+{
+    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : CAPACITY_LINES};
+    char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');
     print_table(answer, verbose);

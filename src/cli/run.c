@@ -354,7 +354,7 @@ static const struct argp_option simgrid_options[] = {
 static const struct argp argp = {simgrid_options,
                                  parse,
                                  "SCENARIO.yaml",
-                                 "Simulate a scenario and compare its training systems.",
+                                 "Simulate a scenario and compare its training systems. The file - is standard input.",
                                  children,
                                  NULL,
                                  NULL};

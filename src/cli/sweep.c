@@ -151,7 +151,7 @@ void sweep_write_quoted(FILE *file, const char *text)
 void sweep_write_points(FILE *file, const char *path, const struct options *options,
                         const struct sweep_arguments *arguments)
 {
-    fputs(*path == '-' ? "./" : "", file); /* otherwise it would be read as an option */
+    fputs(*path == '-' && path[1] != '\0' ? "./" : "", file); /* otherwise it would be read as an option */
     sweep_write_quoted(file, path);
     for (int i = 0; i < options->n_set; i++) {
         fputs(" --set ", file);

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <yaml.h>
 
 #include "base/check.h"
@@ -287,21 +289,44 @@ bool document_parse(const char *text, size_t n_bytes, const char *name, struct d
     return ok;
 }
 
+/** Open standard input at its begin. Some commands read a scenario twice, so a copy in memory takes the place of a
+ * pipe.
+ */
+static FILE *open_standard_input(void)
+{
+    if (lseek(STDIN_FILENO, 0, SEEK_SET) < 0) {
+        char *text = check_malloc(MAX_BYTES + 1); /* one more byte shows that the text is too long */
+        size_t n_bytes = fread(text, 1, MAX_BYTES + 1, stdin);
+        int copy = memfd_create(DOCUMENT_STANDARD_INPUT, MFD_CLOEXEC);
+        bool ok = copy >= 0 && write(copy, text, n_bytes) == (ssize_t)n_bytes && dup2(copy, STDIN_FILENO) >= 0 &&
+                  lseek(STDIN_FILENO, 0, SEEK_SET) == 0;
+        if (copy >= 0)
+            close(copy);
+        free(text);
+        if (!ok)
+            return NULL;
+    }
+    int descriptor = dup(STDIN_FILENO);
+    return descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+}
+
 bool document_read(const char *path, struct document *document, struct error *err)
 {
+    bool standard_input = strcmp(path, "-") == 0;
+    const char *name = standard_input ? DOCUMENT_STANDARD_INPUT : path;
     *document = (struct document){0};
-    if (!regular_check(path, err))
+    if (!standard_input && !regular_check(path, err))
         return false;
-    FILE *file = fopen(path, "rb");
+    FILE *file = standard_input ? open_standard_input() : fopen(path, "rb");
     if (file == NULL)
-        return error_add(err, "%s: cannot be read: %s", path, strerror(errno));
+        return error_add(err, "%s: cannot be read: %s", name, strerror(errno));
     char *text = check_malloc(MAX_BYTES + 1); /* one more byte shows that the file is too long */
     size_t n_bytes = fread(text, 1, MAX_BYTES + 1, file);
     bool failed = ferror(file);
     int reason = errno;
     fclose(file);
-    bool ok = failed ? error_add(err, "%s: cannot be read: %s", path, strerror(reason))
-                     : document_parse(text, n_bytes, path, document, err);
+    bool ok = failed ? error_add(err, "%s: cannot be read: %s", name, strerror(reason))
+                     : document_parse(text, n_bytes, name, document, err);
     free(text);
     return ok;
 }

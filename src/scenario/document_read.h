@@ -5,8 +5,12 @@
 
 #include "scenario/document.h"
 
+/* A scenario on standard input has this name in messages, as if it were a file in the working folder. */
+#define DOCUMENT_STANDARD_INPUT "standard input"
+
 /**
- * Read a file that holds one mapping. These are errors with a place, added to err, and the document is then empty:
+ * Read a file, or for "-" standard input, that holds one mapping. It can be read more than once. These are errors with
+ * a place, added to err, and the document is then empty:
  * - a duplicate key, an alias or anchor, a tag
  * - a second document
  * - a file over 1 MB or 64 levels

@@ -7,10 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scenario/document_read.h"
+
 /* Find the folder from which relative paths in this node start. */
 static bool base_folder(const struct document *document, int32_t node, char folder[PATH_MAX])
 {
-    if (document->node[node].file != document->file)
+    if (document->node[node].file != document->file || strcmp(document->file, DOCUMENT_STANDARD_INPUT) == 0)
         return getcwd(folder, PATH_MAX) != NULL;
     if (realpath(document->file, folder) == NULL)
         return false;

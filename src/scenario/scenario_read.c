@@ -19,8 +19,8 @@
 
 /* Lengths are int32_t. A batch with the largest number of documents must still fit into memory. */
 static const struct schema_key scenario_keys[] = {
-    {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "name of the results; default: name of the scenario's file",
-     FIELD(name)},
+    {"name", SCHEMA_WORD, "-", 0, 0, "", NULL,
+     "name of the results; default: name of the scenario's file, stdin for standard input", FIELD(name)},
     {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "language model of model/llm, or the path of a .yaml file",
      FIELD(model_name)},
     {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "GPU of model/gpu, or the path of a .yaml file", FIELD(device_name)},
@@ -284,6 +284,8 @@ static bool read_framework(const struct document *document, struct scenario_cach
  * and ending. */
 static bool resolve_run_name(struct scenario *scenario, const char *path, struct error *err)
 {
+    if (strcmp(path, DOCUMENT_STANDARD_INPUT) == 0)
+        path = "stdin";
     const char *slash = strrchr(path, '/'), *stem = slash != NULL ? slash + 1 : path, *dot = strrchr(stem, '.');
     int length = dot > stem ? (int)(dot - stem) : (int)strlen(stem);
     if (*scenario->name == '\0' && length >= SCHEMA_WORD_BYTES)

@@ -9,10 +9,10 @@
 #include "scenario/scenario.h"
 
 /**
- * Read a scenario in these steps:
+ * Read a scenario, for the path "-" that on standard input, in these steps:
  * 1. Apply `--set` assignments in order.
- * 2. Resolve names. A relative path in the file starts at the file's folder, a path in `--set` at the working
- * directory. It is stored as an absolute one.
+ * 2. Resolve names. A relative path in the file starts at the file's folder, a path in `--set` or on standard input
+ * at the working directory. It is stored as an absolute one.
  * 3. Check everything that needs no system: types, ranges, files, tp*pp*cp*dp against the platform, layers against
  * stages, heads against tp.
  *

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each function of this module is a command of slimsim.
+
+A scenario is a dict of its keys (docs/reference.md), whose relative paths start at the working folder, or the path of a
+.yaml file. Keywords are the options of the command: jobs=2 is --jobs=2, verbose=True is --verbose, and
+set={"data.context": "64Ki"} is --set data.context=64Ki. `slimsim COMMAND --help` lists them. If the program fails, it
+raises slimsim.Error.
+"""
+import json
+import re
+import shutil
+import tempfile
+import weakref
+
+from slimsim import program
+from slimsim.result import Result
+
+WRITTEN = re.compile(r"^written: (.*?\.h5)(?:,| and |;|$)", re.MULTILINE)
+
+
+def run(scenario, output=None, **options):
+    """Simulate a scenario, or a sweep if it has `sweep:`, and compare its training systems.
+
+    output: folder of NAME.h5 and NAME.csv; None: a temporary folder, which goes away with the result
+    @return slimsim.Result
+    """
+    return _with_files("run", scenario, output, options)
+
+
+def sweep(scenario, axes=None, output=None, **options):
+    """Run every point of a sweep.
+
+    axes: keys and the values they take, beside those of the scenario's `sweep:` {"platform.nodes": [2, 4]}
+    @return slimsim.Result, in whose tables the swept keys come first
+    ValueError: the scenario is a dict that sweeps nothing, and there are no axes
+    """
+    if axes is None and isinstance(scenario, dict) and "sweep" not in scenario:
+        raise ValueError("the scenario has no key sweep, and no axes are given")
+    return _with_files("run", scenario, output, {"sweep": axes or {}, **options})
+
+
+def capacity(scenario, output=None, **options):
+    """Ask which cluster a training needs (`slimsim capacity`).
+
+    @return slimsim.Result: verdict is the text of the command, answer its JSON (answer, date, changes, candidates), and
+            tables are candidates, changes, dates
+    """
+    result = _with_files("capacity", scenario, output, options)
+    if result.path is not None:  # the folder keeps the sizes that were computed, so the second call takes no time
+        result.answer = _json("capacity", scenario, {**options, "output": result.path.parent})
+    return result
+
+
+def plan(scenario, **options):
+    """Return what each system decides for an iteration, as a list with a dict for each system.
+
+    Keywords: iteration=K, system=LABEL. Slices are [sample, begin, end, cp] in tokens.
+    """
+    return _json("plan", scenario, options)
+
+
+def cost(**options):
+    """Return FLOPs, bytes and seconds of a unit of slices, kernel by kernel, as a dict.
+
+    Keywords: model and slice ("0:4096", or a list) are needed; device, platform, tp, cp, ... see `slimsim cost --help`.
+    """
+    return _json("cost", None, options)
+
+
+def lengths(scenario, **options):
+    """Return how few samples hold how much of the tokens and FLOPs, as a dict."""
+    return _json("lengths", scenario, options)
+
+
+def explain(scenario, **options):
+    """Return why systems are as fast as they are, as a dict. Keyword: system=LABEL.
+
+    scenario: a slimsim.Result, too, whose scenario runs again
+    """
+    return _json("explain", scenario.path if isinstance(scenario, Result) else scenario, options)
+
+
+def _json(command, scenario, options):
+    return json.loads(program.start(command, scenario, {"json": True, **options}).stdout)
+
+
+def _with_files(command, scenario, output, options):
+    """Run a command that writes NAME.h5 into a folder. Without --quiet it prints the name of the file on stderr."""
+    options = {name: value for name, value in options.items() if name != "quiet"}
+    folder = tempfile.mkdtemp(prefix="slimsim-") if output is None else output
+    try:
+        done = program.start(command, scenario, {"output": folder, **options})
+        written = WRITTEN.search(done.stderr)
+        result = Result(written[1] if written else None, done.stdout)
+    except BaseException:
+        if output is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if output is None:
+        weakref.finalize(result, shutil.rmtree, folder, True)
+    return result

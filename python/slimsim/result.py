@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""This module reads the HDF5 files of slimsim as pandas data frames."""
+import pathlib
+import re
+
+import h5py
+import numpy
+import pandas
+
+INDEX = re.compile(r"index into the data set (\w+)")
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _column(file, table, rows, name):
+    """Return a column. Numbers that stand for names become these names, and None if they stand for none."""
+    column = rows[name]
+    names = table.attrs.get(name + "_names")
+    index = INDEX.match(_text(table.attrs.get(name + "_meaning", "")))
+    if names is None and index and index[1] in file:
+        names = file[index[1]][:]
+    if names is not None:
+        names = numpy.array([_text(entry) for entry in names] + [None], dtype=object)
+        return names[numpy.where((column >= 0) & (column < len(names) - 1), column, len(names) - 1)]
+    if column.dtype.kind in "SO":
+        return numpy.array([_text(entry) for entry in column], dtype=object)
+    return column
+
+
+class Result:
+    """The results of a run or a sweep: the file NAME.h5 and what the program printed.
+
+    path:    the file; None if the command wrote none (trace: none, list=True)
+    verdict: what the program printed, as text; "" if the file was opened by Result(path)
+    answer:  of `capacity` what it prints with --json, else None
+    """
+
+    def __init__(self, path, verdict=""):
+        self.path, self.verdict, self.answer = None if path is None else pathlib.Path(path), verdict, None
+
+    def __repr__(self):
+        return self.verdict or f"slimsim.Result({str(self.path)!r})"
+
+    def _open(self):
+        if self.path is None:
+            raise ValueError("the command wrote no file, as with trace: none or list=True")
+        return h5py.File(self.path, "r")
+
+    def table(self, name, point=None):
+        """Return a table as a data frame. docs/reference.md, Traces, names the tables; columns have their SI units in
+        their names.
+
+        point: of a sweep with trace: full, the number of a point, whose own tables are then read
+        KeyError: the file does not hold the table
+        """
+        with self._open() as file:
+            group = file if point is None else self._point(file, point)
+            if name not in group:
+                raise KeyError(f"{self.path} has no table {name}; it has {', '.join(sorted(set(group) - {'points'}))}")
+            table = group[name]
+            if table.dtype.names is None:
+                return pandas.DataFrame({name: [_text(entry) for entry in table[:]]})
+            rows = table[:]
+            return pandas.DataFrame({column: _column(group, table, rows, column) for column in rows.dtype.names})
+
+    @staticmethod
+    def _point(file, point):
+        manifest = file["manifest"][:] if "manifest" in file else numpy.zeros(0, [("point", int), ("id", "S1")])
+        found = [_text(row["id"]) for row in manifest if row["point"] == point]
+        if not found or "points" not in file or found[0] not in file["points"]:
+            raise KeyError(f"{file.filename} has no trace of point {point}; trace: full writes those of a sweep")
+        return file["points"][found[0]]
+
+    @property
+    def summary(self):
+        """A row for each system, of a sweep for each point and system."""
+        return self.table("summary")
+
+    @property
+    def iterations(self):
+        """A row for each system and iteration."""
+        return self.table("iterations")
+
+    @property
+    def candidates(self):
+        """What was looked at: the plans of a search (plan: auto), or the clusters of `capacity`."""
+        with self._open() as file:
+            name = "candidates" if "candidates" in file else "plans"
+        return self.table(name)
+
+    @property
+    def scenario(self):
+        """The resolved scenario as YAML text, which runs again to the same results. Of a sweep each point has its own, in
+        the table `scenarios`.
+        """
+        with self._open() as file:
+            if "scenario" not in file.attrs:
+                raise ValueError(f"{self.path} holds no single scenario; those of a sweep are in its table scenarios")
+            return _text(file.attrs["scenario"])

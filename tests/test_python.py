@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests use the Python package as analysts do: from the tree, installed, in the notebook and as docs/python.md says."""
+import ast
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import h5py
+import pandas
+import yaml
+
+from program import PROGRAM, SCRATCH, SMALL, fresh, run, write
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(SOURCE / "python"))
+os.environ["MPLBACKEND"] = "Agg"
+
+import slimsim  # noqa: E402  the path comes first
+
+SCENARIO = yaml.safe_load(SMALL)
+PAGE = (SOURCE / "docs/python.md").read_text(encoding="utf-8")
+# The package needs no more of a Python than this.
+USE = ("import slimsim; result = slimsim.run('small.yaml'); "
+       "print(slimsim.__file__, result.summary['system'].tolist())")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def run_cell(text, names):
+    """Run a cell as a notebook does. @return the value of its last line, if that is an expression"""
+    tree = ast.parse(text)
+    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    return eval(compile(last, "cell", "eval"), names) if last else None
+
+
+class Package(unittest.TestCase):
+    def test_run__takes_a_dict_and_a_path(self):
+        folder = fresh("path")
+        by_path = slimsim.run(write("small.yaml", SMALL), output=folder)
+        by_dict = slimsim.run(SCENARIO)
+        self.assertEqual(by_path.path, folder / "small.h5")
+        self.assertTrue((folder / "small.csv").exists())
+        pandas.testing.assert_frame_equal(by_dict.summary, by_path.summary)
+        self.assertEqual(by_dict.verdict, run("run", folder.parent / "small.yaml", "--output", fresh("cli")).stdout)
+        self.assertEqual(slimsim.run(yaml.safe_load(by_dict.scenario)).scenario, by_dict.scenario)
+        pandas.testing.assert_frame_equal(slimsim.Result(folder / "small.h5").iterations, by_path.iterations)
+
+    def test_table__has_the_numbers_of_the_file_and_names_for_indices(self):
+        result = slimsim.run({**SCENARIO, "trace": "full"})
+        tasks = result.table("tasks")
+        with h5py.File(result.path) as file:
+            rows, names = file["tasks"][:], [name.decode() for name in file["tasks"].attrs["kind_names"]]
+            labels = [label.decode() for label in file["systems"][:]]
+        self.assertEqual(tasks["finish_s"].tolist(), rows["finish_s"].tolist())
+        self.assertEqual(tasks["kind"].tolist(), [names[kind] for kind in rows["kind"]])
+        self.assertEqual(tasks["system"].tolist(), [labels[system] for system in rows["system"]])
+        self.assertEqual(result.summary["recompute"].tolist(), ["selective", "selective"])
+        self.assertEqual(result.summary["sharding"].tolist(), ["zero1", "zero1"])
+        self.assertGreater(len(result.table("assumed")), 5)
+        with self.assertRaisesRegex(KeyError, "has no table nothing; it has assumed, "):
+            result.table("nothing")
+
+    def test_result__keeps_its_temporary_files_as_long_as_it_lives(self):
+        result = slimsim.run(SCENARIO)
+        path = result.path
+        self.assertTrue(path.exists())
+        del result
+        self.assertFalse(path.parent.exists())
+
+    def test_candidates__are_the_plans_of_a_search(self):
+        result = slimsim.run(SCENARIO, set={"systems.0.plan": "auto", "plan_space": {"tp": [1, 2], "pp": 2}})
+        self.assertEqual(set(result.candidates["tp"]), {1, 2})
+        self.assertIn("chosen", set(result.candidates["verdict"]))
+
+    def test_sweep__takes_axes_beside_the_keys_of_the_scenario(self):
+        swept = slimsim.sweep({**SCENARIO, "sweep": {"seed": [1, 2]}}, {"systems.0.plan": [{"tp": 2, "pp": 2}, {"tp": 4, "pp": 2}]},
+                              set={"trace": "full"}, jobs=2)
+        summary = swept.summary
+        self.assertEqual(summary["point"].tolist(), [0, 0, 1, 1, 2, 2, 3, 3])
+        self.assertEqual(sorted(set(zip(summary["seed"], summary["systems.0.plan"]))),
+                         [(seed, f"{{tp: {tp}, pp: 2}}") for seed in (1, 2) for tp in (2, 4)])
+        self.assertEqual(summary[summary["system"] == "best-fit"].groupby("systems.0.plan")["tp"].unique().tolist(), [[2], [4]])
+        tasks = swept.table("tasks", point=3)
+        self.assertEqual(set(tasks["system"]), {"best-fit", "slimpack"})
+        with self.assertRaisesRegex(KeyError, "no trace of point 4"):
+            swept.table("tasks", point=4)
+        with self.assertRaisesRegex(ValueError, "table scenarios"):
+            swept.scenario  # pylint: disable=pointless-statement
+        with self.assertRaisesRegex(ValueError, "no key sweep"):
+            slimsim.sweep(SCENARIO)
+        ranged = slimsim.sweep(SCENARIO, {"seed": {"range": [1, 3]}}, quiet=True)
+        self.assertEqual(sorted(set(ranged.summary["seed"])), [1, 2, 3])
+
+    def test_error__is_the_sentence_and_status_of_the_program(self):
+        with self.assertRaises(slimsim.Error) as caught:
+            slimsim.run({**SCENARIO, "model": "lama"})
+        self.assertEqual(caught.exception.status, 2)
+        self.assertRegex(str(caught.exception), r"^standard input:1:\d+: model: there is no model 'lama'; available: ")
+        copy = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((str(copy), copy.status), (str(caught.exception), 2))
+        with self.assertRaises(slimsim.Error) as caught:
+            slimsim.cost(model="llama-7b")
+        self.assertEqual((caught.exception.status, str(caught.exception)), (64, "slimsim cost: --model and --slice are needed"))
+        os.environ["SLIMSIM"] = str(SCRATCH / "nowhere")
+        try:
+            with self.assertRaisesRegex(slimsim.Error, "nowhere: cannot be run: No such file or directory; put the program into PATH"):
+                slimsim.run(SCENARIO)
+        finally:
+            os.environ["SLIMSIM"] = str(PROGRAM)
+
+    def test_sweep__leaves_its_files_if_points_fail(self):
+        folder = fresh("failing")
+        with self.assertRaisesRegex(slimsim.Error, "^2 of 2 points failed$"):
+            slimsim.sweep(SCENARIO, {"seed": [1, 2]}, output=folder, memory_limit="1MiB")
+        self.assertEqual(slimsim.Result(folder / "small.h5").table("manifest")["status"].tolist(), ["failed", "failed"])
+
+    def test_json__is_that_of_the_command(self):
+        path = write("small.yaml", SMALL)
+        for ours, words in ((slimsim.plan(SCENARIO, system="slimpack"), ("plan", path, "--system", "slimpack")),
+                            (slimsim.lengths(SCENARIO), ("lengths", path)), (slimsim.explain(path), ("explain", path)),
+                            (slimsim.cost(model="llama-7b", slice=["0:1Ki", "0:2Ki"]),
+                             ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--slice", "0:2Ki"))):
+            self.assertEqual(ours, json.loads(run(*words, "--json").stdout))
+
+    def test_capacity__returns_the_answer_and_its_tables(self):
+        question = {**SCENARIO, "platform": "h100", "device": "h100-sxm", "price": {"usd_per_gpu_hour": 2}, "capacity": {
+            "tokens": 1e11, "days": 30, "offers": [{"name": "ours", "nodes": {"from": 2, "to": 4}}]}}
+        result = slimsim.capacity(question)
+        self.assertEqual(result.path.name, "small.capacity.h5")
+        self.assertTrue(result.answer["met"])
+        self.assertEqual(result.verdict, run("capacity", write("asked.yaml", slimsim.program.text_of(question)), "--output",
+                                             fresh("asked")).stdout)
+        candidates = result.candidates
+        chosen = candidates[candidates["chosen"] == 1].iloc[0]
+        self.assertEqual((chosen["offer"], chosen["system"], chosen["nodes"]),
+                         tuple(result.answer["answer"][key] for key in ("offer", "system", "nodes")))
+        self.assertTrue(all(isinstance(change, str) for change in result.table("changes")["change"]))
+        self.assertFalse(result.table("dates").empty)
+
+
+class Text(unittest.TestCase):
+    def test_scenario__reads_back_to_the_same_values(self):
+        values = {"a b": [1, -2.5, 1e-9, True, None], "t": "8Ki 4400", "odd": ["x: y", "#1", "-", "null", "ü\n\"", "", " x "],
+                  "m": {"n": (1, 2)}, "path": pathlib.Path("/a/b.yaml"), "array": pandas.Series([1, 2]).to_numpy()}
+        read = yaml.safe_load(slimsim.program.text_of(values))
+        self.assertEqual(read.pop("path"), "/a/b.yaml")
+        self.assertEqual((read.pop("array"), read.pop("m")), ([1, 2], {"n": [1, 2]}))
+        self.assertEqual((read["t"], read["odd"]), (values["t"], values["odd"]))
+        self.assertEqual([float(value) for value in read["a b"][:3]], values["a b"][:3])
+        self.assertIn("context: 32Ki", slimsim.program.text_of({"context": "32Ki"}))  # without quotes, a number
+        with self.assertRaisesRegex(TypeError, r"cannot hold \{1\}, a set"):
+            slimsim.program.text_of({"a": {1}})
+
+
+class Installed(unittest.TestCase):
+    def check(self, python, folder, **environment):
+        """Run a scenario with the package of a folder, outside the tree."""
+        write("small.yaml", SMALL)
+        done = subprocess.run([python, "-c", USE], cwd=SCRATCH, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, f"{folder}/slimsim/__init__.py ['best-fit', 'slimpack']\n")
+
+    def test_install__puts_the_package_where_python_looks(self):
+        looked_in = subprocess.run(["/usr/bin/python3", "-c", "import sys; print(*sys.path)"], capture_output=True, text=True,
+                                   env={}).stdout.split()
+        root = fresh("root")
+        for prefix in ("/usr", "/usr/local", "/opt/slimsim"):
+            done = subprocess.run(["cmake", "--install", PROGRAM.parent, "--prefix", prefix], capture_output=True, text=True,
+                                  env={**os.environ, "DESTDIR": str(root)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            (package,) = (root / prefix[1:] / "lib").rglob("slimsim")
+            folder = "/" + str(package.parent.relative_to(root))
+            self.assertEqual(folder in looked_in, prefix != "/opt/slimsim", (folder, looked_in))
+            self.check("/usr/bin/python3", package.parent, PYTHONPATH=str(package.parent), SLIMSIM=str(root / prefix[1:] / "bin/slimsim"))
+
+    @unittest.skipUnless(all(map(importlib.util.find_spec, ("ensurepip", "setuptools", "wheel"))),
+                         "python3-venv, python3-setuptools or python3-wheel is missing (./packages.sh test)")
+    def test_install__works_as_the_page_says(self):
+        folder = fresh("page")
+        shutil.copytree(SOURCE / "python", folder / "python", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+        (text,) = blocks("sh")
+        text = text.replace("build/release", str(PROGRAM.parent))
+        done = subprocess.run(["bash", "-euc", text], cwd=folder, capture_output=True, text=True,
+                              env={**os.environ, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        (package,) = (folder / "env/lib").glob("python3*/site-packages")
+        self.check(folder / "env/bin/python", package, PATH=f"{PROGRAM.parent}:{os.environ['PATH']}", SLIMSIM="slimsim")
+
+
+class Shown(unittest.TestCase):
+    def test_page__runs_in_its_order(self):
+        names, folder = {}, fresh("snippets")
+        folder.mkdir()
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                for text in blocks("python"):
+                    run_cell(text, names)
+        finally:
+            os.chdir(before)
+        self.assertEqual(len(blocks("python")), 3)
+        self.assertIn(names["result"].verdict, printed.getvalue())
+        self.assertIn("2 --set 'model=llama3-9b': model: there is no model 'llama3-9b'", printed.getvalue())
+        self.assertEqual(sorted(path.name for path in (folder / "results").glob("*.h5")), ["longer.h5"])
+        self.assertEqual(names["plans"][0]["label"], "slimpack")
+        self.assertTrue(names["kernels"] and names["share"] and names["steps"])
+
+    def test_notebook__runs_and_its_tables_are_not_empty(self):
+        cells = json.loads((SOURCE / "docs/notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+        self.assertEqual(len(cells), 10)
+        names, tables = {}, 0
+        for cell in cells:
+            if cell["cell_type"] != "code":
+                continue
+            self.assertEqual((cell["outputs"], cell["execution_count"]), ([], None))
+            shown = run_cell("".join(cell["source"]), names)
+            if isinstance(shown, pandas.DataFrame):
+                tables += 1
+                self.assertFalse(shown.empty, cell["source"])
+                self.assertFalse(shown.isna().all(axis=None), cell["source"])
+        self.assertEqual(tables, 8)
+
+
+if __name__ == "__main__":
+    unittest.main()
