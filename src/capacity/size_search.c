@@ -7,7 +7,8 @@
 
 #include "base/check.h"
 
-enum { CLOSE = 16 }; /* two sizes are close if they differ by less than a part of this number */
+/* Two sizes are close if they differ by less than this part of the larger one: beside a limit, beside the cheapest. */
+enum { CLOSE = 16, NEAR = 4 };
 
 /** Return whether two offers have the same value of a key. */
 static bool has_same(const struct question *question, int32_t a, int32_t b, const char *key)
@@ -165,25 +166,31 @@ static int64_t between(int64_t low, int64_t high, double expected)
     return last >= first ? last / power * power : (low + high) / 2;
 }
 
-static bool is_close(int64_t low, int64_t high)
+static bool is_close(int64_t low, int64_t high, int32_t close)
 {
-    return high - low <= 1 || (high - low) * CLOSE <= high;
+    return high - low <= 1 || (high - low) * close <= high;
 }
 
 /** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
 static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
 {
+    const struct point_result *result = find_result(search, offer, low);
+    struct candidates candidates = {0};
     double days = INFINITY, limit = search->question->limit[LIMIT_DAYS];
-    for (int32_t i = 0; i < search->candidates.n; i++) {
-        const struct trace_candidate *row = &search->candidates.at[i].row;
-        if (row->offer == offer && row->nodes == low)
-            days = fmin(days, row->days);
-    }
+    if (result != NULL)
+        candidates_add(&candidates, search->question, &(struct size){offer, low, result},
+                       n_systems_of(search->question));
+    for (int32_t i = 0; i < candidates.n; i++)
+        days = fmin(days, candidates.at[i].row.days);
+    candidates_free(&candidates);
     return isinf(days) || isnan(limit) || days <= limit ? (double)(low + high) / 2 : (double)low * days / limit;
 }
 
-/** Try a size between a size of an offer and the next one beside it. Nodes of 0 stand for no size. */
-static void try_beside(struct size_search *search, int32_t offer, int64_t nodes, bool above)
+/**
+ * Try a size between a size of an offer and the next one beside it, unless they are close. Nodes of 0 stand for no
+ * size.
+ */
+static void try_beside(struct size_search *search, int32_t offer, int64_t nodes, bool above, int32_t close)
 {
     int64_t beside = 0;
     for (int32_t i = 0; i < search->n; i++) {
@@ -193,7 +200,7 @@ static void try_beside(struct size_search *search, int32_t offer, int64_t nodes,
             beside = other;
     }
     int64_t low = above ? nodes : beside, high = above ? beside : nodes;
-    if (low > 0 && high > 0 && !is_close(low, high))
+    if (low > 0 && high > 0 && !is_close(low, high, close))
         add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
 }
 
@@ -221,10 +228,10 @@ static void refine(struct size_search *search, int32_t offer)
             thriftiest = row->nodes;
         }
     }
-    try_beside(search, offer, in_time ? smallest : largest, !in_time);
+    try_beside(search, offer, in_time ? smallest : largest, !in_time, CLOSE);
     for (int above = 0; above < 2; above++) {
-        try_beside(search, offer, cheapest, above);
-        try_beside(search, offer, thriftiest, above);
+        try_beside(search, offer, cheapest, above, NEAR);
+        try_beside(search, offer, thriftiest, above, NEAR);
     }
 }
 

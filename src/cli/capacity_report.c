@@ -221,9 +221,9 @@ static void write_goodput(FILE *file, const struct answer *answer)
                   {"no spare node", row->no_spares_fraction},
                   {"slow GPUs", row->slow_fraction}};
     char mttf[AMOUNT_BYTES], interval[AMOUNT_BYTES];
+    int n = 0;
     if (isnan(row->mttf_s))
         return;
-    int n = 0;
     digits_of(row->mttf_s / 3600, mttf);
     digits_of(row->checkpoint_interval_s / 60, interval);
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
