@@ -125,6 +125,8 @@ TEST(question__a_wrong_value_is_a_sentence)
         {"capacity.offers=[]", NULL, "capacity.offers: expected a list of at least one {name: ..., nodes:"},
         {"capacity.offers=none", NULL, "capacity.offers: expected a list of at least one {name: ..., nodes:"},
         {"capacity.usd=1e6", "price=~", "capacity.usd: the offer rent has no price"},
+        {"capacity.usd=1e6", "price.usd_per_kwh=0.1",
+         "capacity.usd: the offer rent has a tariff, but its power is unk"},
         {"capacity.mwh=100", NULL, "capacity.mwh: the power of the offer rent is unknown"},
         {"sweep={data.context: [16Ki, 32Ki]}", NULL, "sweep: is not allowed beside `capacity:`"},
     };

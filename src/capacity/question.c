@@ -130,6 +130,11 @@ static bool check_offer(const struct question *question, int32_t index, struct e
                               "capacity.usd: the offer %s has no price, so no limit of money can be held; give it a "
                               "price such as {usd_per_gpu_hour: 2}, or leave usd out",
                               offer->name);
+    if (!isnan(question->limit[LIMIT_USD]) && !isnan(scenario->price.usd_per_kwh) && scenario->power.gpus == 0)
+        return document_error(document, offer->node, err,
+                              "capacity.usd: the offer %s has a tariff, but its power is unknown, so no limit of money "
+                              "can be held; give it `power:`, or leave usd or usd_per_kwh out",
+                              offer->name);
     if (!isnan(question->limit[LIMIT_MWH]) && scenario->power.gpus == 0)
         return document_error(document, offer->node, err,
                               "capacity.mwh: the power of the offer %s is unknown, so no limit of energy can be held; "

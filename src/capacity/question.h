@@ -42,7 +42,7 @@ struct question {
  * Read and check a question. Every offer is a valid scenario.
  * @return false with err: each line has its place. Causes, beside those of a scenario:
  *         - no `capacity:` or no offer; two offers of one name; a range of nodes that is empty
- *         - a limit of money without a price, or of energy without power
+ *         - a limit of money without a price, or of energy without power; a limit of money and a tariff without power
  */
 bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
                    struct error *err);
