@@ -6,6 +6,7 @@ import filecmp
 import json
 import math
 import pathlib
+import re
 import signal
 import subprocess
 import unittest
@@ -243,6 +244,28 @@ class Words(unittest.TestCase):
         self.assertTrue(again["met"])
         self.assertTrue(answer("capacity.days=2", f"capacity.tokens={1e12 * 1.9999 / days}")["met"])
 
+    def test_a_budget_that_nothing_keeps_says_how_much_would_do(self):
+        """The amount is enough, and a hundredth less is not."""
+        text = " ".join(ask(SCRATCH / "shared", "capacity.usd=5").stdout.split())
+        found = re.search(r"it would do to allow \$([0-9.]+)k \((\d+) nodes? of (h\d00)\)", text)
+        self.assertIsNotNone(found, text)
+        usd = float(found[1]) * 1e3
+        enough = answer(f"capacity.usd={usd}")
+        self.assertEqual((enough["met"], enough["answer"]["nodes"], enough["answer"]["offer"]),
+                         (True, int(found[2]), found[3]))
+        self.assertFalse(answer(f"capacity.usd={0.99 * usd}")["met"])
+        sets = ("capacity.days=1000", "capacity.tokens=1e10", ONE)
+        energy = answer(*sets)["answer"]["mwh"]
+        self.assertLess(energy, 1)
+        self.assertIn(f", {energy:.2f} MWh", ask(SCRATCH / "shared", *sets).stdout)
+
+    def test_a_change_of_spare_nodes_says_what_it_costs(self):
+        text = " ".join(ask(SCRATCH / "shared", "reliability.repair=86400", "capacity.days=1000", ONE).stdout.split())
+        got = answer("reliability.repair=86400", "capacity.days=1000", ONE)
+        none = next(change for change in got["changes"] if change["change"] == "0 spare nodes")
+        cost = 100 * (none["usd"] / got["answer"]["usd"] - 1)
+        self.assertIn(f"0 spare nodes +{100 * (none['days'] / got['answer']['days'] - 1):.1f}% (cost {cost:.1f}%)", text)
+
     def test_an_offer_without_price_gives_hours(self):
         done = ask(SCRATCH / "shared", "price=~", ONE)
         got = answer("price=~", ONE)
@@ -255,7 +278,8 @@ class Words(unittest.TestCase):
         self.assertIn("capacity.usd: the offer h100 has no price", done.stderr)
 
     def test_the_verdict_has_at_most_15_lines(self):
-        for sets in ((), ("capacity.days=2",), ("price=~", ONE), ("capacity.days=none", "capacity.usd=2e4")):
+        for sets in ((), ("capacity.days=2",), ("price=~", ONE), ("capacity.days=none", "capacity.usd=2e4"),
+                     ("capacity.days=1", "capacity.usd=1", "capacity.mwh=1", "capacity.gpus=3")):
             verdict = ask(SCRATCH / "shared", *sets).stdout.split("\n\n")[0]
             self.assertLessEqual(len(verdict.splitlines()), 15, verdict)
 

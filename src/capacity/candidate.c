@@ -105,14 +105,19 @@ void candidates_add(struct candidates *candidates, const struct question *questi
     }
 }
 
-bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit)
+double candidate_amount(const struct candidate *candidate, enum capacity_limit limit)
 {
     const struct trace_candidate *row = &candidate->row;
-    double value = limit == LIMIT_DAYS  ? row->days
-                   : limit == LIMIT_USD ? row->usd
-                   : limit == LIMIT_MWH ? row->mwh
-                                        : (double)row->gpus;
-    return row->fits && (isnan(question->limit[limit]) || value <= question->limit[limit]);
+    return limit == LIMIT_DAYS  ? row->days
+           : limit == LIMIT_USD ? row->usd
+           : limit == LIMIT_MWH ? row->mwh
+                                : (double)row->gpus;
+}
+
+bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit)
+{
+    double most = question->limit[limit];
+    return candidate->row.fits && (isnan(most) || candidate_amount(candidate, limit) <= most);
 }
 
 bool candidate_meets(const struct question *question, const struct candidate *candidate)

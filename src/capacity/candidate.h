@@ -47,6 +47,9 @@ void candidate_price(const struct question *question, const struct offer *offer,
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
                     int32_t n_systems);
 
+/** Return what a candidate takes of what a limit is about: days, $, MWh, GPUs with those of spares. NaN: unknown. */
+double candidate_amount(const struct candidate *candidate, enum capacity_limit limit);
+
 /** Return whether a candidate fits and keeps one limit, or all limits. */
 bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit);
 bool candidate_meets(const struct question *question, const struct candidate *candidate);

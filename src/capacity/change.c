@@ -151,7 +151,7 @@ static void list_operation(struct listing *listing)
         changed = *now;
         int64_t spares = listing->candidate->row.spare_nodes, other = i == 0 ? spares / 2 : 2 * spares + (spares == 0);
         changed.spares = (double)other;
-        snprintf(name, sizeof name, "%d spare nodes", (int)other);
+        snprintf(name, sizeof name, "%d spare node%s", (int)other, other == 1 ? "" : "s");
         if (other != spares)
             add_operation(listing, name, &changed);
     }

@@ -110,8 +110,11 @@ static void write_question(FILE *file, const struct answer *answer)
 /** Write days, money, energy of a candidate. */
 static void write_costs(FILE *file, const struct trace_candidate *row)
 {
-    char usd[AMOUNT_BYTES], hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES], days[AMOUNT_BYTES];
+    char usd[AMOUNT_BYTES], hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES];
+    char co2[AMOUNT_BYTES];
     digits_of(row->days, days);
+    digits_of(row->mwh, mwh);
+    digits_of(row->co2_t, co2);
     amount_of("$", row->usd, usd);
     amount_of("$", row->usd_per_1t_tokens, trillion);
     amount_of("", row->gpu_hours, hours);
@@ -120,9 +123,9 @@ static void write_costs(FILE *file, const struct trace_candidate *row)
         fprintf(file, ", %s (%s a trillion tokens)", usd, trillion);
     fprintf(file, ", %s GPU-hours", hours);
     if (!isnan(row->mwh))
-        fprintf(file, ", %.0f MWh", row->mwh);
+        fprintf(file, ", %s MWh", mwh);
     if (!isnan(row->co2_t))
-        fprintf(file, ", %.0f t CO2", row->co2_t);
+        fprintf(file, ", %s t CO2", co2);
 }
 
 /** Write the days of the other systems on the same nodes. */
@@ -156,7 +159,53 @@ static void write_choice(FILE *file, const struct answer *answer)
     write_others(file, answer);
 }
 
-/** Write what would keep each limit that the fastest candidate misses. */
+/** Return the candidate that takes the least of one thing among those that keep the other limits; NULL: none. */
+static const struct candidate *least_of(const struct answer *answer, enum capacity_limit limit)
+{
+    const struct candidate *least = NULL;
+    for (int32_t i = 0; i < answer->search.candidates.n; i++) {
+        const struct candidate *candidate = &answer->search.candidates.at[i];
+        bool keeps = candidate->row.fits;
+        for (enum capacity_limit other = 0; other < CAPACITY_N_LIMITS; other++)
+            keeps = keeps && (other == limit || candidate_keeps(answer->question, candidate, other));
+        if (keeps && (least == NULL || candidate_amount(candidate, limit) < candidate_amount(least, limit)))
+            least = candidate;
+    }
+    return least;
+}
+
+/** Write what is limited, rounded up to three digits, so that this much is enough: "$6.27k". */
+static void write_enough(FILE *file, enum capacity_limit limit, double amount)
+{
+    static const char *const units[] = {" days", "", " MWh", " GPUs"};
+    double step = pow(10, floor(log10(amount)) - 2);
+    char text[AMOUNT_BYTES];
+    if (limit == LIMIT_USD)
+        amount_of("$", ceil(amount / step) * step, text);
+    else if (limit == LIMIT_GPUS)
+        snprintf(text, sizeof text, "%.0f", amount);
+    else
+        digits_of(ceil(amount / step) * step, text);
+    fprintf(file, "%s%s", text, units[limit]);
+}
+
+/** Write for each limit how much of it would do, if the others stay. */
+static void write_ways_out(FILE *file, const struct answer *answer)
+{
+    int n = 0;
+    for (enum capacity_limit i = 0; i < CAPACITY_N_LIMITS; i++) {
+        const struct candidate *least = least_of(answer, i);
+        if (least == NULL || isnan(answer->question->limit[i]))
+            continue;
+        fputs(n++ == 0 ? "it would do to allow " : ", or ", file);
+        write_enough(file, i, candidate_amount(least, i));
+        fprintf(file, " (%" PRId64 " node%s of %s)", least->row.nodes, least->row.nodes > 1 ? "s" : "",
+                offer_of(answer, &least->row)->name);
+    }
+    fputs(n > 0 ? "\n" : "", file);
+}
+
+/** Write which limits the fastest candidate misses, and what would keep them. */
 static void write_misses(FILE *file, const struct answer *answer)
 {
     const struct question *question = answer->question;
@@ -173,13 +222,13 @@ static void write_misses(FILE *file, const struct answer *answer)
             fputs(", or allow more GPUs", file);
         fputc('\n', file);
     }
-    amount_of("$", row->usd, amount);
-    if (!candidate_keeps(question, subject, LIMIT_USD))
-        fprintf(file, "it costs %s; the table has what costs less and takes longer\n", amount);
-    if (!candidate_keeps(question, subject, LIMIT_MWH))
-        fprintf(file, "it takes %.0f MWh\n", row->mwh);
+    bool others = false;
+    for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)
+        others = others || !candidate_keeps(question, subject, i);
     if (!candidate_keeps(question, subject, LIMIT_GPUS))
         fprintf(file, "it has %" PRId64 " GPUs with those of spare nodes\n", row->gpus);
+    if (others)
+        write_ways_out(file, answer);
 }
 
 /** Write "from p5 to p95". */
@@ -247,13 +296,13 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
 {
     const struct change *order[CHANGES_MOST];
     int32_t n = answer->changes.n, n_shown = 0;
-    double now = answer_subject(answer)->row.days;
+    const struct trace_candidate *now = &answer_subject(answer)->row;
     for (int32_t i = 0; i < n; i++)
         order[i] = &answer->changes.at[i];
     qsort(order, (size_t)n, sizeof *order, compare_changes);
     for (int32_t i = 0; i < n && (verbose || n_shown < MOST_CHANGES); i++) {
         const struct change *change = order[faster ? i : n - 1 - i];
-        double part = change->row.days / now - 1;
+        double part = change->row.days / now->days - 1, money = change->row.usd / now->usd - 1;
         if (change->row.fits && fabs(part) < 0.0005)
             continue;
         if (change->row.fits ? (part < 0) != faster : faster)
@@ -267,6 +316,8 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
             fprintf(file, "%+.1f%%", 100 * part);
         else
             fputs("(does not fit)", file);
+        if (fabs(money - part) >= 0.0005) /* false if money is unknown */
+            fprintf(file, " (cost %+.1f%%)", 100 * money);
     }
     fputs(n_shown > 0 ? "\n" : "", file);
 }
@@ -330,11 +381,12 @@ static void add_row(struct columns *columns, const struct answer *answer, const 
                     bool in_money)
 {
     const struct trace_candidate *row = &candidate->row;
-    char plan[PLAN_BYTES] = "-", cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mark[4];
+    char plan[PLAN_BYTES] = "-", cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
     if (row->ran)
         plan_of(row, plan);
     amount_of(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
     digits_of(row->days, days);
+    digits_of(row->mwh, mwh);
     snprintf(mark, sizeof mark, "%s%s", row->chosen ? ">" : row->meets ? "+" : "", row->frontier ? "f" : "");
     columns_add(columns, "%s", mark);
     columns_add(columns, "%s", offer_of(answer, row)->name);
@@ -342,7 +394,7 @@ static void add_row(struct columns *columns, const struct answer *answer, const 
     columns_add(columns, "%s", label_of(answer, row));
     columns_add(columns, row->fits ? "%s" : "-", days);
     columns_add(columns, "%s", cost);
-    columns_add(columns, isnan(row->mwh) ? "-" : "%.0f", row->mwh);
+    columns_add(columns, isnan(row->mwh) ? "-" : "%s", mwh);
     columns_add(columns, row->fits ? "%.0f%%" : "-", 100 * row->goodput);
     columns_add(columns, row->fits ? "%.0f" : "-", row->tokens_per_s_per_gpu);
     columns_add(columns, "%s",
