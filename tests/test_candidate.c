@@ -251,6 +251,21 @@ TEST(knee__is_where_a_node_adds_half_of_what_the_first_gives)
     CHECK_TRUE(made.at[1].row.added_usd == 0 && made.at[2].row.added_usd == 1 && made.at[3].row.added_usd == 1);
 }
 
+/* Tokens/s of 1, 2, 4 and 5 nodes: 100,000, 200,000, 205,000, 260,000. The fifth node adds 55,000, more than half of
+ * 100,000. But from 2 nodes, the three added ones give 20,000 each. */
+TEST(knee__is_not_a_size_behind_a_bad_one)
+{
+    static const int32_t knee[] = {0, 1, 0, 0};
+    static const double nodes[] = {1, 2, 4, 5}, rate[] = {1e5, 2e5, 2.05e5, 2.6e5};
+    struct made made;
+    make(&made);
+    for (int i = 0; i < 4; i++)
+        add(&made, 0, (int64_t)nodes[i], 1e6 / rate[i], 10, 5);
+    candidates_choose(&made.list, &made.asked.question);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQUAL(made.at[i].row.knee, knee[i]);
+}
+
 /** Choose within limits, and check that the answer alone is marked. */
 static int32_t choose(struct made *made, double days, double usd, double mwh, double gpus)
 {

@@ -175,33 +175,54 @@ static bool is_alike(const struct candidate *a, const struct candidate *b)
     return a->row.fits && b->row.fits && a->row.offer == b->row.offer && a->row.system == b->row.system;
 }
 
-/** Fill in what a node adds to each size, from the next smaller one, and mark the knee. */
+/** Fill in what a node adds to a size, from the next smaller one of its offer and system. */
+static void fill_in_added(const struct candidates *candidates, const struct question *question,
+                          struct candidate *candidate)
+{
+    const struct candidate *smaller = NULL;
+    for (int32_t i = 0; i < candidates->n; i++) {
+        const struct candidate *other = &candidates->at[i];
+        if (is_alike(candidate, other) && other->row.nodes < candidate->row.nodes &&
+            (smaller == NULL || other->row.nodes > smaller->row.nodes))
+            smaller = other;
+    }
+    if (smaller == NULL)
+        return;
+    double added = (double)(candidate->row.nodes - smaller->row.nodes);
+    candidate->row.added_tokens_per_s = (rate_of(question, candidate) - rate_of(question, smaller)) / added;
+    candidate->row.added_usd = (candidate->row.usd - smaller->row.usd) / added;
+}
+
+/**
+ * Return whether a size is the knee of its offer and system. From each smaller size, its added nodes give at least half
+ * the tokens/s of a node of the least size on average, and it is the largest such size. So it has the most tokens/s
+ * after half the tokens/s of a node of the least size is taken off for each node.
+ */
+static bool is_knee(const struct candidates *candidates, const struct question *question,
+                    const struct candidate *candidate)
+{
+    const struct candidate *least = candidate;
+    for (int32_t i = 0; i < candidates->n; i++)
+        if (is_alike(candidate, &candidates->at[i]) && candidates->at[i].row.nodes < least->row.nodes)
+            least = &candidates->at[i];
+    double half = rate_of(question, least) / (double)least->row.nodes / 2;
+    double most = rate_of(question, candidate) - half * (double)candidate->row.nodes;
+    bool knee = candidate->row.fits;
+    for (int32_t i = 0; i < candidates->n; i++) {
+        const struct candidate *other = &candidates->at[i];
+        double left = rate_of(question, other) - half * (double)other->row.nodes;
+        if (is_alike(candidate, other) && (left > most || (left == most && other->row.nodes > candidate->row.nodes)))
+            knee = false;
+    }
+    return knee;
+}
+
 static void mark_added(struct candidates *candidates, const struct question *question)
 {
     for (int32_t i = 0; i < candidates->n; i++) {
-        struct candidate *candidate = &candidates->at[i];
-        const struct candidate *smaller = NULL, *least = candidate;
-        for (int32_t k = 0; k < candidates->n; k++) {
-            const struct candidate *other = &candidates->at[k];
-            if (!is_alike(candidate, other) || other->row.nodes >= candidate->row.nodes)
-                continue;
-            smaller = smaller == NULL || other->row.nodes > smaller->row.nodes ? other : smaller;
-            least = other->row.nodes < least->row.nodes ? other : least;
-        }
-        candidate->row.knee = candidate->row.fits && smaller == NULL;
-        if (smaller == NULL)
-            continue;
-        double added = (double)(candidate->row.nodes - smaller->row.nodes);
-        candidate->row.added_tokens_per_s = (rate_of(question, candidate) - rate_of(question, smaller)) / added;
-        candidate->row.added_usd = (candidate->row.usd - smaller->row.usd) / added;
-        candidate->row.knee =
-            candidate->row.added_tokens_per_s >= rate_of(question, least) / (double)least->row.nodes / 2;
+        fill_in_added(candidates, question, &candidates->at[i]);
+        candidates->at[i].row.knee = is_knee(candidates, question, &candidates->at[i]);
     }
-    for (int32_t i = 0; i < candidates->n; i++)
-        for (int32_t k = 0; k < candidates->n; k++)
-            if (candidates->at[k].row.knee && is_alike(&candidates->at[i], &candidates->at[k]) &&
-                candidates->at[k].row.nodes > candidates->at[i].row.nodes)
-                candidates->at[i].row.knee = 0;
 }
 
 /** Return whether a candidate is a better answer than another. */

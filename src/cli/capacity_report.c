@@ -331,7 +331,8 @@ static void write_knee(FILE *file, const struct answer *answer)
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct trace_candidate *knee = &answer->search.candidates.at[i].row;
         if (knee->knee && knee->offer == row->offer && knee->system == row->system)
-            fprintf(file, "nodes: up to %" PRId64 " each adds at least half of what a first one gives", knee->nodes);
+            fprintf(file, "nodes: up to %" PRId64 ", added ones give at least half of what a first one gives",
+                    knee->nodes);
     }
     if (!isnan(row->added_tokens_per_s))
         fprintf(file, "; here %s tokens/s", rate);
