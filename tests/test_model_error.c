@@ -50,6 +50,18 @@ TEST(model_error__is_that_of_the_most_similar_runs)
     check("fsdp2", "h800", 90, "90 measured runs of all frameworks on all devices");
 }
 
+TEST(model_error__says_that_no_run_had_such_a_device)
+{
+    const char *groups[] = {pair, "  - {framework: nemo, family: Hopper, rows: 20, bias: 0.03, deviation: 0.04}\n",
+                            all};
+    struct model_error error;
+    struct error err;
+    CHECK_TRUE(look_up(groups, "nemo", "a100-80g", &error, &err));
+    CHECK_TEXT(error.basis, "20 measured runs of nemo on Hopper, none on a100-80g");
+    CHECK_TRUE(look_up(groups, "nemo", "h800", &error, &err));
+    CHECK_TEXT(error.basis, "8 measured runs of nemo on Hopper");
+}
+
 TEST(model_error__names_a_scenario_without_a_group)
 {
     const char *groups[] = {pair, "", ""};

@@ -59,13 +59,17 @@ def text():
 
 
 def group(errors, framework=None, family=None):
-    """A line of model_error.yaml. `errors` has (framework, device, error) of each run."""
+    """A line of model_error.yaml. `errors` has (framework, device, error) of each run. A group of all devices names the
+    family if all its runs lie in one."""
     devices = FAMILIES.get(family)
-    found = [error for own, device, error in errors if framework in (None, own) and (devices is None or device in devices)]
+    like = [(device, error) for own, device, error in errors
+            if framework in (None, own) and (devices is None or device in devices)]
+    found = [error for _, error in like]
     if len(found) < LEAST:
         return []
     names = [f"framework: {framework}"] if framework else []
-    names += [f"family: {family}", f"devices: {' '.join(devices)}"] if family else []
+    names += [f"family: {name}" for name, members in FAMILIES.items() if all(device in members for device, _ in like)]
+    names += [f"devices: {' '.join(devices)}"] if family else []
     numbers = [f"rows: {len(found)}", f"bias: {statistics.mean(found):.4f}", f"deviation: {statistics.stdev(found):.4f}"]
     return [f"  - {{{', '.join(names + numbers)}}}\n"]
 
