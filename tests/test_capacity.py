@@ -274,8 +274,19 @@ class Words(unittest.TestCase):
         self.assertNotIn("$", done.stdout)
         self.assertIsNone(got["answer"]["usd"])
         self.assertEqual(got["answer"]["gpu_hours"], min(row["gpu_hours"] for row in got["candidates"] if row["meets"]))
+        mixed = " ".join(ask(SCRATCH / "shared", "price=~").stdout.split())
+        self.assertIn("; GPU-hours stand for cost, since the money of an offer is unknown", mixed)
         done = ask(SCRATCH / "shared", "price=~", "capacity.usd=1e6", ONE, status=2)
         self.assertIn("capacity.usd: the offer h100 has no price", done.stderr)
+
+    def test_an_own_node_without_tariff_is_without_energy(self):
+        """A rent has energy in it."""
+        said = "its money is without energy, since its price has no usd_per_kwh"
+        own = ("capacity.offers=[{name: h100, price: {own: {usd_per_node: 3e5, years: 4, utilisation: 0.8}}, "
+               "nodes: {from: 1, to: 8}}]")
+        for sets, expected in (((own,), True), ((own, "capacity.offers.0.price.usd_per_kwh=0.1"), False), ((ONE,), False)):
+            text = " ".join(ask(SCRATCH / "shared", *sets).stdout.split())
+            self.assertEqual(said in text, expected, text)
 
     def test_the_verdict_has_at_most_15_lines(self):
         for sets in ((), ("capacity.days=2",), ("price=~", ONE), ("capacity.days=none", "capacity.usd=2e4"),

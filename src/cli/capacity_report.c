@@ -345,6 +345,7 @@ static void write_knee(FILE *file, const struct answer *answer)
 static void write_basis(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
+    const struct price *price = &offer_of(answer, row)->scenario.price;
     int32_t n_left_out = 0;
     for (int32_t i = 0; i < answer->search.n; i++)
         n_left_out += answer->search.sizes[i].result == NULL;
@@ -355,6 +356,10 @@ static void write_basis(FILE *file, const struct answer *answer)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (row->peak_bytes > 0.97 * row->memory_bytes)
         fputs("; GPU memory is nearly full", file);
+    if (!candidates_have_money(&answer->search.candidates))
+        fputs("; GPU-hours stand for cost, since the money of an offer is unknown", file);
+    else if (isnan(price->usd_per_gpu_hour) && isnan(price->usd_per_kwh))
+        fputs("; its money is without energy, since its price has no usd_per_kwh", file);
     fputc('\n', file);
     if (answer->n_outside == 0)
         return;
