@@ -54,16 +54,6 @@ static struct date_interval interval_of(double *days, int32_t n)
                                   gsl_stats_quantile_from_sorted_data(days, 1, (size_t)n, 0.95)};
 }
 
-static void add_mean(struct training_run *mean, const struct training_run *run, int32_t n)
-{
-    mean->finish_s += run->finish_s / n;
-    mean->without_spares_s += run->without_spares_s / n;
-    for (int i = 0; i < GOODPUT_N_LOSSES; i++)
-        mean->lost_s[i] += run->lost_s[i] / n;
-    for (int i = 0; i < FAILURE_N_CAUSES; i++)
-        mean->failures[i] += run->failures[i] / n;
-}
-
 static struct trace_date row_of(const struct drawing *drawing, double rate, const struct training_run *run)
 {
     struct trace_date row = {
@@ -88,7 +78,7 @@ static void draw(const struct drawing *drawing, struct finish_date *date)
         double rate = rate_with(drawing, batches, error);
         struct training_run run = run_at(drawing, rate, i);
         date->draws[i] = row_of(drawing, rate, &run);
-        add_mean(&date->mean, &run, date->n);
+        training_run_add_to_mean(&date->mean, &run, date->n);
         all[i] = run.finish_s / s_per_day;
         late += all[i] > drawing->question->limit[LIMIT_DAYS];
         double *part = all + n;

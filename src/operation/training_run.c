@@ -174,8 +174,7 @@ struct training_run training_run(const struct goodput_setting *setting, double w
     return *result;
 }
 
-/** Add 1/n of a run to the means. */
-static void add_to_mean(struct training_run *mean, const struct training_run *run, int32_t n)
+void training_run_add_to_mean(struct training_run *mean, const struct training_run *run, int32_t n)
 {
     mean->finish_s += run->finish_s / n;
     mean->without_spares_s += run->without_spares_s / n;
@@ -200,7 +199,7 @@ struct training_runs training_runs(const struct goodput_setting *setting, double
     for (int32_t i = 0; i < n_runs; i++) {
         struct training_run run = training_run(setting, work_s, seed, i);
         finish_s[i] = run.finish_s;
-        add_to_mean(&runs.mean, &run, n_runs);
+        training_run_add_to_mean(&runs.mean, &run, n_runs);
     }
     gsl_sort(finish_s, 1, (size_t)n_runs);
     runs.p5_s = quantile(finish_s, n_runs, 0.05);

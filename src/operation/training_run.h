@@ -40,6 +40,9 @@ struct training_run {
  */
 struct training_run training_run(const struct goodput_setting *setting, double work_s, int64_t seed, int32_t run);
 
+/** Add 1/n of a run to the mean of n runs, which starts as {0}. */
+void training_run_add_to_mean(struct training_run *mean, const struct training_run *run, int32_t n);
+
 /** Percentiles over runs, by linear interpolation, and means. */
 struct training_runs {
     int32_t n;
