@@ -288,6 +288,18 @@ class Words(unittest.TestCase):
             text = " ".join(ask(SCRATCH / "shared", *sets).stdout.split())
             self.assertEqual(said in text, expected, text)
 
+    def test_an_interval_over_batches_needs_two_iterations(self):
+        text = " ".join(ask(SCRATCH / "shared", "iterations.measured=1", ONE).stdout.split())
+        self.assertIn(", batches unknown from one iteration", text)
+        self.assertNotIn("unknown from", ask(SCRATCH / "shared", ONE).stdout)
+
+    def test_samples_that_wait_are_said(self):
+        """Long samples wait until some are together. The samples that ran before the end then have other lengths."""
+        sets = ("systems=[{name: wlb-llm, plan: {tp: 2, pp: 1, cp: 1}}]", "data.context=32Ki", ONE.replace("to: 8", "to: 1"))
+        text = " ".join(ask(SCRATCH / "shared", *sets, question=VARIED).stdout.split())
+        self.assertRegex(text, r"; tokens wait \d\.\d\d iterations, so tokens/s are those of other samples")
+        self.assertNotIn("tokens wait", ask(SCRATCH / "shared", ONE).stdout)
+
     def test_the_verdict_has_at_most_15_lines(self):
         for sets in ((), ("capacity.days=2",), ("price=~", ONE), ("capacity.days=none", "capacity.usd=2e4"),
                      ("capacity.days=1", "capacity.usd=1", "capacity.mwh=1", "capacity.gpus=3")):

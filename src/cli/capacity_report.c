@@ -250,7 +250,10 @@ static void write_date(FILE *file, const struct answer *answer)
     if (!isnan(date->late))
         fprintf(file, "; %.0f%% of them miss the deadline", 100 * date->late);
     write_interval(file, "\n  alone: the model's error", &part[DATE_MODEL]);
-    write_interval(file, ", batches", &part[DATE_BATCHES]);
+    if (isnan(answer_subject(answer)->row.tokens_per_s_per_gpu_interval))
+        fputs(", batches unknown from one iteration", file);
+    else
+        write_interval(file, ", batches", &part[DATE_BATCHES]);
     if (fails)
         write_interval(file, ", failures", &part[DATE_FAILURES]);
     fputs(fails ? "\n" : "; no failures, since there is no `reliability:`\n", file);
@@ -346,6 +349,7 @@ static void write_basis(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
     const struct price *price = &offer_of(answer, row)->scenario.price;
+    double delay = answer_subject(answer)->point->summary[row->system].token_delay;
     int32_t n_left_out = 0;
     for (int32_t i = 0; i < answer->search.n; i++)
         n_left_out += answer->search.sizes[i].result == NULL;
@@ -356,6 +360,8 @@ static void write_basis(FILE *file, const struct answer *answer)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (row->peak_bytes > 0.97 * row->memory_bytes)
         fputs("; GPU memory is nearly full", file);
+    if (delay > 0.005)
+        fprintf(file, "; tokens wait %.2f iterations, so tokens/s are those of other samples", delay);
     if (!candidates_have_money(&answer->search.candidates))
         fputs("; GPU-hours stand for cost, since the money of an offer is unknown", file);
     else if (isnan(price->usd_per_gpu_hour) && isnan(price->usd_per_kwh))
