@@ -96,5 +96,123 @@ class Chrome(unittest.TestCase):
         self.assertIn("no system has the label 'slim'; allowed: best-fit, slimpack", done.stderr)
 
 
+PLAIN = """\
+name: plain
+model: llama2-70b
+device: h100-sxm
+platform: h100-32x8
+data: {lengths: fixed, context: 4096, global_batch: 1024}
+iterations: {warm_up: 0, measured: 1}
+engine: critical-path
+systems: [{name: best-fit, plan: {tp: 8, pp: 4}, knobs: {micro_batch: 2}}]
+"""
+
+# Flags of megatron/training/arguments.py, with the number of values that each takes.
+KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels num-query-groups normalization
+    position-embedding-type attention-dropout hidden-dropout vocab-size make-vocab-size-divisible-by seq-length max-position-embeddings
+    micro-batch-size global-batch-size tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size cp-comm-type
+    decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers num-virtual-stages-per-pipeline-rank
+    num-layers-per-virtual-pipeline-stage data-parallel-sharding-strategy ckpt-format num-distributed-optimizer-instances
+    recompute-granularity recompute-method recompute-num-layers attention-backend""".split()}
+KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
+    account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
+    use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
+    no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion""".split()}
+KNOWN["recompute-modules"] = None  # any number
+
+
+class Megatron(unittest.TestCase):
+    def flags(self, *settings, scenario=PLAIN, arguments=()):
+        """Return the flags with their values, and the comments."""
+        sets = [word for setting in settings for word in ("--set", setting)]
+        done = run("export", write("plain.yaml", scenario), "--megatron", *arguments, *sets)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        flags, comments = {}, []
+        for line in done.stdout.splitlines():
+            if line.startswith("# slimsim: "):
+                comments.append(line[11:])
+                continue
+            flag, *values = line.split(" ")
+            self.assertTrue(flag.startswith("--") and flag not in flags, line)
+            self.assertIn(KNOWN[flag[2:]], (len(values), None), line)
+            flags[flag] = " ".join(values)
+        return flags, comments
+
+    def test_export__prints_the_flags_of_a_plain_plan(self):
+        flags, comments = self.flags()
+        self.assertEqual(comments, ["These flags mean the plan of best-fit in plain on 32 nodes of 8 GPUs.",
+                                    "Tokenizer, data, learning rate and checkpoints need flags of their own."])
+        self.assertEqual(flags, {
+            "--num-layers": "80", "--hidden-size": "8192", "--ffn-hidden-size": "28672", "--num-attention-heads": "64",
+            "--group-query-attention": "", "--num-query-groups": "8", "--swiglu": "", "--normalization": "RMSNorm",
+            "--disable-bias-linear": "", "--untie-embeddings-and-output-weights": "", "--position-embedding-type": "rope",
+            "--attention-dropout": "0", "--hidden-dropout": "0", "--vocab-size": "32000", "--make-vocab-size-divisible-by": "128",
+            "--seq-length": "4096", "--max-position-embeddings": "4096", "--micro-batch-size": "2", "--global-batch-size": "1024",
+            "--bf16": "", "--tensor-model-parallel-size": "8", "--pipeline-model-parallel-size": "4", "--context-parallel-size": "1",
+            "--sequence-parallel": "", "--use-distributed-optimizer": "", "--overlap-grad-reduce": "", "--overlap-param-gather": "",
+            "--attention-backend": flags["--attention-backend"]})
+        self.assertIn(flags["--attention-backend"], ("flash", "fused"))
+
+    def test_export__prints_a_flag_for_each_choice(self):
+        plain, _ = self.flags()
+        plan = "systems.0.plan."
+        for settings, added, removed in (
+                ([plan + "vpp=5"], {"--num-layers-per-virtual-pipeline-stage": "4"}, []),
+                ([plan + "vpp=5", "communication.pp_overlap=false"],
+                 {"--num-layers-per-virtual-pipeline-stage": "4", "--no-overlap-p2p-communication": ""}, []),
+                ([plan + "cp=2", plan + "cp_type=all-gather"], {"--context-parallel-size": "2", "--cp-comm-type": "allgather"}, []),
+                ([plan + "recompute=full"], {"--recompute-granularity": "full", "--recompute-method": "uniform",
+                                             "--recompute-num-layers": "1"}, []),
+                ([plan + "recompute=full", plan + "recompute_layers=7"], {"--recompute-granularity": "full", "--recompute-method": "block",
+                                                                          "--recompute-num-layers": "7"}, []),
+                ([plan + "recompute=[norm, attention-core]"], {"--recompute-granularity": "selective",
+                                                               "--recompute-modules": "core_attn layernorm"}, []),
+                ([plan + "sequence_parallel=false"], {}, ["--sequence-parallel"]),
+                ([plan + "sharding=none"], {}, ["--use-distributed-optimizer", "--overlap-param-gather"]),
+                ([plan + "gradients=bf16"], {"--grad-reduce-in-bf16": ""}, []),
+                ([plan + "shard_group=4"], {"--num-distributed-optimizer-instances": "2"}, []),
+                (["communication.dp_overlap=none"], {}, ["--overlap-grad-reduce", "--overlap-param-gather"]),
+                (["communication.tp_overlap=chunked"], {"--tp-comm-overlap": ""}, []),
+                (["attention=unfused"], {"--attention-backend": "unfused"}, []),
+                (["loss=fused"], {"--cross-entropy-loss-fusion": ""}, []),
+                (["data.context=8192", "data.global_batch=64", "systems.0.knobs.micro_batch=1"],
+                 {"--seq-length": "8192", "--max-position-embeddings": "8192", "--micro-batch-size": "1", "--global-batch-size": "64"}, [])):
+            flags, _ = self.flags(*settings)
+            self.assertEqual(flags, {flag: value for flag, value in {**plain, **added}.items() if flag not in removed}, settings)
+
+    def test_export__prints_the_flags_of_a_gpt(self):
+        flags, _ = self.flags("model=gpt3-175b", "data.context=2048", "data.global_batch=64", "systems.0.knobs.micro_batch=1",
+                              "systems.0.plan.recompute=full")
+        for flag in ("--swiglu", "--disable-bias-linear", "--untie-embeddings-and-output-weights", "--attention-dropout",
+                     "--group-query-attention"):
+            self.assertNotIn(flag, flags)
+        self.assertEqual((flags["--normalization"], flags["--position-embedding-type"]), ("LayerNorm", "learned_absolute"))
+
+    def test_export__prints_the_flags_of_a_searched_plan(self):
+        flags, _ = self.flags("model=llama-7b", "platform=h100-2x8", "data.global_batch=32", "systems.0.plan=auto")
+        degrees = [int(flags[f"--{name}-parallel-size"]) for name in ("tensor-model", "pipeline-model", "context")]
+        self.assertEqual(16 % (degrees[0] * degrees[1] * degrees[2]), 0)
+
+    def test_export__says_what_megatron_cannot_do(self):
+        plan = "systems.0.plan."
+        for settings, said in (([plan + "schedule=zero-bubble"], "is no schedule of Megatron-LM"),
+                               ([plan + "cp=2", plan + "cp_type=ring-contiguous"], "no choice of --cp-comm-type"),
+                               ([plan + "recompute=activation"], "activation function of dense layers"),
+                               ([plan + "sharding=zero3", plan + "pp=1", plan + "recompute=full"], "counts PyTorch's FSDP"),
+                               (["communication.pp_overlap=true"], "only with virtual stages"),
+                               (["kernels=eager"], "kernels: is not fused"),
+                               (["data.lengths=github"], "documents that are shorter than data.context"),
+                               (["data.lengths=github", "systems.0.knobs.pad=false"], "not equal in number or tokens")):
+            _, plain = self.flags()
+            _, comments = self.flags(*settings)
+            self.assertFalse([line for line in plain if said in line])
+            self.assertTrue([line for line in comments if said in line], (settings, comments))
+        _, comments = self.flags(scenario=program.SMALL, arguments=("--system", "slimpack"))
+        self.assertIn("Samples are cut into slices, which Megatron-LM cannot do.", comments)
+        text = PLAIN.replace("name: best-fit, plan: {tp: 8, pp: 4}, knobs: {micro_batch: 2}", "name: hotspa, plan: {tp: 8, pp: 1}")
+        _, comments = self.flags("data.lengths=github", "data.context=32Ki", "model=llama-7b", "data.global_batch=64", scenario=text)
+        self.assertIn("Pipelines have other layouts than plan:, and Megatron-LM has one layout.", comments)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

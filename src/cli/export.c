@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
+#include "cli/megatron_flags.h"
 #include "cli/plan_search.h"
 #include "dag/graph.h"
 #include "simulate/record.h"
@@ -21,7 +22,7 @@ struct arguments {
     struct options options;
     const char *input, *csv, *dag, *system;
     int32_t point, iteration; /* -1: not given */
-    bool chrome;
+    bool chrome, megatron;
 };
 
 static bool unknown_table(const char *name, struct error *err)
@@ -65,6 +66,14 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
+static bool write_flags(void *context, const struct point_view *view, struct error *err)
+{
+    (void)context;
+    (void)err;
+    megatron_flags_print(view, stdout);
+    return true;
+}
+
 static bool write_graph(void *context, const struct point_view *view, struct error *err)
 {
     const struct arguments *arguments = context;
@@ -76,12 +85,13 @@ static bool write_graph(void *context, const struct point_view *view, struct err
     return error_set_status(err, ERROR_IO, "cannot write the graph: %s", strerror(errno));
 }
 
-/** Write the graph of the first iteration. */
-static bool export_dag(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
-                       struct error *err)
+/** Write the graph or the flags of the first iteration. */
+static bool export_plan(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
+                        struct error *err)
 {
     struct point point = {0};
-    struct point_options options = {.observer = write_graph, .context = (void *)arguments};
+    struct point_options options = {.observer = arguments->megatron ? write_flags : write_graph,
+                                    .context = (void *)arguments};
     scenario->engine = SCENARIO_CRITICAL_PATH;
     scenario->trace = SCENARIO_TRACE_FULL; /* so that the graph has every task */
     scenario->warm_up = 0;
@@ -157,7 +167,7 @@ static bool export_scenario(const struct arguments *arguments, struct error *err
               keep_system(arguments, &scenario, err) &&
               plan_search_run(&scenario, &lengths, &arguments->options, &search, err) &&
               (arguments->chrome ? export_chrome(arguments, &scenario, &lengths, err)
-                                 : export_dag(arguments, &scenario, &lengths, err));
+                                 : export_plan(arguments, &scenario, &lengths, err));
     plan_search_free(&search);
     lengths_close(&lengths);
     scenario_free(&scenario);
@@ -176,10 +186,10 @@ static const struct argp_child children[] = {OPTION(set), OPTION(quiet), {0}};
 static void check_arguments(const struct arguments *arguments, struct argp_state *state)
 {
     bool trace = is_trace(arguments->input);
-    if (arguments->chrome + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
-        argp_error(state, "exactly one of --chrome, --csv and --dag is needed");
-    if (arguments->dag != NULL && trace)
-        argp_error(state, "%s: --dag takes a scenario (.yaml)", arguments->input);
+    if (arguments->chrome + arguments->megatron + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
+        argp_error(state, "exactly one of --chrome, --csv, --dag and --megatron is needed");
+    if ((arguments->dag != NULL || arguments->megatron) && trace)
+        argp_error(state, "%s: --dag and --megatron take a scenario (.yaml)", arguments->input);
     if (arguments->csv != NULL && !trace)
         argp_error(state, "%s: --csv takes a trace (.h5)", arguments->input);
     if (!trace && arguments->point >= 0)
@@ -199,6 +209,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case 'c':
         arguments->chrome = true;
+        return 0;
+    case 'm':
+        arguments->megatron = true;
         return 0;
     case 't':
         arguments->csv = argument;
@@ -233,6 +246,8 @@ static const struct argp_option export_options[] = {
     {"csv", 't', "TABLE", 0, "Write a table of a trace as CSV", 0},
     {"point", 'p', "INDEX", 0, "Write the full trace of this point of a sweep", 0},
     {"dag", 'd', "FORMAT", 0, "Write the task graph of a scenario's first iteration: dot or graphml", 0},
+    {"megatron", 'm', NULL, 0,
+     "Write the flags of Megatron-LM's pretrain_gpt.py that the plan of a scenario's system means", 0},
     {"system", 'y', "LABEL", 0, "Write this system of the scenario (default: the first)", 0},
     {"iteration", 'i', "K", 0, "With --chrome: write iteration K of the scenario, counted from 0 (default: 0)", 0},
     {0},
@@ -240,7 +255,7 @@ static const struct argp_option export_options[] = {
 static const struct argp argp = {export_options,
                                  parse,
                                  "RUN.h5|SCENARIO.yaml",
-                                 "Write a trace or a task graph to standard output in another tool's format.",
+                                 "Write a trace, a task graph or a plan to standard output in another tool's format.",
                                  children,
                                  NULL,
                                  NULL};
