@@ -7,7 +7,7 @@ run=(build-essential cmake pkg-config libsimgrid-dev libigraph-dev libgsl-dev li
     libjansson-dev libcsv-dev libglpk-dev python3 python3-h5py python3-matplotlib python3-numpy python3-pandas
     python3-tables)
 test=(libcunit1-dev clang-14 clang-format-14 clang-tidy-14 valgrind python3-networkx python3-setuptools python3-venv
-    python3-wheel python3-yaml slurm-wlm iproute2 chromium-driver python3-selenium)
+    python3-wheel python3-yaml slurm-wlm iproute2 chromium-driver python3-selenium mmdebstrap)
 
 case "${1:-}" in
 run) wanted=("${run[@]}") ;;

@@ -67,10 +67,47 @@ class Tarball(unittest.TestCase):
         self.assertEqual(sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()), sorted(listed))
         head = call("git", "rev-parse", "HEAD", cwd=SOURCE).strip()
         self.assertEqual((tree / "packaging/commit.txt").read_text(), head + "\n")
-        call("cmake", "-S", tree, "-B", folder / "build", "-DBUILD_TESTING=OFF", env=environment)
+        call("cmake", "-S", tree, "-B", folder / "build", "-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Debug", env=environment)
         call("make", "-C", folder / "build", "src/cli/main.o", env=environment)
-        (built,) = (folder / "build").rglob("main.c.o")
+        (built,) = (folder / "build").rglob("slimsim.dir/src/cli/main.c.o")
         self.assertEqual(re.findall(rb"slimsim 0.1.0 \(commit ([^)]*)\)", built.read_bytes()), [head[:12].encode()])
+
+
+class Page(unittest.TestCase):
+    def test_page__shows_commands_that_work(self):
+        """The page's commands run in a folder with the build of the tests under the name that the page uses."""
+        folder = fresh("page")
+        (folder / "build").mkdir(parents=True)
+        (folder / "build/release").symlink_to(PROGRAM.parent)
+        blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        commands = [line for block in blocks for line in block.splitlines()]
+        self.assertEqual(len(commands), 7)
+        for line in commands[:2]:
+            self.assertRegex(line, "^cmake (--preset|--build --preset) release$")
+        rest = [line.replace("cpack ", "cpack -D CPACK_CMAKE_GENERATOR=Ninja ").replace("/usr/share/slimsim", str(SOURCE)) for line in commands[2:]
+                if IN_GIT or "tar" not in line]
+        call("bash", "-euc", "\n".join(rest), cwd=folder, env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"})
+
+
+class ContainerFile(unittest.TestCase):
+    def test_containerfile__has_instructions_that_exist(self):
+        """No image is built. Instructions are known, copied files exist, and stages that are named come before."""
+        text = (SOURCE / "Containerfile").read_text()
+        lines = [line for line in text.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+        stages = []
+        for line in lines:
+            instruction, rest = line.split(None, 1)
+            self.assertIn(instruction, ("FROM", "RUN", "COPY", "WORKDIR", "ENTRYPOINT"))
+            if instruction == "FROM":
+                self.assertEqual(rest.split()[0], "debian:12")
+                stages.append(rest.split()[-1])
+            if instruction == "COPY" and rest.startswith("--from="):
+                self.assertIn(rest.split()[0].removeprefix("--from="), stages[:-1])
+            elif instruction == "COPY":
+                self.assertTrue(all((SOURCE / name).exists() for name in rest.split()[:-1]), line)
+            if instruction == "RUN":
+                call("bash", "-nc", rest)
+        self.assertEqual(len(stages), 2)
 
 
 class DebianPackage(unittest.TestCase):
@@ -91,6 +128,7 @@ class DebianPackage(unittest.TestCase):
     def test_package__names_what_it_needs(self):
         fields = dict(re.findall(r"^ ?(\w[\w-]*): (.*)$", call("dpkg-deb", "-f", self.package), re.MULTILINE))
         self.assertEqual((fields["Package"], fields["Version"], fields["Section"]), ("slimsim", "0.1.0", "science"))
+        self.assertEqual(fields["Depends"].count("python3:any"), 1)
         needed = re.findall(r"[a-z0-9.+-]+(?= \(|,|$)", fields["Depends"])
         for library in ("libc6", "libcsv", "libexpat", "libglpk", "libgsl", "libhdf5", "libigraph", "libjansson", "libsimgrid", "libyaml"):
             self.assertTrue(any(name.startswith(library) for name in needed), (library, needed))
@@ -109,7 +147,8 @@ class DebianPackage(unittest.TestCase):
         self.assertEqual(sums, {name: hashlib.md5(path.read_bytes()).hexdigest() for name, path in files.items()})
         documents = self.root / "usr/share/doc/slimsim"
         self.assertIn("GPL-3", (documents / "copyright").read_text())
-        self.assertIn("0.1.0", gzip.decompress((documents / "changelog.gz").read_bytes()).decode())
+        self.assertTrue(gzip.decompress((documents / "changelog.gz").read_bytes()).startswith(b"slimsim (0.1.0) "))
+        self.assertEqual(gzip.decompress((documents / "CHANGELOG.md.gz").read_bytes()), (SOURCE / "CHANGELOG.md").read_bytes())
         page = gzip.decompress(files["usr/share/man/man1/slimsim.1.gz"].read_bytes()).decode()
         self.assertTrue(page.startswith(".TH SLIMSIM 1"))
         self.assertNotIn(b".debug_info", files["usr/bin/slimsim"].read_bytes())
@@ -135,10 +174,10 @@ class DebianPackage(unittest.TestCase):
                  'chroot "$1" slimsim --version',
                  'chroot "$1" slimsim run /usr/share/slimsim/scenarios/llama2-70b.yaml --set engine=critical-path --set trace=none']
         done = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--format=null",
-                               *(f"--customize-hook={hook}" for hook in hooks), "bookworm", "-"], capture_output=True, text=True)
-        if re.search("Could not resolve|Could not connect|Temporary failure", done.stderr):
+                               *(f"--customize-hook={hook}" for hook in hooks), "bookworm", "-"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if re.search("Could not resolve|Could not connect|Temporary failure", done.stdout):
             self.skipTest("no mirror of Debian answers here")
-        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:])
         self.assertIn(run("--version").stdout, done.stdout)
         self.assertRegex(done.stdout, r"(?m)^best-fit +\d+ ")
 
