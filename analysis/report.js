@@ -4,7 +4,8 @@
 
 const PALETTE = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#9a9a9a", "#222222"];
 const SHOWN_ROWS = 500, CATEGORIES = 12;
-const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "wait [%]": 1, "comm [%]": 1, "peak [GiB]": 1 };
+const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "wait [%]": 1, "comm [%]": 1, "peak [GiB]": 1,
+  days: 1, "cost [$]": 0, "GPU-hours": 0, "energy [MWh]": 1, "CO2 [t]": 1, "goodput [%]": 1 };
 
 function make(name, properties = {}, text = null) {
   const element = Object.assign(document.createElement(name), properties);
@@ -194,12 +195,20 @@ function axisOf(values, swept = false) {
   return { of: share, apart: 0, ticks: ticksOf(low, high, 5).map((value) => [share(value), count(Number(value.toPrecision(6)))]) };
 }
 
-/** Points over two axes. points: {x, y, colour, hollow, text, side}. limit: a line across, at a y. swept: x is a swept key. */
-function scatter(points, xName, yName, limit = null, swept = false) {
+/** A circle, square, diamond or triangle. */
+function markOf(shape, x, y, size, look) {
+  const corners = [null, [[-1, -1], [1, -1], [1, 1], [-1, 1]], [[0, -1.4], [1.4, 0], [0, 1.4], [-1.4, 0]], [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]]][shape % 4];
+  return corners === null ? drawn("circle", { cx: x, cy: y, r: size, ...look })
+    : drawn("polygon", { points: corners.map((corner) => `${x + size * corner[0]},${y + size * corner[1]}`).join(" "), ...look });
+}
+
+/** Points over two axes. points: {x, y, colour, hollow, text, side, shape}. limit: a line across, at a y. xLimit: a line
+ * upwards. swept: x is a swept key. lines: {points: [[x, y]], colour}. */
+function scatter(points, xName, yName, { limit = null, xLimit = null, swept = false, lines = [] } = {}) {
   const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = narrow ? 320 : 380, left = 62, right = 14, top = 22, bottom = 42;
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "scatter" });
   if (points.length === 0) return make("p", {}, "No row has both columns.");
-  const xAxis = axisOf(points.map(({ x }) => x), swept), yAxis = axisOf([...points.map(({ y }) => y), ...(limit === null ? [] : [limit])]);
+  const xAxis = axisOf([...points.map(({ x }) => x), ...(xLimit === null ? [] : [xLimit])], swept), yAxis = axisOf([...points.map(({ y }) => y), ...(limit === null ? [] : [limit])]);
   const x = (share) => left + share * (width - left - right), y = (share) => height - bottom - share * (height - top - bottom);
   const clip = (name, size) => (name.length > size ? `${name.slice(0, size - 1)}…` : name);
   const sparse = Math.ceil(xAxis.ticks.length / (narrow ? 4 : 9));
@@ -209,12 +218,15 @@ function scatter(points, xName, yName, limit = null, swept = false) {
   yAxis.ticks.forEach(([at, name]) => add(picture, drawn("line", { x1: left, x2: width - right, y1: y(at), y2: y(at), stroke: "#e8e8e8" }),
     drawn("text", { x: left - 6, y: y(at) + 4, "text-anchor": "end" }, clip(name, 9))));
   if (limit !== null) add(picture, drawn("line", { x1: left, x2: width - right, y1: y(yAxis.of(limit)), y2: y(yAxis.of(limit)), stroke: "#bb2222", "stroke-dasharray": "5 3" }));
+  if (xLimit !== null) add(picture, drawn("line", { x1: x(xAxis.of(xLimit)), x2: x(xAxis.of(xLimit)), y1: top, y2: height - bottom, stroke: "#bb2222", "stroke-dasharray": "5 3" }));
+  for (const line of lines)
+    add(picture, drawn("polyline", { points: line.points.map((at) => `${x(xAxis.of(at[0]))},${y(yAxis.of(at[1]))}`).join(" "), fill: "none", stroke: line.colour }));
   for (const point of points) {
     const look = point.hollow ? { fill: "none", stroke: point.colour } : { fill: point.colour, stroke: "#fff", "stroke-width": 0.6 };
-    const circle = drawn("circle", { cx: x(xAxis.of(point.x) + 0.6 * xAxis.apart * (point.side || 0)), cy: y(yAxis.of(point.y)), r: point.large ? 7 : 4, ...look });
-    circle.addEventListener("pointermove", (event) => showHover(point.text, event));
-    circle.addEventListener("pointerleave", hideHover);
-    picture.append(circle);
+    const mark = markOf(point.shape || 0, x(xAxis.of(point.x) + 0.6 * xAxis.apart * (point.side || 0)), y(yAxis.of(point.y)), point.large ? 7 : 4, look);
+    mark.addEventListener("pointermove", (event) => showHover(point.text, event));
+    mark.addEventListener("pointerleave", hideHover);
+    picture.append(mark);
   }
   return add(picture, drawn("text", { x: width - right, y: height - 6, "text-anchor": "end" }, xName), drawn("text", { x: 4, y: 12 }, yName));
 }
@@ -228,7 +240,7 @@ function plansSection({ labels, points, limit }) {
   marks.sort((a, b) => b.hollow - a.hollow || a.large - b.large);
   return add(box, make("p", { className: "small" }, `${points.length} plans as points, of which ${resolved} were simulated. Hollow points were excluded: their ` +
     "plans take at least this time and this memory. A large point is the chosen plan. The dashed line is the limit of the memory."),
-  legend(systems.map((system) => [labels[system], colour(system)])), scatter(marks, "time of an iteration [s]", "peak [GiB]", limit));
+  legend(systems.map((system) => [labels[system], colour(system)])), scatter(marks, "time of an iteration [s]", "peak [GiB]", { limit }));
 }
 
 function compare(a, b) {
@@ -243,13 +255,13 @@ function textOfCell(value, column = "") {
   return digits === undefined ? count(value) : value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** A table whose heads sort it. */
-function rowsSection({ columns, rows, points }) {
-  const box = section("Rows"), place = make("div"), left = columns.map((name, i) => i).filter((i) => rows.some((row) => typeof row[i] === "string"));
-  let by = columns.indexOf("tokens/s/GPU"), sign = -1;
+/** A table whose heads sort it. It begins sorted by a column, up (1) or down (-1). */
+function sortedTable(columns, rows, first, up, mark) {
+  const place = make("div"), left = columns.map((name, i) => i).filter((i) => rows.some((row) => typeof row[i] === "string"));
+  let by = columns.indexOf(first), sign = up;
   const show = () => {
     const sorted = [...rows].sort((a, b) => (a[by] === null || b[by] === null ? compare(a[by], b[by]) : sign * compare(a[by], b[by])));
-    const result = table(columns, sorted.slice(0, SHOWN_ROWS).map((row) => row.map((value, i) => textOfCell(value, columns[i]))), left);
+    const result = table(columns, sorted.slice(0, SHOWN_ROWS).map((row) => row.map((value, i) => textOfCell(value, columns[i]))), left, mark);
     result.querySelectorAll("th").forEach((head, i) => {
       const button = make("button", {}, columns[i] + (i === by ? (sign < 0 ? " ▼" : " ▲") : ""));
       button.onclick = () => {
@@ -262,8 +274,13 @@ function rowsSection({ columns, rows, points }) {
     place.replaceChildren(result);
   };
   show();
+  return place;
+}
+
+function rowsSection({ columns, rows, points }) {
   const note = rows.length > SHOWN_ROWS ? ` The first ${SHOWN_ROWS} of the order are shown.` : "";
-  return add(box, make("p", { className: "small" }, `${points} points, ${rows.length} rows. A click on a head sorts.${note}`), place);
+  return add(section("Rows"), make("p", { className: "small" }, `${points} points, ${rows.length} rows. A click on a head sorts.${note}`),
+    sortedTable(columns, rows, "tokens/s/GPU", -1));
 }
 
 function chooser(columns, chosen, changed) {
@@ -280,7 +297,7 @@ function pointsSection({ columns, rows, swept }) {
     const marks = rows.filter((row) => row[x] !== null && row[y] !== null).map((row) => ({ x: row[x], y: row[y],
       side: groups.indexOf(row[colour]) / groups.length - 0.5 + 0.5 / groups.length,
       colour: PALETTE[groups.indexOf(row[colour]) % PALETTE.length], text: columns.map((name, i) => `${name}: ${textOfCell(row[i], name)}`).join("\n") }));
-    place.replaceChildren(legend(groups.slice(0, 24).map((name, i) => [textOfCell(name, columns[colour]), PALETTE[i % PALETTE.length]])), scatter(marks, columns[x], columns[y], null, 1 <= x && x <= swept.length));
+    place.replaceChildren(legend(groups.slice(0, 24).map((name, i) => [textOfCell(name, columns[colour]), PALETTE[i % PALETTE.length]])), scatter(marks, columns[x], columns[y], { swept: 1 <= x && x <= swept.length }));
   };
   const lists = [many.length > 0 ? many[0] : columns.indexOf("time [s]"), columns.indexOf("tokens/s/GPU"), system].map((chosen) => chooser(columns, chosen, show));
   show();
@@ -318,7 +335,7 @@ function showPage() {
   const data = JSON.parse(document.getElementById("data").textContent), main = document.querySelector("main");
   document.body.append(hoverBox);
   add(main, make("h1", {}, data.name), make("p", {}, data.setting), make("p", { className: "small" }, data.head));
-  (data.kind === "run" ? showRun : showSweep)(main, data);
+  ({ run: showRun, sweep: showSweep, capacity: showCapacity })[data.kind](main, data);
 }
 
 showPage();

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A report of a run or of a sweep: one HTML file that any browser opens, without a network.
+"""A report of a run, of a sweep or of an answer of `slimsim capacity`: one HTML file that any browser opens, without a
+network.
 
 A run has the ranking, the GPUs' time from peak to MFU, the lanes of all replicas, memory, lengths, the plan search,
-assumptions and the scenario. A sweep has its rows as a table and as points over any two columns. Lanes need a trace with
-tasks (`trace: full`).
+assumptions and the scenario. A sweep has its rows as a table and as points over any two columns. An answer has
+days against cost, cost and energy by size, the distribution of the date, what would change it, its candidates, and what
+each offer assumes. Lanes need a trace with tasks (`trace: full`).
 
     report.py results/quickstart.h5 --output results/quickstart.html
 """
@@ -14,6 +16,7 @@ import json
 import pathlib
 import sys
 
+import report_capacity
 import report_lanes
 import report_run
 import report_sweep
@@ -43,9 +46,11 @@ PAGE = """<!DOCTYPE html>
 
 def page_of(path):
     trace = Trace(path)
-    if "summary" not in trace.file or not len(trace.file["summary"]):
-        raise ValueError("it holds no results of a run or of a sweep")
-    if "manifest" in trace.file:
+    if "candidates" in trace.file:
+        content = report_capacity.content_of(trace)
+    elif "summary" not in trace.file or not len(trace.file["summary"]):
+        raise ValueError("it holds no results of a run, of a sweep or of slimsim capacity")
+    elif "manifest" in trace.file:
         content = report_sweep.content_of(trace)
     else:
         content = report_run.content_of(trace)
@@ -53,13 +58,13 @@ def page_of(path):
     # No text of the data can end the script element or begin another one.
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     style = (HERE / "report.css").read_text(encoding="utf-8")
-    script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("report_lanes.js", "report.js"))
+    script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("report_lanes.js", "report_capacity.js", "report.js"))
     return PAGE.format(title=html.escape(f"{content['name']}: slimsim"), style=style, script=script, data=data)
 
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", help="NAME.h5 of slimsim run")
+    parser.add_argument("trace", help="NAME.h5 of slimsim run, or NAME.capacity.h5 of slimsim capacity")
     parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: a .html beside the input)")
     return parser.parse_args()
 

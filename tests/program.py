@@ -27,6 +27,29 @@ systems:
   - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
 """
 
+QUESTION = """\
+name: question
+model: llama-7b
+device: h800
+platform: hopper
+data: {lengths: github, context: 16Ki, global_batch: 32}
+iterations: {warm_up: 0, measured: 2}
+seed: 7
+engine: critical-path
+framework: slimpack-paper
+reliability: llama3
+price: {usd_per_gpu_hour: 2, pue: 1.2}
+capacity:
+  tokens: 2e10
+  days: 2
+  offers:
+    - {name: first, nodes: {from: 1, to: 4}}
+    - {name: second, device: h200, platform: h100, price: {usd_per_gpu_hour: 5}, nodes: {from: 1, to: 2}}
+systems:
+  - {name: best-fit, plan: {tp: 2, pp: 2, recompute: selective}}
+  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
+"""
+
 
 def run(*arguments, **options):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)

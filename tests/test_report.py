@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from program import PROGRAM, SCRATCH, SMALL, fresh, run, write
+from program import PROGRAM, QUESTION, SCRATCH, SMALL, fresh, rows, run, write
 
 os.environ["PATH"] = f"{PROGRAM.parent}:{os.environ['PATH']}"  # analysis/ calls it
 REPORT = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "report.py"
@@ -20,7 +20,8 @@ ENDS_SCRIPT = "</script><b id=injected>"
 
 sys.path.insert(0, str(REPORT.parent))
 
-import report_run  # noqa: E402  after the path
+import report_capacity  # noqa: E402  after the path
+import report_run  # noqa: E402
 from common import Trace  # noqa: E402
 
 try:
@@ -42,6 +43,17 @@ def report_of(name, scenario, *arguments):
     trace, page = next(folder.glob("*.h5")), SCRATCH / f"{name}.html"
     subprocess.run([sys.executable, REPORT, trace, "-o", page], check=True)
     return trace, page
+
+
+@functools.cache
+def capacity_of(name, question):
+    """Ask a question and write its report. @return the answer and the page"""
+    folder = fresh(name)
+    done = run("capacity", write(f"{name}.yaml", question), "--quiet", "--output", folder)
+    assert done.returncode == 0, done.stderr
+    answer, page = next(folder.glob("*.h5")), SCRATCH / f"{name}.html"
+    subprocess.run([sys.executable, REPORT, answer, "-o", page], check=True)
+    return answer, page
 
 
 class Numbers(unittest.TestCase):
@@ -102,6 +114,41 @@ class Numbers(unittest.TestCase):
         text = self.page.read_text(encoding="utf-8")
         self.assertIn("default-src 'none'", text)
         self.assertNotRegex(text.replace("http://www.w3.org/2000/svg", ""), r"https?://|@import|src=\"")
+
+    def test_capacity__says_what_the_program_says(self):
+        answer, _ = capacity_of("question", QUESTION)
+        content = report_capacity.content_of(Trace(answer))
+        printed = " ".join(run("capacity", SCRATCH / "question.yaml", "-v", "--quiet", "--output", answer.parent).stdout.split())
+        for line in content["verdict"]:
+            self.assertIn(line.split(" with: ")[0], printed)
+        table = rows(answer.with_suffix(".csv"))
+        days = content["columns"].index("days")
+        self.assertEqual([row[days] for row in content["rows"]], [float(f"{float(row['days']):.6g}") for row in table])
+        self.assertEqual([row[0].startswith("answer") for row in content["rows"]], [row["chosen"] == "1" for row in table])
+        self.assertEqual(sum(content["date"]["counts"]), content["date"]["draws"])
+
+    def test_capacity__has_assumptions_with_sources(self):
+        answer, _ = capacity_of("question", QUESTION)
+        first, second = report_capacity.content_of(Trace(answer))["offers"]
+        self.assertEqual((first["name"], second["name"]), ("first", "second"))
+        self.assertIn("price: usd_per_gpu_hour: 2, pue: 1.2", first["lines"])
+        self.assertIn("price: usd_per_gpu_hour: 5", second["lines"])
+        self.assertRegex("\n".join(first["lines"]), r"(?s)device: h800\n.*power: h800: a node of 8 GPUs draws \d+ W idle.*reliability: name: llama3.*; Llama 3 \(arXiv")
+        self.assertIn("  detect: 600\n", first["values"])
+        plain = QUESTION.replace("reliability: llama3\n", "").replace("price: {usd_per_gpu_hour: 2, pue: 1.2}\n", "price: llama2-site\n")
+        lines = report_capacity.content_of(Trace(capacity_of("plain_question", plain)[0]))["offers"][0]["lines"]
+        self.assertIn("no reliability:, so nothing fails", lines)
+        self.assertTrue(any(line.startswith("price: name: llama2-site, kg_co2_per_kwh: 0.4235; carbon: model card of Llama 2") for line in lines), lines)
+
+    def test_capacity__asks_its_question_again(self):
+        question = QUESTION.replace("name: first", f"price: {{usd_per_gpu_hour: 2, pue: 1.2, kg_co2_per_kwh: 0.4}}, name: \"{MARKUP}, 'a': b\"")
+        answer, _ = capacity_of("again", question)
+        text = report_capacity.content_of(Trace(answer))["question"]
+        self.assertGreater(len(text.splitlines()), 15)
+        printed = [run("capacity", write(f"{name}.yaml", one), "--json", "--quiet", "--output", answer.parent).stdout
+                   for name, one in (("again", question), ("block", text))]
+        self.assertIn("'a': b", printed[0])
+        self.assertEqual(*printed)
 
     def test_what_has_no_report__is_said(self):
         for trace, message in ((REPORT, "not an HDF5 file"), (SCRATCH / "missing.h5", "there is no such file")):
@@ -202,6 +249,43 @@ class Browser(unittest.TestCase):
         self.scroll_to(circles[-1])
         ActionChains(self.driver).move_to_element(circles[-1]).perform()
         self.assertRegex(self.texts(".hover")[0], r"(?s)best-fit: .*DP\d.*GiB")
+        self.check_page()
+
+    def test_capacity__has_pictures_and_a_table_that_sorts(self):
+        answer, page = capacity_of("question", QUESTION)
+        for width in (400, 1280):
+            self.open(page, width)
+            self.check_page()
+        table = rows(answer.with_suffix(".csv"))
+        marks = self.driver.find_elements(By.CSS_SELECTOR, "svg.scatter")[0].find_elements(By.CSS_SELECTOR, "circle, polygon")
+        self.assertEqual(len(marks), len(table))
+        self.scroll_to(marks[-1])
+        ActionChains(self.driver).move_to_element(marks[-1]).perform()
+        chosen = next(row for row in table if row["chosen"] == "1")
+        self.assertEqual(self.texts(".hover")[0].splitlines()[:2], [f"{chosen['nodes']} nodes of {chosen['offer']}, {chosen['system']}",
+                                                                    f"{float(chosen['days']):.1f} days"])
+        self.assertEqual(len(self.texts("svg.date rect")), report_capacity.BINS)
+        self.assertIn("NVLink x0.5", self.texts(".changes td"))
+        self.assertRegex(self.texts("tr.best")[0], "^answer")
+        for ascending in (False, True):  # a column of numbers begins with the largest
+            self.driver.find_element(By.XPATH, "//th/button[starts-with(., 'nodes')]").click()
+            nodes = [int(text) for text in self.texts(".rows tbody tr td:nth-child(3)")]
+            self.assertEqual((len(nodes), nodes), (len(table), sorted(nodes, reverse=not ascending)))
+        self.check_page()
+
+    def test_capacity__keeps_names_of_offers_as_text(self):
+        question = QUESTION.replace("name: first", f"name: '{MARKUP}'").replace("name: second", f"name: '{ENDS_SCRIPT}'")
+        self.open(capacity_of("question_markup", question)[1])
+        self.assertEqual(self.texts("#injected, main img"), [])
+        self.assertTrue({MARKUP, ENDS_SCRIPT} <= set(self.texts("td.left")))
+        self.assertIn("slimsim", self.driver.title)
+        self.check_page()
+
+    def test_capacity__has_no_pictures_if_nothing_fits(self):
+        _, page = capacity_of("nothing", QUESTION + "memory_limit: 0.05\n")
+        self.open(page)
+        self.assertIn("no size of any offer fits in memory", self.texts(".verdict")[0])
+        self.assertEqual(self.texts("svg"), [])
         self.check_page()
 
     def test_sweep__has_points_and_a_table_that_sorts(self):

@@ -88,13 +88,43 @@ static bool write_names(struct trace *trace, const struct answer *answer, struct
     return ok;
 }
 
-/** Write the question and the scenario of each offer as attributes. */
-static bool write_attributes(struct trace *trace, const struct answer *answer, struct error *err)
+/** Return the power of a node in words, with its source. The caller frees. */
+static char *power_text(const struct power *power)
+{
+    if (power->gpus == 0)
+        return check_strdup("unknown");
+    return check_asprintf("%s: a node of %" PRId64 " GPUs draws %g W idle, %g W waiting, %g W busy; %s", power->name,
+                          power->gpus, power->node.idle_w, power->node.waiting_w, power->node.busy_w, power->source);
+}
+
+/** Write the resolved scenario of each offer, and the power of its nodes, which the scenario only names. */
+static bool write_offers(struct trace *trace, const struct question *question, struct error *err)
+{
+    int32_t n = question->n_offers;
+    char **scenario = check_calloc((size_t)n, sizeof *scenario), **power = check_calloc((size_t)n, sizeof *power);
+    for (int32_t i = 0; i < n; i++) {
+        scenario[i] = scenario_text(&question->offers[i].scenario);
+        power[i] = power_text(&question->offers[i].scenario.power);
+    }
+    bool ok = trace_set_texts(trace, "offer_scenarios", n, (const char *const *)scenario, err) &&
+              trace_set_texts(trace, "offer_power", n, (const char *const *)power, err);
+    for (int32_t i = 0; i < n; i++) {
+        free(scenario[i]);
+        free(power[i]);
+    }
+    free(scenario);
+    free(power);
+    return ok;
+}
+
+/** Write the question and its answer in words as attributes. */
+static bool write_attributes(struct trace *trace, const struct answer *answer, const char *verdict, struct error *err)
 {
     const struct question *question = answer->question;
     char *text = document_text(&question->document, 0), tokens[32];
     snprintf(tokens, sizeof tokens, "%.17g", question->tokens);
     bool ok = record_versions(trace, err) && trace_set_text(trace, "question", text, err) &&
+              trace_set_text(trace, "verdict", verdict, err) &&
               trace_set_text(trace, "name", question->offers[0].scenario.name, err) &&
               trace_set_text(trace, "tokens", tokens, err) &&
               (answer->subject < 0 || trace_set_text(trace, "model_error", answer->date.model_error.basis, err));
@@ -119,14 +149,14 @@ static bool write_tables(struct trace *trace, const struct answer *answer, struc
     return ok;
 }
 
-bool answer_write(const struct answer *answer, const char *directory, struct error *err)
+bool answer_write(const struct answer *answer, const char *verdict, const char *directory, struct error *err)
 {
     const char *scenario = answer->question->offers[0].scenario.name;
     char *name = check_asprintf("%s.capacity", scenario), *path = check_asprintf("%s/%s.csv", directory, name);
     struct output outputs[2] = {0};
     struct trace *trace = trace_create(directory, name, err);
-    bool ok = trace != NULL && write_names(trace, answer, err) && write_attributes(trace, answer, err) &&
-              write_tables(trace, answer, err);
+    bool ok = trace != NULL && write_names(trace, answer, err) && write_offers(trace, answer->question, err) &&
+              write_attributes(trace, answer, verdict, err) && write_tables(trace, answer, err);
     if (ok)
         ok = trace_end(trace, &outputs[0], err);
     else

@@ -11,6 +11,7 @@
 /** Return whether both files may be replaced: they are absent, empty, or written by slimsim. @return false with err */
 bool answer_may_be_written(const char *directory, const char *name, struct error *err);
 
-bool answer_write(const struct answer *answer, const char *directory, struct error *err);
+/** @param verdict  the answer in words, for readers of the trace */
+bool answer_write(const struct answer *answer, const char *verdict, const char *directory, struct error *err);
 
 #endif

@@ -140,13 +140,13 @@ static void list_operation(struct listing *listing)
         add_operation(listing, name, &changed);
         changed = *now;
         changed.storage_bytes_per_s *= factors[i];
-        snprintf(name, sizeof name, "checkpoint storage x%g", factors[i]);
+        snprintf(name, sizeof name, "storage x%g", factors[i]);
         add_operation(listing, name, &changed);
         changed = *now;
         changed.detect_s *= factors[i];
         changed.replace_s *= factors[i];
         changed.start_s *= factors[i];
-        snprintf(name, sizeof name, "detect, replace, start x%g", factors[i]);
+        snprintf(name, sizeof name, "restart x%g", factors[i]);
         add_operation(listing, name, &changed);
         changed = *now;
         int64_t spares = listing->candidate->row.spare_nodes, other = i == 0 ? spares / 2 : 2 * spares + (spares == 0);

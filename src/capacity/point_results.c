@@ -49,11 +49,24 @@ static bool is_finished(const struct finished_points *finished, int32_t point)
     return entry->journal >= 0 && entry->status != RESULT_KILLED;
 }
 
-/** Compute the points that no journal holds, as a sweep of these points alone. */
-static bool compute(struct collection *collection, struct error *err)
+/** Leave only the points that no journal holds. */
+static bool drop_finished(struct collection *collection, struct error *err)
 {
     struct finished_points finished = {0};
     struct sweep *sweep = &collection->sweep;
+    int32_t n = 0;
+    bool ok = read_journals(collection, &finished, err);
+    for (int32_t i = 0; ok && i < sweep->n_points; i++)
+        if (!is_finished(&finished, i))
+            sweep->combination[n++] = sweep->combination[i];
+    sweep->n_points = n;
+    finished_points_close(&finished);
+    return ok;
+}
+
+/** Compute the points that no journal holds, as a sweep of these points alone. Shards divide all points. */
+static bool compute(struct collection *collection, struct error *err)
+{
     const struct point_results_options *options = collection->options;
     struct driver_outcome outcome;
     struct driver_options driver = {
@@ -64,19 +77,14 @@ static bool compute(struct collection *collection, struct error *err)
         .stop = options->stop,
     };
     struct manifest rest = {0};
-    int32_t n = 0;
-    bool ok = read_journals(collection, &finished, err);
-    for (int32_t i = 0; ok && i < sweep->n_points; i++)
-        if (!is_finished(&finished, i))
-            sweep->combination[n++] = sweep->combination[i];
-    finished_points_close(&finished);
-    if (!ok || n == 0)
-        return ok;
-    sweep->n_points = n;
-    manifest_of_sweep(sweep, &rest);
+    if (options->shard.n == 0 && !drop_finished(collection, err))
+        return false;
+    if (collection->sweep.n_points == 0)
+        return true;
+    manifest_of_sweep(&collection->sweep, &rest);
     rest.command = check_strdup(collection->manifest.command);
-    ok = driver_resolve(collection->runner, &rest, options->stop, err) &&
-         driver_run(collection->runner, &rest, &driver, &outcome, err);
+    bool ok = driver_resolve(collection->runner, &rest, options->stop, err) &&
+              driver_run(collection->runner, &rest, &driver, &outcome, err);
     manifest_free(&rest);
     return ok;
 }

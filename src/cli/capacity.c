@@ -47,7 +47,10 @@ static bool run(const struct arguments *arguments, const struct question *questi
                     how.shard.k, how.shard.n);
         return true;
     }
-    if (!answer_write(answer, options->output, err))
+    char *verdict = capacity_verdict(answer, false);
+    bool written = answer_write(answer, verdict, options->output, err);
+    free(verdict);
+    if (!written)
         return false;
     if (options->json)
         capacity_print_json(answer);

@@ -7,6 +7,9 @@
 
 enum { CAPACITY_LINES = 15, CAPACITY_COLUMNS = 100 };
 
+/** Return the verdict, a line for each thing that it says. The caller frees. @param verbose  see capacity_print */
+char *capacity_verdict(const struct answer *answer, bool verbose);
+
 /** @param verbose  print every option instead of those that matter, and all changes */
 void capacity_print(const struct answer *answer, bool verbose);
 

@@ -4,13 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capacity/question.h"
 #include "cli/commands.h"
 #include "cli/list_tables.h"
 #include "scenario/scenario_read.h"
 
 static bool list_keys(struct error *err)
 {
-    return scenario_list_keys(stdout, err);
+    if (!scenario_list_keys(stdout, err))
+        return false;
+    puts("\n`capacity:` asks what to buy (slimsim capacity). An offer also takes device, platform, power, price and\n"
+         "reliability:\n");
+    question_list_keys(stdout);
+    return true;
 }
 
 static const struct {

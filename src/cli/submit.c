@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * This file is `slimsim submit`. It submits a sweep as a Slurm job array of its shards, and a job that then merges
- * them.
+ * them. A question of capacity is submitted in the same way: its first sizes, and a job that goes on from them.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "capacity/size_search.h"
 #include "cli/commands.h"
 #include "cli/sweep.h"
+#include "scenario/scenario_read.h"
 #include "sweep/sweep_output.h"
 #include "trace/output.h"
 
@@ -35,6 +37,7 @@ enum job { JOB_SHARDS, JOB_MERGE, N_JOBS };
 /** A submission has two job scripts. Paths are absolute, except the user's, which are relative to the folder `here`. */
 struct submission {
     const struct arguments *arguments;
+    bool capacity; /* the parts are of the first sizes of `slimsim capacity`, which then goes on from all of them */
     struct manifest manifest;
     char program[PATH_MAX], here[PATH_MAX];
     char *directory;    /* the output folder */
@@ -107,11 +110,12 @@ static const struct argp_option submit_options[] = {
 };
 static const struct argp argp = {submit_options,
                                  parse,
-                                 "SWEEP.yaml",
+                                 "SCENARIO.yaml",
                                  "Submit a sweep to Slurm as a job array of N parts, each with --jobs points at a time "
                                  "(default: 1), and a job that then merges them. The folders of the scenario, the "
                                  "output and slimsim must be the same on all machines. If points are missing, repeat "
-                                 "the command to compute them.",
+                                 "the command to compute them. With `capacity:` the parts compute its first "
+                                 "sizes, and the other job answers the question.",
                                  children,
                                  NULL,
                                  NULL};
@@ -222,10 +226,26 @@ static bool is_script(const char *path)
     return output_begins_with(path, SCRIPT_BEGIN);
 }
 
+static int32_t jobs_of(const struct submission *submission)
+{
+    return submission->arguments->sweep.jobs > 0 ? submission->arguments->sweep.jobs : 1;
+}
+
+/** Write the command behind the program's name, except the shard. */
+static void write_command(FILE *file, const struct submission *submission)
+{
+    const struct arguments *arguments = submission->arguments;
+    fputs(submission->capacity ? " capacity " : " run ", file);
+    sweep_write_points(file, arguments->scenario, &arguments->options, &arguments->sweep);
+    fputs(" --output ", file);
+    sweep_write_quoted(file, arguments->options.output);
+    fprintf(file, " --jobs %d", jobs_of(submission));
+}
+
 static void write_shards(FILE *file, const struct submission *submission)
 {
     const struct arguments *arguments = submission->arguments;
-    int32_t jobs = arguments->sweep.jobs > 0 ? arguments->sweep.jobs : 1;
+    int32_t jobs = jobs_of(submission);
     char log[64];
     fprintf(file, SCRIPT_BEGIN "%d points in %d parts. `sbatch --array=K` and this file computes part K again.\n",
             submission->manifest.n_points, arguments->shards);
@@ -234,11 +254,7 @@ static void write_shards(FILE *file, const struct submission *submission)
     snprintf(log, sizeof log, ".shard-%%a-of-%d.log", arguments->shards);
     write_log(file, submission, log);
     write_environment(file, submission);
-    fputs(" run ", file);
-    sweep_write_points(file, arguments->scenario, &arguments->options, &arguments->sweep);
-    fputs(" --output ", file);
-    sweep_write_quoted(file, arguments->options.output);
-    fprintf(file, " --jobs %d", jobs);
+    write_command(file, submission);
     if (arguments->sweep.time_limit_s > 0)
         fprintf(file, " --time-limit %.17gs", arguments->sweep.time_limit_s);
     if (arguments->sweep.memory_bytes > 0)
@@ -248,8 +264,25 @@ static void write_shards(FILE *file, const struct submission *submission)
     fprintf(file, " --shard \"$SLURM_ARRAY_TASK_ID/%d\"\n", arguments->shards);
 }
 
+/** Write the job that goes on when the first sizes are computed. */
+static void write_answer(FILE *file, const struct submission *submission)
+{
+    fprintf(file, SCRIPT_BEGIN "goes on from the %d parts; it can be submitted again.\n",
+            submission->arguments->shards);
+    write_head(file, submission, "-answer");
+    fprintf(file, "#SBATCH --cpus-per-task=%d\n", jobs_of(submission));
+    write_log(file, submission, ".answer.log");
+    write_environment(file, submission);
+    write_command(file, submission);
+    fputc('\n', file);
+}
+
 static void write_merge(FILE *file, const struct submission *submission)
 {
+    if (submission->capacity) {
+        write_answer(file, submission);
+        return;
+    }
     char *shard = check_asprintf("%s/%s.shard-", submission->arguments->options.output, submission->manifest.name);
     fprintf(file, SCRIPT_BEGIN "merges the %d parts; it can be submitted again.\n", submission->arguments->shards);
     write_head(file, submission, "-merge");
@@ -341,7 +374,9 @@ static void print_jobs(const struct submission *submission, const char *shards, 
     printf("job %s: %d points in an array of %d tasks; logs: %s/%s.shard-*-of-%d.log\n", shards,
            submission->manifest.n_points, arguments->shards, output, name, arguments->shards);
     if (merge != NULL)
-        printf("job %s: it merges them when %s has ended; log: %s/%s.merge.log\n", merge, shards, output, name);
+        printf("job %s: it %s when %s has ended; log: %s/%s.%s.log\n", merge,
+               submission->capacity ? "answers the question" : "merges them", shards, output, name,
+               submission->capacity ? "answer" : "merge");
 }
 
 static bool submit(const struct submission *submission, struct error *err)
@@ -392,20 +427,50 @@ static bool prepare(const struct arguments *arguments, const struct sweep *sweep
     return ok;
 }
 
+/** Refuse options of a sweep that `slimsim capacity` does not have. */
+static bool check_capacity(const struct sweep_arguments *sweep, struct error *err)
+{
+    bool other = sweep->n_axes > 0 || sweep->time_limit_s > 0 || sweep->memory_bytes > 0 || sweep->retry_failed ||
+                 sweep->fail_fast;
+    return !other || error_set(err, "submit: a scenario with `capacity:` takes --jobs, but no other option of sweeps");
+}
+
+/** Read the sweep of a scenario: its own, or the first sizes of its `capacity:`. */
+static bool read_sweep(const struct arguments *arguments, struct submission *submission, struct sweep *sweep,
+                       struct error *err)
+{
+    struct document document = {0};
+    struct question question = {0};
+    struct error wrong = {0}; /* the other reader finds the same */
+    const struct options *options = &arguments->options;
+    bool is_sweep, read = scenario_read_document(arguments->scenario, options->n_set, options->set, &document, &wrong);
+    submission->capacity = read && document_find(&document, 0, "capacity") >= 0;
+    document_free(&document);
+    if (!submission->capacity)
+        return sweep_open(arguments->scenario, options, &arguments->sweep, sweep, &is_sweep, err);
+    bool ok = check_capacity(&arguments->sweep, err) &&
+              question_read(arguments->scenario, options->n_set, options->set, &question, err);
+    if (ok) {
+        size_search_grid(&question, &document);
+        ok = sweep_read(&document, sweep, err);
+        document_free(&document);
+    }
+    question_free(&question);
+    return ok;
+}
+
 int command_submit(int argc, char **argv)
 {
     struct arguments arguments = {.sweep = {.point = -1}};
     struct submission submission = {.arguments = &arguments};
     struct sweep sweep = {0};
     struct error err = {0};
-    bool is_sweep;
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     arguments.sweep.given = true;
     bool ok = (strcmp(arguments.scenario, "-") != 0 ||
                error_set(&err, "submit: each task reads the scenario again, so it cannot be on standard input; write "
                                "it to a file")) &&
-              sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err) &&
-              prepare(&arguments, &sweep, &submission, &err);
+              read_sweep(&arguments, &submission, &sweep, &err) && prepare(&arguments, &sweep, &submission, &err);
     if (ok && arguments.dry_run)
         print_scripts(&submission);
     else if (ok)
