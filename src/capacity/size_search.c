@@ -7,8 +7,7 @@
 
 #include "base/check.h"
 
-/* Two sizes are close if they differ by less than this part of the larger one: beside a limit, beside the cheapest. */
-enum { CLOSE = 16, NEAR = 4 };
+enum { CLOSE = 16 }; /* two sizes are close if they differ by less than this part of the larger one */
 
 /** Return whether two offers have the same value of a key. */
 static bool has_same(const struct question *question, int32_t a, int32_t b, const char *key)
@@ -158,20 +157,21 @@ static int32_t n_systems_of(const struct question *question)
  */
 static int64_t between(int64_t low, int64_t high, double expected)
 {
-    double eighth = (double)(high - low) / 8;
-    int64_t first = (int64_t)ceil(fmin(fmax(expected, (double)low + eighth), (double)high - 2 * eighth));
-    int64_t last = (int64_t)fmin((double)first + 2 * eighth, (double)high - eighth), power = INT64_C(1) << 40;
+    double eighth = (double)(high - low) / 8, nearest = (double)low + eighth, farthest = (double)high - eighth;
+    int64_t first = (int64_t)ceil(fmin(fmax(expected - eighth, nearest), farthest));
+    int64_t last = (int64_t)fmax(fmin(expected + eighth, farthest), (double)first), power = INT64_C(1) << 40;
     while (power > 1 && last / power * power < first)
         power /= 2;
-    return last >= first ? last / power * power : (low + high) / 2;
+    return last / power * power < high ? last / power * power : (low + high) / 2;
 }
 
-static bool is_close(int64_t low, int64_t high, int32_t close)
+static bool is_close(int64_t low, int64_t high)
 {
-    return high - low <= 1 || (high - low) * close <= high;
+    return high - low <= 1 || (high - low) * CLOSE <= high;
 }
 
-/** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
+/** Return the size that keeps the limit of days if time falls like 1 / nodes; just below the middle if that is unknown.
+ */
 static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
 {
     const struct point_result *result = find_result(search, offer, low);
@@ -183,14 +183,15 @@ static double expected_size(const struct size_search *search, int32_t offer, int
     for (int32_t i = 0; i < candidates.n; i++)
         days = fmin(days, candidates.at[i].row.days);
     candidates_free(&candidates);
-    return isinf(days) || isnan(limit) || days <= limit ? (double)(low + high) / 2 : (double)low * days / limit;
+    return isinf(days) || isnan(limit) || days <= limit ? (double)low + (double)(high - low) * 7 / 16
+                                                        : (double)low * days / limit;
 }
 
 /**
  * Try a size between a size of an offer and the next one beside it, unless they are close. Nodes of 0 stand for no
  * size.
  */
-static void try_beside(struct size_search *search, int32_t offer, int64_t nodes, bool above, int32_t close)
+static void try_beside(struct size_search *search, int32_t offer, int64_t nodes, bool above)
 {
     int64_t beside = 0;
     for (int32_t i = 0; i < search->n; i++) {
@@ -200,7 +201,7 @@ static void try_beside(struct size_search *search, int32_t offer, int64_t nodes,
             beside = other;
     }
     int64_t low = above ? nodes : beside, high = above ? beside : nodes;
-    if (low > 0 && high > 0 && !is_close(low, high, close))
+    if (low > 0 && high > 0 && !is_close(low, high))
         add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
 }
 
@@ -228,10 +229,10 @@ static void refine(struct size_search *search, int32_t offer)
             thriftiest = row->nodes;
         }
     }
-    try_beside(search, offer, in_time ? smallest : largest, !in_time, CLOSE);
+    try_beside(search, offer, in_time ? smallest : largest, !in_time);
     for (int above = 0; above < 2; above++) {
-        try_beside(search, offer, cheapest, above, NEAR);
-        try_beside(search, offer, thriftiest, above, NEAR);
+        try_beside(search, offer, cheapest, above);
+        try_beside(search, offer, thriftiest, above);
     }
 }
 
