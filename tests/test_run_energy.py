@@ -56,6 +56,9 @@ class Energy(unittest.TestCase):
                      "- power h800: a node of 8 GPUs draws 7157 W busy and 4500 W waiting, its switches are not counted",
                      "- money: a GPU costs $2 an hour with its energy"):
             self.assertIn(line, text)
+        own = write("own.yaml", SMALL + "price: {own: {usd_per_node: 280320, years: 4, utilisation: 1}}\n")
+        self.assertIn("- money: a GPU costs $1 an hour without energy", run("run", own, "-v", "-q", "-o",
+                                                                           fresh("energy")).stdout)
         systems = json.loads(run("run", path, "--json", "-q", "-o", fresh("energy")).stdout)["systems"]
         for system in systems:
             self.assertTrue(system["power_w"] > 0 and system["usd_per_1t_tokens"] > 0)

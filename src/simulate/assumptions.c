@@ -309,7 +309,9 @@ static int32_t operation_lines(const struct scenario *scenario, char lines[][ASS
     if (!isnan(usd))
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "money: a GPU costs $%.4g an hour%s; failures, restarts and spare nodes are not in it", usd,
-                 isnan(price->usd_per_kwh) ? " with its energy, since price.usd_per_kwh is not given" : "");
+                 !isnan(price->usd_per_kwh)       ? ""
+                 : isnan(price->usd_per_gpu_hour) ? " without energy, since price.usd_per_kwh is not given"
+                                                  : " with its energy, since price.usd_per_kwh is not given");
     return n;
 }
 
