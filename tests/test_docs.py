@@ -4,7 +4,7 @@
 
 A block marked `console` has commands behind `$ ` and their standard output. A line `...` of the output stands for any
 lines, and /home/me for the folder. A block marked `yaml` whose first line is `# NAME.yaml` is that file. All blocks of a page share a folder, which
-has links to scenarios/, analysis/ and model/. Blocks marked `sh` do not run, but their options must exist.
+has links to scenarios/, analysis/ and model/. A block marked `c` must compile. Blocks marked `sh` do not run, but their options must exist.
 
     SLIMSIM=build/dev/slimsim SLIMSIM_SCRATCH=build/dev/scratch/test_docs tests/test_docs.py --write docs/start.md
 
@@ -71,6 +71,9 @@ def run_page(page):
         kind, text = match.groups()
         if kind == "yaml" and NAMED_FILE.match(text):
             (folder / NAMED_FILE.match(text)[1]).write_text(text)
+        if kind == "c":
+            (folder / "system.c").write_text(text)
+            execute(f"cc -std=gnu17 -D_GNU_SOURCE -Wall -Werror -fsyntax-only -I {TOP}/src system.c\n", folder)
         return f"```{kind}\n{run_console(text, folder) if kind == 'console' else text}```"
     return BLOCK.sub(block, page.read_text(encoding="utf-8"))
 
