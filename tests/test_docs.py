@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests run what README.md and docs/ show.
 
-A block marked `console` has commands behind `$ ` and their standard output. A line `...` of the output stands for any
-lines, and /home/me for the folder. A block marked `yaml` whose first line is `# NAME.yaml` is that file. All blocks of a page share a folder, which
-has links to scenarios/, analysis/ and model/. A block marked `c` must compile. Blocks marked `sh` do not run, but their options must exist.
+All blocks of a page share a folder, which has links to scenarios/, analysis/ and model/.
+
+- `console`: commands behind `$ ` with their standard output. A line `...` of the output stands for any lines, and
+  /home/me for the folder.
+- `yaml`, if its first line is `# NAME.yaml`: that file.
+- `c`: it must compile.
+- `python`: all of a page are one script. It must run.
+- `sh`: it does not run, but its commands and options must exist.
 
     SLIMSIM=build/dev/slimsim SLIMSIM_SCRATCH=build/dev/scratch/test_docs tests/test_docs.py --write docs/start.md
 
@@ -26,6 +31,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED_FILE = re.compile(r"# (\w+\.yaml)\n")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)", re.MULTILINE)
 USE = re.compile(r"(?<![\w/.-])slimsim ([a-z]+)\b([^`|\n]*)")
+TESTED_ELSEWHERE = {"python.md"}  # tests/test_python.py runs its scripts
 LINES_OF_A_PAGE = 60  # of a page that answers one question
 LEFT_OUT = "..."
 HOME = "/home/me"  # stands for the folder of a page in its output
@@ -75,7 +81,12 @@ def run_page(page):
             (folder / "system.c").write_text(text)
             execute(f"cc -std=gnu17 -D_GNU_SOURCE -Wall -Werror -fsyntax-only -I {TOP}/src system.c\n", folder)
         return f"```{kind}\n{run_console(text, folder) if kind == 'console' else text}```"
-    return BLOCK.sub(block, page.read_text(encoding="utf-8"))
+    text = BLOCK.sub(block, page.read_text(encoding="utf-8"))
+    script = "".join(match[2] for match in BLOCK.finditer(text) if match[1] == "python")
+    if script and page.name not in TESTED_ELSEWHERE:
+        (folder / "script.py").write_text(script)
+        execute(f"{sys.executable} script.py\n", folder)
+    return text
 
 
 @functools.cache
