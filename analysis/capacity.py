@@ -73,7 +73,7 @@ class Answer:
     def subject(self):
         """The answer, or the fastest candidate if none keeps all limits."""
         if not len(self.fitting):
-            raise ValueError("no size of any offer fits in memory, so there is nothing to draw")
+            raise ValueError("no size of any offer trains, so there is nothing to draw")
         return self.fitting[numpy.argmax(self.fitting["chosen"]) if self.chosen else numpy.argmin(self.fitting["days"])]
 
     def is_subject(self, row):

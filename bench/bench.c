@@ -6,7 +6,8 @@
  *    scenario is bench/pipeline-256.yaml.
  * 2. It compares SimGrid with a bare loop of stream actors, in a child.
  * 3. Without a scenario it also runs all iterations of scenarios/quickstart.yaml, without a trace.
- * 4. Without a scenario it also prints the cost of one iteration by GPUs and units.
+ * 4. Without a scenario it also simulates a training of 400 days with its failures.
+ * 5. Without a scenario it also prints the cost of one iteration by GPUs and units.
  *
  * With bench/solver.yaml slimpack's solver may take 100 ms of one core for all candidates of one plan. Timings depend
  * on the machine, so quote ratios.
@@ -21,10 +22,12 @@
 
 #include "base/check.h"
 #include "bench.h"
+#include "cost/attention_choice.h"
 #include "cost/cache.h"
 #include "scale.h"
 #include "scenario/scenario_read.h"
 #include "simgrid.h"
+#include "training.h"
 
 enum { STEP_PLAN, STEP_DAG, STEP_PATH, STEP_MEMORY, N_STEPS };
 static const char *const step_name[] = {"plan", "dag", "critical path", "memory timeline"};
@@ -157,8 +160,10 @@ static bool bench_whole(const char *path, struct error *err)
     double before_s, after_s, peak_bytes, start_s = clock_cpu_s();
     children_usage(&before_s, &peak_bytes);
     bool ok = scenario_read(path, 0, NULL, &scenario, err) &&
-              lengths_open(&scenario.data, scenario_data_dir(), &lengths, err) &&
-              point_run(&scenario, &lengths, &(struct point_options){0}, &point, err);
+              lengths_open(&scenario.data, scenario_data_dir(), &lengths, err);
+    if (ok)
+        attention_choice_resolve(&scenario, &lengths);
+    ok = ok && point_run(&scenario, &lengths, &(struct point_options){0}, &point, err);
     children_usage(&after_s, &peak_bytes);
     if (ok)
         printf("%s: %d systems x %d iterations: %.3f s CPU, of which SimGrid %.3f s\n", scenario.name, point.n_systems,
@@ -177,12 +182,15 @@ int main(int argc, char **argv)
     struct error err = {0};
     bool ok = scenario_read(path, 0, NULL, &bench.scenario, &err) &&
               lengths_open(&bench.scenario.data, scenario_data_dir(), &lengths, &err);
-    if (ok)
+    if (ok) {
+        attention_choice_resolve(&bench.scenario, &lengths);
         lengths_draw(&lengths, &bench.scenario.data, bench.scenario.seed, 0, &bench.batch);
+    }
     for (int32_t i = 0; ok && i < bench.scenario.n_systems; i++)
         ok = bench_system(&bench, &bench.scenario.systems[i], &err);
     if (argc <= 1)
-        ok = ok && bench_whole(SLIMSIM_SOURCE_DIR "/scenarios/quickstart.yaml", &err) && bench_scale(&err);
+        ok = ok && bench_whole(SLIMSIM_SOURCE_DIR "/scenarios/quickstart.yaml", &err) && bench_training(&err) &&
+             bench_scale(&err);
     if (!ok)
         fprintf(stderr, "bench: %s\n", err.text);
     batch_free(&bench.batch);

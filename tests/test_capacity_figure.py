@@ -162,7 +162,7 @@ class CapacityFigure(unittest.TestCase):
         for path, message in ((SCRATCH / "missing.h5", "there is no such file"), (SCRIPT, "not an HDF5 file"),
                               (self.trace(), "not an answer of slimsim capacity, since it has no table candidates"),
                               (no_dates, "not an answer of slimsim capacity, since it has no table dates"),
-                              (none, "no size of any offer fits in memory, so there is nothing to draw")):
+                              (none, "no size of any offer trains, so there is nothing to draw")):
             done = self.draw(path)
             self.assertEqual((done.returncode, done.stderr), (2, f"{path}: {message}\n"))
 

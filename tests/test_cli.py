@@ -521,7 +521,7 @@ class Messages(unittest.TestCase):
         self.assertIn("give the table beside it", done.stderr)
         done = run("export", SCRATCH / "tables" / "small.h5", "--dag", "dot")
         self.assertEqual((done.returncode, done.stdout), (64, ""))
-        self.assertIn("--dag takes a scenario", done.stderr)
+        self.assertIn("--dag and --megatron take a scenario", done.stderr)
 
     def test_output_that_cannot_be_made_names_its_folder(self):
         write("file", "")

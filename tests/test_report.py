@@ -284,7 +284,7 @@ class Browser(unittest.TestCase):
     def test_capacity__has_no_pictures_if_nothing_fits(self):
         _, page = capacity_of("nothing", QUESTION + "memory_limit: 0.05\n")
         self.open(page)
-        self.assertIn("no size of any offer fits in memory", self.texts(".verdict")[0])
+        self.assertIn("no size of any offer trains", self.texts(".verdict")[0])
         self.assertEqual(self.texts("svg"), [])
         self.check_page()
 

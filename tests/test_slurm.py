@@ -55,6 +55,12 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CGROUPS = "CgroupPlugin=cgroup/v1\n"  # nothing here uses cgroups; to find out a version slurmd needs them mounted
 SWEEP = SMALL.replace("name: small", "name: 50% of it") + "sweep: {iterations.measured: [2, 3], replicates: 5}\n"
 ENDLESS = SWEEP.replace("[2, 3]", "[2, 1000000]")  # the first five points are those of SWEEP
+QUESTION = SMALL.replace("name: small", "name: ask") + """\
+capacity:
+  tokens: 1e9
+  offers:
+    - {name: mine, nodes: {from: 1, to: 4}}
+"""
 FILES = ("50% of it.h5", "50% of it.csv", "50% of it.points.csv")
 
 
@@ -180,6 +186,18 @@ class Submit(unittest.TestCase):
         wait_for("merge of marked", lambda: ended(merge))
         self.assertEqual([row["status"] for row in rows(FOLDER / "marked" / "50% of it.points.csv")],
                          ["done"] * 5 + ["time limit"] * 5)
+
+    def test_a_question_of_capacity_is_answered_from_its_parts(self):
+        (FOLDER / "ask.yaml").write_text(QUESTION)
+        done = call(PROGRAM, "capacity", "ask.yaml", "--quiet", "--output", "asked")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shards, job = self.submit("ask.yaml", "parts")
+        wait_for("answer of parts", lambda: ended(job))
+        self.assertTrue(ended(shards))
+        self.assertIn("1 points, ", (FOLDER / "parts" / "ask.sizes.shard-2-of-3.log").read_text())
+        self.assertIn("ask: train ", (FOLDER / "parts" / "ask.sizes.answer.log").read_text())
+        for name in ("ask.capacity.csv", "ask.capacity.h5"):
+            self.assertEqual((FOLDER / "asked" / name).read_bytes(), (FOLDER / "parts" / name).read_bytes(), name)
 
     def test_srun_says_which_part_a_process_computes(self):
         done = call("srun", "--ntasks=2", PROGRAM, "run", "sweep.yaml", "--shard", "auto", "--jobs", "1", "--quiet",

@@ -10,6 +10,9 @@
 
 static const double s_per_day = 86400, s_per_hour = 3600;
 
+/** A simulated training gives up below this goodput (TRAINING_RUN_LEAST_FAILURES), so it counts as one without end. */
+static const double least_goodput = 0.01;
+
 /** Return the goodput of an offer; all of the time trains without `reliability:`. */
 static struct goodput goodput_at(const struct offer *offer, int64_t nodes)
 {
@@ -94,8 +97,8 @@ void candidates_add(struct candidates *candidates, const struct question *questi
         row->busy_fraction = (summary->busy_s - summary->tensor_s - summary->shard_s) / summary->total_s;
         if (row->fits)
             candidate_price(question, from, row);
-        if (isinf(row->days)) {
-            candidate->refusal = "failures come so fast that the training never ends";
+        if (row->fits && row->goodput < least_goodput) {
+            candidate->refusal = "failures come so fast that less than 1% of the time trains";
             row->fits = 0;
             row->days = row->gpu_hours = row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = NAN;
         }
@@ -223,8 +226,10 @@ int32_t candidates_fastest(const struct candidates *candidates)
 int32_t candidates_choose(struct candidates *candidates, const struct question *question)
 {
     bool in_money = candidates_have_money(candidates), other_limits = false;
-    for (int32_t i = 0; i < candidates->n; i++)
+    for (int32_t i = 0; i < candidates->n; i++) {
         candidates->at[i].row.meets = candidate_meets(question, &candidates->at[i]);
+        candidates->at[i].row.chosen = 0;
+    }
     mark_frontier(candidates, in_money);
     mark_added(candidates, question);
     for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-enum { CLOSE = 16 }; /* two sizes are close if they differ by less than a part of this number */
+enum { CLOSE = 16 }; /* two sizes are close if they differ by less than this part of the larger one */
 
 /** Return whether two offers have the same value of a key. */
 static bool has_same(const struct question *question, int32_t a, int32_t b, const char *key)
@@ -151,31 +151,18 @@ static int32_t n_systems_of(const struct question *question)
     return question->offers[0].scenario.n_systems;
 }
 
-/** Return whether some system keeps all limits with a size. */
-static bool is_met(const struct size_search *search, const struct size *size)
-{
-    struct candidates candidates = {0};
-    bool met = false;
-    if (size->result != NULL)
-        candidates_add(&candidates, search->question, size, n_systems_of(search->question));
-    for (int32_t i = 0; i < candidates.n; i++)
-        met = met || candidate_meets(search->question, &candidates.at[i]);
-    candidates_free(&candidates);
-    return met;
-}
-
 /**
  * Return a size between two: near the one that is expected to keep the limit, not too close to either, and a multiple
  * of a power of two that is as large as possible.
  */
 static int64_t between(int64_t low, int64_t high, double expected)
 {
-    double eighth = (double)(high - low) / 8;
-    int64_t first = (int64_t)ceil(fmin(fmax(expected, (double)low + eighth), (double)high - 2 * eighth));
-    int64_t last = (int64_t)fmin((double)first + 2 * eighth, (double)high - eighth), power = INT64_C(1) << 40;
+    double eighth = (double)(high - low) / 8, nearest = (double)low + eighth, farthest = (double)high - eighth;
+    int64_t first = (int64_t)ceil(fmin(fmax(expected - eighth, nearest), farthest));
+    int64_t last = (int64_t)fmax(fmin(expected + eighth, farthest), (double)first), power = INT64_C(1) << 40;
     while (power > 1 && last / power * power < first)
         power /= 2;
-    return last >= first ? last / power * power : (low + high) / 2;
+    return last / power * power < high ? last / power * power : (low + high) / 2;
 }
 
 static bool is_close(int64_t low, int64_t high)
@@ -183,7 +170,8 @@ static bool is_close(int64_t low, int64_t high)
     return high - low <= 1 || (high - low) * CLOSE <= high;
 }
 
-/** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
+/** Return the size that keeps the limit of days if time falls like 1 / nodes; just below the middle if that is unknown.
+ */
 static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
 {
     const struct point_result *result = find_result(search, offer, low);
@@ -195,27 +183,57 @@ static double expected_size(const struct size_search *search, int32_t offer, int
     for (int32_t i = 0; i < candidates.n; i++)
         days = fmin(days, candidates.at[i].row.days);
     candidates_free(&candidates);
-    return isinf(days) || isnan(limit) || days <= limit ? (double)(low + high) / 2 : (double)low * days / limit;
+    return isinf(days) || isnan(limit) || days <= limit ? (double)low + (double)(high - low) * 7 / 16
+                                                        : (double)low * days / limit;
 }
 
-/** Add a size of an offer between a size that keeps all limits and its neighbour that does not. */
-static void refine(struct size_search *search, int32_t offer, bool upwards)
+/**
+ * Try a size between a size of an offer and the next one beside it, unless they are close. Nodes of 0 stand for no
+ * size.
+ */
+static void try_beside(struct size_search *search, int32_t offer, int64_t nodes, bool above)
 {
-    int64_t met = 0, missed = 0;
+    int64_t beside = 0;
     for (int32_t i = 0; i < search->n; i++) {
-        const struct size *size = &search->sizes[i];
-        if (size->offer == offer && is_met(search, size) && (met == 0 || (size->nodes > met) == upwards))
-            met = size->nodes;
+        int64_t other = search->sizes[i].nodes;
+        bool beyond = above ? other > nodes : other < nodes;
+        if (search->sizes[i].offer == offer && beyond && (beside == 0 || (other < beside) == above))
+            beside = other;
     }
-    for (int32_t i = 0; i < search->n && met > 0; i++) {
-        int64_t nodes = search->sizes[i].nodes;
-        bool beyond = upwards ? nodes > met : nodes < met;
-        if (search->sizes[i].offer == offer && beyond && (missed == 0 || (nodes < missed) == upwards))
-            missed = nodes;
-    }
-    int64_t low = upwards ? met : missed, high = upwards ? missed : met;
-    if (met > 0 && missed > 0 && !is_close(low, high))
+    int64_t low = above ? nodes : beside, high = above ? beside : nodes;
+    if (low > 0 && high > 0 && !is_close(low, high))
         add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
+}
+
+/** Try more sizes of an offer: step 4 of the header. */
+static void refine(struct size_search *search, int32_t offer)
+{
+    const struct question *question = search->question;
+    const struct candidates *candidates = &search->candidates;
+    bool in_money = candidates_have_money(candidates), in_time = !isnan(question->limit[LIMIT_DAYS]);
+    int64_t smallest = 0, largest = 0, cheapest = 0, thriftiest = 0;
+    double least_cost = INFINITY, least_mwh = INFINITY;
+    for (int32_t i = 0; i < candidates->n; i++) {
+        const struct candidate *candidate = &candidates->at[i];
+        const struct trace_candidate *row = &candidate->row;
+        if (row->offer != offer || !candidate_keeps(question, candidate, LIMIT_DAYS))
+            continue;
+        smallest = smallest == 0 ? row->nodes : smallest;
+        largest = candidate_meets(question, candidate) ? row->nodes : largest;
+        if (candidate_cost(candidate, in_money) < least_cost) {
+            least_cost = candidate_cost(candidate, in_money);
+            cheapest = row->nodes;
+        }
+        if (row->mwh < least_mwh && !isnan(question->limit[LIMIT_MWH])) {
+            least_mwh = row->mwh;
+            thriftiest = row->nodes;
+        }
+    }
+    try_beside(search, offer, in_time ? smallest : largest, !in_time);
+    for (int above = 0; above < 2; above++) {
+        try_beside(search, offer, cheapest, above);
+        try_beside(search, offer, thriftiest, above);
+    }
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -224,6 +242,16 @@ static int compare_sizes(const void *a, const void *b)
     if (first->offer != second->offer)
         return first->offer < second->offer ? -1 : 1;
     return (first->nodes > second->nodes) - (first->nodes < second->nodes);
+}
+
+/** List the candidates of all computed sizes in the order of offers and nodes. */
+static void list_candidates(struct size_search *search)
+{
+    qsort(search->sizes, (size_t)search->n, sizeof *search->sizes, compare_sizes);
+    search->candidates.n = 0;
+    for (int32_t i = 0; i < search->n; i++)
+        if (search->sizes[i].result != NULL)
+            candidates_add(&search->candidates, search->question, &search->sizes[i], n_systems_of(search->question));
 }
 
 bool size_search_run(const struct question *question, const struct point_results_options *options,
@@ -238,16 +266,10 @@ bool size_search_run(const struct question *question, const struct point_results
             return false;
         if (options->shard.n > 0)
             return true;
-        for (int32_t i = 0; i < question->n_offers; i++) {
-            refine(search, i, false);
-            if (isnan(question->limit[LIMIT_DAYS]))
-                refine(search, i, true);
-        }
+        list_candidates(search);
+        for (int32_t i = 0; i < question->n_offers; i++)
+            refine(search, i);
     }
-    qsort(search->sizes, (size_t)search->n, sizeof *search->sizes, compare_sizes);
-    for (int32_t i = 0; i < search->n; i++)
-        if (search->sizes[i].result != NULL)
-            candidates_add(&search->candidates, question, &search->sizes[i], n_systems_of(question));
     return true;
 }
 

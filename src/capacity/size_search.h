@@ -6,10 +6,12 @@
  * 2. Sizes that cannot keep a limit are left out: more GPUs than allowed, or more than the days even at the GPUs' peak
  *    (question_least_days). An offer keeps its largest allowed size.
  * 3. The best plan of every system is computed for each size.
- * 4. Between the last size that misses a limit and the first that keeps all, more sizes are tried until the two are
- *    within a sixteenth. The next one is where days would keep their limit if they fell like 1 / nodes, rounded to a
- *    multiple of a large power of two. Without a limit of days the same is done between the last size that keeps all
- * and the first above it that misses one, in the middle.
+ * 4. More sizes of an offer are tried between some of its sizes and their neighbours, until the two are within a
+ *    sixteenth. A tried size is a multiple of a power of two that is as large as possible.
+ *    - One side is below the smallest size that keeps the limit of days. The next size is where days would keep their
+ *      limit if they fell like 1 / nodes. Without this limit it is above the largest that keeps all.
+ *    - Both sides of the cheapest size that keeps the limit of days are tried. With a limit of energy, so are those of
+ *      the size with the least energy.
  *
  * The answer is exact over the sizes that were computed.
  */

@@ -15,6 +15,21 @@
 
 enum { MOST_CHANGES = 4, PLAN_BYTES = 96, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
 
+/** Return the decimals that give a number three digits. */
+static int decimals_of(double value)
+{
+    return fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
+}
+
+/** Write a number in at least three digits. */
+static void digits_of(double value, char text[AMOUNT_BYTES])
+{
+    if (isinf(value))
+        snprintf(text, AMOUNT_BYTES, "never");
+    else
+        snprintf(text, AMOUNT_BYTES, "%.*f", decimals_of(value), value);
+}
+
 /** Write an amount in three digits: "$1.93M", "812k". */
 static void write_amount(FILE *file, const char *sign, double amount)
 {
@@ -26,8 +41,7 @@ static void write_amount(FILE *file, const char *sign, double amount)
     while (fabs(amount) < 0.9995 * units[i].size)
         i++;
     double value = units[i].size > 0 ? amount / units[i].size : amount;
-    int decimals = fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
-    fprintf(file, "%s%s%.*f%s", value < 0 ? "-" : "", sign, decimals, fabs(value), units[i].letter);
+    fprintf(file, "%s%s%.*f%s", value < 0 ? "-" : "", sign, decimals_of(value), fabs(value), units[i].letter);
 }
 
 static void amount_of(const char *sign, double amount, char text[AMOUNT_BYTES])
@@ -96,11 +110,12 @@ static void write_question(FILE *file, const struct answer *answer)
 /** Write days, money, energy of a candidate. */
 static void write_costs(FILE *file, const struct trace_candidate *row)
 {
-    char usd[AMOUNT_BYTES], hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES];
+    char usd[AMOUNT_BYTES], hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES], days[AMOUNT_BYTES];
+    digits_of(row->days, days);
     amount_of("$", row->usd, usd);
     amount_of("$", row->usd_per_1t_tokens, trillion);
     amount_of("", row->gpu_hours, hours);
-    fprintf(file, "%.1f days", row->days);
+    fprintf(file, "%s days", days);
     if (!isnan(row->usd))
         fprintf(file, ", %s (%s a trillion tokens)", usd, trillion);
     fprintf(file, ", %s GPU-hours", hours);
@@ -114,10 +129,12 @@ static void write_costs(FILE *file, const struct trace_candidate *row)
 static void write_others(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
+    char days[AMOUNT_BYTES];
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct trace_candidate *other = &answer->search.candidates.at[i].row;
+        digits_of(other->days, days);
         if (other->offer == row->offer && other->nodes == row->nodes && other->system != row->system && other->fits)
-            fprintf(file, "; %s %.1f days", label_of(answer, other), other->days);
+            fprintf(file, "; %s %s days", label_of(answer, other), days);
     }
     fputc('\n', file);
 }
@@ -130,10 +147,10 @@ static void write_choice(FILE *file, const struct answer *answer)
     plan_of(row, plan);
     if (answer->chosen < 0)
         fputs("nothing keeps all limits; the fastest is ", file);
-    fprintf(file, "%s%" PRId64 " nodes of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
-            offer_of(answer, row)->name, gpus);
+    fprintf(file, "%s%" PRId64 " node%s of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
+            row->nodes > 1 ? "s" : "", offer_of(answer, row)->name, gpus);
     if (row->spare_nodes > 0)
-        fprintf(file, ", %" PRId64 " spare nodes beside them", row->spare_nodes);
+        fprintf(file, ", %" PRId64 " spare node%s beside them", row->spare_nodes, row->spare_nodes > 1 ? "s" : "");
     fprintf(file, "), %s with %s\n  ", label_of(answer, row), plan);
     write_costs(file, row);
     write_others(file, answer);
@@ -145,11 +162,16 @@ static void write_misses(FILE *file, const struct answer *answer)
     const struct question *question = answer->question;
     const struct candidate *subject = answer_subject(answer);
     const struct trace_candidate *row = &subject->row;
-    char amount[AMOUNT_BYTES];
+    char amount[AMOUNT_BYTES], days[AMOUNT_BYTES];
     if (!candidate_keeps(question, subject, LIMIT_DAYS)) {
+        digits_of(row->days, days);
         amount_of("", question->tokens * question->limit[LIMIT_DAYS] / row->days, amount);
-        fprintf(file, "it needs %.1f days: allow these, train %s tokens, or offer more than %" PRId64 " nodes\n",
-                row->days, amount, offer_of(answer, row)->to);
+        fprintf(file, "it needs %s days: allow these, or train %s tokens", days, amount);
+        if (row->nodes == offer_of(answer, row)->to)
+            fprintf(file, ", or offer more than %" PRId64 " nodes", row->nodes);
+        else if (!isnan(question->limit[LIMIT_GPUS]))
+            fputs(", or allow more GPUs", file);
+        fputc('\n', file);
     }
     amount_of("$", row->usd, amount);
     if (!candidate_keeps(question, subject, LIMIT_USD))
@@ -160,20 +182,29 @@ static void write_misses(FILE *file, const struct answer *answer)
         fprintf(file, "it has %" PRId64 " GPUs with those of spare nodes\n", row->gpus);
 }
 
+/** Write "from p5 to p95". */
+static void write_interval(FILE *file, const char *from, const struct date_interval *interval)
+{
+    char p5[AMOUNT_BYTES], p95[AMOUNT_BYTES];
+    digits_of(interval->p5, p5);
+    digits_of(interval->p95, p95);
+    fprintf(file, "%s %s to %s", from, p5, p95);
+}
+
 static void write_date(FILE *file, const struct answer *answer)
 {
     const struct finish_date *date = &answer->date;
     const struct date_interval *part = date->part;
     bool fails = offer_of(answer, &answer_subject(answer)->row)->scenario.reliability.present;
-    fprintf(file, "date: %.1f to %.1f days (p5 to p95 of %d draws)", date->all.p5, date->all.p95, date->n);
+    write_interval(file, "date:", &date->all);
+    fprintf(file, " days (p5 to p95 of %d draws)", date->n);
     if (!isnan(date->late))
         fprintf(file, "; %.0f%% of them miss the deadline", 100 * date->late);
-    fprintf(file, "\n  alone: the model's error %.1f to %.1f, batches %.1f to %.1f", part[DATE_MODEL].p5,
-            part[DATE_MODEL].p95, part[DATE_BATCHES].p5, part[DATE_BATCHES].p95);
+    write_interval(file, "\n  alone: the model's error", &part[DATE_MODEL]);
+    write_interval(file, ", batches", &part[DATE_BATCHES]);
     if (fails)
-        fprintf(file, ", failures %.1f to %.1f\n", part[DATE_FAILURES].p5, part[DATE_FAILURES].p95);
-    else
-        fputs("; no failures, since there is no `reliability:`\n", file);
+        write_interval(file, ", failures", &part[DATE_FAILURES]);
+    fputs(fails ? "\n" : "; no failures, since there is no `reliability:`\n", file);
     fprintf(file, "  the model's error: %+.1f%% +- %.1f%%, %s\n", 100 * date->model_error.bias,
             100 * date->model_error.deviation, date->model_error.basis);
 }
@@ -189,15 +220,17 @@ static void write_goodput(FILE *file, const struct answer *answer)
                   {"restarts", row->restart_fraction},
                   {"no spare node", row->no_spares_fraction},
                   {"slow GPUs", row->slow_fraction}};
+    char mttf[AMOUNT_BYTES], interval[AMOUNT_BYTES];
+    int n = 0;
     if (isnan(row->mttf_s))
         return;
-    int n = 0;
+    digits_of(row->mttf_s / 3600, mttf);
+    digits_of(row->checkpoint_interval_s / 60, interval);
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         if (losses[i].share >= 0.0005)
             fprintf(file, "%s%s %.1f%%", n++ == 0 ? "; lost: " : ", ", losses[i].name, 100 * losses[i].share);
-    fprintf(file, "; a failure every %.3g h, a checkpoint every %.3g min\n", row->mttf_s / 3600,
-            row->checkpoint_interval_s / 60);
+    fprintf(file, "; a failure every %s h, a checkpoint every %s min\n", mttf, interval);
 }
 
 static int compare_changes(const void *a, const void *b)
@@ -279,33 +312,36 @@ static void write_basis(FILE *file, const struct answer *answer)
     fputc('\n', file);
 }
 
-/** Return whether a candidate is in the table without -v: the fastest system that fits of each size, and the answer. */
+/** Return whether a candidate is in the table without -v: the fastest system of each size, and the answer. If no system
+ * trains on a size it is the first one. */
 static bool is_shown(const struct candidates *candidates, const struct candidate *candidate)
 {
     const struct trace_candidate *row = &candidate->row;
-    bool shown = row->fits;
+    bool shown = true;
     for (int32_t i = 0; i < candidates->n; i++) {
         const struct trace_candidate *other = &candidates->at[i].row;
-        bool same = other->offer == row->offer && other->nodes == row->nodes && other->fits;
-        shown = shown && !(same && other->days < row->days);
+        bool before = row->fits ? other->days < row->days : other->fits || other->system < row->system;
+        shown = shown && !(other->offer == row->offer && other->nodes == row->nodes && before);
     }
     return shown || row->chosen;
 }
 
-static void add_row(struct columns *columns, const struct answer *answer, const struct candidate *candidate)
+static void add_row(struct columns *columns, const struct answer *answer, const struct candidate *candidate,
+                    bool in_money)
 {
     const struct trace_candidate *row = &candidate->row;
-    char plan[PLAN_BYTES] = "-", usd[AMOUNT_BYTES], mark[4];
+    char plan[PLAN_BYTES] = "-", cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mark[4];
     if (row->ran)
         plan_of(row, plan);
-    amount_of("$", row->usd, usd);
+    amount_of(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
+    digits_of(row->days, days);
     snprintf(mark, sizeof mark, "%s%s", row->chosen ? ">" : row->meets ? "+" : "", row->frontier ? "f" : "");
     columns_add(columns, "%s", mark);
     columns_add(columns, "%s", offer_of(answer, row)->name);
     columns_add(columns, "%" PRId64, row->nodes);
     columns_add(columns, "%s", label_of(answer, row));
-    columns_add(columns, row->fits ? "%.1f" : "-", row->days);
-    columns_add(columns, "%s", usd);
+    columns_add(columns, row->fits ? "%s" : "-", days);
+    columns_add(columns, "%s", cost);
     columns_add(columns, isnan(row->mwh) ? "-" : "%.0f", row->mwh);
     columns_add(columns, row->fits ? "%.0f%%" : "-", 100 * row->goodput);
     columns_add(columns, row->fits ? "%.0f" : "-", row->tokens_per_s_per_gpu);
@@ -317,17 +353,18 @@ static void add_row(struct columns *columns, const struct answer *answer, const 
 
 static void print_table(const struct answer *answer, bool verbose)
 {
-    static const char *const heads[] = {"",     "offer", "nodes",   "system",       "days",
-                                        "cost", "MWh",   "goodput", "tokens/s/GPU", "plan"};
-    enum { N_COLUMNS = sizeof heads / sizeof *heads };
     const struct candidates *candidates = &answer->search.candidates;
+    bool in_money = candidates_have_money(candidates);
+    const char *const heads[] = {"",    "offer",   "nodes",        "system", "days", in_money ? "cost" : "GPU-hours",
+                                 "MWh", "goodput", "tokens/s/GPU", "plan"};
+    enum { N_COLUMNS = sizeof heads / sizeof *heads };
     struct columns columns = {.n = N_COLUMNS};
     int32_t n_hidden = 0;
     for (int i = 0; i < N_COLUMNS; i++)
         columns_add(&columns, "%s", heads[i]);
     for (int32_t i = 0; i < candidates->n; i++) {
         if (verbose || is_shown(candidates, &candidates->at[i]))
-            add_row(&columns, answer, &candidates->at[i]);
+            add_row(&columns, answer, &candidates->at[i], in_money);
         else
             n_hidden++;
     }
@@ -354,7 +391,7 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
         write_knee(file, answer);
         write_basis(file, answer);
     } else {
-        fputs("no size of any offer fits in memory; `slimsim max` and `slimsim run` say what would\n", file);
+        fputs("no size of any offer trains; the table says why\n", file);
     }
     CHECK(fclose(file) == 0);
     return text;
@@ -370,10 +407,10 @@ void capacity_print(const struct answer *answer, bool verbose)
     free(text);
 }
 
-/** Return a number, or null for NaN. */
+/** Return a number, or null for NaN and for a date that never comes. */
 static json_t *number(double value)
 {
-    return isnan(value) ? json_null() : json_real(value);
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 /** Return a row of a table as an object with the names of its columns. */
@@ -415,7 +452,8 @@ static json_t *json_of_candidate(const struct answer *answer, const struct candi
 
 static json_t *json_of_interval(const struct date_interval *interval)
 {
-    return json_pack("{s:f, s:f, s:f}", "p5", interval->p5, "p50", interval->p50, "p95", interval->p95);
+    return json_pack("{s:o, s:o, s:o}", "p5", number(interval->p5), "p50", number(interval->p50), "p95",
+                     number(interval->p95));
 }
 
 static json_t *json_of_date(const struct answer *answer)
@@ -425,12 +463,12 @@ static json_t *json_of_date(const struct answer *answer)
     for (int i = 0; i < FAILURE_N_CAUSES; i++)
         if (date->mean.failures[i] > 0)
             json_object_set_new(causes, failure_cause_name[i], json_real(date->mean.failures[i]));
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:{s:i, s:f, s:f, s:s}, s:o, s:f}", "draws", date->n, "days",
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:{s:i, s:f, s:f, s:s}, s:o, s:o}", "draws", date->n, "days",
                      json_of_interval(&date->all), "batches", json_of_interval(&date->part[DATE_BATCHES]), "failures",
                      json_of_interval(&date->part[DATE_FAILURES]), "model", json_of_interval(&date->part[DATE_MODEL]),
                      "late", number(date->late), "model_error", "runs", date->model_error.n_rows, "bias",
                      date->model_error.bias, "deviation", date->model_error.deviation, "basis", date->model_error.basis,
-                     "mean_failures", causes, "mean_without_spares_s", date->mean.without_spares_s);
+                     "mean_failures", causes, "mean_without_spares_s", number(date->mean.without_spares_s));
 }
 
 void capacity_print_json(const struct answer *answer)

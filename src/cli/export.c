@@ -5,20 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
+#include "cli/megatron_flags.h"
 #include "cli/plan_search.h"
 #include "dag/graph.h"
-#include "simulate/point_runner.h"
+#include "simulate/record.h"
 #include "sweep/axis.h"
 #include "trace/chrome.h"
 #include "trace/csv.h"
 
+enum { MAX_ITERATIONS = 1000000, VIEWER_MEGABYTES = 100 };
+
 struct arguments {
     struct options options;
     const char *input, *csv, *dag, *system;
-    int32_t point; /* -1: not given */
-    bool chrome;
+    int32_t point, iteration; /* -1: not given */
+    bool chrome, megatron;
 };
 
 static bool unknown_table(const char *name, struct error *err)
@@ -33,6 +37,17 @@ static bool unknown_table(const char *name, struct error *err)
     return error_set(err, "--csv: no table has the name '%s'; %sallowed: %s", name, hint, known);
 }
 
+static bool write_chrome(const struct arguments *arguments, struct trace_reader *reader, struct error *err)
+{
+    double megabytes = chrome_bytes(reader) / 1e6;
+    if (megabytes > VIEWER_MEGABYTES && !arguments->options.quiet)
+        fprintf(stderr,
+                "slimsim: the JSON has about %.0f MB, and viewers slow down above %d MB; a scenario with a smaller "
+                "data.global_batch has fewer events\n",
+                megabytes, VIEWER_MEGABYTES);
+    return chrome_write(reader, stdout, err);
+}
+
 static bool export_trace(const struct arguments *arguments, struct error *err)
 {
     struct trace_reader *reader = arguments->point < 0 ? trace_open(arguments->input, err)
@@ -42,7 +57,7 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     bool ok;
     int32_t table = arguments->csv != NULL ? trace_table_find(arguments->csv) : -1;
     if (arguments->chrome)
-        ok = chrome_write(reader, stdout, err);
+        ok = write_chrome(arguments, reader, err);
     else if (table < 0)
         ok = unknown_table(arguments->csv, err);
     else
@@ -51,20 +66,18 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
-/** It writes the graph of the chosen system's first iteration. Later iterations are ignored. */
-struct graph_export {
-    const struct arguments *arguments;
-    bool done;
-};
+static bool write_flags(void *context, const struct point_view *view, struct error *err)
+{
+    (void)context;
+    (void)err;
+    megatron_flags_print(view, stdout);
+    return true;
+}
 
 static bool write_graph(void *context, const struct point_view *view, struct error *err)
 {
-    struct graph_export *export = context;
-    const char *system = export->arguments->system;
-    if (export->done || (system != NULL && strcmp(system, view->system->entry->label) != 0))
-        return true;
-    export->done = true;
-    bool dot = strcmp(export->arguments->dag, "dot") == 0;
+    const struct arguments *arguments = context;
+    bool dot = strcmp(arguments->dag, "dot") == 0;
     bool written =
         dot ? graph_write_dot(view->dag, view->graph, stdout) : graph_write_graphml(view->dag, view->graph, stdout);
     if (written || errno == EPIPE) /* the reader has closed the pipe: command_finish ends like Unix tools */
@@ -72,27 +85,90 @@ static bool write_graph(void *context, const struct point_view *view, struct err
     return error_set_status(err, ERROR_IO, "cannot write the graph: %s", strerror(errno));
 }
 
-static bool export_dag(const struct arguments *arguments, struct error *err)
+/** Write the graph or the flags of the first iteration. */
+static bool export_plan(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
+                        struct error *err)
+{
+    struct point point = {0};
+    struct point_options options = {.observer = arguments->megatron ? write_flags : write_graph,
+                                    .context = (void *)arguments};
+    scenario->engine = SCENARIO_CRITICAL_PATH;
+    scenario->trace = SCENARIO_TRACE_FULL; /* so that the graph has every task */
+    scenario->warm_up = 0;
+    scenario->measured = 1;
+    bool ok = point_run(scenario, lengths, &options, &point, err);
+    point_free(&point);
+    return ok;
+}
+
+/** Run one iteration and keep its full trace in memory. */
+static bool trace_iteration(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
+                            struct record_image *image, struct error *err)
+{
+    struct trace_summary summary = {.gpus = platform_n_gpus(&scenario->platform)};
+    const char *label = scenario->systems[0].label;
+    struct record record = {.trace = trace_create_image(scenario->name, err), .full = true};
+    struct point_options options = {.observer = record_observe_again, .context = &record};
+    scenario->trace = SCENARIO_TRACE_FULL;
+    scenario->warm_up = 0;
+    int32_t iteration = arguments->iteration < 0 ? 0 : arguments->iteration;
+    scenario->measured = (int64_t)iteration + 1;
+    if (record.trace == NULL)
+        return false;
+    if (trace_set_systems(record.trace, 1, &label, err) &&
+        trace_append(record.trace, TRACE_SUMMARY, &summary, 1, err) &&
+        point_run_again(scenario, lengths, &options, iteration, err))
+        return trace_close_image(record.trace, &image->bytes, &image->n_bytes, err);
+    record_abandon(&record);
+    return false;
+}
+
+static bool export_chrome(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
+                          struct error *err)
+{
+    struct record_image image = {0};
+    bool ok = trace_iteration(arguments, scenario, lengths, &image, err);
+    struct trace_reader *reader = ok ? trace_open_image(image.bytes, image.n_bytes, err) : NULL;
+    ok = reader != NULL && write_chrome(arguments, reader, err);
+    trace_reader_close(reader);
+    free(image.bytes);
+    return ok;
+}
+
+/** Keep only the system of --system, or the first. */
+static bool keep_system(const struct arguments *arguments, struct scenario *scenario, struct error *err)
+{
+    char *labels = NULL;
+    size_t n_bytes;
+    int32_t chosen = arguments->system == NULL ? 0 : -1;
+    FILE *file = check_memstream(&labels, &n_bytes);
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        if (chosen < 0 && strcmp(scenario->systems[i].label, arguments->system) == 0)
+            chosen = i;
+        fprintf(file, "%s%s", i > 0 ? ", " : "", scenario->systems[i].label);
+    }
+    CHECK(fclose(file) == 0);
+    if (chosen < 0)
+        error_set(err, "%s: no system has the label '%.200s'; allowed: %.4000s", arguments->input, arguments->system,
+                  labels);
+    else
+        scenario->systems[0] = scenario->systems[chosen];
+    scenario->n_systems = 1;
+    free(labels);
+    return chosen >= 0;
+}
+
+static bool export_scenario(const struct arguments *arguments, struct error *err)
 {
     struct scenario scenario = {0};
     struct lengths lengths = {0};
-    struct point point = {0};
-    struct graph_export export = {arguments, false};
     struct plan_search search = {0};
     bool ok = command_read(arguments->input, &arguments->options, &scenario, &lengths, err) &&
-              plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
-    if (ok) {
-        scenario.engine = SCENARIO_CRITICAL_PATH;
-        scenario.trace = SCENARIO_TRACE_FULL; /* so that the graph has every task */
-        scenario.warm_up = 0;
-        scenario.measured = 1;
-        struct point_options options = {.observer = write_graph, .context = &export};
-        ok = point_run(&scenario, &lengths, &options, &point, err);
-    }
-    if (ok && !export.done)
-        ok = error_set(err, "%s: no system has the label '%s'", arguments->input, arguments->system);
+              keep_system(arguments, &scenario, err) &&
+              plan_search_run(&scenario, &lengths, &arguments->options, &search, err) &&
+              (arguments->chrome ? export_chrome(arguments, &scenario, &lengths, err)
+                                 : export_plan(arguments, &scenario, &lengths, err));
     plan_search_free(&search);
-    point_free(&point);
     lengths_close(&lengths);
     scenario_free(&scenario);
     return ok;
@@ -106,6 +182,24 @@ static bool is_trace(const char *path)
 
 static const struct argp_child children[] = {OPTION(set), OPTION(quiet), {0}};
 
+/** Check that the options fit each other and the input. */
+static void check_arguments(const struct arguments *arguments, struct argp_state *state)
+{
+    bool trace = is_trace(arguments->input);
+    if (arguments->chrome + arguments->megatron + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
+        argp_error(state, "exactly one of --chrome, --csv, --dag and --megatron is needed");
+    if ((arguments->dag != NULL || arguments->megatron) && trace)
+        argp_error(state, "%s: --dag and --megatron take a scenario (.yaml)", arguments->input);
+    if (arguments->csv != NULL && !trace)
+        argp_error(state, "%s: --csv takes a trace (.h5)", arguments->input);
+    if (!trace && arguments->point >= 0)
+        argp_error(state, "--point applies to a trace, not to a scenario");
+    if (trace && (arguments->system != NULL || arguments->options.n_set > 0 || arguments->iteration >= 0))
+        argp_error(state, "--set, --system and --iteration apply to a scenario, not to a trace");
+    if (arguments->iteration >= 0 && !arguments->chrome)
+        argp_error(state, "--iteration needs --chrome");
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -115,6 +209,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case 'c':
         arguments->chrome = true;
+        return 0;
+    case 'm':
+        arguments->megatron = true;
         return 0;
     case 't':
         arguments->csv = argument;
@@ -130,45 +227,45 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'p':
         arguments->point = options_parse_whole("--point", argument, 0, AXIS_MAX_POINTS - 1, state);
         return 0;
+    case 'i':
+        arguments->iteration = options_parse_whole("--iteration", argument, 0, MAX_ITERATIONS - 1, state);
+        return 0;
     case ARGP_KEY_END:
-        if (arguments->chrome + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
-            argp_error(state, "exactly one of --chrome, --csv and --dag is needed");
-        if ((arguments->dag != NULL) == is_trace(arguments->input))
-            argp_error(state, "%s: --dag takes a scenario (.yaml), --chrome and --csv take a trace (.h5)",
-                       arguments->input);
-        if (arguments->dag != NULL ? arguments->point >= 0 : arguments->system != NULL || arguments->options.n_set > 0)
-            argp_error(state, "%s",
-                       arguments->dag != NULL ? "--point applies to a trace, not to --dag"
-                                              : "--set and --system apply to --dag, not to a trace");
+        check_arguments(arguments, state);
         return 0;
     default:
-        return options_parse_file(key, argument, state, "a trace (RUN.h5), or with --dag a scenario,",
-                                  &arguments->input);
+        return options_parse_file(key, argument, state, "a trace (RUN.h5) or a scenario", &arguments->input);
     }
 }
 
 static const struct argp_option export_options[] = {
-    {"chrome", 'c', NULL, 0, "Write a trace as trace-event JSON, for ui.perfetto.dev and chrome://tracing", 0},
+    {"chrome", 'c', NULL, 0,
+     "Write trace-event JSON for ui.perfetto.dev and chrome://tracing: of a trace, or of an iteration of a scenario, "
+     "which is simulated for it",
+     0},
     {"csv", 't', "TABLE", 0, "Write a table of a trace as CSV", 0},
     {"point", 'p', "INDEX", 0, "Write the full trace of this point of a sweep", 0},
     {"dag", 'd', "FORMAT", 0, "Write the task graph of a scenario's first iteration: dot or graphml", 0},
-    {"system", 'y', "LABEL", 0, "With --dag: write the graph of this system (default: the first)", 0},
+    {"megatron", 'm', NULL, 0,
+     "Write the flags of Megatron-LM's pretrain_gpt.py that the plan of a scenario's system means", 0},
+    {"system", 'y', "LABEL", 0, "Write this system of the scenario (default: the first)", 0},
+    {"iteration", 'i', "K", 0, "With --chrome: write iteration K of the scenario, counted from 0 (default: 0)", 0},
     {0},
 };
 static const struct argp argp = {export_options,
                                  parse,
                                  "RUN.h5|SCENARIO.yaml",
-                                 "Write a trace or a task graph to standard output in another tool's format.",
+                                 "Write a trace, a task graph or a plan to standard output in another tool's format.",
                                  children,
                                  NULL,
                                  NULL};
 
 int command_export(int argc, char **argv)
 {
-    struct arguments arguments = {.point = -1};
+    struct arguments arguments = {.point = -1, .iteration = -1};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    bool ok = arguments.dag != NULL ? export_dag(&arguments, &err) : export_trace(&arguments, &err);
+    bool ok = is_trace(arguments.input) ? export_trace(&arguments, &err) : export_scenario(&arguments, &err);
     options_free(&arguments.options);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

@@ -21,7 +21,8 @@ static const struct command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-const char *argp_program_version = "slimsim " SLIMSIM_VERSION; /* printed by --version of every command */
+/* --version of every command prints it. */
+const char *argp_program_version = "slimsim " SLIMSIM_VERSION " (commit " SLIMSIM_COMMIT ")";
 
 static void print_help(FILE *file)
 {

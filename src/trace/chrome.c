@@ -13,15 +13,34 @@ struct position {
     int32_t phase, pipeline, stage, context, tensor;
 };
 
+/** An end of an arrow is a task on its track. */
+struct arrow_end {
+    int64_t process, start_ns;
+    uint8_t stream;
+    bool sends; /* the boundary of a stage */
+};
+
+/** The tasks of a system, by their number. */
+struct numbered {
+    int32_t n;
+    double makespan_s;
+    struct arrow_end *tasks;
+};
+
 /** It is the state of writing, and knows which tracks have names. */
 struct chrome {
     struct trace_reader *reader;
     FILE *file;
     int32_t gpus;
     struct position *positions; /* [systems x gpus] */
+    struct numbered *systems;   /* [systems] */
     bool *named;                /* [systems x gpus x DAG_N_STREAMS] */
     bool any;                   /* an event was written, so a comma comes before the next */
+    int64_t n_arrows;
 };
+
+/* The slack of a task on the critical path is a rounding: bounds/critical_path.h. */
+static const double critical_share = 1e-12;
 
 static void write_text(const char *text, FILE *file)
 {
@@ -121,7 +140,7 @@ static bool check_task(const struct chrome *chrome, const struct trace_task *tas
         in_range(task->stream, DAG_N_STREAMS) && in_range(task->kind, DAG_N_KINDS) &&
         in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->direction, N_STEP_PASSES) && task->start_s >= 0 &&
         task->finish_s >= task->start_s && task->finish_s <= longest_s && isfinite(task->slack_s) &&
-        isfinite(task->bytes))
+        isfinite(task->bytes) && 0 <= task->task && task->task < trace_n_rows(chrome->reader, TRACE_TASKS))
         return true;
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
 }
@@ -139,7 +158,23 @@ static bool note_position(void *context, const void *row, struct error *err)
     position->moves = position->moves || position->phase != task->phase || position->pipeline != task->pipeline ||
                       position->stage != task->stage || position->context != task->context ||
                       position->tensor != task->tensor;
+    struct numbered *system = &chrome->systems[task->system];
+    system->n = task->task >= system->n ? task->task + 1 : system->n;
+    system->makespan_s = fmax(system->makespan_s, task->finish_s);
     return true;
+}
+
+static bool is_critical(const struct chrome *chrome, const struct trace_task *task)
+{
+    return task->slack_s <= critical_share * chrome->systems[task->system].makespan_s;
+}
+
+static void keep_arrow_end(struct numbered *system, const struct trace_task *task, int64_t process, int64_t start_ns)
+{
+    if (system->tasks == NULL)
+        system->tasks = check_calloc((size_t)system->n, sizeof *system->tasks);
+    system->tasks[task->task] = (struct arrow_end){process, start_ns, (uint8_t)task->stream,
+                                                   task->kind == DAG_SEND && task->purpose == DAG_BOUNDARY};
 }
 
 static bool write_task(void *context, const void *row, struct error *err)
@@ -150,19 +185,53 @@ static bool write_task(void *context, const void *row, struct error *err)
     FILE *file = chrome->file;
     int64_t process = process_of(chrome, task->system, task->rank);
     int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
+    bool critical = is_critical(chrome, task);
+    keep_arrow_end(&chrome->systems[task->system], task, process, start);
     name_track(chrome, task, process);
     begin_event(chrome);
     fputs("{\"ph\":\"X\",\"name\":\"", file);
     write_event_name(task, file);
-    fprintf(file, "\",\"cat\":\"%s\",\"pid\":%lld,\"tid\":%d", trace_kind_names.text[task->kind], (long long)process,
-            task->stream);
+    fprintf(file, "\",\"cat\":\"%s%s\",\"pid\":%lld,\"tid\":%d", trace_kind_names.text[task->kind],
+            critical ? ",critical" : "", (long long)process, task->stream);
+    if (critical)
+        fputs(",\"cname\":\"terrible\"", file); /* red in chrome://tracing */
     write_microseconds("ts", start, file);
     write_microseconds("dur", finish - start, file);
     fprintf(file, ",\"args\":{\"task\":%d,\"unit\":%d,\"bytes\":%.17g", task->task, task->unit, task->bytes);
-    fprintf(file, ",\"slack_us\":%.3f", task->slack_s * 1e6);
+    fprintf(file, ",\"slack_us\":%.3f%s", task->slack_s * 1e6, critical ? ",\"critical\":true" : "");
     if (chrome->positions[process].moves)
         fprintf(file, ",\"phase\":%d,\"pipeline\":%d,\"stage\":%d", task->phase, task->pipeline, task->stage);
     fputs("}}", file);
+    return true;
+}
+
+static void write_arrow_end(struct chrome *chrome, const char *phase, const struct arrow_end *end)
+{
+    begin_event(chrome);
+    fprintf(chrome->file, "{\"ph\":%s,\"id\":%lld,\"name\":\"boundary\",\"cat\":\"boundary\",\"pid\":%lld,\"tid\":%d",
+            phase, (long long)chrome->n_arrows, (long long)end->process, end->stream);
+    write_microseconds("ts", end->start_ns, chrome->file);
+    fputc('}', chrome->file);
+}
+
+/* Write an arrow from the start of a boundary's transfer to the start of the pass that receives it. */
+static bool write_arrow(void *context, const void *visited, struct error *err)
+{
+    struct chrome *chrome = context;
+    const struct trace_edge *row = visited;
+    bool known = in_range(row->system, trace_n_systems(chrome->reader));
+    const struct numbered *system = known ? &chrome->systems[row->system] : NULL;
+    if (!known || !in_range(row->from_task, system->n) || !in_range(row->to_task, system->n))
+        return error_set(err, "the trace is damaged: a row of its table edges is out of range");
+    const struct arrow_end *from = &system->tasks[row->from_task], *to = &system->tasks[row->to_task];
+    if (!from->sends || row->kind != DAG_INTER_STAGE)
+        return true;
+    if (from->start_ns > to->start_ns)
+        return error_set(err, "the trace is damaged: task %d starts before task %d, which sends to it", row->to_task,
+                         row->from_task);
+    chrome->n_arrows++;
+    write_arrow_end(chrome, "\"s\"", from);
+    write_arrow_end(chrome, "\"f\",\"bp\":\"e\"", to);
     return true;
 }
 
@@ -185,6 +254,13 @@ static bool write_memory(void *context, const void *visited, struct error *err)
     return true;
 }
 
+double chrome_bytes(struct trace_reader *reader)
+{
+    const double task_bytes = 220, memory_bytes = 200; /* measured; a task's share of the arrows is in it */
+    int64_t n_tasks = trace_n_rows(reader, TRACE_TASKS), n_memory = trace_n_rows(reader, TRACE_MEMORY);
+    return task_bytes * (double)(n_tasks > 0 ? n_tasks : 0) + memory_bytes * (double)(n_memory > 0 ? n_memory : 0);
+}
+
 bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
 {
     if (trace_n_rows(reader, TRACE_TASKS) < 0 || trace_n_rows(reader, TRACE_SUMMARY) < 1)
@@ -198,12 +274,17 @@ bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
     size_t n_processes = (size_t)trace_n_systems(reader) * (size_t)summary.gpus;
     chrome.positions = check_calloc(n_processes, sizeof *chrome.positions);
     chrome.named = check_calloc(n_processes, DAG_N_STREAMS);
+    chrome.systems = check_calloc((size_t)trace_n_systems(reader), sizeof *chrome.systems);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", file);
     bool ok = trace_visit(reader, TRACE_TASKS, note_position, &chrome, err) &&
               trace_visit(reader, TRACE_TASKS, write_task, &chrome, err) &&
+              trace_visit(reader, TRACE_EDGES, write_arrow, &chrome, err) &&
               trace_visit(reader, TRACE_MEMORY, write_memory, &chrome, err);
     if (ok) /* an incomplete file must not read as complete */
         fputs("\n]}\n", file);
+    for (int32_t i = 0; i < trace_n_systems(reader); i++)
+        free(chrome.systems[i].tasks);
+    free(chrome.systems);
     free(chrome.positions);
     free(chrome.named);
     return ok;

@@ -9,6 +9,10 @@
  * 4. Times are in microseconds with three decimals. Both ends are rounded, so an event never begins before its
  *    predecessor ends.
  * 5. Live bytes by class are counters.
+ * 6. A flow arrow ("s", "f") leads from each boundary's transfer to the pass that receives it.
+ * 7. Tasks of the critical path are red. They have the category "critical" and the argument "critical": true.
+ *
+ * Source: Trace Event Format, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
  */
 #ifndef SLIMSIM_TRACE_CHROME_H
 #define SLIMSIM_TRACE_CHROME_H
@@ -19,5 +23,8 @@
 
 /** Write the trace. A trace without tasks is an error. */
 bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err);
+
+/** Estimate the size of the text that chrome_write would write [bytes], within some 30%. */
+double chrome_bytes(struct trace_reader *reader);
 
 #endif

@@ -8,7 +8,7 @@
  *
  * They give the row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files. The
  * files are in trace/: summary, iteration, stage, plan, deciding, task, transfer, memory, unit, length, edge, fault.
- * `slimsim validate` writes only validation; `slimsim capacity` writes option, change and date.
+ * `slimsim validate` writes only validation; `slimsim capacity` writes candidate, change and date.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/megatron_flags.h"
+
+#include "scenario/device.h"
+
+#include <inttypes.h>
+
+/** Print a flag with a whole number. */
+static void number(FILE *file, const char *flag, int64_t value)
+{
+    fprintf(file, "%s %" PRId64 "\n", flag, value);
+}
+
+/** Print the flag if it holds. */
+static void flag_if(FILE *file, bool holds, const char *flag)
+{
+    if (holds)
+        fprintf(file, "%s\n", flag);
+}
+
+/** Print a comment if it holds. */
+static void say_if(FILE *file, bool holds, const char *sentence)
+{
+    if (holds)
+        fprintf(file, "# slimsim: %s\n", sentence);
+}
+
+/** Features of a plan that no flag of Megatron-LM has, and its micro-batches. */
+struct found {
+    bool unequal_layouts, slices, asymmetric, shared, contexts, exchanges, mixed_recompute, offload, packed, unequal;
+    int32_t n_units;        /* forward units of the pipeline that has the most */
+    int64_t longest_tokens; /* of a forward unit, with padding */
+};
+
+static void find_in_unit(const struct point_view *view, const struct plan_pipeline *pipeline, int32_t index,
+                         struct found *found)
+{
+    const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
+    const struct plan_unit *unit = &partition->units[index];
+    int64_t tokens = unit->padding_tokens, context = view->scenario->data.context;
+    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
+        const struct slice *slice = &partition->slices[i];
+        bool carried = slice->sample >= view->batch->n_samples;
+        found->slices =
+            found->slices || slice->begin > 0 || (!carried && slice->end < view->batch->tokens[slice->sample]);
+        found->packed = found->packed || slice_tokens(*slice) < context;
+        tokens += slice_tokens(*slice);
+    }
+    found->unequal = found->unequal || (found->longest_tokens > 0 && tokens != found->longest_tokens);
+    found->longest_tokens = tokens > found->longest_tokens ? tokens : found->longest_tokens;
+    found->shared = found->shared || unit->group >= 0;
+    found->contexts = found->contexts || unit->context != view->system->entry->plan.cp;
+    found->mixed_recompute =
+        found->mixed_recompute || unit->recompute != (enum recompute)view->system->entry->plan.recompute;
+    for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++)
+        found->offload = found->offload || plan_offload(pipeline, index, stage) > 0;
+}
+
+static void find_in_pipeline(const struct point_view *view, const struct plan_pipeline *pipeline, struct found *found)
+{
+    const struct scenario_plan *plan = &view->system->entry->plan;
+    const struct plan_partition *forward = &pipeline->partition[PASS_FORWARD];
+    int32_t n_units = forward->n_units;
+    found->unequal_layouts = found->unequal_layouts || pipeline->layout.tensor != plan->tp ||
+                             pipeline->layout.context != plan->cp || pipeline->layout.stages != plan->pp;
+    found->asymmetric = found->asymmetric || (pipeline->features & PLAN_ASYMMETRIC) != 0 ||
+                        pipeline->partition[PASS_BACKWARD].n_units != n_units;
+    found->exchanges = found->exchanges || pipeline->n_exchanges > 0;
+    found->unequal = found->unequal || (found->n_units > 0 && n_units != found->n_units);
+    found->n_units = n_units > found->n_units ? n_units : found->n_units;
+    for (int32_t i = 0; i < n_units; i++)
+        find_in_unit(view, pipeline, i, found);
+}
+
+static struct found find_all(const struct point_view *view)
+{
+    struct found found = {.unequal_layouts = view->plan->n_phases > 1};
+    for (int32_t i = 0; i < view->plan->n_phases; i++)
+        for (int32_t j = 0; j < view->plan->phases[i].n_pipelines; j++)
+            find_in_pipeline(view, &view->plan->phases[i].pipelines[j], &found);
+    return found;
+}
+
+static void print_limits(const struct point_view *view, const struct found *found, FILE *file)
+{
+    fprintf(file, "# slimsim: These flags mean the plan of %s in %s on %d nodes of %d GPUs.\n",
+            view->system->entry->label, view->scenario->name, view->scenario->platform.n_nodes,
+            view->scenario->platform.gpus_per_node);
+    say_if(file, true, "Tokenizer, data, learning rate and checkpoints need flags of their own.");
+    say_if(file, found->unequal_layouts, "Pipelines have other layouts than plan:, and Megatron-LM has one layout.");
+    say_if(file, found->slices, "Samples are cut into slices, which Megatron-LM cannot do.");
+    say_if(file, found->asymmetric,
+           "Backward passes are cut in another manner than forward passes, which Megatron-LM "
+           "cannot do.");
+    say_if(file, found->shared, "Pipelines run some samples together, which Megatron-LM cannot do.");
+    say_if(file, found->contexts,
+           "Micro-batches have other context-parallel degrees than plan.cp, and Megatron-LM has "
+           "one degree.");
+    say_if(file, found->exchanges, "Stages exchange attention, which Megatron-LM cannot do.");
+    say_if(file, found->mixed_recompute,
+           "Some micro-batches recompute in another manner than plan.recompute, which "
+           "Megatron-LM cannot do.");
+    say_if(file, found->offload,
+           "Activations go to the host by share, and Megatron-LM counts whole layers "
+           "(--cpu-offloading-num-layers).");
+    say_if(file, found->packed,
+           "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
+           "stream of documents into sequences of that length.");
+    say_if(file, found->unequal, "Micro-batches are not equal in number or tokens; the flags take the most of both.");
+    say_if(file, view->plan->n_delayed > 0 || view->plan->n_carried > 0,
+           "Samples wait for a later iteration, which Megatron-LM cannot do.");
+}
+
+static void print_model(const struct model *model, FILE *file)
+{
+    number(file, "--num-layers", model->layers);
+    number(file, "--hidden-size", model->hidden);
+    number(file, "--ffn-hidden-size", model->ffn);
+    number(file, "--num-attention-heads", model->heads);
+    if (model->head_width > 0)
+        number(file, "--kv-channels", model->head_width);
+    if (model->kv_heads != model->heads) {
+        flag_if(file, true, "--group-query-attention");
+        number(file, "--num-query-groups", model->kv_heads);
+    }
+    flag_if(file, model->activation == MODEL_SWIGLU, "--swiglu");
+    fprintf(file, "--normalization %s\n", model->norm == MODEL_LAYERNORM ? "LayerNorm" : "RMSNorm");
+    flag_if(file, !model->biases, "--disable-bias-linear");
+    flag_if(file, !model->tied_embeddings, "--untie-embeddings-and-output-weights");
+    fprintf(file, "--position-embedding-type %s\n", model->positions > 0 ? "learned_absolute" : "rope");
+    if (!model->dropout)
+        fputs("--attention-dropout 0\n--hidden-dropout 0\n", file);
+    number(file, "--vocab-size", model->vocabulary);
+    number(file, "--make-vocab-size-divisible-by", model->vocabulary_multiple > 0 ? model->vocabulary_multiple : 1);
+}
+
+static void print_batch(const struct point_view *view, const struct found *found, FILE *file)
+{
+    int64_t context = view->scenario->data.context, positions = view->scenario->model.positions;
+    int64_t micro_batch = (found->longest_tokens + context - 1) / context;
+    number(file, "--seq-length", context);
+    number(file, "--max-position-embeddings", positions > context ? positions : context);
+    number(file, "--micro-batch-size", micro_batch);
+    number(file, "--global-batch-size", micro_batch * found->n_units * view->system->dp);
+    flag_if(file, true, "--bf16");
+}
+
+static void print_stages(const struct scenario_plan *plan, int64_t layers, FILE *file)
+{
+    const struct scenario_stages *stages = &plan->stages;
+    bool unequal = stages->first_layers > 0 || stages->last_layers > 0;
+    if (stages->first_layers > 0)
+        number(file, "--decoder-first-pipeline-num-layers", stages->first_layers);
+    if (stages->last_layers > 0)
+        number(file, "--decoder-last-pipeline-num-layers", stages->last_layers);
+    flag_if(file, stages->count_embedding, "--account-for-embedding-in-pipeline-split");
+    flag_if(file, stages->count_head, "--account-for-loss-in-pipeline-split");
+    if (plan->vpp > 1 && unequal)
+        number(file, "--num-virtual-stages-per-pipeline-rank", plan->vpp);
+    else if (plan->vpp > 1)
+        number(file, "--num-layers-per-virtual-pipeline-stage",
+               (layers + stages->count_embedding + stages->count_head) / (plan->pp * plan->vpp));
+}
+
+static void print_parallel(const struct point_view *view, FILE *file)
+{
+    static const char *const exchange[] = {
+        [SCENARIO_RING] = "p2p", [SCENARIO_ALL_GATHER] = "allgather", [SCENARIO_ULYSSES] = "a2a"};
+    const struct scenario_plan *plan = &view->system->entry->plan;
+    const struct plan_layout *layout = &view->plan->phases[0].pipelines[0].layout;
+    number(file, "--tensor-model-parallel-size", plan->tp);
+    number(file, "--pipeline-model-parallel-size", plan->pp);
+    number(file, "--context-parallel-size", plan->cp);
+    if (plan->cp > 1 && plan->cp_type == SCENARIO_RING_CONTIGUOUS)
+        say_if(file, true, "A ring of contiguous parts is no choice of --cp-comm-type.");
+    else if (plan->cp > 1)
+        fprintf(file, "--cp-comm-type %s\n", exchange[plan->cp_type]);
+    print_stages(plan, view->scenario->model.layers, file);
+    flag_if(file, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
+    flag_if(file, plan->pp > 1 && view->system->dp > 1 && layout->stage_stride == plan->tp * plan->cp,
+            "--use-tp-pp-dp-mapping");
+    say_if(file,
+           plan->schedule != SCENARIO_ONE_F_ONE_B && plan->schedule != SCENARIO_INTERLEAVED && plan->pp * plan->vpp > 1,
+           "plan.schedule is no schedule of Megatron-LM, which runs 1F1B, interleaved with virtual stages.");
+}
+
+static void print_sharding(const struct point_view *view, FILE *file)
+{
+    const struct scenario_plan *plan = &view->system->entry->plan;
+    bool sharded = plan->sharding != SCENARIO_UNSHARDED;
+    int32_t overlap = view->scenario->communication.dp_overlap;
+    flag_if(file, sharded, "--use-distributed-optimizer");
+    if (plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3) {
+        fprintf(file, "--use-megatron-fsdp\n--data-parallel-sharding-strategy %s\n--ckpt-format fsdp_dtensor\n",
+                plan->sharding == SCENARIO_ZERO2 ? "optim_grads" : "optim_grads_params");
+        say_if(file, true, "The plan counts PyTorch's FSDP, whose copies differ from those of Megatron-FSDP.");
+    }
+    if (sharded && scenario_plan_shard_groups(plan) > 1)
+        number(file, "--num-distributed-optimizer-instances", scenario_plan_shard_groups(plan));
+    flag_if(file, overlap != SCENARIO_OVERLAP_NONE, "--overlap-grad-reduce");
+    flag_if(file, overlap == SCENARIO_OVERLAP_BOTH && sharded, "--overlap-param-gather");
+    flag_if(file, plan->gradients == SCENARIO_BF16, "--grad-reduce-in-bf16");
+}
+
+static void print_overlap(const struct point_view *view, FILE *file)
+{
+    const struct scenario_plan *plan = &view->system->entry->plan;
+    const struct scenario_communication *overlap = &view->scenario->communication;
+    flag_if(file, plan->vpp > 1 && overlap->pp_overlap == SCENARIO_STAGES_WAIT, "--no-overlap-p2p-communication");
+    say_if(file, plan->pp > 1 && plan->vpp == 1 && overlap->pp_overlap == SCENARIO_STAGES_OVERLAP,
+           "Megatron-LM overlaps transfers between stages only with virtual stages.");
+    flag_if(file, plan->tp > 1 && overlap->tp_overlap == SCENARIO_CHUNKED, "--tp-comm-overlap");
+    say_if(file, plan->tp > 1 && overlap->tp_overlap == SCENARIO_EXPOSED,
+           "Megatron-LM overlaps some tensor-parallel collectives without a flag, and the plan none.");
+    say_if(file, plan->cp > 1 && !overlap->cp_overlap,
+           "Megatron-LM overlaps the ring with attention, and the plan "
+           "does not.");
+}
+
+static void print_recompute(const struct scenario_plan *plan, FILE *file)
+{
+    int32_t recompute = plan->recompute;
+    if (recompute == RECOMPUTE_FULL && plan->recompute_layers == 0)
+        fputs("--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n", file);
+    else if (recompute == RECOMPUTE_FULL)
+        fprintf(file, "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %" PRId64 "\n",
+                plan->recompute_layers);
+    else if ((recompute & (RECOMPUTE_NORM | RECOMPUTE_ATTENTION_CORE)) != 0)
+        fprintf(file, "--recompute-granularity selective\n--recompute-modules%s%s\n",
+                (recompute & RECOMPUTE_ATTENTION_CORE) != 0 ? " core_attn" : "",
+                (recompute & RECOMPUTE_NORM) != 0 ? " layernorm" : "");
+    say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ACTIVATION) != 0,
+           "The plan recomputes the activation function of dense layers, which Megatron-LM cannot do alone.");
+    say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ALTERNATE_GEMMS) != 0,
+           "The plan recomputes every second GEMM, which Megatron-LM cannot do.");
+    say_if(file, recompute == RECOMPUTE_FULL && plan->recompute_layers > 0 && plan->vpp > 1,
+           "Megatron-LM counts --recompute-num-layers for each virtual stage, and the plan for all of a rank.");
+}
+
+static void print_kernels(const struct scenario *scenario, FILE *file)
+{
+    bool unfused = scenario->attention == DEVICE_UNFUSED;
+    fprintf(file, "--attention-backend %s\n",
+            unfused                               ? "unfused"
+            : scenario->attention == DEVICE_CUDNN ? "fused"
+                                                  : "flash");
+    flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
+    flag_if(file, scenario->model.activation == MODEL_SWIGLU && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
+            "--no-bias-swiglu-fusion");
+    say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
+}
+
+void megatron_flags_print(const struct point_view *view, FILE *file)
+{
+    struct found found = find_all(view);
+    print_limits(view, &found, file);
+    print_model(&view->scenario->model, file);
+    print_batch(view, &found, file);
+    print_parallel(view, file);
+    print_sharding(view, file);
+    print_overlap(view, file);
+    print_recompute(&view->system->entry->plan, file);
+    print_kernels(view->scenario, file);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module prints a plan as the flags of Megatron-LM's pretrain_gpt.py. */
+#ifndef SLIMSIM_CLI_MEGATRON_FLAGS_H
+#define SLIMSIM_CLI_MEGATRON_FLAGS_H
+
+#include "simulate/point_runner.h"
+
+/**
+ * Print the flags that mean the plan of an iteration, one a line.
+ *
+ * 1. Lines that begin with "# slimsim: " say what of the plan Megatron-LM cannot do, or does in another manner.
+ * 2. The micro-batch is the longest unit in whole sequences of data.context tokens. The global batch gives every
+ *    pipeline as many of them as the pipeline with the most has.
+ * 3. Tokenizer, data, learning rate and checkpoints are not in a scenario, so they have no flags.
+ *
+ * Source: NVIDIA/Megatron-LM, megatron/training/arguments.py at commit 000c4ac24f61159c138b0975def722c65245983c
+ */
+void megatron_flags_print(const struct point_view *view, FILE *file);
+
+#endif

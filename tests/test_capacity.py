@@ -1,0 +1,342 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests ask `slimsim capacity` small questions. They compare answers with a sweep of every plan, with each other,
+and after a kill."""
+import filecmp
+import json
+import math
+import pathlib
+import signal
+import subprocess
+import unittest
+
+import yaml
+
+from program import PROGRAM, SCRATCH, fresh, rows, run, write
+
+MODEL = pathlib.Path(__file__).resolve().parent.parent / "model"
+DEVICES = {"h100": "h100-sxm", "h200": "h200"}
+PRICES = {"h100": 2, "h200": 2.8}
+DEGREES = {"tp": [1, 2], "pp": [1, 2], "cp": [1, 2]}
+RECOMPUTE = ["none", "full"]
+BASE = """\
+name: ask
+model: llama3.2-1b
+device: h100-sxm
+platform: h100
+data: {lengths: fixed, context: 4Ki, global_batch: 64}
+iterations: {warm_up: 0, measured: 2}
+engine: critical-path
+seed: 7
+"""
+QUESTION = BASE + """\
+plan_space: {tp: [1, 2], pp: [1, 2], cp: [1, 2], recompute: [none, full], offload: 0}
+reliability:
+  name: llama3
+  load: 60
+  spares: 1
+  repair: 0
+  checkpoint: {interval: 3600, blocked: 10, storage_bandwidth: 1e18}
+price: {usd_per_gpu_hour: 2, pue: 1.2, kg_co2_per_kwh: 0.4}
+capacity:
+  tokens: 1e12
+  days: 8
+  offers:
+    - {name: h100, nodes: {from: 1, to: 8}}
+    - {name: h200, device: h200, platform: h100, price: {usd_per_gpu_hour: 2.8, pue: 1.2}, nodes: {from: 1, to: 6}}
+systems:
+  - {name: best-fit, plan: auto}
+  - {name: slimpack, plan: auto}
+"""
+VARIED = QUESTION.replace("lengths: fixed, context: 4Ki, global_batch: 64",
+                          "lengths: github, context: 8Ki, global_batch_tokens: 512Ki").replace("name: ask", "name: mix")
+VARIED = VARIED.replace("  - {name: best-fit, plan: auto}\n", "").replace("slimpack, plan: auto",
+                                                                          "slimpack, plan: {tp: 1, pp: 1}")
+VARIED = "".join(line for line in VARIED.splitlines(keepends=True) if not line.startswith("plan_space"))
+SHORT = QUESTION.replace("to: 8}", "to: 4}").replace("to: 6}", "to: 3}")
+FILES = ("ask.capacity.csv", "ask.capacity.h5")
+ONE = "capacity.offers=[{name: h100, nodes: {from: 1, to: 8}}]"
+
+
+def settings(sets):
+    return [word for one in sets for word in ("--set", one)]
+
+
+def ask(folder, *sets, arguments=(), question=QUESTION, status=0):
+    """Ask the question with these --set."""
+    done = run("capacity", write("ask.yaml", question), "--output", folder, *arguments, *settings(sets))
+    assert done.returncode == status, (sets, done.stdout, done.stderr)
+    return done
+
+
+def answer(*sets, question=QUESTION):
+    """Give the JSON of an answer. The folder is the same for all, so that each size runs once."""
+    return json.loads(ask(SCRATCH / "shared", *sets, arguments=("--quiet", "--json"), question=question).stdout)
+
+
+def n_computed(done):
+    """Count the points that a run has computed."""
+    return done.stderr.count(" points, ")
+
+
+def sweep_of(sizes):
+    """Make a sweep of every plan of both systems on these sizes."""
+    points = [f"{{device: {DEVICES[offer]}, platform.nodes: {nodes}}}" for offer, nodes in sizes]
+    axes = "".join(f"  systems.0.plan.{degree}: {values}\n" for degree, values in DEGREES.items())
+    return (BASE + "systems: [{name: best-fit, plan: {tp: 1, pp: 1, cp: 1, recompute: none}}]\nsweep:\n"
+            "  systems.0.name: [best-fit, slimpack]\n" + f"  zip: [[{', '.join(points)}]]\n" + axes +
+            f"  systems.0.plan.recompute: [{', '.join(RECOMPUTE)}]\n"
+            "  exclude: [{where: {systems.0.name: slimpack, systems.0.plan.cp: 2}, reason: it takes one}]\n")
+
+
+def price_of(point):
+    """Compute days, money and energy of a point of the sweep by the formulas of docs/model.md."""
+    offer = next(offer for offer, device in DEVICES.items() if device == point["device"])
+    nodes, gpus = int(point["platform.nodes"]), int(point["gpus"])
+    rates = yaml.safe_load((MODEL / "reliability" / "llama3.yaml").read_text())["failures"]
+    mttf = 86400 * 1000 / (nodes * sum(rates.values()))
+    interval, blocked, restart = 3600, 10, 600 + 0 + 5 + 60
+    ettr = interval / (mttf * math.exp(restart / mttf) * math.expm1((interval + blocked) / mttf))
+    time = 1e12 / (float(point["tokens_per_s_per_gpu"]) * gpus * ettr)
+    restarting = nodes * sum(rates.values()) / 86400 / 1000 * restart
+    power = yaml.safe_load((MODEL / "power" / f"{offer}.yaml").read_text())["node"]
+    busy = (float(point["busy_s"]) - float(point["tensor_s"]) - float(point["shard_s"])) / float(point["total_s"])
+    running = power["waiting_w"] + (power["busy_w"] - power["waiting_w"]) * busy
+    watts = nodes * ((1 - restarting) * running + restarting * power["idle_w"]) + power["idle_w"]
+    hours = (gpus + 8) * time / 3600
+    return {"offer": offer, "system": point["system"], "nodes": nodes, "days": time / 86400, "gpu_hours": hours,
+            "usd": PRICES[offer] * hours, "mwh": watts * 1.2 * time / 3.6e9,
+            "plan": tuple(int(point[degree]) for degree in DEGREES) + (point["recompute"],)}
+
+
+def beats(one, other):
+    pairs = [(one[key], other[key]) for key in ("days", "usd", "mwh")]
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+class Enumeration(unittest.TestCase):
+    def test_every_plan_of_every_size_gives_the_same_frontier_and_answer(self):
+        """Energy is close alone, since blocked and restarting GPUs are counted to first order here."""
+        folder = fresh("enumeration")
+        ask(folder, arguments=("--quiet",))
+        found = {(row["offer"], row["system"], int(row["nodes"])): row for row in rows(folder / "ask.capacity.csv")}
+        sizes = sorted({(offer, nodes) for offer, _, nodes in found})
+        done = run("run", write("every.yaml", sweep_of(sizes)), "--output", folder, "--quiet")
+        points = [point for point in rows(folder / "ask.csv") if point["fits"] == "1"]
+        self.assertGreaterEqual(len(points), 200, done.stderr)
+        best = {}
+        for point in map(price_of, points):
+            key = point["offer"], point["system"], point["nodes"]
+            if key not in best or point["days"] < best[key]["days"]:
+                best[key] = point
+        self.assertEqual(set(best), set(found))
+        for key, point in best.items():
+            for column in ("days", "gpu_hours", "usd"):
+                self.assertAlmostEqual(point[column] / float(found[key][column]), 1, delta=1e-9, msg=(key, column))
+            self.assertAlmostEqual(point["mwh"] / float(found[key]["mwh"]), 1, delta=3e-3, msg=key)
+        frontier = {key for key, one in best.items() if not any(beats(other, one) for other in best.values())}
+        self.assertEqual(frontier, {key for key, row in found.items() if row["frontier"] == "1"})
+        cheapest = min((key for key, point in best.items() if point["days"] <= 8), key=lambda key: best[key]["usd"])
+        chosen = [key for key, row in found.items() if row["chosen"] == "1"]
+        self.assertEqual(chosen, [cheapest])
+        row = found[cheapest]
+        plan = tuple(int(row[degree]) for degree in DEGREES) + (row["recompute"],)
+        self.assertEqual(plan, best[cheapest]["plan"])
+
+
+class Relations(unittest.TestCase):
+    def test_a_stricter_deadline_is_never_cheaper_and_never_smaller(self):
+        last_usd, last_nodes = 0, 0
+        for days in (40, 20, 8, 6, 4.3):
+            got = answer(f"capacity.days={days}", ONE)
+            least = min(row["nodes"] for row in got["candidates"] if row["meets"])
+            self.assertTrue(got["met"])
+            self.assertGreaterEqual(got["answer"]["usd"], last_usd)
+            self.assertGreaterEqual(least, last_nodes)
+            last_usd, last_nodes = got["answer"]["usd"], least
+
+    def test_twice_the_price_moves_no_plan_and_no_days(self):
+        once = answer()
+        twice = answer("price.usd_per_gpu_hour=4", "capacity.offers.1.price.usd_per_gpu_hour=5.6")
+        money = {"usd", "usd_per_1t_tokens", "added_usd"}
+        for one, other in zip(once["candidates"], twice["candidates"], strict=True):
+            self.assertAlmostEqual(other["usd"] / one["usd"], 2, delta=1e-12)
+            self.assertEqual({key: value for key, value in one.items() if key not in money},
+                             {key: value for key, value in other.items() if key not in money})
+        self.assertEqual(once["date"], twice["date"])
+
+    def test_a_second_offer_never_makes_the_answer_dearer(self):
+        for days in (40, 6):
+            self.assertLessEqual(answer(f"capacity.days={days}")["answer"]["usd"],
+                                 answer(f"capacity.days={days}", ONE)["answer"]["usd"])
+
+    def test_more_failures_and_more_tokens_never_end_earlier(self):
+        def ends(*sets):
+            got = answer("capacity.days=none", *sets)
+            days = {(row["offer"], row["nodes"], row["system"]): row["days"] for row in got["candidates"]}
+            return days, got["date"]["failures"], got["answer"]["usd"]
+
+        size = ONE.replace("from: 1, to: 8", "from: 4, to: 4")
+        first = ends(size)
+        for change in ("reliability.failures.other=50", "reliability.failures.gpu=300", "capacity.tokens=1.1e12"):
+            then = ends(size, change)
+            for key in first[0].keys() & then[0].keys():
+                self.assertGreater(then[0][key], first[0][key])
+            for percentile in ("p5", "p50"):  # a training in which nothing fails ends on the same day
+                self.assertGreaterEqual(then[1][percentile], first[1][percentile])
+            self.assertGreater(then[1]["p95"], first[1]["p95"])
+            self.assertGreater(then[2], first[2])
+
+    def test_a_budget_and_a_deadline_that_only_a_size_between_others_keeps(self):
+        """The grid of sizes has 4 and 8 nodes. One of 5 to 7 nodes keeps both limits alone."""
+        every = {row["nodes"]: row for nodes in range(4, 9)
+                 for row in answer("capacity.days=none", ONE.replace("from: 1, to: 8", f"from: {nodes}, to: {nodes}"),
+                                   question=VARIED)["candidates"]}
+        cheapest = min(every.values(), key=lambda row: row["usd"])
+        self.assertIn(cheapest["nodes"], (5, 6, 7))
+        got = answer(f"capacity.days={cheapest['days'] * 1.0001}", f"capacity.usd={cheapest['usd'] * 1.0001}", ONE,
+                     question=VARIED)
+        self.assertEqual((got["met"], got["answer"]["nodes"]), (True, cheapest["nodes"]))
+
+
+class Words(unittest.TestCase):
+    def test_bad_input_is_one_sentence_with_what_is_allowed(self):
+        for wrong, message in (
+                ("capacity.days=-1", "capacity.days: '-1' is out of range; allowed: a number [days], 0.001 to"),
+                ("capacity.usd=0", "capacity.usd: '0' is out of range; allowed: a number [$], 0.001 to"),
+                ("capacity.offers.0.nodes.from=9", "nodes: from 9 to 8 is no size; allowed: from <= to"),
+                ("capacity.offers.1.name=h100", "two offers have the name 'h100'"),
+                ("capacity.offers.1.nodez=8", "nodez: unknown key; did you mean 'nodes'? allowed: name, nodes"),
+                ("capacity.offers=[]", "capacity.offers: expected a list of at least one"),
+                ("reliability.failures.gpu=-1", "reliability.failures.gpu: '-1' is out of range; allowed: a number"),
+                ("reliability.checkpoint.storage_bandwidth=0", "storage_bandwidth: '0' is out of range; allowed: a"),
+                ("reliability=llama4", "there is no reliability preset 'llama4'; did you mean 'llama3'?"),
+                ("capacity.offers.0.reliability=nope", "'nope'; available: llama3, rsc1, rsc2, or the path of a file"),
+                ("capacity.offers.0.power=h300", "there is no power 'h300'; did you mean"),
+                ("price=nope", "deepseek-v3-rent, llama2-site, llama3.1-site"),
+                ("capacity.offers.0.device=h101", "there is no device 'h101'"),
+                ("platform={name: h100, nic: -1GBps}", "platform.nic: '-1GBps' is out of range; allowed: a number"),
+                ("sweep={seed: [1, 2]}", "sweep: is not allowed beside `capacity:`")):
+            with self.subTest(wrong):
+                done = ask(fresh("wrong"), wrong, status=2)
+                self.assertIn(message, done.stderr)
+                self.assertEqual((done.stderr.count("\n"), done.stdout), (1, ""))
+                self.assertFalse((SCRATCH / "wrong").exists())
+        done = run("capacity", write("plain.yaml", BASE + "systems: [{name: best-fit, plan: auto}]\n"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("capacity: is required; allowed: {tokens: 2e12, days: 30, offers:", done.stderr)
+
+    def test_a_deadline_that_nothing_meets_says_the_best_and_what_would_meet_it(self):
+        """The status is 0, since this is an answer."""
+        text = ask(SCRATCH / "shared", "capacity.days=2").stdout
+        got = answer("capacity.days=2")
+        self.assertFalse(got["met"])
+        days = got["answer"]["days"]
+        self.assertEqual(days, min(row["days"] for row in got["candidates"] if row["fits"]))
+        self.assertIn("nothing keeps all limits; the fastest is 8 nodes of h100", text)
+        few = ask(SCRATCH / "shared", "capacity.days=2", "capacity.gpus=40").stdout
+        self.assertIn("the fastest is 4 nodes", few)
+        self.assertIn("tokens, or allow more GPUs\n", few)
+        self.assertIn(f"it needs {days:.2f} days: allow these, or train {1000 * 2 / days:.0f}G tokens, or offer more "
+                      "than 8 nodes", " ".join(text.split()))
+        again = answer(f"capacity.days={days * 1.0001}")
+        self.assertTrue(again["met"])
+        self.assertTrue(answer("capacity.days=2", f"capacity.tokens={1e12 * 1.9999 / days}")["met"])
+
+    def test_an_offer_without_price_gives_hours(self):
+        done = ask(SCRATCH / "shared", "price=~", ONE)
+        got = answer("price=~", ONE)
+        verdict = done.stdout.split("\n\n")[0]
+        self.assertIn("GPU-hours", verdict)
+        self.assertNotIn("$", done.stdout)
+        self.assertIsNone(got["answer"]["usd"])
+        self.assertEqual(got["answer"]["gpu_hours"], min(row["gpu_hours"] for row in got["candidates"] if row["meets"]))
+        done = ask(SCRATCH / "shared", "price=~", "capacity.usd=1e6", ONE, status=2)
+        self.assertIn("capacity.usd: the offer h100 has no price", done.stderr)
+
+    def test_the_verdict_has_at_most_15_lines(self):
+        for sets in ((), ("capacity.days=2",), ("price=~", ONE), ("capacity.days=none", "capacity.usd=2e4")):
+            verdict = ask(SCRATCH / "shared", *sets).stdout.split("\n\n")[0]
+            self.assertLessEqual(len(verdict.splitlines()), 15, verdict)
+
+    def test_sizes_that_cannot_train_say_why(self):
+        """A node fails each 7 minutes, and a checkpoint comes each hour."""
+        sets = ("reliability.failures.other=1e5", "reliability.failures.gpu=1e5", "capacity.days=none", ONE)
+        text = ask(SCRATCH / "shared", *sets).stdout
+        self.assertIn("no size of any offer trains; the table says why", text)
+        self.assertEqual(text.count("failures come so fast that less than 1% of the time trains"), 4)
+        self.assertIn("-v shows 4 more rows", text)
+        got = answer(*sets)
+        self.assertEqual((got["met"], got["answer"], got["date"]), (False, None, None))
+        text = ask(SCRATCH / "shared", "model=llama3-70b", "capacity.days=none", ONE.replace("to: 8", "to: 1"),
+                   "plan_space.recompute=none").stdout
+        self.assertIn("does not fit in memory", text)
+
+    def test_a_date_that_never_comes_is_null(self):
+        """Each 30 minutes a failure comes, at nearly equal times. The first checkpoint would come after an hour."""
+        sets = ("reliability.failures.other=48000", "reliability.weibull_shape=10", "capacity.days=1000",
+                ONE.replace("to: 8", "to: 1"))
+        got = answer(*sets)
+        self.assertEqual((got["date"]["days"]["p50"], got["date"]["late"]), (None, 1))
+
+    def test_the_answer_runs_on_simgrid(self):
+        """All sizes have the critical path's time, but for the answer."""
+        path, both = answer(ONE), answer("engine=both", ONE)
+        self.assertIsNone(path["contention"])
+        self.assertGreaterEqual(both["contention"], 0)
+        for one, other in zip(path["candidates"], both["candidates"], strict=True):
+            ratio = one["tokens_per_s_per_gpu"] / other["tokens_per_s_per_gpu"]
+            self.assertAlmostEqual(ratio, 1 + (both["contention"] if other["chosen"] else 0), delta=1e-12)
+        self.assertEqual(sum(row["chosen"] for row in both["candidates"]), 1)
+
+
+class Restarts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.whole = fresh("whole")
+        cls.n_points = n_computed(ask(cls.whole, arguments=("--jobs", "1"), question=SHORT))
+
+    def same(self, folder):
+        for name in FILES:
+            self.assertTrue(filecmp.cmp(self.whole / name, folder / name, shallow=False), folder / name)
+
+    def test_equal_questions_give_equal_bytes(self):
+        self.assertGreater(self.n_points, 10)
+        folder = fresh("jobs")
+        self.assertEqual(n_computed(ask(folder, arguments=("--jobs", "2"), question=SHORT)), self.n_points)
+        self.same(folder)
+
+    def test_a_killed_search_goes_on_from_there(self):
+        for n_before in (1, self.n_points // 2):
+            folder = fresh("killed")
+            with subprocess.Popen([PROGRAM, "capacity", write("short.yaml", SHORT), "--output", folder, "--jobs", "1"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+                for _ in range(n_before):
+                    process.stderr.readline()
+                process.send_signal(signal.SIGKILL)
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+            self.assertFalse((folder / FILES[0]).exists())
+            again = n_computed(ask(folder, question=SHORT))
+            self.assertTrue(0 < again <= self.n_points - n_before, again)
+            self.same(folder)
+
+    def test_shards_give_the_same_bytes(self):
+        folder = fresh("shards")
+        n = [n_computed(ask(folder, arguments=("--shard", f"{k}/2"), question=SHORT)) for k in (1, 2)]
+        self.assertFalse((folder / FILES[0]).exists())
+        self.assertTrue(min(n) > 0 and sum(n) < self.n_points)
+        self.assertEqual(n_computed(ask(folder, question=SHORT)), self.n_points - sum(n))
+        self.same(folder)
+
+    def test_another_question_about_the_same_sizes_computes_nothing(self):
+        folder = fresh("others")
+        ask(folder, question=SHORT)
+        self.assertLess(n_computed(ask(folder, "capacity.days=14", question=SHORT)), self.n_points)
+        for sets in ((), ("price.usd_per_gpu_hour=2.1",), ("capacity.days=14",), ("reliability.detect=300",),
+                     ("capacity.tokens=1.01e12",), ()):
+            self.assertEqual(n_computed(ask(folder, *sets, question=SHORT)), 0, sets)
+        self.same(folder)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,218 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of what `slimsim export` makes of a scenario: events for a viewer, and flags of Megatron-LM."""
+import json
+import unittest
+
+import h5py
+import program
+from program import SCRATCH, run, write
+
+PHASES = {"M": {"name", "pid", "args"}, "X": {"name", "cat", "pid", "tid", "ts", "dur", "args"}, "C": {"name", "pid", "ts", "args"},
+          "s": {"name", "cat", "id", "pid", "tid", "ts"}, "f": {"name", "cat", "id", "pid", "tid", "ts", "bp"}}
+
+
+class Chrome(unittest.TestCase):
+    def export(self, *arguments, scenario=program.SMALL):
+        done = run("export", write("small.yaml", scenario), "--chrome", *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)["traceEvents"]
+
+    def test_export__writes_the_iteration_that_a_full_trace_has(self):
+        """One iteration is traced, with both engines and warm-up, and its arrows are the boundaries that moved bytes."""
+        scenario = program.SMALL.replace("warm_up: 0", "warm_up: 1").replace("critical-path", "both\ntrace: full")
+        self.assertEqual(run("run", write("small.yaml", scenario), "--quiet", "--output", SCRATCH).returncode, 0)
+        with h5py.File(SCRATCH / "small.h5") as file:
+            iteration = int(file.attrs["traced_iterations"][0])
+            transfers, names = file["transfers"][:], [name.decode() for name in file["tasks"].attrs["purpose_names"]]
+        whole = json.loads(run("export", SCRATCH / "small.h5", "--chrome").stdout)["traceEvents"]
+        for system, label in enumerate(("best-fit", "slimpack")):
+            events = self.export("--system", label, "--iteration", iteration, scenario=scenario)
+            spans = lambda events, first: sorted((e["pid"] - first, e["tid"], e["name"], e["ts"], e["dur"], str(e["args"]))
+                                                 for e in events if e["ph"] == "X" and e["pid"] // 16 * 16 == first)
+            self.assertEqual(spans(events, 0), spans(whole, 16 * system))
+            moved = transfers[(transfers["system"] == system) & (transfers["purpose"] == names.index("boundary"))]
+            self.assertEqual(sum(event["ph"] == "s" for event in events), len(moved))
+            self.assertGreater(len(moved), 0)
+
+    def test_export__writes_valid_events_whose_arrows_go_forward(self):
+        """Each arrow has one begin and one end, inside events of their tracks, and ends where a pass starts."""
+        events = self.export("--iteration", 1)
+        spans, ends = {}, {"s": {}, "f": {}}
+        for event in events:
+            self.assertLessEqual(PHASES[event["ph"]], set(event))
+            self.assertGreaterEqual(event.get("ts", 0), 0)
+            if event["ph"] == "X":
+                spans.setdefault((event["pid"], event["tid"]), []).append(event)
+            if event["ph"] in ends:
+                self.assertNotIn(event["id"], ends[event["ph"]])
+                ends[event["ph"]][event["id"]] = event
+        self.assertEqual(set(ends["s"]), set(ends["f"]))
+        for number, begin in ends["s"].items():
+            end = ends["f"][number]
+            self.assertLess(begin["ts"], end["ts"])
+            self.assertNotEqual(begin["pid"], end["pid"])
+            sends = [span for span in spans[begin["pid"], begin["tid"]] if span["ts"] == begin["ts"]]
+            receives = [span for span in spans[end["pid"], end["tid"]] if span["ts"] == end["ts"]]
+            self.assertTrue(any(span["name"].startswith("boundary ") for span in sends))
+            self.assertTrue(any(span["cat"].startswith("compute") for span in receives))
+
+    def test_export__marks_a_critical_path_without_gaps(self):
+        events = [event for event in self.export() if event["ph"] == "X"]
+        critical = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["args"].get("critical"))
+        self.assertLess(len(critical), len(events))
+        reached = 0
+        for begin, end in critical:
+            self.assertLessEqual(begin, reached + 0.001)
+            reached = max(reached, end)
+        self.assertAlmostEqual(reached, max(event["ts"] + event["dur"] for event in events), places=2)
+        for event in events:
+            marks = event["args"].get("critical", False), event["cat"].endswith(",critical"), "cname" in event
+            self.assertEqual(len(set(marks)), 1, event)
+
+    def test_export__says_how_to_narrow_much_text(self):
+        """64 pipelines on 1,024 GPUs run 64 micro-batches each."""
+        big = program.SMALL.replace("hopper-2x8", "hopper-128x8").replace("lengths: github, context: 32Ki, global_batch: 48",
+                                                                           "lengths: fixed, context: 1Ki, global_batch: 4Ki")
+        systems = big.index("systems:")
+        big = big[:systems] + "systems: [{name: best-fit, plan: {tp: 1, pp: 16, recompute: full}, knobs: {micro_batch: 1}}]\n"
+        done = run("export", write("big.yaml", big), "--chrome")
+        self.assertEqual(done.returncode, 0)
+        said = f"about {len(done.stdout) / 1e6:.0f} MB"
+        self.assertRegex(done.stderr, "^slimsim: the JSON has about [0-9]* MB, .* a smaller data.global_batch has fewer events\n$")
+        self.assertLess(abs(int(done.stderr.split()[5]) / (len(done.stdout) / 1e6) - 1), 0.3, (done.stderr, said))
+
+    def test_export__refuses_options_that_do_not_fit(self):
+        path = write("small.yaml", program.SMALL)
+        for arguments, said in (((path, "--chrome", "--csv", "tasks"), "exactly one of"), ((path,), "exactly one of"),
+                                ((path, "--csv", "tasks"), "--csv takes a trace"), ((path, "--chrome", "--point", "1"), "--point applies"),
+                                (("x.h5", "--chrome", "--iteration", "1"), "apply to a scenario"),
+                                ((path, "--dag", "dot", "--iteration", "1"), "--iteration needs --chrome")):
+            done = run("export", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (64, ""))
+            self.assertIn(said, done.stderr)
+        done = run("export", path, "--chrome", "--system", "slim")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("no system has the label 'slim'; allowed: best-fit, slimpack", done.stderr)
+
+
+PLAIN = """\
+name: plain
+model: llama2-70b
+device: h100-sxm
+platform: h100-32x8
+data: {lengths: fixed, context: 4096, global_batch: 1024}
+iterations: {warm_up: 0, measured: 1}
+engine: critical-path
+systems: [{name: best-fit, plan: {tp: 8, pp: 4}, knobs: {micro_batch: 2}}]
+"""
+
+# Flags of megatron/training/arguments.py, with the number of values that each takes.
+KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels num-query-groups normalization
+    position-embedding-type attention-dropout hidden-dropout vocab-size make-vocab-size-divisible-by seq-length max-position-embeddings
+    micro-batch-size global-batch-size tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size cp-comm-type
+    decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers num-virtual-stages-per-pipeline-rank
+    num-layers-per-virtual-pipeline-stage data-parallel-sharding-strategy ckpt-format num-distributed-optimizer-instances
+    recompute-granularity recompute-method recompute-num-layers attention-backend""".split()}
+KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
+    account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
+    use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
+    no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion""".split()}
+KNOWN["recompute-modules"] = None  # any number
+
+
+class Megatron(unittest.TestCase):
+    def flags(self, *settings, scenario=PLAIN, arguments=()):
+        """Return the flags with their values, and the comments."""
+        sets = [word for setting in settings for word in ("--set", setting)]
+        done = run("export", write("plain.yaml", scenario), "--megatron", *arguments, *sets)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        flags, comments = {}, []
+        for line in done.stdout.splitlines():
+            if line.startswith("# slimsim: "):
+                comments.append(line[11:])
+                continue
+            flag, *values = line.split(" ")
+            self.assertTrue(flag.startswith("--") and flag not in flags, line)
+            self.assertIn(KNOWN[flag[2:]], (len(values), None), line)
+            flags[flag] = " ".join(values)
+        return flags, comments
+
+    def test_export__prints_the_flags_of_a_plain_plan(self):
+        flags, comments = self.flags()
+        self.assertEqual(comments, ["These flags mean the plan of best-fit in plain on 32 nodes of 8 GPUs.",
+                                    "Tokenizer, data, learning rate and checkpoints need flags of their own."])
+        self.assertEqual(flags, {
+            "--num-layers": "80", "--hidden-size": "8192", "--ffn-hidden-size": "28672", "--num-attention-heads": "64",
+            "--group-query-attention": "", "--num-query-groups": "8", "--swiglu": "", "--normalization": "RMSNorm",
+            "--disable-bias-linear": "", "--untie-embeddings-and-output-weights": "", "--position-embedding-type": "rope",
+            "--attention-dropout": "0", "--hidden-dropout": "0", "--vocab-size": "32000", "--make-vocab-size-divisible-by": "128",
+            "--seq-length": "4096", "--max-position-embeddings": "4096", "--micro-batch-size": "2", "--global-batch-size": "1024",
+            "--bf16": "", "--tensor-model-parallel-size": "8", "--pipeline-model-parallel-size": "4", "--context-parallel-size": "1",
+            "--sequence-parallel": "", "--use-distributed-optimizer": "", "--overlap-grad-reduce": "", "--overlap-param-gather": "",
+            "--attention-backend": flags["--attention-backend"]})
+        self.assertIn(flags["--attention-backend"], ("flash", "fused"))
+
+    def test_export__prints_a_flag_for_each_choice(self):
+        plain, _ = self.flags()
+        plan = "systems.0.plan."
+        for settings, added, removed in (
+                ([plan + "vpp=5"], {"--num-layers-per-virtual-pipeline-stage": "4"}, []),
+                ([plan + "vpp=5", "communication.pp_overlap=false"],
+                 {"--num-layers-per-virtual-pipeline-stage": "4", "--no-overlap-p2p-communication": ""}, []),
+                ([plan + "cp=2", plan + "cp_type=all-gather"], {"--context-parallel-size": "2", "--cp-comm-type": "allgather"}, []),
+                ([plan + "recompute=full"], {"--recompute-granularity": "full", "--recompute-method": "uniform",
+                                             "--recompute-num-layers": "1"}, []),
+                ([plan + "recompute=full", plan + "recompute_layers=7"], {"--recompute-granularity": "full", "--recompute-method": "block",
+                                                                          "--recompute-num-layers": "7"}, []),
+                ([plan + "recompute=[norm, attention-core]"], {"--recompute-granularity": "selective",
+                                                               "--recompute-modules": "core_attn layernorm"}, []),
+                ([plan + "sequence_parallel=false"], {}, ["--sequence-parallel"]),
+                ([plan + "sharding=none"], {}, ["--use-distributed-optimizer", "--overlap-param-gather"]),
+                ([plan + "gradients=bf16"], {"--grad-reduce-in-bf16": ""}, []),
+                ([plan + "shard_group=4"], {"--num-distributed-optimizer-instances": "2"}, []),
+                (["communication.dp_overlap=none"], {}, ["--overlap-grad-reduce", "--overlap-param-gather"]),
+                (["communication.tp_overlap=chunked"], {"--tp-comm-overlap": ""}, []),
+                (["attention=unfused"], {"--attention-backend": "unfused"}, []),
+                (["loss=fused"], {"--cross-entropy-loss-fusion": ""}, []),
+                (["data.context=8192", "data.global_batch=64", "systems.0.knobs.micro_batch=1"],
+                 {"--seq-length": "8192", "--max-position-embeddings": "8192", "--micro-batch-size": "1", "--global-batch-size": "64"}, [])):
+            flags, _ = self.flags(*settings)
+            self.assertEqual(flags, {flag: value for flag, value in {**plain, **added}.items() if flag not in removed}, settings)
+
+    def test_export__prints_the_flags_of_a_gpt(self):
+        flags, _ = self.flags("model=gpt3-175b", "data.context=2048", "data.global_batch=64", "systems.0.knobs.micro_batch=1",
+                              "systems.0.plan.recompute=full")
+        for flag in ("--swiglu", "--disable-bias-linear", "--untie-embeddings-and-output-weights", "--attention-dropout",
+                     "--group-query-attention"):
+            self.assertNotIn(flag, flags)
+        self.assertEqual((flags["--normalization"], flags["--position-embedding-type"]), ("LayerNorm", "learned_absolute"))
+
+    def test_export__prints_the_flags_of_a_searched_plan(self):
+        flags, _ = self.flags("model=llama-7b", "platform=h100-2x8", "data.global_batch=32", "systems.0.plan=auto")
+        degrees = [int(flags[f"--{name}-parallel-size"]) for name in ("tensor-model", "pipeline-model", "context")]
+        self.assertEqual(16 % (degrees[0] * degrees[1] * degrees[2]), 0)
+
+    def test_export__says_what_megatron_cannot_do(self):
+        plan = "systems.0.plan."
+        for settings, said in (([plan + "schedule=zero-bubble"], "is no schedule of Megatron-LM"),
+                               ([plan + "cp=2", plan + "cp_type=ring-contiguous"], "no choice of --cp-comm-type"),
+                               ([plan + "recompute=activation"], "activation function of dense layers"),
+                               ([plan + "sharding=zero3", plan + "pp=1", plan + "recompute=full"], "counts PyTorch's FSDP"),
+                               (["communication.pp_overlap=true"], "only with virtual stages"),
+                               (["kernels=eager"], "kernels: is not fused"),
+                               (["data.lengths=github"], "documents that are shorter than data.context"),
+                               (["data.lengths=github", "systems.0.knobs.pad=false"], "not equal in number or tokens")):
+            _, plain = self.flags()
+            _, comments = self.flags(*settings)
+            self.assertFalse([line for line in plain if said in line])
+            self.assertTrue([line for line in comments if said in line], (settings, comments))
+        _, comments = self.flags(scenario=program.SMALL, arguments=("--system", "slimpack"))
+        self.assertIn("Samples are cut into slices, which Megatron-LM cannot do.", comments)
+        text = PLAIN.replace("name: best-fit, plan: {tp: 8, pp: 4}, knobs: {micro_batch: 2}", "name: hotspa, plan: {tp: 8, pp: 1}")
+        _, comments = self.flags("data.lengths=github", "data.context=32Ki", "model=llama-7b", "data.global_batch=64", scenario=text)
+        self.assertIn("Pipelines have other layouts than plan:, and Megatron-LM has one layout.", comments)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

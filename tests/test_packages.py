@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of what is handed out: the version, the tarball of the sources, the Debian package and the container's file."""
+import gzip
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+from program import PROGRAM, fresh, run
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+PAGE = SOURCE / "docs/packages.md"
+IN_GIT = (SOURCE / ".git").exists() and shutil.which("git") is not None
+
+
+def call(*command, **options):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=900, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def without_git(folder):
+    """Make a folder of all programs in PATH but git."""
+    folder.mkdir(parents=True)
+    for name in os.environ["PATH"].split(":"):
+        for path in pathlib.Path(name).glob("*") if pathlib.Path(name).is_dir() else ():
+            if not path.name.startswith("git") and not (folder / path.name).is_symlink():
+                (folder / path.name).symlink_to(path)
+    return {**os.environ, "PATH": str(folder)}
+
+
+class Version(unittest.TestCase):
+    def test_version__has_number_and_commit(self):
+        (number,) = re.findall(r"^project\(slimsim VERSION ([0-9.]+) ", (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)
+        self.assertRegex(run("--version").stdout, rf"^slimsim {re.escape(number)} \(commit ([0-9a-f]{{12}}(-dirty)?|unknown)\)\n$")
+        self.assertIn(f'\nversion = "{number}"\n', (SOURCE / "python/pyproject.toml").read_text())
+        self.assertIn(f"\n## {number}, 20", (SOURCE / "CHANGELOG.md").read_text())
+
+    @unittest.skipUnless(IN_GIT, "this is no checkout of git")
+    def test_version__has_the_commit_of_the_checkout_or_unknown(self):
+        """CMake finds the commit when it configures, and a copy without .git has none, even inside a checkout."""
+        head = call("git", "rev-parse", "--short=12", "HEAD", cwd=SOURCE).strip()
+        folder = fresh("version")
+        (folder / "copy").mkdir(parents=True)
+        shutil.copytree(SOURCE / "packaging", folder / "copy/packaging")
+        script = "set(PROJECT_SOURCE_DIR {})\ninclude({}/packaging/version.cmake)\nmessage(STATUS ${{SLIMSIM_COMMIT}})\n"
+        for source, expected in ((SOURCE, {head, head + "-dirty"}), (folder / "copy", {"unknown"})):
+            (folder / "print.cmake").write_text(script.format(source, source))
+            self.assertIn(call("cmake", "-P", folder / "print.cmake").strip().removeprefix("-- "), expected)
+
+
+@unittest.skipUnless(IN_GIT, "this is no checkout of git, which makes the tarball")
+class Tarball(unittest.TestCase):
+    def test_tarball__knows_its_commit_without_git(self):
+        """Its tree is that of the commit. The program's main file is compiled without git and names the commit."""
+        folder = fresh("tarball")
+        environment = without_git(folder / "bin")
+        call("cmake", "--build", PROGRAM.parent, "--target", "tarball")
+        call("tar", "-xzf", PROGRAM.parent / "slimsim-0.1.0.tar.gz", "-C", folder)
+        tree = folder / "slimsim-0.1.0"
+        listed = call("git", "ls-tree", "-r", "--name-only", "HEAD", cwd=SOURCE).split()
+        self.assertEqual(sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()), sorted(listed))
+        head = call("git", "rev-parse", "HEAD", cwd=SOURCE).strip()
+        self.assertEqual((tree / "packaging/commit.txt").read_text(), head + "\n")
+        call("cmake", "-S", tree, "-B", folder / "build", "-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Debug", env=environment)
+        call("make", "-C", folder / "build", "src/cli/main.o", env=environment)
+        (built,) = (folder / "build").rglob("slimsim.dir/src/cli/main.c.o")
+        self.assertEqual(re.findall(rb"slimsim 0.1.0 \(commit ([^)]*)\)", built.read_bytes()), [head[:12].encode()])
+
+
+class Page(unittest.TestCase):
+    def test_page__shows_commands_that_work(self):
+        """The page's commands run in a folder with the build of the tests under the name that the page uses."""
+        folder = fresh("page")
+        (folder / "build").mkdir(parents=True)
+        (folder / "build/release").symlink_to(PROGRAM.parent)
+        blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        commands = [line for block in blocks for line in block.splitlines()]
+        self.assertEqual(len(commands), 7)
+        for line in commands[:2]:
+            self.assertRegex(line, "^cmake (--preset|--build --preset) release$")
+        rest = [line.replace("cpack ", "cpack -D CPACK_CMAKE_GENERATOR=Ninja ").replace("/usr/share/slimsim", str(SOURCE)) for line in commands[2:]
+                if IN_GIT or "tar" not in line]
+        call("bash", "-euc", "\n".join(rest), cwd=folder, env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"})
+
+
+class ContainerFile(unittest.TestCase):
+    def test_containerfile__has_instructions_that_exist(self):
+        """No image is built. Instructions are known, copied files exist, and stages that are named come before."""
+        text = (SOURCE / "Containerfile").read_text()
+        lines = [line for line in text.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+        stages = []
+        for line in lines:
+            instruction, rest = line.split(None, 1)
+            self.assertIn(instruction, ("FROM", "RUN", "COPY", "WORKDIR", "ENTRYPOINT"))
+            if instruction == "FROM":
+                self.assertEqual(rest.split()[0], "debian:12")
+                stages.append(rest.split()[-1])
+            if instruction == "COPY" and rest.startswith("--from="):
+                self.assertIn(rest.split()[0].removeprefix("--from="), stages[:-1])
+            elif instruction == "COPY":
+                self.assertTrue(all((SOURCE / name).exists() for name in rest.split()[:-1]), line)
+            if instruction == "RUN":
+                call("bash", "-nc", rest)
+        self.assertEqual(len(stages), 2)
+
+
+class DebianPackage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        missing = [name for name in ("cpack", "dpkg-deb", "dpkg-shlibdeps") if shutil.which(name) is None]
+        if missing:
+            raise unittest.SkipTest(f"no {missing[0]}: packages.sh run installs it on Debian")
+        if b"__asan_init" in PROGRAM.read_bytes():
+            raise unittest.SkipTest("a program with sanitizers is not handed out")
+        folder = fresh("deb")
+        # With this generator cpack takes what is built. Otherwise it would build all tests first.
+        call("cpack", "--config", PROGRAM.parent / "CPackConfig.cmake", "-D", "CPACK_CMAKE_GENERATOR=Ninja", "-B", folder)
+        (cls.package,) = folder.glob("slimsim_0.1.0_*.deb")
+        cls.root = folder / "root"
+        call("dpkg-deb", "-R", cls.package, cls.root)
+
+    def test_package__names_what_it_needs(self):
+        fields = dict(re.findall(r"^ ?(\w[\w-]*): (.*)$", call("dpkg-deb", "-f", self.package), re.MULTILINE))
+        self.assertEqual((fields["Package"], fields["Version"], fields["Section"]), ("slimsim", "0.1.0", "science"))
+        self.assertEqual(fields["Depends"].count("python3:any"), 1)
+        needed = re.findall(r"[a-z0-9.+-]+(?= \(|,|$)", fields["Depends"])
+        for library in ("libc6", "libcsv", "libexpat", "libglpk", "libgsl", "libhdf5", "libigraph", "libjansson", "libsimgrid", "libyaml"):
+            self.assertTrue(any(name.startswith(library) for name in needed), (library, needed))
+        for name in ("python3-h5py", "python3-pandas", "python3-matplotlib", "python3-tables"):
+            self.assertIn(name, fields["Recommends"].split(", "))
+
+    def test_package__follows_debians_policy(self):
+        """Files lie below /usr, belong to root and have right modes. The sums are those of the files."""
+        for line in call("dpkg-deb", "-c", self.package).splitlines():
+            mode, owner, *_, path = line.split()
+            self.assertTrue(path.startswith("./usr/") and owner == "root/root", line)
+            self.assertIn(mode, ("drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--"), line)
+            self.assertNotIn("__pycache__", path)
+        files = {str(path.relative_to(self.root)): path for path in (self.root / "usr").rglob("*") if path.is_file()}
+        sums = dict(reversed(line.split(None, 1)) for line in (self.root / "DEBIAN/md5sums").read_text().splitlines())
+        self.assertEqual(sums, {name: hashlib.md5(path.read_bytes()).hexdigest() for name, path in files.items()})
+        documents = self.root / "usr/share/doc/slimsim"
+        self.assertIn("GPL-3", (documents / "copyright").read_text())
+        self.assertTrue(gzip.decompress((documents / "changelog.gz").read_bytes()).startswith(b"slimsim (0.1.0) "))
+        self.assertEqual(gzip.decompress((documents / "CHANGELOG.md.gz").read_bytes()), (SOURCE / "CHANGELOG.md").read_bytes())
+        page = gzip.decompress(files["usr/share/man/man1/slimsim.1.gz"].read_bytes()).decode()
+        self.assertTrue(page.startswith(".TH SLIMSIM 1"))
+        self.assertNotIn(b".debug_info", files["usr/bin/slimsim"].read_bytes())
+
+    def test_package__runs_where_it_is_unpacked(self):
+        """The program takes its own data, and not those of the sources."""
+        program = self.root / "usr/bin/slimsim"
+        for environment in ({}, {"SLIMSIM_DATA": str(self.root / "usr/share/slimsim")}):
+            clean = {name: value for name, value in os.environ.items() if not name.startswith("SLIMSIM")}
+            done = subprocess.run([program, "run", self.root / "usr/share/slimsim/scenarios/llama2-70b.yaml", "--set", "engine=critical-path",
+                                   "--set", "trace=none"], capture_output=True, text=True, env={**clean, **environment})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("best-fit", done.stdout)
+        shutil.move(self.root / "usr/share/slimsim/model/llm/llama2-70b.yaml", self.root / "usr/share/slimsim/model/llm/moved.yaml")
+        models = call(program, "list", "models", env=clean)
+        self.assertIn("moved ", models)
+        self.assertNotIn("llama2-70b ", models)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("mmdebstrap"), "a bare system needs root and mmdebstrap")
+    def test_package__installs_into_a_bare_system(self):
+        """apt installs it into a minimal Debian 12 with what it depends on, and it runs there."""
+        hooks = [f"copy-in {self.package} /tmp", f'chroot "$1" apt-get -y install --no-install-recommends /tmp/{self.package.name}',
+                 'chroot "$1" slimsim --version',
+                 'chroot "$1" slimsim run /usr/share/slimsim/scenarios/llama2-70b.yaml --set engine=critical-path --set trace=none']
+        done = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--format=null",
+                               *(f"--customize-hook={hook}" for hook in hooks), "bookworm", "-"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if re.search("Could not resolve|Could not connect|Temporary failure", done.stdout):
+            self.skipTest("no mirror of Debian answers here")
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:])
+        self.assertIn(run("--version").stdout, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^best-fit +\d+ ")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
