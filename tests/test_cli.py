@@ -496,11 +496,11 @@ class Messages(unittest.TestCase):
         folder = SOURCE / "src/cli"
         page = subprocess.run([folder / "manual.sh", PROGRAM], capture_output=True, text=True, timeout=60)
         self.assertEqual((page.returncode, page.stderr), (0, ""))
-        for part in ("slimsim \\- A discrete\\-event simulator", ".SH SLIMSIM merge", "\\-\\-fail\\-fast", "Exit status: 0"):
+        for part in ("slimsim \\- A discrete\\-event simulator", ".SH SLIMSIM merge", "\\-\\-fail\\-fast", "Exit status: 0", ".SH TOPICS", "own\\-lengths"):
             self.assertIn(part, page.stdout)
         for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"), ("slimsim list f", "frameworks"),
                                 ("slimsim submit --ti", "--time= --time-limit="), ("slimsim submit --a", ""),
-                                ("slimsim run --set k", "kernels="),
+                                ("slimsim run --set k", "kernels="), ("slimsim help slow", "slow-gpus slow-gpus-and-links"),
                                 ("slimsim run --set data.l", "data.lengths= data.length_scale= data.long_documents=")):
             script = (f'source {folder}/completion.bash; compopt() {{ :; }}; COMP_WORDS=({words}); '
                       'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _slimsim; echo ${COMPREPLY[*]}')

@@ -8,6 +8,8 @@ _slimsim() {
         words=$(slimsim list keys | sed -n '/^key *type/d; s/^\([a-z_]*[.a-zN_]*\)  .*/\1=/p')
     elif [[ $command == list ]]; then
         words=$(slimsim list --help | sed -n '/|/{s/.* //p;q}' | tr '|' ' ')
+    elif [[ $command == help ]]; then
+        words=$(slimsim help | sed -n 's/^  \([a-z-]*\) .*/\1/p')
     elif [[ $current == -* ]]; then
         words=$(slimsim "$command" --help 2>/dev/null | sed -n 's/^ \+\(-., *\)\?\(--[a-z-]*=\?\).*/\2/p')
     else

@@ -31,9 +31,12 @@ static void print_help(FILE *file)
           file);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-11s %s\n", commands[i].name, commands[i].meaning);
-    fputs("\n`slimsim COMMAND --help` lists a command's options. Exit status: 0 ok; 1 a simulation failed;\n"
-          "2 invalid input; 64 usage; 71 SimGrid was killed or had no memory, twice; 73 an output cannot be created;\n"
-          "74 it cannot be written; 75 another run writes it; 130 stopped by SIGINT; 143 stopped by SIGTERM.\n",
+    fputs("\n`slimsim COMMAND --help` lists a command's options, `slimsim help` the pages of the documentation.\n"
+          "Exit status: 0 ok; 1 a simulation failed; 2 invalid input; 64 usage; 71 SimGrid was killed or had no "
+          "memory, twice;\n"
+          "73 an output cannot be created; 74 it cannot be written; 75 another run writes it; 130 stopped by SIGINT; "
+          "143 stopped\n"
+          "by SIGTERM.\n",
           file);
 }
 
@@ -86,7 +89,7 @@ int main(int argc, char **argv)
         puts(argp_program_version);
         return command_finish(EXIT_SUCCESS);
     }
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
+    if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
         print_help(stdout);
         return command_finish(EXIT_SUCCESS);
     }

@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests tell if the pictures of README.md show other numbers than the program of today."""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from program import PROGRAM
+
+IMAGES = pathlib.Path(__file__).resolve().parent.parent / "docs/images"
+
+
+class Images(unittest.TestCase):
+    def test_images__show_the_numbers_of_today(self):
+        """docs/images/draw.py draws them anew."""
+        done = subprocess.run([sys.executable, IMAGES / "draw.py", "--program", PROGRAM, "--numbers"], capture_output=True, text=True,
+                              timeout=500)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertMultiLineEqual((IMAGES / "numbers.txt").read_text(), done.stdout)
+
+    def test_images__are_small_and_have_numbers(self):
+        pictures = sorted(IMAGES.glob("*.png"))
+        self.assertEqual([path.name for path in pictures], ["buy.png", "errors.png", "waste.png"])
+        for path in pictures:
+            self.assertLess(path.stat().st_size, 200_000)
+            self.assertIn(f"{path.name}\n", (IMAGES / "numbers.txt").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
