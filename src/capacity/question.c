@@ -19,7 +19,7 @@ enum { MOST_OFFERS = 64, MOST_NODES = 1 << 20 };
 #define LIMIT(i) (offsetof(struct question, limit) + (i) * sizeof(double))
 
 static const struct schema_key question_keys[] = {
-    {"tokens", SCHEMA_REAL, "tokens", 1, 1e18, NULL, NULL, "tokens of the whole training: 2e12",
+    {"tokens", SCHEMA_REAL, "tokens", 1, 1e15, NULL, NULL, "tokens of the whole training: 2e12",
      offsetof(struct question, tokens)},
     {"days", SCHEMA_REAL, "days", 1e-3, 1e6, "none", "none", "longest time that the training may take",
      LIMIT(LIMIT_DAYS)},
