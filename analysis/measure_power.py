@@ -11,6 +11,7 @@ import argparse
 import csv
 import statistics
 import subprocess
+import sys
 import time
 
 BLOCKS, THREADS = 24, 544  # NCCL inside a node of H100: 24 channels; 16 warps and a warp for synchronisation
@@ -105,6 +106,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", default="power.csv", help="file that is written")
     arguments = parser.parse_args()
+    try:
+        import torch
+        import cupy
+    except ImportError as error:
+        print(f"{__file__}: {sys.executable} has no {error.name}: install PyTorch and CuPy for CUDA", file=sys.stderr)
+        sys.exit(2)
     with open(arguments.output, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow("gpu level watts deviation_watts sm_mhz celsius readings".split())
@@ -115,8 +122,6 @@ def main():
             time.sleep(PAUSE_SECONDS)
 
         sample("idle", pause, writer, name)
-        import cupy
-        import torch
         torch.zeros(1, device="cuda")
         time.sleep(20)
         sample("idle context", pause, writer, name)
