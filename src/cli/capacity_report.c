@@ -334,8 +334,7 @@ static void write_knee(FILE *file, const struct answer *answer)
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct trace_candidate *knee = &answer->search.candidates.at[i].row;
         if (knee->knee && knee->offer == row->offer && knee->system == row->system)
-            fprintf(file, "nodes: up to %" PRId64 ", added ones give at least half of what a first one gives",
-                    knee->nodes);
+            fprintf(file, "nodes: up to %" PRId64 ", an added one gives at least half of a first one", knee->nodes);
     }
     if (!isnan(row->added_tokens_per_s))
         fprintf(file, "; here %s tokens/s", rate);
@@ -355,11 +354,11 @@ static void write_basis(FILE *file, const struct answer *answer)
         n_left_out += answer->search.sizes[i].result == NULL;
     fprintf(file, "%d sizes computed on the critical path", answer->search.n - n_left_out);
     if (!isnan(answer->contention))
-        fprintf(file, ", the answer also on SimGrid (time %+.1f%%)", 100 * answer->contention);
+        fprintf(file, "; SimGrid takes %+.1f%% for the answer", 100 * answer->contention);
     if (n_left_out > 0)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (row->peak_bytes > 0.97 * row->memory_bytes)
-        fputs("; GPU memory is nearly full", file);
+        fputs("; its memory is nearly full", file);
     if (delay > 0.005)
         fprintf(file, "; tokens wait %.2f iterations, so tokens/s are those of other samples", delay);
     if (!candidates_have_money(&answer->search.candidates))
