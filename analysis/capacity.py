@@ -49,7 +49,7 @@ class Answer:
         self.offers = self.texts("offers")
         self.systems = trace.labels
         self.change_names = self.texts("changes_names")
-        # As in src/capacity/candidate.c, money is known if each candidate has a price.
+        # Money is known if each candidate has a price, which src/capacity/candidate.c says, too.
         self.cost = "usd" if numpy.isfinite(self.fitting["usd"]).all() else "gpu_hours"
         self.verdict = trace.text("verdict").splitlines()
 

@@ -16,14 +16,6 @@ const struct candidate *answer_subject(const struct answer *answer)
     return answer->subject >= 0 ? &answer->search.candidates.at[answer->subject] : NULL;
 }
 
-int32_t answer_n_fit(const struct answer *answer)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < answer->search.candidates.n; i++)
-        n += answer->search.candidates.at[i].row.fits;
-    return n;
-}
-
 /** Make the document of a candidate: its system alone, with the plan that was found. */
 static void document_of(const struct candidate *candidate, struct document *document)
 {

@@ -35,9 +35,6 @@ bool answer_find(const struct question *question, const struct point_results_opt
 /** Return the subject; NULL: nothing fits. */
 const struct candidate *answer_subject(const struct answer *answer);
 
-/** Return the number of candidates that fit. */
-int32_t answer_n_fit(const struct answer *answer);
-
 void answer_free(struct answer *answer);
 
 #endif

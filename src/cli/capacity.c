@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim capacity`. It answers what to buy, how long a training takes, and how sure that is. */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -17,12 +16,6 @@ struct arguments {
     int32_t jobs;
 };
 
-static int32_t n_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 /** Find the answer, write its files and print it. With a shard only its part of the grid is computed. */
 static bool run(const struct arguments *arguments, const struct question *question, struct answer *answer,
                 struct error *err)
@@ -31,7 +24,7 @@ static bool run(const struct arguments *arguments, const struct question *questi
     const char *name = question->offers[0].scenario.name;
     struct point_results_options how = {
         .directory = options->output,
-        .jobs = arguments->jobs > 0 ? arguments->jobs : n_cores(),
+        .jobs = arguments->jobs > 0 ? arguments->jobs : command_n_cores(),
         .progress = !options->quiet,
         .stop = &stop_signal,
     };

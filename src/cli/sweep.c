@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,12 +196,6 @@ static void print_list_json(const struct manifest *manifest)
     command_print_json(list);
 }
 
-static int32_t n_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 void sweep_print_notes(const struct sweep_runner *runner)
 {
     if (*runner->notes.text != '\0')
@@ -256,7 +249,7 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
 {
     struct driver_outcome outcome = {0};
     driver->directory = options->output;
-    driver->jobs = arguments->jobs > 0 ? arguments->jobs : n_cores();
+    driver->jobs = arguments->jobs > 0 ? arguments->jobs : command_n_cores();
     driver->time_limit_s = arguments->time_limit_s;
     driver->memory_bytes = (int64_t)arguments->memory_bytes;
     driver->retry_failed = arguments->retry_failed;
