@@ -188,36 +188,68 @@ static const struct trace_candidate *cheapest(const struct trace_candidate *all,
     return best;
 }
 
-/** Compare answers to many deadlines with those of all sizes. A looser one is never dearer, and never needs more nodes.
- * @param setting  a --set */
-static void check_deadlines(const char *setting)
+/** Check that no size is left to try beside this one: the sizes next to it are within a sixteenth. */
+static void check_neighbours(const struct size_search *search, int64_t nodes)
+{
+    int64_t below = 0, above = INT64_MAX;
+    for (int32_t i = 0; i < search->n; i++) {
+        int64_t size = search->sizes[i].nodes;
+        below = size < nodes && size > below ? size : below;
+        above = size > nodes && size < above ? size : above;
+    }
+    CHECK_TRUE(below == 0 || nodes - below == 1 || (nodes - below) * 16 <= nodes);
+    CHECK_TRUE(above == INT64_MAX || above - nodes == 1 || (above - nodes) * 16 <= above);
+}
+
+/**
+ * Compare answers to many deadlines with those of all sizes. They cost at most half a per cent more, and at most that
+ * much more than the answer to a stricter deadline. The loosest one has the cheapest size of all.
+ * @param setting  a --set
+ * @return how many answers are not the cheapest size of all
+ */
+static int check_deadlines(const char *setting)
 {
     struct trace_candidate all[MOST + 1];
     double last_usd = INFINITY;
-    int64_t last_nodes = INT64_MAX;
+    int64_t last_nodes = 0;
+    int n_dearer = 0;
     simulate_all(setting, all);
     for (double days = all[MOST].days * 1.0001; days < 1.2 * all[1].days; days *= 1.09) {
-        struct trace_candidate found = answer_in(days, setting);
+        struct searched searched;
+        char set[64];
+        snprintf(set, sizeof set, "capacity.days=%.17g", days);
+        search(set, setting, &searched);
+        int32_t chosen = candidates_choose(&searched.search.candidates, &searched.question);
+        CHECK_TRUE(chosen >= 0);
+        const struct trace_candidate *found = &searched.search.candidates.at[chosen].row;
         const struct trace_candidate *expected = cheapest(all, days);
-        CHECK_EQUAL(found.nodes, expected->nodes);
-        CHECK_TRUE(found.usd == expected->usd && found.usd <= last_usd && found.nodes <= last_nodes);
-        last_usd = found.usd;
-        last_nodes = found.nodes;
+        check_neighbours(&searched.search, found->nodes);
+        CHECK_TRUE(found->days <= days && found->usd == all[found->nodes].usd);
+        CHECK_TRUE(found->usd <= 1.005 * expected->usd && found->usd <= 1.005 * last_usd);
+        n_dearer += found->usd > expected->usd;
+        last_usd = found->usd;
+        last_nodes = found->nodes;
+        end(&searched);
     }
     CHECK_EQUAL(last_nodes, cheapest(all, INFINITY)->nodes);
+    return n_dearer;
 }
 
-/* A step is less efficient on more nodes, so the smallest size that meets a deadline is the cheapest. */
-TEST(size_search__answers_as_all_sizes_do)
+/*
+ * A step is less efficient on more nodes, but 840 samples do not divide evenly by every number of them. So costs of
+ * neighbouring sizes go up and down by up to 1%, and two of 37 answers are 0.2% dearer than the cheapest size of all.
+ */
+TEST(size_search__answers_nearly_as_all_sizes_do)
 {
-    check_deadlines("price.usd_per_gpu_hour=2");
+    CHECK_TRUE(check_deadlines("price.usd_per_gpu_hour=2") <= 2);
 }
 
 /* Two spare nodes cost much beside few nodes, and failures cost much on many. So 10 nodes are the cheapest. */
 TEST(size_search__finds_the_cheapest_between_the_sizes_of_the_grid)
 {
-    check_deadlines("reliability={name: " SLIMSIM_SOURCE_DIR "/model/reliability/llama3.yaml, spares: 2, repair: 0, "
-                    "failures: {other: 2000}}");
+    CHECK_EQUAL(check_deadlines("reliability={name: " SLIMSIM_SOURCE_DIR "/model/reliability/llama3.yaml, spares: 2, "
+                                "repair: 0, failures: {other: 2000}}"),
+                0);
 }
 
 /* Prices have no part in the plans, so twice the price is twice the money of the same sizes. */

@@ -170,8 +170,7 @@ static bool is_close(int64_t low, int64_t high)
     return high - low <= 1 || (high - low) * CLOSE <= high;
 }
 
-/** Return the size that keeps the limit of days if time falls like 1 / nodes; just below the middle if that is unknown.
- */
+/** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
 static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
 {
     const struct point_result *result = find_result(search, offer, low);
@@ -183,7 +182,7 @@ static double expected_size(const struct size_search *search, int32_t offer, int
     for (int32_t i = 0; i < candidates.n; i++)
         days = fmin(days, candidates.at[i].row.days);
     candidates_free(&candidates);
-    return isinf(days) || isnan(limit) || days <= limit ? (double)low + (double)(high - low) * 7 / 16
+    return isinf(days) || isnan(limit) || days <= limit ? (double)low + (double)(high - low) / 2
                                                         : (double)low * days / limit;
 }
 

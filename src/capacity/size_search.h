@@ -13,7 +13,9 @@
  *    - Both sides of the cheapest size that keeps the limit of days are tried. With a limit of energy, so are those of
  *      the size with the least energy.
  *
- * The answer is exact over the sizes that were computed.
+ * The answer is exact over the sizes that were computed. The sizes beside it are within a sixteenth. If cost goes up
+ * and down between neighbouring sizes, a size that was not computed may be a little cheaper. Then a looser deadline may
+ * cost a little more, too.
  */
 #ifndef SLIMSIM_CAPACITY_SIZE_SEARCH_H
 #define SLIMSIM_CAPACITY_SIZE_SEARCH_H
