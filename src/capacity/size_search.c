@@ -7,7 +7,10 @@
 
 #include "base/check.h"
 
-enum { CLOSE = 16 }; /* two sizes are close if they differ by less than this part of the larger one */
+enum {
+    CLOSE = 16, /* two sizes are close if they differ by less than this part of the larger one */
+    DEAR = 8    /* an offer is dear if its cheapest size costs more than this part above the cheapest of all */
+};
 
 /** Return whether two offers have the same value of a key. */
 static bool has_same(const struct question *question, int32_t a, int32_t b, const char *key)
@@ -152,17 +155,18 @@ static int32_t n_systems_of(const struct question *question)
 }
 
 /**
- * Return a size between two: near the one that is expected to keep the limit, not too close to either, and a multiple
- * of a power of two that is as large as possible.
+ * Return a size between two: within an eighth of their distance from a size that is as near as possible to the expected
+ * one, and not closer than an eighth to either. It is a multiple of a power of two that is as large as possible.
  */
 static int64_t between(int64_t low, int64_t high, double expected)
 {
-    double eighth = (double)(high - low) / 8, nearest = (double)low + eighth, farthest = (double)high - eighth;
-    int64_t first = (int64_t)ceil(fmin(fmax(expected - eighth, nearest), farthest));
-    int64_t last = (int64_t)fmax(fmin(expected + eighth, farthest), (double)first), power = INT64_C(1) << 40;
+    double eighth = (double)(high - low) / 8;
+    double middle = fmin(fmax(expected, (double)low + 2 * eighth), (double)high - 2 * eighth);
+    int64_t first = (int64_t)ceil(middle - eighth), last = (int64_t)(middle + eighth), power = INT64_C(1) << 40;
     while (power > 1 && last / power * power < first)
         power /= 2;
-    return last / power * power < high ? last / power * power : (low + high) / 2;
+    int64_t size = last / power * power;
+    return size > low && size < high ? size : (low + high) / 2;
 }
 
 static bool is_close(int64_t low, int64_t high)
@@ -204,14 +208,27 @@ static void try_beside(struct size_search *search, int32_t offer, int64_t nodes,
         add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
 }
 
+/** Return the least cost of an offer's sizes that keep the limit of days, -1: of all offers. INFINITY: none does. */
+static double least_cost(const struct size_search *search, int32_t offer)
+{
+    const struct candidates *candidates = &search->candidates;
+    bool in_money = candidates_have_money(candidates);
+    double least = INFINITY;
+    for (int32_t i = 0; i < candidates->n; i++)
+        if ((offer < 0 || candidates->at[i].row.offer == offer) &&
+            candidate_keeps(search->question, &candidates->at[i], LIMIT_DAYS))
+            least = fmin(least, candidate_cost(&candidates->at[i], in_money));
+    return least;
+}
+
 /** Try more sizes of an offer: step 4 of the header. */
 static void refine(struct size_search *search, int32_t offer)
 {
     const struct question *question = search->question;
     const struct candidates *candidates = &search->candidates;
     bool in_money = candidates_have_money(candidates), in_time = !isnan(question->limit[LIMIT_DAYS]);
+    double least = least_cost(search, offer), least_mwh = INFINITY;
     int64_t smallest = 0, largest = 0, cheapest = 0, thriftiest = 0;
-    double least_cost = INFINITY, least_mwh = INFINITY;
     for (int32_t i = 0; i < candidates->n; i++) {
         const struct candidate *candidate = &candidates->at[i];
         const struct trace_candidate *row = &candidate->row;
@@ -219,10 +236,8 @@ static void refine(struct size_search *search, int32_t offer)
             continue;
         smallest = smallest == 0 ? row->nodes : smallest;
         largest = candidate_meets(question, candidate) ? row->nodes : largest;
-        if (candidate_cost(candidate, in_money) < least_cost) {
-            least_cost = candidate_cost(candidate, in_money);
+        if (cheapest == 0 && candidate_cost(candidate, in_money) == least)
             cheapest = row->nodes;
-        }
         if (row->mwh < least_mwh && !isnan(question->limit[LIMIT_MWH])) {
             least_mwh = row->mwh;
             thriftiest = row->nodes;
@@ -230,7 +245,8 @@ static void refine(struct size_search *search, int32_t offer)
     }
     try_beside(search, offer, in_time ? smallest : largest, !in_time);
     for (int above = 0; above < 2; above++) {
-        try_beside(search, offer, cheapest, above);
+        if (least * DEAR <= least_cost(search, -1) * (DEAR + 1))
+            try_beside(search, offer, cheapest, above);
         try_beside(search, offer, thriftiest, above);
     }
 }

@@ -10,8 +10,8 @@
  *    sixteenth. A tried size is a multiple of a power of two that is as large as possible.
  *    - One side is below the smallest size that keeps the limit of days. The next size is where days would keep their
  *      limit if they fell like 1 / nodes. Without this limit it is above the largest that keeps all.
- *    - Both sides of the cheapest size that keeps the limit of days are tried. With a limit of energy, so are those of
- *      the size with the least energy.
+ *    - Both sides of the cheapest size that keeps the limit of days are tried, unless it costs over an eighth more than
+ *      the cheapest of all offers. With a limit of energy, so are those of the size with the least energy.
  *
  * The answer is exact over the sizes that were computed. The sizes beside it are within a sixteenth. If cost goes up
  * and down between neighbouring sizes, a size that was not computed may be a little cheaper. Then a looser deadline may
