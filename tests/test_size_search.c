@@ -303,3 +303,26 @@ TEST(size_search__offers_of_one_hardware_share_results)
     CHECK_EQUAL(both.offer, 1);
     CHECK_CLOSE(both.usd, 0.75 * alone.usd, 1e-14);
 }
+
+/* The second offer costs twice as much, so only its smallest size is refined. The first one's cheapest is, too. */
+TEST(size_search__refines_only_offers_that_may_win)
+{
+    static const char *const offers[] = {
+        "capacity.offers=[{name: a, nodes: {from: 1, to: 20}}, {name: b, nodes: {from: 1, to: 20}}]",
+        "capacity.offers=[{name: a, nodes: {from: 1, to: 20}}, {name: b, price: {usd_per_gpu_hour: 4}, nodes: {from: "
+        "1, to: 20}}]",
+    };
+    int64_t nodes[2];
+    int n[2][2] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        struct searched searched;
+        search("capacity.days=8.5", offers[i], &searched);
+        for (int32_t k = 0; k < searched.search.n; k++)
+            n[i][searched.search.sizes[k].offer]++;
+        nodes[i] = answer(&searched).nodes;
+    }
+    CHECK_EQUAL(nodes[0], nodes[1]);
+    CHECK_EQUAL(n[0][0], n[0][1]);
+    CHECK_EQUAL(n[1][0], n[0][0]);
+    CHECK_TRUE(n[1][1] < n[1][0]);
+}
