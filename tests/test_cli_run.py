@@ -13,8 +13,12 @@ import unittest
 import h5py
 import networkx
 
+import program
 from cli_case import SMALL, SOURCE, simulate
 from program import PROGRAM, SCRATCH, fresh, run, write
+
+NARROW = ("nodes: 2\ngpus_per_node: 8\nnvlink: 200GBps\nnic: 400Gbps\npcie: 64GBps\nhost_memory: 1TB\n"
+          "leaf: 1\noversubscription: 8\n")
 
 
 def longest_path_s(tasks, edges):
@@ -225,6 +229,10 @@ systems:
         self.assertRegex(run("run", path, *options, "--verbose", "--output", folder).stdout, r"\ngap of branch and bound \[%\] +- +\d+\.\d\d\n")
         self.assertNotIn("gap of branch", run("run", path, "--verbose", "--output", folder).stdout)
 
+    def test_contention__stands_below_simgrids_time(self):
+        done = run("run", write("small.yaml", SMALL), "--quiet", "--verbose", "--output", fresh("contention"))
+        self.assertRegex(done.stdout, r"\nSimGrid, mean \[s\] .*\n  contention \[%\] ")
+
     def test_contention_never_makes_it_faster(self):
         for system in self.report["systems"]:
             self.assertGreaterEqual(system["simgrid_mean_s"], system["critical_path_mean_s"] * (1 - 1e-9))
@@ -428,6 +436,50 @@ class Platforms(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 told.append(json.loads(done.stdout)["systems"])
             self.assertEqual(*told)
+
+    def test_oversubscription__makes_simgrid_run_every_tensor_rank(self):
+        """An uplink carries one NIC, and both GPUs of a tensor-parallel group cross it."""
+        told = "SimGrid ran every rank of tensor-parallel groups in 4 of 4 iterations"
+        narrow = run("platform", write("keys.yaml", NARROW)).stdout
+        for platform in (f"platform={write('keys.yaml', NARROW)}", f"platform={write('narrow.xml', narrow)}"):
+            done, asked = simulate("one", "--set", platform), simulate("all", "--set", platform, "--set", "all_tensor_ranks=true")
+            self.assertEqual((done.returncode, asked.returncode), (0, 0), done.stderr + asked.stderr)
+            one, every = json.loads(done.stdout), json.loads(asked.stdout)
+            self.assertEqual(one["systems"], every["systems"])
+            self.assertIn(told, " ".join(one["assumed"]))
+            self.assertNotIn(told, " ".join(every["assumed"]))
+            with h5py.File(SCRATCH / "one" / "small.h5") as file:
+                self.assertIn(told, " ".join(text.decode() for text in file["assumed"][:]))
+                self.assertEqual(set(file["memory"]["gpus"]), {1})
+
+    def test_oversubscription__searches_with_every_tensor_rank(self):
+        text = program.SMALL.split("  - {name: slimpack")[0].replace("critical-path", "simgrid")
+        text = text.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace("32Ki", "128Ki")
+        done = simulate("auto", "--set", f"platform={write('keys.yaml', NARROW)}", scenario=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_oversubscription__without_effect_is_told(self):
+        lines = {"all 2 nodes are on one leaf (platform.leaf 32)": ("oversubscription=2", "leaf=32"),
+                 "has no effect: the platform has no contention": ("oversubscription=2", "leaf=1", "contention=false"),
+                 "has no effect on the critical path": ("oversubscription=2", "leaf=1"),
+                 "": ("oversubscription=1", "leaf=1")}
+        path = write("small.yaml", program.SMALL)
+        for line, keys in lines.items():
+            options = [word for key in keys for word in ("--set", f"platform.{key}")]
+            head = run("run", path, "--output", fresh("told"), *options).stdout.split("tokens/s/GPU")[0]
+            assumed = " ".join(json.loads(run("run", path, "--json", "--quiet", "--output", fresh("told"), *options).stdout)["assumed"])
+            for text in (head, assumed):
+                self.assertEqual("oversubscription" in text, line != "", options)
+                self.assertIn(line, text)
+        swept = run("run", path, "--set", "platform.leaf=1", "--sweep", "platform.oversubscription=1,2,4", "--output", fresh("told"))
+        self.assertEqual(swept.stderr.count("oversubscription has no effect on the critical path"), 1, swept.stderr)
+        self.assertNotIn("oversubscription", " ".join(json.loads(simulate(
+            "told", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1").stdout)["assumed"]))
+
+    def test_oversubscription__that_misses_zero3_is_told(self):
+        done = simulate("zero3", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1", "--set",
+                        "systems.0.plan={tp: 2, cp: 2, sharding: zero3}", scenario=SMALL.split("  - {name: slimpack")[0])
+        self.assertIn("oversubscription does not slow zero2's and zero3's", " ".join(json.loads(done.stdout)["assumed"]))
 
     def test_platform__a_wrong_name_or_file_is_told(self):
         for arguments, status, part in ((["hoper-2x8"], 2, "did you mean 'hopper'?"), ([], 64, "is missing"),

@@ -178,6 +178,7 @@ TEST(folded_group__needs_wide_links_above_the_nics)
         dag.ranks[0].n_gpus = 8;
         hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
         CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err) == (i == 0));
+        CHECK_EQUAL(err.status, i == 0 ? ERROR_NONE : ERROR_FOLDED);
         CHECK_TRUE((strstr(err.text, "pt1_d above the NICs") != NULL) == (i == 1));
         CHECK_TRUE((strstr(err.text, "all_tensor_ranks: true") != NULL) == (i == 1));
         dag_free(&dag);

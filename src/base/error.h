@@ -9,9 +9,10 @@
 /** Exit statuses of slimsim (those of BSD sysexits if one fits). */
 enum error_status {
     ERROR_NONE = 0,
-    ERROR_FAILED = 1,       /* a simulation or a point failed */
-    ERROR_INVALID = 2,      /* the user's input is wrong */
-    ERROR_USAGE = 64,       /* unknown option or command */
+    ERROR_FAILED = 1,  /* a simulation or a point failed */
+    ERROR_INVALID = 2, /* the user's input is wrong */
+    ERROR_FOLDED = 3,  /* SimGrid must run every rank of tensor-parallel groups; the caller builds the graph again */
+    ERROR_USAGE = 64,  /* unknown option or command */
     ERROR_INTERRUPTED = 71, /* the system killed a process, or had none left; the same command may succeed later */
     ERROR_CANT_CREATE = 73, /* an output cannot be created */
     ERROR_IO = 74,          /* an output cannot be written */

@@ -287,9 +287,9 @@ static void print_metrics(const struct report *report)
             print_cell(text);
         }
         putchar('\n');
+        if (j == METRIC_simgrid_mean_s)
+            print_row(report, "  contention [%]", contention_text);
     }
-    if (report->scenario->engine != SCENARIO_CRITICAL_PATH)
-        print_row(report, "  contention [%]", contention_text);
 }
 
 static void print_spreads(const struct report *report)

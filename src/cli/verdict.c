@@ -110,6 +110,8 @@ static void write_head(FILE *file, const struct verdict *verdict)
         fprintf(file, "%s\n", note);
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, note))
         fprintf(file, "%s\n", note);
+    if (assumptions_oversubscription(scenario, note))
+        fprintf(file, "%s\n", note);
     if (scenario->n_faults > 0)
         fprintf(file, "%s\n", assumptions_faults(scenario, note));
 }

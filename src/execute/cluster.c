@@ -30,15 +30,29 @@ void cluster_accept(void)
     signal(SIGABRT, SIG_DFL);
 }
 
+static void say_refusal(const char *format, va_list arguments)
+{
+    fputs("\n[slimsim/REFUSED] ", stderr);
+    vfprintf(stderr, format, arguments);
+    fflush(stderr);
+}
+
 void cluster_refuse(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("\n[slimsim/REFUSED] ", stderr);
-    vfprintf(stderr, format, arguments);
+    say_refusal(format, arguments);
     va_end(arguments);
-    fflush(stderr);
     _exit(CLUSTER_REFUSED);
+}
+
+void cluster_refuse_folded(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_refusal(format, arguments);
+    va_end(arguments);
+    _exit(CLUSTER_FOLDED);
 }
 
 /* Refuse the input. SimGrid has given the reason on stderr, unless it crashed on a file that it does not check. */

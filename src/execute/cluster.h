@@ -15,8 +15,11 @@ struct cluster {
     bool traces;    /* SimGrid writes a trace */
 };
 
-/** Exit status of a process whose input is wrong. Its last line on stderr is the reason. */
-enum { CLUSTER_REFUSED = 2 };
+/**
+ * Exit status of a process whose input is wrong, and of one whose graph needs every rank of tensor-parallel groups.
+ * The last line on stderr is the reason.
+ */
+enum { CLUSTER_REFUSED = 2, CLUSTER_FOLDED = 3 };
 
 /**
  * Start SimGrid with the options, load the platform and slow its links down by the factors of the faults (NULL:
@@ -27,6 +30,9 @@ void cluster_open(const struct platform *platform, const struct faults *faults, 
 
 /** End the process with CLUSTER_REFUSED and a reason. */
 _Noreturn void cluster_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Do the same with CLUSTER_FOLDED. */
+_Noreturn void cluster_refuse_folded(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
  * Set the reason that an abort of SimGrid gives beside SimGrid's own; "": none. After cluster_open such an abort

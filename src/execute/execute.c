@@ -171,10 +171,14 @@ static bool ending_check(struct ending *ending, const struct execution *executio
     const struct platform *used = execution->platform;
     const char *platform = *used->path != '\0' ? used->path : used->name, *cfg = execution->options->cfg;
     bool refused = WIFEXITED(status) && WEXITSTATUS(status) == CLUSTER_REFUSED;
+    bool folded = WIFEXITED(status) && WEXITSTATUS(status) == CLUSTER_FOLDED;
     if (was_killed(ending))
         return error_set_status(err, ERROR_INTERRUPTED,
                                 "interrupted: SimGrid's process was killed twice on platform %s: out of memory?",
                                 platform);
+    if (folded)
+        return error_set_status(err, ERROR_FOLDED, "%s: SimGrid cannot use this platform: %.4000s", platform,
+                                reason(ending));
     if (*cfg != '\0' && (WIFSIGNALED(status) || refused))
         return error_set(err, "%s: SimGrid cannot run this platform with simgrid_cfg '%s': %.4000s", platform, cfg,
                          reason(ending));

@@ -31,6 +31,8 @@ struct execution *execute_start(const struct dag *dag, const struct graph *graph
  *  - a host or a route that the platform lacks;
  *  - an option that SimGrid refuses;
  *  - tasks that never ran;
+ *  - one rank that cannot represent its tensor-parallel group on this platform (execute/routes.h). Then the status is
+ *    ERROR_FOLDED, and the graph with dag_options.all_tensor_ranks can run.
  *  - a child that died. A child that was killed, has no memory or cannot be forked is tried once more. Then the status
  *    is ERROR_INTERRUPTED.
  */

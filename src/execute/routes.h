@@ -13,7 +13,7 @@ static inline bool routes_sends(const struct dag_task *task)
 
 /**
  * Look up the route of every transfer. An actor calls it, since SimGrid knows routes only while it runs. The process
- * ends with CLUSTER_REFUSED unless:
+ * ends with CLUSTER_REFUSED, or by the third condition with CLUSTER_FOLDED, unless:
  *
  * 1. Every transfer has a route.
  * 2. No transfer without others on its route takes less time than in the graph. A missing link makes a route too fast.

@@ -33,6 +33,22 @@ static bool offloads(const struct plan *plan)
     return false;
 }
 
+/** Run the plan's graph on SimGrid, and build it with every tensor rank if one cannot represent the others. */
+static bool run_engine(struct plan_evaluator *evaluations, const struct plan *plan, const struct cost_setting *setting,
+                       struct dag_options options, struct error *err)
+{
+    const struct scenario *scenario = evaluations->scenario;
+    struct evaluator *evaluator = &evaluations->evaluator;
+    if (evaluations->engine(scenario, &evaluator->dag, &evaluations->executed, err))
+        return true;
+    if (err->status != ERROR_FOLDED)
+        return false;
+    *err = (struct error){0};
+    options.all_tensor_ranks = true;
+    return evaluate_time(evaluator, plan, setting, options, err) &&
+           evaluations->engine(scenario, &evaluator->dag, &evaluations->executed, err);
+}
+
 /** Resolve time and memory of a plan that exists. */
 static bool resolve(struct plan_evaluator *evaluations, const struct plan_evaluation *evaluation,
                     const struct plan *plan, const struct cost_setting *setting, struct plan_outcome *outcome,
@@ -52,7 +68,7 @@ static bool resolve(struct plan_evaluator *evaluations, const struct plan_evalua
     outcome->collective_s = work.tensor_s + work.shard_s;
     if (!engine)
         return true;
-    if (!evaluations->engine(scenario, dag, &evaluations->executed, err))
+    if (!run_engine(evaluations, plan, setting, options, err))
         return false;
     double path_s = outcome->evaluation.makespan_s;
     struct evaluation executed = evaluate_memory(evaluator, plan, setting, &evaluations->executed);

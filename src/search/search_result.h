@@ -75,7 +75,7 @@ struct search_result {
 
 /**
  * Resolve a DAG with contention. simulate/point_runner.h has one, point_execute(); simulate/ is to the right of
- * search/.
+ * search/. With status ERROR_FOLDED it needs the DAG with all_tensor_ranks.
  */
 typedef bool search_engine(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline,
                            struct error *err);

@@ -15,12 +15,12 @@ static const char *const attention_name[] = {"flash-attention 2", "flash-attenti
                                              "flash-attention 1 (a multiple of 2's curve)",
                                              "unfused (GEMMs and passes over all scores)"};
 
-static bool any_sharded(const struct point *point)
+static bool any_sharded(const struct scenario *scenario)
 {
     bool any = false;
-    for (int32_t i = 0; i < point->n_systems; i++)
-        any = any || point->systems[i].entry->plan.sharding == SCENARIO_ZERO2 ||
-              point->systems[i].entry->plan.sharding == SCENARIO_ZERO3;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        any = any || scenario->systems[i].plan.sharding == SCENARIO_ZERO2 ||
+              scenario->systems[i].plan.sharding == SCENARIO_ZERO3;
     return any;
 }
 
@@ -164,6 +164,22 @@ static const char *const loss_text[] = {
     "", ", cross-entropy one kernel on bf16 logits",
     ", cross-entropy one kernel on bf16 logits and again by passes for two metrics"};
 
+/** Print in how many iterations SimGrid ran every tensor rank by itself. @return false: in none */
+static bool print_every_rank(const struct point *point, char line[ASSUMPTIONS_SIZE])
+{
+    int32_t n = 0, n_measured = 0;
+    for (int32_t i = 0; i < point->n_systems; i++)
+        for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
+            n_measured += point->systems[i].iterations[j].measured;
+            n += point->systems[i].iterations[j].every_rank;
+        }
+    snprintf(line, ASSUMPTIONS_SIZE,
+             "SimGrid ran every rank of tensor-parallel groups in %d of %d iterations, since a link above the NICs is "
+             "too narrow for one rank to represent its group",
+             n, n_measured);
+    return n > 0;
+}
+
 /** Print engine and kernels. @return number of lines */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
@@ -172,6 +188,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
              scenario->engine == SCENARIO_CRITICAL_PATH
                  ? "critical path (no contention on links)"
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
+    n += print_every_rank(point, lines[n]);
     if (*scenario->simgrid_cfg != '\0')
         snprintf(lines[n++], ASSUMPTIONS_SIZE, "SimGrid's options %s: it may differ from the critical path",
                  scenario->simgrid_cfg);
@@ -192,8 +209,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
 }
 
 /** Print the traffic between GPUs besides tensor parallelism, and the model. @return number of lines */
-static int32_t communication_lines(const struct scenario *scenario, const struct point *point,
-                                   char lines[][ASSUMPTIONS_SIZE])
+static int32_t communication_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
 {
     const struct scenario_communication *communication = &scenario->communication;
     int32_t n = 0;
@@ -207,7 +223,7 @@ static int32_t communication_lines(const struct scenario *scenario, const struct
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");
-    if (any_sharded(point))
+    if (any_sharded(scenario))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
@@ -235,6 +251,28 @@ bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTION
                                 : "%s has curves of %s where none was measured, some of another chip: less sure",
              device->name, device->like);
     return *device->like != '\0';
+}
+
+bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
+{
+    const struct platform *platform = &scenario->platform;
+    const struct platform_keys *keys = &platform->keys;
+    bool given = keys->oversubscription > 1; /* an XML file has no keys */
+    if (given && platform_n_leaves(platform) == 1)
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "oversubscription has no effect: all %d nodes are on one leaf (platform.leaf %" PRId64 ")",
+                 platform->n_nodes, keys->leaf);
+    else if (given && !keys->contention)
+        snprintf(line, ASSUMPTIONS_SIZE, "oversubscription has no effect: the platform has no contention");
+    else if (given && scenario->engine == SCENARIO_CRITICAL_PATH)
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "oversubscription has no effect on the critical path, which has no contention: use SimGrid");
+    else if (given && any_sharded(scenario))
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "oversubscription does not slow zero2's and zero3's collectives, whose time is part of a pass");
+    else
+        return false;
+    return true;
 }
 
 /** Print the handling of documents over the context, and how many samples they make if they have most of the data. */
@@ -268,6 +306,7 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
              platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
              device->peak_flop_per_s / 1e12, device->hbm_bytes_per_s / 1e12);
     n += assumptions_unlike_nvlink(platform, device, lines[n]);
+    n += assumptions_oversubscription(scenario, lines[n]);
     char share[32] = "";
     if (scenario->memory_limit < 1)
         snprintf(share, sizeof share, "%g%% of ", 100 * scenario->memory_limit);
@@ -350,11 +389,11 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 23 };
+    enum { MOST_LINES = 25 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);
-    *n += communication_lines(scenario, point, lines + *n);
+    *n += communication_lines(scenario, lines + *n);
     *n += machine_lines(scenario, point, lines + *n);
     *n += operation_lines(scenario, lines + *n);
     if (scenario->n_faults > 0)

@@ -14,6 +14,9 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
 /** Return whether curves of the device are copied from another one. A sentence then says so, and how sure they are. */
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE]);
 
+/** Return whether `platform.oversubscription` is above 1 and has no effect, or not on all. A sentence says why. */
+bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
+
 /** Write the slow devices and their factors; the trace's table `faults` has the whole list. @return line */
 const char *assumptions_faults(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 

@@ -26,9 +26,8 @@ struct runner {
     void *knobs, *state;                /* shared */
     struct faults faults, group_faults; /* of GPUs; of TP groups, each with the factors of its slowest GPU */
     struct cost_setting setting;        /* without faults, for plans */
-    /* with the faults of ranks, for runs; a rank that represents a TP group has the group's */
-    struct cost_setting faulty;
-    struct cost_setting group_faulty; /* with the faults of TP groups */
+    struct cost_setting faulty;         /* with the faults of GPUs */
+    struct cost_setting group_faulty;   /* with the faults of TP groups */
     struct point_iteration *result;
     struct batch batch;
     struct plan plan;
@@ -291,16 +290,15 @@ bool point_execute(const struct scenario *scenario, const struct dag *dag, struc
     return ok;
 }
 
-/** Plan, build and resolve one iteration, and start SimGrid. */
-static bool begin_iteration(struct runner *runner, struct error *err)
+/** Build and resolve the plan, and start SimGrid. @param every_rank  of tensor-parallel groups, or one for each group
+ */
+static bool start_plan(struct runner *runner, bool every_rank, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
-    lengths_draw(runner->lengths, &scenario->data, scenario->seed, runner->result->iteration, &runner->batch);
+    const struct cost_setting *setting = every_rank ? &runner->faulty : &runner->group_faulty;
     bool folds = !executes(runner) && scenario->trace != SCENARIO_TRACE_FULL && !runner->again;
-    struct dag_options options = {
-        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_equal = folds};
-    if (!make_plan(runner, err) || !check_fold(runner, err) ||
-        !evaluate_time(&runner->evaluator, &runner->plan, &runner->faulty, options, err))
+    struct dag_options options = {.all_tensor_ranks = every_rank, .gradient_sync = true, .fold_equal = folds};
+    if (!evaluate_time(&runner->evaluator, &runner->plan, setting, options, err))
         return false;
     runner->graph = graph_create(&runner->evaluator.dag, err);
     if (runner->graph == NULL)
@@ -315,13 +313,39 @@ static bool begin_iteration(struct runner *runner, struct error *err)
     return runner->execution != NULL;
 }
 
-static bool end_simgrid(struct runner *runner, struct error *err)
+/** Plan one iteration and start it. */
+static bool begin_iteration(struct runner *runner, struct error *err)
+{
+    const struct scenario *scenario = runner->scenario;
+    lengths_draw(runner->lengths, &scenario->data, scenario->seed, runner->result->iteration, &runner->batch);
+    return make_plan(runner, err) && check_fold(runner, err) && start_plan(runner, scenario->all_tensor_ranks, err);
+}
+
+static bool await_simgrid(struct runner *runner, struct error *err)
 {
     struct execution *execution = runner->execution;
     runner->execution = NULL;
+    return execute_end(execution, &runner->executed, err);
+}
+
+/** Start the plan again with every rank of tensor-parallel groups. Each iteration decides this by itself. */
+static bool run_every_rank(struct runner *runner, struct error *err)
+{
+    *err = (struct error){0};
+    graph_free(runner->graph);
+    runner->graph = NULL;
+    free(runner->slack_s);
+    runner->slack_s = NULL;
+    runner->result->every_rank = true;
+    return start_plan(runner, true, err) && await_simgrid(runner, err);
+}
+
+static bool end_simgrid(struct runner *runner, struct error *err)
+{
     if (*runner->scenario->simgrid_cfg != '\0') /* a line before reports of plug-ins */
         fprintf(stderr, "%s, iteration %" PRId64 ":\n", runner->system->entry->label, runner->result->iteration);
-    return execute_end(execution, &runner->executed, err) &&
+    bool ok = await_simgrid(runner, err) || (err->status == ERROR_FOLDED && run_every_rank(runner, err));
+    return ok &&
            check_simgrid(runner->scenario, runner->executed.makespan_s, runner->evaluator.timeline.makespan_s, err);
 }
 
@@ -367,7 +391,7 @@ static void find_faults(struct runner *runner)
     if (scenario->n_faults == 0)
         return;
     faults_fold(&runner->group_faults, (int32_t)runner->system->entry->plan.tp);
-    runner->faulty.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
+    runner->faulty.faults = &runner->faults;
     runner->group_faulty.faults = &runner->group_faults;
 }
 

@@ -16,7 +16,8 @@
 /** Results of one iteration of one system. */
 struct point_iteration {
     int64_t iteration;
-    bool measured;                     /* false: warm-up */
+    bool measured;   /* false: warm-up */
+    bool every_rank; /* SimGrid ran every rank of tensor-parallel groups though the scenario does not ask for it */
     double critical_path_s, simgrid_s; /* simgrid_s: NaN if the engine did not run */
     double time_s;                     /* of SimGrid if it ran, otherwise of the critical path */
     int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;

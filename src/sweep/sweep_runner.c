@@ -62,6 +62,8 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
     char line[ASSUMPTIONS_SIZE];
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
         error_add(&runner->notes, "%s", line);
+    if (assumptions_oversubscription(scenario, line))
+        error_add(&runner->notes, "%s", line);
     return true;
 }
 
