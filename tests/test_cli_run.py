@@ -474,11 +474,11 @@ class Platforms(unittest.TestCase):
         swept = run("run", path, "--set", "platform.leaf=1", "--sweep", "platform.oversubscription=1,2,4", "--output", fresh("told"))
         self.assertEqual(swept.stderr.count("oversubscription has no effect on the critical path"), 1, swept.stderr)
         self.assertNotIn("oversubscription", " ".join(json.loads(simulate(
-            "told", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1").stdout)["assumed"]))
+            "both", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1").stdout)["assumed"]))
 
     def test_oversubscription__that_misses_zero3_is_told(self):
         done = simulate("zero3", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1", "--set",
-                        "systems.0.plan={tp: 2, cp: 2, sharding: zero3}", scenario=SMALL.split("  - {name: slimpack")[0])
+                        "systems.0.plan={tp: 2, pp: 1, cp: 2, sharding: zero3}", scenario=SMALL.split("  - {name: slimpack")[0])
         self.assertIn("oversubscription does not slow zero2's and zero3's", " ".join(json.loads(done.stdout)["assumed"]))
 
     def test_platform__a_wrong_name_or_file_is_told(self):
