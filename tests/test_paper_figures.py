@@ -40,7 +40,7 @@ def call(*arguments):
 
 def draw(name, assignments=()):
     """Make a figure as the script does, small and once."""
-    simulator = paper.Simulator(os.environ["SLIMSIM"], SCRATCH, list(assignments), 1)
+    simulator = paper.Simulator(SCRATCH, list(assignments), 1)
     simulator.traces.mkdir(exist_ok=True)
     figure, rows = paper.FIGURES[name](simulator)
     figure.savefig(SCRATCH / f"{name}-small.png", dpi=30)
