@@ -218,5 +218,5 @@ def content_of(trace):
     return {"kind": "run", "name": trace.text("name"), "setting": trace.setting(), "head": head_of(trace),
             "verdict": verdict_of(trace, standings),
             "outside": outside_of(trace), "ranking": ranking_of(trace, standings), "time": time_of(trace.file.filename),
-            "memory": memory_of(trace, standings), "lengths": lengths_of(trace), "plans": plans_of(trace), "assumptions": trace.texts("assumed"),
-            "scenario": trace.text("scenario")}
+            "memory": memory_of(trace, standings), "lengths": lengths_of(trace), "plans": plans_of(trace),
+            "assumptions": trace.texts("assumed"), "scenario": trace.text("scenario")}
