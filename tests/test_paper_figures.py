@@ -179,7 +179,7 @@ class Figures(unittest.TestCase):
         done = call("formation", "--set", "data.context=0")
         self.assertEqual(done.returncode, 1)
         self.assertIn("data.context", done.stderr)
-        self.assertIn("formation: slimsim run", done.stderr)
+        self.assertIn("formation: --set 'data.context=0': data.context: '0' is out of range", done.stderr)
         done = call("no-such-figure")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no figure no-such-figure", done.stderr)
