@@ -266,6 +266,32 @@ class Words(unittest.TestCase):
         cost = 100 * (none["usd"] / got["answer"]["usd"] - 1)
         self.assertIn(f"0 spare nodes +{100 * (none['days'] / got['answer']['days'] - 1):.1f}% (cost {cost:.1f}%)", text)
 
+    def test_a_larger_batch_is_among_what_binds_and_a_worse_part_never_is(self):
+        """Four nodes share 64 samples, so a batch of 128 has less waiting."""
+        sets = ("capacity.days=1000", "capacity.offers=[{name: h100, nodes: {from: 4, to: 4}}]")
+        text = ask(SCRATCH / "shared", *sets, arguments=("--quiet", "-v")).stdout
+        binds, risks = (re.search(rf"^{word} \(days if \w+\): (.*?)\n(?! )", text, re.MULTILINE | re.DOTALL).group(1)
+                        for word in ("binds", "risks"))
+        got = answer(*sets)
+        batch = next(change for change in got["changes"] if change["change"] == "global batch x2")
+        self.assertLess(batch["days"], got["answer"]["days"])
+        self.assertIn(f"global batch x2 {100 * (batch['days'] / got['answer']['days'] - 1):.1f}%", " ".join(binds.split()))
+        self.assertNotRegex(binds, r"x0\.9|lengths|flash2|(NIC|NVLink|storage) x0\.5|(failures|restart) x2|0 spare")
+        self.assertNotRegex(risks, r"all memory|batch|(NIC|NVLink|storage) x2|(failures|restart) x0\.5|2 spare")
+
+    def test_sizes_of_about_the_same_cost_are_named(self):
+        """Their costs differ by less than the interval over batches. Equal batches have none, so only equal costs count."""
+        said = r"costs about the same \(to \+([\d.]+)%, the error of batches\): (\d+) to (\d+) nodes of h100, [\d.]+ to [\d.]+ days"
+        sets = ("capacity.days=1000", "reliability=~", "capacity.offers=[{name: h100, nodes: {from: 1, to: 8}}]")
+        for question, expected in ((VARIED, True), (QUESTION, False)):
+            found = re.search(said, ask(SCRATCH / "shared", *sets, question=question).stdout)
+            self.assertEqual(found is not None, expected)
+            if found:
+                got = answer(*sets, question=question)
+                error = got["answer"]["tokens_per_s_per_gpu_interval"] / got["answer"]["tokens_per_s_per_gpu"]
+                near = [row["nodes"] for row in got["candidates"] if row["meets"] and row["usd"] <= (1 + error) * got["answer"]["usd"]]
+                self.assertEqual((f"{100 * error:.1f}", int(found[2]), int(found[3])), (found[1], min(near), max(near)))
+
     def test_an_offer_without_price_gives_hours(self):
         done = ask(SCRATCH / "shared", "price=~", ONE)
         got = answer("price=~", ONE)
