@@ -8,7 +8,7 @@
 /* [bytes/s] */
 #define QUANTITY_LEAST_BANDWIDTH 1e6
 
-/* What users may write for a bandwidth. */
+/* Forms of a bandwidth, for messages. */
 #define QUANTITY_BANDWIDTHS                                                                                            \
     "400Gbps = 400Gb/s = 400Gbit/s, 50GBps = 50GB/s or 46GiB/s, also with k, M or T, or bytes/s such as 5e10"
 
