@@ -10,13 +10,13 @@ to be missing.
 """
 import argparse
 import math
+import os
 import pathlib
 import re
-import subprocess
 import sys
 import textwrap
 
-from common import GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, pyplot, reason, save, write_page
+from common import GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, pyplot, reason, save, slimsim, write_page
 from paper import write_table
 from paper_cells import MISFIT, MODELS, read_points, system_row
 from paper_units import DATA_SETS
@@ -235,8 +235,7 @@ def run(arguments, scenario, again):
     output.mkdir(parents=True, exist_ok=True)
     name = next(line.split(":")[1].strip() for line in scenario.read_text().splitlines() if line.startswith("name:"))
     if again:
-        options = ["--jobs", str(arguments.jobs), *([] if sys.stderr.isatty() else ["--quiet"])]
-        subprocess.run([arguments.slimsim, "run", scenario, "--output", output, *options], check=True, stdout=subprocess.DEVNULL)
+        slimsim.program.start("run", scenario, {"output": output, "jobs": arguments.jobs}, shown=sys.stderr.isatty())
     path = output / f"{name}.h5"
     return Trace(path) if path.exists() else None
 
@@ -532,6 +531,7 @@ def read_arguments():
 
 def main():
     arguments = read_arguments()
+    os.environ["SLIMSIM"] = str(arguments.slimsim)
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})
     try:
         trace = run(arguments, arguments.scenario, arguments.run and not arguments.headlines)
@@ -546,7 +546,7 @@ def main():
             trace = run(arguments, TOP / "scenarios/headlines" / f"{name}.yaml", arguments.run)
             if trace:
                 tables[name] = rows_of(trace, "baseline")
-    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
+    except (OSError, ValueError, KeyError, slimsim.Error) as error:
         print(f"rivals.py: {error}", file=sys.stderr)
         return 1
     if not rows and not tables:
