@@ -227,6 +227,17 @@ class Words(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("capacity: is required; allowed: {tokens: 2e12, days: 30, offers:", done.stderr)
 
+    def test_lengths_are_those_of_the_scenario_without_its_question(self):
+        """Only the offers have devices and platforms. Lengths need neither."""
+        asked = VARIED.replace("device: h100-sxm\nplatform: h100\n", "")
+        asked = asked.replace("name: h100, ", "name: h100, device: h100-sxm, platform: h100, ")
+        plain = VARIED[:VARIED.index("capacity:")].replace("platform: h100", "platform: h100-1x8")
+        plain += VARIED[VARIED.index("systems:"):]
+        want = run("lengths", write("plain.yaml", plain), "--json")
+        self.assertEqual(want.returncode, 0, want.stderr)
+        self.assertEqual(run("lengths", write("asked.yaml", asked), "--json").stdout, want.stdout)
+        self.assertEqual(run("lengths", "-", "--json", input=asked).stdout, want.stdout)
+
     def test_a_deadline_that_nothing_meets_says_the_best_and_what_would_meet_it(self):
         """The status is 0, since this is an answer."""
         text = ask(SCRATCH / "shared", "capacity.days=2").stdout
