@@ -10,7 +10,7 @@ import argparse
 import sys
 import textwrap
 
-from common import COLOURS, LIMIT_COLOUR, Trace, add_output, draw, matplotlib, numpy, pyplot, style, text_of, ticker
+from common import COLOURS, LIMIT_COLOUR, Trace, add_output, draw, matplotlib, numpy, pyplot, style, ticker
 
 matplotlib.rcParams["text.parse_math"] = False  # a name may have two $
 MARKS = "os^Dv*PX<>"  # one a system
@@ -46,15 +46,12 @@ class Answer:
         self.candidates = trace.file["candidates"][:]
         self.fitting = self.candidates[self.candidates["fits"] == 1]
         self.changes, self.dates = trace.file["changes"][:], trace.file["dates"][:]
-        self.offers = self.texts("offers")
+        self.offers = trace.texts("offers")
         self.systems = trace.labels
-        self.change_names = self.texts("changes_names")
+        self.change_names = trace.texts("changes_names")
         # Money is known if each candidate has a price, which src/capacity/candidate.c says, too.
         self.cost = "usd" if numpy.isfinite(self.fitting["usd"]).all() else "gpu_hours"
         self.verdict = trace.text("verdict").splitlines()
-
-    def texts(self, name):
-        return [text_of(text) for text in self.trace.file[name][:]] if name in self.trace.file else []
 
     def limit(self, name):
         """A limit of the question; None: there is none."""

@@ -26,6 +26,12 @@ except ModuleNotFoundError as missing:
           f"this with /usr/bin/python3, or install {missing.name} for this Python", file=sys.stderr)
     sys.exit(2)
 
+TOP = pathlib.Path(__file__).resolve().parent.parent
+# The package is that of the tree, or is installed beside these scripts.
+sys.path.insert(1, str(TOP / "python" if (TOP / "python").is_dir() else TOP.parent.parent / "lib/python3/dist-packages"))
+import slimsim
+from slimsim.result import text_of
+
 matplotlib.rcParams["svg.hashsalt"] = "slimsim"  # else ids of SVG elements are random
 # Paul Tol's "bright" scheme: told apart by colour-blind readers too.
 COLOURS = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#9A9A9A", "#222222"]
@@ -33,13 +39,9 @@ LIMIT_COLOUR = "#BB2222"
 KI = 1024
 GIB = 2**30
 PASSES = ("forward", "backward")
-TOP = pathlib.Path(__file__).resolve().parent.parent
-# As built, as installed beside these scripts, or as on the PATH.
-PROGRAM = next((path for path in (TOP / "build/release/slimsim", TOP.parent.parent / "bin/slimsim") if path.exists()), "slimsim")
-
-
-def text_of(value):
-    return value.decode() if isinstance(value, bytes) else str(value)
+# As the user says, as built, as installed beside these scripts, or as on the PATH.
+PROGRAM = os.environ.setdefault("SLIMSIM", str(next(
+    (path for path in (TOP / "build/release/slimsim", TOP.parent.parent / "bin/slimsim") if path.exists()), "slimsim")))
 
 
 def ki(tokens):
@@ -95,19 +97,17 @@ class Trace:
     """An HDF5 file of slimsim: its tables as arrays, names for the numbers in their columns."""
 
     def __init__(self, path):
-        if not pathlib.Path(path).is_file():
-            raise ValueError("there is no such file")
-        if not h5py.is_hdf5(path):
-            raise ValueError("not an HDF5 file")
-        self.file = h5py.File(path, "r")
-        if self.file.attrs.get("complete", 0) != 1:
-            raise ValueError("not a complete trace of slimsim")
+        self.file = slimsim.Result(path).open()
         self.attributes = self.file.attrs
         self.tables = {}
 
     @property
     def labels(self):
         return [text_of(label) for label in self.file["systems"][:]]
+
+    def texts(self, name):
+        """A table of texts; []: the file has none of this name."""
+        return [text_of(text) for text in self.file[name][:]] if name in self.file else []
 
     def text(self, attribute):
         return text_of(self.attributes[attribute])
@@ -235,10 +235,8 @@ def reason(error):
     return getattr(error, "strerror", None) or error
 
 
-def write_page(path, text, default, aside, missing):
-    """A page of Markdown to path; None: to its default, but aside if something is missing, so that no whole page is lost.
-    @return the exit status"""
-    path = path or (aside if missing else default)
+def write_page(path, text, missing):
+    """Write a page of Markdown, and say what is missing in it. @return the exit status"""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, lambda part: part.write_text(text, encoding="utf-8"))
@@ -265,7 +263,7 @@ def draw(sources, paths, make, suffix=".png"):
     wrong with the sources or paths. @return the exit status, as slimsim's"""
     try:
         figure = make()
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, slimsim.Error) as error:
         print(f"{' '.join(sources)}: {reason(error)}", file=sys.stderr)
         return 2
     paths = paths or [pathlib.Path(sources[0]).with_suffix(suffix)]

@@ -9,10 +9,9 @@ much faster the system were if one cost were zero. A trace is explained anew fro
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 
-from common import PROGRAM, add_output, draw, pyplot, style
+from common import Trace, add_output, draw, pyplot, slimsim, style
 
 GROUPS = {  # colour: keys of steps
     "#4477AA": ("gemms_below_peak", "attention_below_peak", "other_kernels"),
@@ -27,19 +26,10 @@ SMALLEST = 0.0005  # steps below it are left out
 SYSTEMS_MOST = 12
 
 
-def explanation_of_trace(path):
-    """Explain all systems of a run; their plans are those that the run found."""
-    if not path.is_file():
-        raise ValueError("there is no such file")
-    done = subprocess.run([PROGRAM, "explain", path, "--json", "-v", "--quiet"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ValueError(done.stderr.strip())
-    return json.loads(done.stdout)
-
-
 def explanation_of(path):
+    """Read the JSON of slimsim explain, or explain a trace anew: its plans are those that the run found."""
     if path.suffix == ".h5":
-        return explanation_of_trace(path)
+        return slimsim.explain(Trace(path).file.filename, verbose=True)
     explanation = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(explanation, dict) or not all("waterfall" in system for system in explanation.get("systems", [{}])):
         raise ValueError("not the JSON of slimsim explain")

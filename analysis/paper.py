@@ -11,54 +11,37 @@ HDF5 traces behind it go to results/paper/traces. Every number is from a trace o
 """
 import argparse
 import csv
-import json
+import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import paper_cells
 import paper_schedules
 import paper_units
-from common import PROGRAM, TOP, Trace, exit_with, h5py, numpy, pyplot, reason, replace, save
+from common import PROGRAM, TOP, Trace, exit_with, h5py, numpy, pyplot, reason, replace, save, slimsim
 
 FIGURES = {**paper_schedules.FIGURES, **paper_units.FIGURES, **paper_cells.FIGURES}
 
 
 class Simulator:
-    """slimsim as a program."""
+    """This class runs the scenarios of the paper."""
 
-    def __init__(self, program, output, assignments, jobs):
-        self.program, self.jobs = pathlib.Path(program).resolve(), jobs
-        self.traces = output / "traces"
+    def __init__(self, output, assignments, jobs):
+        self.traces, self.jobs = output / "traces", jobs
         self.assignments = assignments  # KEY=VALUE that the user sets in every scenario
 
-    def call(self, *arguments):
-        done = subprocess.run([self.program, *map(str, arguments)], stdout=subprocess.PIPE, check=False)
-        if done.returncode != 0:
-            raise ValueError(f"slimsim {' '.join(map(str, arguments))}: exit status {done.returncode}")
-        return done.stdout.decode()
-
-    def run(self, scenario, name=None, options=(), **assignments):
+    def run(self, scenario, name=None, jobs=None, **assignments):
         """scenarios/paper/SCENARIO.yaml, with keys set (data__lengths="github"). @return its trace"""
         name = name or scenario
         sets = [f"name={name}", *(f"{key.replace('__', '.')}={value}" for key, value in assignments.items())]
-        options = list(options) + [text for assignment in sets + self.assignments for text in ("--set", assignment)]
-        if not sys.stderr.isatty():
-            options.append("--quiet")
-        self.call("run", TOP / "scenarios/paper" / f"{scenario}.yaml", "--output", self.traces, *options)
+        slimsim.program.start("run", TOP / "scenarios/paper" / f"{scenario}.yaml",
+                              {"output": self.traces, "set": sets + self.assignments, "jobs": jobs}, shown=sys.stderr.isatty())
         return Trace(self.traces / f"{name}.h5")
 
     def sweep(self, scenario, name=None, **assignments):
         """The same of a scenario with `sweep:`."""
-        return self.run(scenario, name, ["--jobs", self.jobs], **assignments)
-
-    def graph(self, scenario):
-        """The task graph of a scenario, as DOT."""
-        return self.call("export", "--dag", "dot", TOP / "scenarios/paper" / f"{scenario}.yaml")
-
-    def cost(self, **options):
-        return json.loads(self.call("cost", "--json", *(f"--{key}={value}" for key, value in options.items())))
+        return self.run(scenario, name, self.jobs, **assignments)
 
 
 def write_table(path, rows):
@@ -117,8 +100,9 @@ def main():
         print("What names no time takes seconds. A sweep that was stopped goes on where it was.")
         if not arguments.figures:
             return 0
+    os.environ["SLIMSIM"] = arguments.slimsim
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
-    simulator = Simulator(arguments.slimsim, arguments.output, arguments.set, arguments.jobs)
+    simulator = Simulator(arguments.output, arguments.set, arguments.jobs)
     try:
         simulator.traces.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -128,7 +112,7 @@ def main():
         print(f"paper.py: {name}", file=sys.stderr)
         try:
             figure, rows = FIGURES[name](simulator)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, slimsim.Error) as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 1
         try:

@@ -2,7 +2,7 @@
 """Figures of the paper about throughput, memory and scale: analysis/paper.py draws them."""
 import math
 
-from common import COLOURS, GIB, KI, LIMIT_COLOUR, PASSES, Patch, ki, legend_outside, numpy, pyplot, style, text_of
+from common import COLOURS, GIB, KI, LIMIT_COLOUR, PASSES, Patch, ki, legend_outside, numpy, pyplot, slimsim, style, text_of
 from paper_schedules import WIDTH
 from paper_units import DATA_SETS
 
@@ -330,7 +330,7 @@ def attention(simulator):
     contexts = [KI * 2**n for n in range(2, 9)]
     rows = []
     for model, context in ((model, context) for model in MODELS for context in contexts):
-        flop = simulator.cost(model=model, slice=f"0:{context}", layers=1)["flop"]
+        flop = slimsim.cost(model=model, slice=f"0:{context}", layers=1)["flop"]
         rows.append({"model": model, "context": context, "attention_flop": flop["forward_attention"],
                      "layer_flop": flop["forward"], "attention_share": flop["forward_attention"] / flop["forward"],
                      "attention_to_rest": flop["forward_attention"] / (flop["forward"] - flop["forward_attention"])})

@@ -3,7 +3,7 @@
 import re
 
 import pipelines as close_up
-from common import GIB, PASSES, numpy, pyplot, unit_key
+from common import GIB, PASSES, TOP, numpy, pyplot, slimsim, unit_key
 
 WIDTH = 7.16  # of a page with two columns [inches]
 RELATIONS = {"dashed": ("#D0021B", "between stages"), "dotted": ("#4E9A06", "between slices"),
@@ -114,7 +114,7 @@ def data_names(trace):
 
 def dag(simulator):
     """2 stages, 2 samples, the first in 2 slices: tasks and the three kinds of dependencies"""
-    nodes, edges = parse_graph(simulator.graph("dag"))
+    nodes, edges = parse_graph(slimsim.program.start("export", TOP / "scenarios/paper/dag.yaml", {"dag": "dot"}).stdout)
     names = data_names(simulator.run("dag"))
     level = {(0, "F"): 3, (0, "B"): 2, (1, "B"): 1, (1, "F"): 0}
     at = {name: (2 * unit + (0.9 if letter == "B" else 0), level[stage, letter])

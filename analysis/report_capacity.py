@@ -67,7 +67,7 @@ def sentence_of(key, section):
 def offers_of(answer):
     """What each offer assumes: [{name, lines, values}]."""
     offers = []
-    for name, scenario, power in zip(answer.offers, answer.texts("offer_scenarios"), answer.texts("offer_power")):
+    for name, scenario, power in zip(answer.offers, answer.trace.texts("offer_scenarios"), answer.trace.texts("offer_power")):
         price, reliability = section_of(scenario, "price"), section_of(scenario, "reliability")
         price = re.sub(r"^ .*: none\n|^  own:\n(?=(?:    .*: none\n)+)", "", price, flags=re.MULTILINE)
         lines = [f"device: {section_of(scenario, 'device').split(': ', 1)[1].strip()}", f"power: {power}",

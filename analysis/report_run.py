@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads what the report of a run shows, but for the lanes: texts and numbers for report.js."""
-import pathlib
-
 import explain
 import lengths
-from common import GIB, numpy, text_of, value_of
+from common import GIB, numpy, slimsim, value_of
 
 MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys, values",
                   "kv_gradients": "gradients of keys, values", "workspace": "workspace", "communication": "communication",
@@ -160,8 +158,8 @@ def faster_of(system):
 def time_of(path):
     """The steps of `slimsim explain` from peak to MFU of the systems that fit, and their gains if one cost were zero."""
     try:
-        explained = explain.explanation_of_trace(path)["systems"]
-    except (OSError, ValueError) as error:
+        explained = slimsim.explain(path, verbose=True)["systems"]
+    except slimsim.Error as error:
         return {"missing": f"slimsim explain cannot run the scenario again: {error}"}
     systems = [system for system in explained if system["fits"]]
     if not systems:
@@ -223,9 +221,8 @@ def outside_of(trace):
 
 def content_of(trace):
     standings = standings_of(trace)
-    assumptions = [text_of(line) for line in trace.file["assumed"][:]] if "assumed" in trace.file else []
     return {"kind": "run", "name": trace.text("name"), "setting": trace.setting(), "head": head_of(trace),
             "verdict": verdict_of(trace, standings),
-            "outside": outside_of(trace), "ranking": ranking_of(trace, standings), "time": time_of(pathlib.Path(trace.file.filename)),
-            "memory": memory_of(trace, standings), "lengths": lengths_of(trace), "plans": plans_of(trace), "assumptions": assumptions,
-            "scenario": trace.text("scenario")}
+            "outside": outside_of(trace), "ranking": ranking_of(trace, standings), "time": time_of(trace.file.filename),
+            "memory": memory_of(trace, standings), "lengths": lengths_of(trace), "plans": plans_of(trace),
+            "assumptions": trace.texts("assumed"), "scenario": trace.text("scenario")}

@@ -58,7 +58,6 @@ def content_of(trace):
     scenarios = {int(row["point"]): text_of(row["scenario"]) for row in trace.table("scenarios") if len(row["scenario"])}
     if sum(map(len, scenarios.values())) > SCENARIO_BYTES:
         scenarios = {point: text for point, text in scenarios.items() if point == min(scenarios)}
-    excluded = [text_of(note) for note in trace.file["excluded"][:]] if "excluded" in trace.file else []
     return {"kind": "sweep", "name": trace.text("name"), "setting": trace.setting(), "verdict": verdict_of(trace, swept),
-            "head": f"{len(manifest)} points over {', '.join(swept)}; {trace.text('program')}", "points": len(manifest), "swept": swept, "columns": columns, "rows": rows, "failed": failed, "excluded": excluded,
+            "head": f"{len(manifest)} points over {', '.join(swept)}; {trace.text('program')}", "points": len(manifest), "swept": swept, "columns": columns, "rows": rows, "failed": failed, "excluded": trace.texts("excluded"),
             "scenarios": scenarios, "command": trace.text("command")}

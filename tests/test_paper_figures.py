@@ -40,7 +40,7 @@ def call(*arguments):
 
 def draw(name, assignments=()):
     """Make a figure as the script does, small and once."""
-    simulator = paper.Simulator(os.environ["SLIMSIM"], SCRATCH, list(assignments), 1)
+    simulator = paper.Simulator(SCRATCH, list(assignments), 1)
     simulator.traces.mkdir(exist_ok=True)
     figure, rows = paper.FIGURES[name](simulator)
     figure.savefig(SCRATCH / f"{name}-small.png", dpi=30)
@@ -179,7 +179,7 @@ class Figures(unittest.TestCase):
         done = call("formation", "--set", "data.context=0")
         self.assertEqual(done.returncode, 1)
         self.assertIn("data.context", done.stderr)
-        self.assertIn("formation: slimsim run", done.stderr)
+        self.assertIn("formation: --set 'data.context=0': data.context: '0' is out of range", done.stderr)
         done = call("no-such-figure")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no figure no-such-figure", done.stderr)

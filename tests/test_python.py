@@ -74,6 +74,20 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "has no table nothing; it has assumed, "):
             result.table("nothing")
 
+    def test_open__takes_complete_files_and_needs_no_pandas(self):
+        folder = fresh("opened")
+        slimsim.run(SCENARIO, output=folder)
+        code = "import sys; sys.modules['pandas'] = None; import slimsim; print(len(slimsim.Result('small.h5').open()['summary']))"
+        done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
+        self.assertEqual((done.returncode, done.stdout), (0, "2\n"), done.stderr)
+        with h5py.File(folder / "small.h5", "a") as file:
+            del file.attrs["complete"]
+        for name, message in (("small.h5", "not a complete trace of slimsim"), ("small.csv", "not an HDF5 file"),
+                              ("none.h5", "there is no such file")):
+            with self.assertRaisesRegex(OSError, f"{message}: '{folder / name}'"):
+                slimsim.Result(folder / name).open()
+
     def test_result__keeps_its_temporary_files_as_long_as_it_lives(self):
         result = slimsim.run(SCENARIO)
         path = result.path
@@ -121,6 +135,13 @@ class Package(unittest.TestCase):
                 slimsim.run(SCENARIO)
         finally:
             os.environ["SLIMSIM"] = str(PROGRAM)
+
+    def test_start__shows_what_the_program_says(self):
+        code = "import slimsim; slimsim.program.start('run', 'none.yaml', {}, shown=True)"
+        done = subprocess.run([sys.executable, "-c", code], cwd=SCRATCH, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "(?s)^slimsim: none.yaml: .*Error: slimsim ended with status 2\n$")
 
     def test_sweep__leaves_its_files_if_points_fail(self):
         folder = fresh("failing")
@@ -191,6 +212,11 @@ class Installed(unittest.TestCase):
             folder = "/" + str(package.parent.relative_to(root))
             self.assertEqual(folder in looked_in, prefix != "/opt/slimsim", (folder, looked_in))
             self.check("/usr/bin/python3", package.parent, PYTHONPATH=str(package.parent), SLIMSIM=str(root / prefix[1:] / "bin/slimsim"))
+        slimsim.run(SCENARIO, output=fresh("drawn"))
+        environment = {name: value for name, value in os.environ.items() if name not in ("SLIMSIM", "PYTHONPATH")}
+        done = subprocess.run(["/usr/bin/python3", root / "opt/slimsim/share/slimsim/analysis/explain.py", "drawn/small.h5"],
+                              cwd=SCRATCH, capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipUnless(all(map(importlib.util.find_spec, ("ensurepip", "setuptools", "wheel"))),
                          "python3-venv, python3-setuptools or python3-wheel is missing (./packages.sh test)")

@@ -48,10 +48,11 @@ def _argument(option, value):
     return (" " if text.startswith("[{") else "") + text[1:-1]
 
 
-def start(command, scenario, options):
+def start(command, scenario, options, shown=False):
     """Run `slimsim COMMAND` on a scenario.
 
     scenario: a dict, which the program reads on standard input; a path; None for a command without a scenario
+    shown:    what it prints on stderr, such as progress on a terminal, stands there at once, and not in the result
     @return   what the program printed, as subprocess.CompletedProcess with text
     Error: the program failed, or there is none
     """
@@ -64,12 +65,14 @@ def start(command, scenario, options):
         words = ["./" + path if path.startswith("-") else path]
     try:
         done = subprocess.run([program, command, *option_words(options), *words], input=standard_input or "",
-                              capture_output=True, encoding="utf-8", errors="replace", check=False)
+                              stdout=subprocess.PIPE, stderr=None if shown else subprocess.PIPE, encoding="utf-8",
+                              errors="replace", check=False)
     except OSError as error:
         raise Error(f"{program}: cannot be run: {error.strerror}; put the program into PATH, or its path into the environment "
                     "variable SLIMSIM", 127) from None
     if done.returncode != 0:
-        lines = [line.removeprefix("slimsim: ") for line in done.stderr.splitlines() if line.startswith("slimsim")]
-        raise Error("\n".join(lines) or done.stderr.strip() or f"slimsim ended with status {done.returncode}",
+        printed = done.stderr or ""
+        lines = [line.removeprefix("slimsim: ") for line in printed.splitlines() if line.startswith("slimsim")]
+        raise Error("\n".join(lines) or printed.strip() or f"slimsim ended with status {done.returncode}",
                     done.returncode)
     return done

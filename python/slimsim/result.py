@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads the HDF5 files of slimsim as pandas data frames."""
+import errno
 import pathlib
 import re
 
 import h5py
 import numpy
-import pandas
 
 INDEX = re.compile(r"index into the data set (\w+)")
 
 
-def _text(value):
+def text_of(value):
+    """Return a text of the file, which h5py reads as bytes or str."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
@@ -18,14 +19,14 @@ def _column(file, table, rows, name):
     """Return a column. Numbers that stand for names become these names, and None if they stand for none."""
     column = rows[name]
     names = table.attrs.get(name + "_names")
-    index = INDEX.match(_text(table.attrs.get(name + "_meaning", "")))
+    index = INDEX.match(text_of(table.attrs.get(name + "_meaning", "")))
     if names is None and index and index[1] in file:
         names = file[index[1]][:]
     if names is not None:
-        names = numpy.array([_text(entry) for entry in names] + [None], dtype=object)
+        names = numpy.array([text_of(entry) for entry in names] + [None], dtype=object)
         return names[numpy.where((column >= 0) & (column < len(names) - 1), column, len(names) - 1)]
     if column.dtype.kind in "SO":
-        return numpy.array([_text(entry) for entry in column], dtype=object)
+        return numpy.array([text_of(entry) for entry in column], dtype=object)
     return column
 
 
@@ -43,10 +44,21 @@ class Result:
     def __repr__(self):
         return self.verdict or f"slimsim.Result({str(self.path)!r})"
 
-    def _open(self):
+    def open(self):
+        """Return the file as h5py.File.
+
+        ValueError: the command wrote none; OSError: it is missing, or no complete file of slimsim
+        """
         if self.path is None:
             raise ValueError("the command wrote no file, as with trace: none or list=True")
-        return h5py.File(self.path, "r")
+        if not self.path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "there is no such file", str(self.path))
+        if not h5py.is_hdf5(self.path):
+            raise OSError(errno.EINVAL, "not an HDF5 file", str(self.path))
+        file = h5py.File(self.path, "r")
+        if file.attrs.get("complete", 0) != 1:
+            raise OSError(errno.EINVAL, "not a complete trace of slimsim", str(self.path))
+        return file
 
     def table(self, name, point=None):
         """Return a table as a data frame. docs/reference.md, Traces, names the tables; columns have their SI units in
@@ -55,20 +67,22 @@ class Result:
         point: of a sweep with trace: full, the number of a point, whose own tables are then read
         KeyError: the file does not hold the table
         """
-        with self._open() as file:
+        import pandas  # here, since it takes half a second, and scripts that read arrays need none
+
+        with self.open() as file:
             group = file if point is None else self._point(file, point)
             if name not in group:
                 raise KeyError(f"{self.path} has no table {name}; it has {', '.join(sorted(set(group) - {'points'}))}")
             table = group[name]
             if table.dtype.names is None:
-                return pandas.DataFrame({name: [_text(entry) for entry in table[:]]})
+                return pandas.DataFrame({name: [text_of(entry) for entry in table[:]]})
             rows = table[:]
             return pandas.DataFrame({column: _column(group, table, rows, column) for column in rows.dtype.names})
 
     @staticmethod
     def _point(file, point):
         manifest = file["manifest"][:] if "manifest" in file else numpy.zeros(0, [("point", int), ("id", "S1")])
-        found = [_text(row["id"]) for row in manifest if row["point"] == point]
+        found = [text_of(row["id"]) for row in manifest if row["point"] == point]
         if not found or "points" not in file or found[0] not in file["points"]:
             raise KeyError(f"{file.filename} has no trace of point {point}; trace: full writes those of a sweep")
         return file["points"][found[0]]
@@ -86,7 +100,7 @@ class Result:
     @property
     def candidates(self):
         """What was looked at: the plans of a search (plan: auto), or the clusters of `capacity`."""
-        with self._open() as file:
+        with self.open() as file:
             name = "candidates" if "candidates" in file else "plans"
         return self.table(name)
 
@@ -95,7 +109,7 @@ class Result:
         """The resolved scenario as YAML text, which runs again to the same results. Of a sweep each point has its own, in
         the table `scenarios`.
         """
-        with self._open() as file:
+        with self.open() as file:
             if "scenario" not in file.attrs:
                 raise ValueError(f"{self.path} holds no single scenario; those of a sweep are in its table scenarios")
-            return _text(file.attrs["scenario"])
+            return text_of(file.attrs["scenario"])
