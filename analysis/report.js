@@ -4,7 +4,7 @@
 
 const PALETTE = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#9a9a9a", "#222222"];
 const SHOWN_ROWS = 500, CATEGORIES = 12;
-const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "wait [%]": 1, "comm [%]": 1, "peak [GiB]": 1,
+const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "idle [%]": 1, "comm [%]": 1, "peak [GiB]": 1,
   days: 1, "cost [$]": 0, "GPU-hours": 0, "energy [MWh]": 1, "CO2 [t]": 1, "goodput [%]": 1 };
 
 function make(name, properties = {}, text = null) {

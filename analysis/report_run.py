@@ -29,12 +29,18 @@ def exposed_share(row):
 
 
 def plan_text(names, row):
-    """'TP8 PP4 VPP5 CP8 DP1', and behind it what is not usual."""
+    """'TP8 PP4 VPP5 CP8 DP1', and behind it what is not usual, as src/simulate/plan_text.c has it."""
     degrees = [f"{key.upper()}{row[key]}" for key in ("tp", "pp", "vpp", "cp", "dp") if row[key] > 1 or key == "dp"]
     sharding, recompute = names("sharding", row["sharding"]), names("recompute", row["recompute"])
+    if "schedule" in row.dtype.names and names("schedule", row["schedule"]) != "1f1b":
+        degrees.append(names("schedule", row["schedule"]))
     degrees += {"zero1": [], "none": ["unsharded"]}.get(sharding, [sharding])
     degrees += [recompute] if recompute != "none" else []
-    return " ".join(degrees + ([f"{100 * row['offload']:.0f}%"] if row["offload"] > 0 else []))
+    if row["offload"] > 0:
+        degrees.append(f"offload {100 * row['offload']:.0f}%")
+    elif any(row[column] > 0 for column in ("host_peak_bytes", "host_bytes") if column in row.dtype.names):
+        degrees.append("offload")
+    return " ".join(degrees)
 
 
 def students_t(freedom):
@@ -88,9 +94,9 @@ def ranking_of(trace, standings):
         rows.append([str(rank) if rank else "–", trace.labels[number], *(speed if rank else ["does not fit", "", "", "", ""]),
                      f"{row['peak_bytes'] / GIB:.1f}", faster if rank else "",
                      plan_text(lambda column, value: trace.name("summary", column, value), row)])
-    return {"columns": ["", "system", "tokens/s/GPU", "time", "MFU", "wait", "comm", "GiB", "speed-up", "plan, recompute, offload"],
+    return {"columns": ["", "system", "tokens/s/GPU", "time", "MFU", "idle", "comm", "GiB", "speed-up", "plan, recompute, offload"],
             "rows": rows,
-            "note": "wait: bubbles; comm: exposed communication; both of GPU time. GiB: peak of the fullest GPU, of "
+            "note": "idle: bubbles; comm: exposed communication; both of GPU time. GiB: peak of the fullest GPU, of "
                     f"{summary[0]['memory_bytes'] / GIB:.1f} that a plan may use. speed-up: model FLOPs a second over "
                     f"{trace.labels[base]}. ±: half of a 95% interval. Systems of one rank tie."}
 

@@ -18,7 +18,7 @@ def plain(value):
 
 
 def rows_of(trace, swept):
-    columns = ["point", *swept, "system", "tokens/s/GPU", "speed-up", "time [s]", "MFU [%]", "compute [%]", "wait [%]", "comm [%]",
+    columns = ["point", *swept, "system", "tokens/s/GPU", "speed-up", "time [s]", "MFU [%]", "compute [%]", "idle [%]", "comm [%]",
                "peak [GiB]", "GPUs", "plan"]
     rows = []
     for row in trace.table("summary"):

@@ -103,8 +103,8 @@ class PlanSearch(unittest.TestCase):
         self.assertEqual(system["plan_search"]["ranking"][0]["verdict"], "chosen")
 
     def test_virtual_stages_and_sharding_are_printed_and_stored(self):
-        for space, printed, vpp, sharding in (("{tp: 2, pp: 2, vpp: 2}", "TP2 PP2 CP1 DP4 VPP2 ", 2, "zero1"),
-                                              ("{tp: 2, pp: 1, sharding: zero3}", "TP2 PP1 CP1 DP8 zero3 ", 1, "zero3")):
+        for space, printed, vpp, sharding in (("{tp: 2, pp: 2, vpp: 2}", "TP2 PP2 VPP2 DP4 full ", 2, "zero1"),
+                                              ("{tp: 2, pp: 1, sharding: zero3}", "TP2 DP8 zero3 full ", 1, "zero3")):
             space = space.replace("}", ", cp: 1, recompute: full, offload: 0}")
             path = write("wide.yaml", AUTO.replace("name: best-fit, plan: auto", f"name: best-fit, plan: auto, plan_space: {space}"))
             done = run("run", path, "--output", SCRATCH / "wide", "--quiet", "--verbose")

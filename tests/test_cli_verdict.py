@@ -98,6 +98,23 @@ class Verdict(unittest.TestCase):
         self.assertGreater(len(points), 0)
         self.assertAlmostEqual(sum(points), int(mine) - int(other), delta=2)
 
+    def test_verdict__leaves_out_equal_shares_of_compute(self):
+        """A single GPU computes all the time. Only the FLOPs differ."""
+        system = "{name: best-fit, label: %s, plan: {tp: 1, pp: 1, recompute: %s}}"
+        scenario = write("alone.yaml", SMALL[:SMALL.index("systems:")].replace("llama-7b", "llama3.2-1b")
+                         .replace("hopper-2x8", "hopper-1x1").replace("github", "fixed").replace("32Ki", "2Ki")
+                         + f"systems: [{system % ('few', 'selective')}, {system % ('all', 'full')}]\n")
+        text = " ".join(verdict(scenario)[0].split())
+        self.assertRegex(text, r"few is 1\.\d\dx all: \d+% fewer FLOPs executed \(padding, recomputation\); \d+% slower kernels ")
+
+    def test_plan__says_that_the_system_offloads(self):
+        scenario = write("small.yaml", SMALL.replace("name: slimpack,", "name: slimpack, offload: auto,"))
+        tight = ("--set", "memory_limit=0.3")
+        text, system = verdict(scenario, *tight)[0], json_of(scenario, *tight)["systems"][1]
+        self.assertGreater(system["host_peak_bytes"], 0)
+        self.assertRegex(text, r"(?m)^\S* *slimpack .* TP2 PP2 DP4 selective offload$")
+        self.assertNotIn("offload\n", verdict(scenario, "--set", "systems.1.offload=never")[0].replace("recompute, offload\n", ""))
+
     def test_verdict__calls_equal_systems_a_tie(self):
         text, _ = verdict(sweep_of(2, 0))
         self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 1])

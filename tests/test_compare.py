@@ -106,6 +106,15 @@ class Compare(unittest.TestCase):
         self.assertEqual({pair["label"]: pair["gain"] for pair in result["pairs"]},
                          {label: after[label]["tokens_per_s_per_gpu"] / before[label]["tokens_per_s_per_gpu"] - 1 for label in before})
 
+    def test_platforms_are_compared_key_by_key(self):
+        platform = "platform: {nodes: 2, gpus_per_node: 8, nic: 25GB/s"
+        a = write("plain.yaml", (BASE + "systems:\n" + SLIMPACK).replace("platform: {name: hopper-2x8", platform))
+        b = write("rail.yaml", a.read_text().replace("25GB/s", "25GB/s, topology: rail, leaf: 4"))
+        self.assertEqual([(one["key"], one["a"], one["b"]) for one in compared(a, b)["differences"]],
+                         [("platform.leaf", "32", "4"), ("platform.topology", "fat-tree", "rail")])
+        named, = compared(a, write("named.yaml", BASE + "systems:\n" + SLIMPACK))["differences"]
+        self.assertEqual((named["key"], named["a"], named["b"]), ("platform", "nic: 2.5e+10", "name: hopper, nic: 5e+10"))
+
     def test_what_cannot_change_alone_is_said(self):
         a = write("wide.yaml", BASE + "systems:\n  - {name: best-fit, plan: {tp: 2, pp: 8}}\n")
         b = write("narrow.yaml", BASE.replace("2x8", "1x8") + "systems:\n  - {name: best-fit, plan: {tp: 2, pp: 4}}\n")

@@ -171,6 +171,7 @@ class Explain(unittest.TestCase):
         simulate(scenario)
         trace = SCRATCH / "explain" / "small.h5"
         self.assertEqual(explain(trace), explain(scenario))
+        self.assertEqual(run("explain", trace, "--json").stderr, f"the scenario of {trace} runs again\n")
         self.assertNotEqual(explain(trace, "platform.nvlink=1e11"), explain(scenario))
         with h5py.File(trace, "a") as file:
             del file.attrs["scenario"]
@@ -186,7 +187,7 @@ class Picture(unittest.TestCase):
 
     def test_steps__end_with_mfu_from_zero(self):
         system = {"waterfall": [{"key": "padding", "name": "padding", "share": 0.25},
-                                {"key": "context", "name": "context ring", "share": 0},
+                                {"key": "context", "name": "context parallelism", "share": 0},
                                 {"key": "mfu", "name": "MFU", "share": 0.75}]}
         self.assertEqual(figures.steps_of(system), [("padding", "padding", 75, 100), ("mfu", "MFU", 0, 75)])
 

@@ -204,3 +204,48 @@ TEST(finished_points_result__refuses_a_trace_that_is_none)
     free(bytes);
     free(path);
 }
+
+/* Eight of nine points fail, with seven messages. */
+TEST(finished_points_failures__lists_five_messages_once)
+{
+    static const char *const messages[] = {"a: is wrong", "b", "a: is wrong", "c\nmore", "d", "e", "f", "g", NULL};
+    enum { N = sizeof messages / sizeof *messages };
+    uint64_t id[N];
+    char *values[N] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"}, *columns[] = {"seed"};
+    struct manifest many = manifest;
+    struct finished_points points;
+    struct error err = {0}, failures = {0};
+    char *path = check_strdup(harness_path("failed.journal"));
+    many.n_points = N;
+    many.n_columns = 1;
+    many.column = columns;
+    many.value = values;
+    many.id = id;
+    for (int i = 0; i < N; i++)
+        id[i] = (uint64_t)i + 1;
+    unlink(path);
+    CHECK_TRUE(finished_points_open(&many, &points, &err) && finished_points_resume(&points, path, &err));
+    for (int i = 0; i < N; i++) {
+        struct sample sample;
+        size_t n_bytes;
+        make(&sample);
+        sample.result.id = id[i];
+        if (messages[i] != NULL)
+            sample.result = (struct point_result){.id = id[i], .status = RESULT_FAILED, .message = (char *)messages[i]};
+        char *bytes = pack(&sample, &n_bytes);
+        CHECK_TRUE(finished_points_append(&points, bytes, n_bytes, &err));
+        free(bytes);
+    }
+    CHECK_TRUE(finished_points_failures(&points, N, "small.points.csv", &failures, &err));
+    CHECK_EQUAL(failures.status, ERROR_FAILED);
+    CHECK_TEXT(failures.text, "8 of 9 points failed\n"
+                              "point 0 (seed=1) and 1 more: a: is wrong\n"
+                              "point 1 (seed=2): b\n"
+                              "point 3 (seed=4): c\n"
+                              "point 4 (seed=5): d\n"
+                              "point 5 (seed=6): e\n"
+                              "2 more points have other messages\n"
+                              "small.points.csv has the messages of all points");
+    finished_points_close(&points);
+    free(path);
+}

@@ -259,12 +259,12 @@ class Best(Sweep):
     def test_the_table_tells_the_plan_and_json_whole_numbers(self):
         one = ("--top", "1", "--where", "system=slimpack", "--where", "seed=7")
         done, first = run("best", self.whole / "small.csv", *one), self.best(*one)[0]
-        plan = "TP{tp} PP{pp} CP{cp} DP{dp} {recompute}".format(**first)
-        self.assertEqual(plan, "TP2 PP2 CP1 DP4 selective")
+        plan = "TP{tp} PP{pp} DP{dp} {recompute}".format(**first)
+        self.assertEqual(plan, "TP2 PP2 DP4 selective")
         self.assertRegex(done.stdout, rf"slimpack +{plan} +{first['gpus']} ")
         row = {**rows(self.whole / "small.csv")[0], "vpp": "2", "offload": "0.8", "recompute": "full"}
         other = write("other.csv", ",".join(row) + "\n" + ",".join(row.values()) + "\n")
-        self.assertIn(" TP2 PP2 CP2 DP2 VPP2 full offload 80% ", run("best", other).stdout)
+        self.assertIn(" TP2 PP2 VPP2 CP2 DP2 full offload 80% ", run("best", other).stdout)
 
     def test_speed_ups_over_what_does_not_fit_are_told(self):
         head = "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,speed_up,over_misfit,message\n"

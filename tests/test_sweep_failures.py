@@ -26,7 +26,9 @@ class Failures(Sweep):
     def test_a_point_over_the_time_limit_is_marked_and_does_not_stop_the_others(self):
         folder = fresh("slow")
         done = self.sweep(folder, "--quiet", "--time-limit", "1s", "--jobs", "2", scenario=self.SLOW, status=1)
-        self.assertIn("1 of 3 points failed", done.stderr)
+        self.assertRegex(done.stderr, r"^slimsim: 1 of 3 points failed\n"
+                         r"slimsim: point 1 \(iterations\.measured=100000\): .*time limit.*\n"
+                         rf"slimsim: {folder}/small\.points\.csv has the messages of all points\n$")
         points = rows(folder / "small.points.csv")
         self.assertEqual([row["status"] for row in points], ["done", "time limit", "done"])
         self.assertIn("time limit", points[1]["message"])
@@ -47,7 +49,7 @@ class Failures(Sweep):
             self.sweep(folder, "--quiet", "--shard", f"{k}/2", "--time-limit", "1s", scenario=self.SLOW, status=k - 1)
         done = run("merge", *folder.iterdir(), "--output", folder)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("1 of 3 points failed", done.stderr)
+        self.assertRegex(done.stderr, r"slimsim: 1 of 3 points failed\nslimsim: point 1 \(.*time limit")
         self.assertEqual([row["status"] for row in rows(folder / "small.points.csv")], ["done", "time limit", "done"])
 
     def test_fail_fast_stops_at_the_first_failure(self):

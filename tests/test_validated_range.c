@@ -42,7 +42,7 @@ TEST(validated_range__names_each_excess_once)
     CHECK_EQUAL(outside("github", "h100", 4, "slimpack", items), 5);
     CHECK_TEXT(items[0], "varying lengths");
     CHECK_TEXT(items[1], "device h100"); /* a name is not found inside another one */
-    CHECK_TEXT(items[2], "context 8,192 (to 4,096)");
-    CHECK_TEXT(items[3], "cp 4 (to 2)");
+    CHECK_TEXT(items[2], "context 8,192 (measured to 4,096)");
+    CHECK_TEXT(items[3], "cp 4 (measured to 2)");
     CHECK_TEXT(items[4], "system slimpack");
 }

@@ -84,6 +84,11 @@ def _json(command, scenario, options):
     return json.loads(program.start(command, scenario, {"json": True, **options}).stdout)
 
 
+def _without_file(message, folder):
+    """Leave out the line of a message that names a file of a folder which is no more."""
+    return "\n".join(line for line in message.splitlines() if not line.startswith(f"{folder}/")) or message
+
+
 def _with_files(command, scenario, output, options):
     """Run a command that writes NAME.h5 into a folder. Without --quiet it prints the name of the file on stderr."""
     options = {name: value for name, value in options.items() if name != "quiet"}
@@ -92,9 +97,11 @@ def _with_files(command, scenario, output, options):
         done = program.start(command, scenario, {"output": folder, **options})
         written = WRITTEN.search(done.stderr)
         result = Result(written[1] if written else None, done.stdout)
-    except BaseException:
+    except BaseException as error:
         if output is None:
             shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, program.Error):
+                raise program.Error(_without_file(str(error), folder), error.status) from None
         raise
     if output is None:
         weakref.finalize(result, shutil.rmtree, folder, True)

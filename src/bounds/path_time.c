@@ -5,9 +5,18 @@
 
 #include "bounds/work.h"
 
-const char *const path_class_name[PATH_N_CLASSES] = {
-    "GEMMs",           "attention",   "other kernels", "tensor collectives", "zero2/3 collectives", "context ring",
-    "stage transfers", "host copies", "gradients",     "optimizer",          "parameters",          "re-sharding"};
+const char *const path_class_name[PATH_N_CLASSES] = {"GEMMs",
+                                                     "attention",
+                                                     "other kernels",
+                                                     "tensor collectives",
+                                                     "zero2/3 collectives",
+                                                     "context parallelism",
+                                                     "stage transfers",
+                                                     "host copies",
+                                                     "gradients",
+                                                     "optimizer",
+                                                     "parameters",
+                                                     "re-sharding"};
 
 static enum path_class class_of_transfer(enum dag_purpose purpose)
 {

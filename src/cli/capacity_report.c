@@ -11,9 +11,10 @@
 #include "base/text.h"
 #include "cli/columns.h"
 #include "cli/command.h"
+#include "simulate/plan_text.h"
 #include "trace/table.h"
 
-enum { MOST_CHANGES = 4, PLAN_BYTES = 96, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
+enum { MOST_CHANGES = 4, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
 
 /** Return the decimals that give a number three digits. */
 static int decimals_of(double value)
@@ -55,20 +56,9 @@ static void amount_of(const char *sign, double amount, char text[AMOUNT_BYTES])
     CHECK(fclose(file) == 0);
 }
 
-static void plan_of(const struct trace_candidate *row, char text[PLAN_BYTES])
+static void plan_of(const struct candidate *candidate, char text[PLAN_TEXT_NAME_SIZE])
 {
-    size_t used = (size_t)snprintf(text, PLAN_BYTES, "TP%d", row->tp);
-    const struct {
-        const char *name;
-        int32_t degree;
-    } parts[] = {{"PP", row->pp}, {"VPP", row->vpp}, {"CP", row->cp}, {"DP", row->dp}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].degree > 1)
-            used += (size_t)snprintf(text + used, PLAN_BYTES - used, " %s%d", parts[i].name, parts[i].degree);
-    if (row->recompute > 0)
-        used += (size_t)snprintf(text + used, PLAN_BYTES - used, " %s", trace_recompute_names.text[row->recompute]);
-    if (row->offload > 0)
-        snprintf(text + used, PLAN_BYTES - used, " offload %.0f%%", 100 * row->offload);
+    plan_text_result(&candidate->point->summary[candidate->row.system], text);
 }
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
@@ -145,9 +135,9 @@ static void write_others(FILE *file, const struct answer *answer)
 static void write_choice(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
-    char gpus[TEXT_NUMBER_SIZE], plan[PLAN_BYTES];
+    char gpus[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
     text_number((double)offer_gpus(offer_of(answer, row), row->nodes), 0, gpus);
-    plan_of(row, plan);
+    plan_of(answer_subject(answer), plan);
     if (answer->chosen < 0)
         fputs("nothing keeps all limits; the fastest is ", file);
     fprintf(file, "%s%" PRId64 " node%s of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
@@ -433,9 +423,9 @@ static void add_row(struct columns *columns, const struct answer *answer, const 
                     bool in_money)
 {
     const struct trace_candidate *row = &candidate->row;
-    char plan[PLAN_BYTES] = "-", cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
+    char plan[PLAN_TEXT_NAME_SIZE] = "-", cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
     if (row->ran)
-        plan_of(row, plan);
+        plan_of(candidate, plan);
     amount_of(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
     digits_of(row->days, days);
     digits_of(row->mwh, mwh);

@@ -209,7 +209,7 @@ static void print_side(const struct side *side, char name)
     if (system->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
-    plan_text_name(&system->entry->plan, true, plan);
+    plan_text_name(&system->entry->plan, summary->host.bytes > 0, plan);
     snprintf(label, sizeof label, "%s", label_of(side));
     text_clip(label, 20);
     text_print_clipped(COLUMNS, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
@@ -339,7 +339,7 @@ static void print_text(const struct comparison *comparison, double total, double
     char *text = NULL;
     size_t n_bytes;
     print_heading(comparison);
-    printf("\n  %-20s %12s %8s %5s %5s %5s %6s  plan\n", "system", "tokens/s/GPU", "time s", "MFU", "wait", "comm",
+    printf("\n  %-20s %12s %8s %5s %5s %5s %6s  plan\n", "system", "tokens/s/GPU", "time s", "MFU", "idle", "comm",
            "GiB");
     for (int i = 0; i < 2; i++)
         print_side(&comparison->side[i], (char)('A' + i));
@@ -357,7 +357,7 @@ static json_t *json_of_side(const struct side *side, const char *path)
     const struct point_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_name(&side->run.scenario.systems[side->system].plan, true, plan);
+    plan_text_name(&side->run.scenario.systems[side->system].plan, summary->host.bytes > 0, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", path, "system", label_of(side),
                      "fits", fits(side), "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
                      summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",

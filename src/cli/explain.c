@@ -169,9 +169,21 @@ static void print_results(const struct scenario *scenario, const struct lengths 
         scenario->device.peak_flop_per_s, "measured_iterations", (json_int_t)scenario->measured, "systems", systems));
 }
 
+/** Plans that are kept while all systems run. */
+struct keeper {
+    struct explain_plans plans;
+    bool shown; /* progress on stderr */
+};
+
+static void clear_progress(const struct keeper *keeper)
+{
+    if (keeper->shown)
+        fputs("\r\033[K", stderr);
+}
+
 /** Explain the systems that were asked for, the best first. */
 static bool explain(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                    const struct point *point, const struct explain_plans *plans, struct error *err)
+                    const struct point *point, const struct keeper *keeper, struct error *err)
 {
     struct ranked_point ranked = ranked_point_of(scenario, point);
     struct explained *explained = check_calloc((size_t)point->n_systems, sizeof *explained);
@@ -185,8 +197,11 @@ static bool explain(const struct arguments *arguments, const struct scenario *sc
         if (!asked)
             continue;
         explained[n] = (struct explained){system, ranked.standings[i].rank, ranked.summaries[index], {{0}, {{0}}, {0}}};
-        ok = explain_system(scenario, point, index, plans, &explained[n++].explanation, err);
+        if (keeper->shown)
+            fprintf(stderr, "\r\033[K%s: each cost at zero", system->entry->label);
+        ok = explain_system(scenario, point, index, &keeper->plans, &explained[n++].explanation, err);
     }
+    clear_progress(keeper);
     if (ok)
         print_results(scenario, lengths, &arguments->options, explained, n);
     free(explained);
@@ -211,26 +226,36 @@ static bool has_system(const struct scenario *scenario, const char *label, struc
     return found;
 }
 
+static bool after_iteration(void *context, const struct point_view *view, struct error *err)
+{
+    struct keeper *keeper = context;
+    if (keeper->shown)
+        fprintf(stderr, "\r\033[K%s: iteration %d of %d", view->system->entry->label,
+                (int)view->iteration->iteration + 1, view->system->n_iterations);
+    return explain_keep_plan(&keeper->plans, view, err);
+}
+
 /** Search the plans that are left to a search, run all systems, and explain. */
 static bool run_and_explain(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
                             struct error *err)
 {
     struct plan_search search = {0};
     struct point point = {0};
-    struct explain_plans plans = {0};
+    struct keeper keeper = {.shown = !arguments->options.quiet && isatty(STDERR_FILENO)};
     if (!has_system(scenario, arguments->system, err))
         return false;
     bool ok = plan_search_run(scenario, lengths, &arguments->options, &search, err);
     if (ok) {
-        plans = explain_plans_of(scenario);
+        keeper.plans = explain_plans_of(scenario);
         struct point_options options = {.searches = search.results,
-                                        .observer = explain_keep_plan,
-                                        .context = &plans,
+                                        .observer = after_iteration,
+                                        .context = &keeper,
                                         .n_children = (int32_t)sysconf(_SC_NPROCESSORS_ONLN)};
-        ok = point_run(scenario, lengths, &options, &point, err) &&
-             explain(arguments, scenario, lengths, &point, &plans, err);
+        ok = point_run(scenario, lengths, &options, &point, err);
+        clear_progress(&keeper);
+        ok = ok && explain(arguments, scenario, lengths, &point, &keeper, err);
     }
-    explain_plans_free(scenario, &plans);
+    explain_plans_free(scenario, &keeper.plans);
     point_free(&point);
     plan_search_free(&search);
     return ok;

@@ -164,7 +164,7 @@ static void print_row(const struct subject *subject, int32_t label_columns)
         text_number((double)trial->value, 0, value);
         text_number(trial->summary.tokens_per_s_per_gpu, trial->summary.tokens_per_s_per_gpu < 100, rate);
         text_number(trial->summary.peak_bytes / gib, 1, peak);
-        plan_text_name(&trial->plan, true, plan);
+        plan_text_name(&trial->plan, trial->summary.host.bytes > 0, plan);
     }
     text_print_clipped(COLUMNS, "%-*s  %12s  %12s  %6s  %s", label_columns, subject->label, value, rate, peak, plan);
 }

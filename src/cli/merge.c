@@ -82,7 +82,7 @@ int command_merge(int argc, char **argv)
     options_free(&arguments.options);
     if (!ok && stop_signal != 0)
         return stop_fail("nothing is written", &err);
-    if (ok && outcome.n_failed > 0) /* failures of the whole sweep */
-        ok = error_set_status(&err, ERROR_FAILED, "%d of %d points failed", outcome.n_failed, outcome.n_points);
+    if (ok && outcome.n_failed > 0)
+        return command_fail(&outcome.failures);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

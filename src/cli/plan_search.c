@@ -41,7 +41,7 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
     if (n_searches > 1)
         fprintf(stderr, " in %d searches", (int)n_searches);
     if (best != NULL) {
-        plan_text_name(&best->layout, true, name);
+        plan_text_name(&best->layout, best->score.worst.host_bytes > 0, name);
         fprintf(stderr, "; best of %s so far: %s, %.2f s", entry->label, name, best->ranking_s);
     }
     return true;
@@ -73,19 +73,11 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
 
 static void print_plan(const struct search_plan *plan)
 {
-    const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    char name[64];
-    int n = snprintf(name, sizeof name, "TP%d PP%d CP%d DP%d", (int)layout->tp, (int)layout->pp, (int)layout->cp,
-                     (int)layout->dp);
-    if (layout->vpp > 1)
-        n += snprintf(name + n, sizeof name - (size_t)n, " VPP%d", (int)layout->vpp);
-    if (layout->sharding != SCENARIO_ZERO1)
-        snprintf(name + n, sizeof name - (size_t)n, " %s", trace_sharding_names.text[layout->sharding]);
-    printf("  %-9s  %-26s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
-           trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
-           100 * layout->offload, score->time_s, score->worst.peak_bytes / gib, score->worst.stage,
-           memory_class_name[score->worst.class]);
+    char name[PLAN_TEXT_NAME_SIZE];
+    plan_text_name(&plan->layout, score->worst.host_bytes > 0, name);
+    printf("  %-9s  %-36s  %9.4f s  %6.2f GiB (stage %d, most of it %s)", trace_verdict_names.text[plan->verdict], name,
+           score->time_s, score->worst.peak_bytes / gib, score->worst.stage, memory_class_name[score->worst.class]);
     if (score->worst.host_bytes > 0)
         printf(", %.1f GiB on a host", score->worst.host_bytes / gib);
     printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%", 100 * score->compute, 100 * score->bubble,

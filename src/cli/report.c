@@ -138,9 +138,12 @@ static void label_text(const struct report *report, int32_t system, char text[TE
 
 static void plan_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    const struct scenario_plan *plan = &report->point->systems[system].entry->plan;
-    snprintf(text, TEXT_SIZE, "TP%d PP%d CP%d DP%d", (int)plan->tp, (int)plan->pp, (int)plan->cp,
-             (int)report->point->systems[system].dp);
+    struct scenario_plan plan = report->point->systems[system].entry->plan;
+    char degrees[PLAN_TEXT_NAME_SIZE];
+    plan.dp = report->point->systems[system].dp;
+    plan.vpp = 1; /* it has a row of its own */
+    plan_text_degrees(&plan, degrees);
+    snprintf(text, TEXT_SIZE, "%s", degrees);
 }
 
 static void sharding_text(const struct report *report, int32_t system, char text[TEXT_SIZE])

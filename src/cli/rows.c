@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "scenario/quantity.h"
 #include "simulate/interval.h"
+#include "simulate/plan_text.h"
 #include "trace/table.h"
 
 static const double gib = 1 << 30;
@@ -479,33 +480,40 @@ static const struct {
     {"bubble [%]", "bubble_fraction", "%.2f", 100, true},
     {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30), false},
 };
-enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
+enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = PLAN_TEXT_NAME_SIZE };
 
-/**
- * Write "TP8 PP4 CP1 DP4" and features that the plan has: virtual stages, sharding except zero1, recomputation,
- * offloading.
- */
+/** Return the index of a cell's name, 0 if the file lacks the column. */
+static int32_t name_index(const struct rows *rows, int32_t row, const char *column, const struct trace_names *names)
+{
+    const char *text = measured_text(&rows->file, row, column);
+    int32_t i = names->n - 1;
+    while (i > 0 && strcmp(names->text[i], text) != 0)
+        i--;
+    return i;
+}
+
+/** Write the plan of a row. */
 static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
 {
-    static const char *const degrees[] = {"tp", "pp", "cp", "dp", "vpp", "sharding", "recompute"};
-    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-        if (strcmp(measured_text(&rows->file, row, degrees[i]), various) == 0) {
+    static const char *const parts[] = {"tp", "pp", "cp", "dp", "vpp", "schedule", "sharding", "recompute"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(measured_text(&rows->file, row, parts[i]), various) == 0) {
             strcpy(text, various);
             return;
         }
-    const char *recompute = measured_text(&rows->file, row, "recompute");
-    const char *sharding = measured_text(&rows->file, row, "sharding");
-    double chunks = number_of(rows, row, "vpp"), offload = number_of(rows, row, "offload");
-    int n = snprintf(text, CELL, "TP%.0f PP%.0f CP%.0f DP%.0f", number_of(rows, row, "tp"), number_of(rows, row, "pp"),
-                     number_of(rows, row, "cp"), number_of(rows, row, "dp"));
-    if (chunks > 1 && n < CELL)
-        n += snprintf(text + n, CELL - (size_t)n, " VPP%.0f", chunks);
-    if (*sharding != '\0' && strcmp(sharding, "zero1") != 0 && n < CELL)
-        n += snprintf(text + n, CELL - (size_t)n, " %s", sharding);
-    if (*recompute != '\0' && strcmp(recompute, "none") != 0 && n < CELL)
-        n += snprintf(text + n, CELL - (size_t)n, " %s", recompute);
-    if (offload > 0 && n < CELL)
-        snprintf(text + n, CELL - (size_t)n, " offload %.0f%%", 100 * offload);
+    const struct trace_summary summary = {
+        .tp = (int32_t)number_of(rows, row, "tp"),
+        .pp = (int32_t)number_of(rows, row, "pp"),
+        .cp = (int32_t)number_of(rows, row, "cp"),
+        .dp = (int32_t)number_of(rows, row, "dp"),
+        .vpp = (int32_t)number_of(rows, row, "vpp"),
+        .schedule = name_index(rows, row, "schedule", &trace_schedule_names),
+        .sharding = name_index(rows, row, "sharding", &trace_sharding_names),
+        .recompute = name_index(rows, row, "recompute", &trace_recompute_names),
+        .offload = number_of(rows, row, "offload"),
+        .host_peak_bytes = number_of(rows, row, "host_peak_bytes"),
+    };
+    plan_text_result(&summary, text);
 }
 
 /** Write one of `shown`, or "-" if the row has no such number. */

@@ -67,8 +67,8 @@ bool run_document_read(const char *argument, const struct options *options, stru
         point = strtoll(hash + 1, NULL, 10);
         *hash = '\0';
     }
-    bool ok;
-    if (ends_with(path, ".h5"))
+    bool ok, is_trace = ends_with(path, ".h5");
+    if (is_trace)
         ok = read_trace(path, point, document, err);
     else if (point >= 0)
         ok = read_point(path, point, document, err);
@@ -78,6 +78,8 @@ bool run_document_read(const char *argument, const struct options *options, stru
         ok &= document_set(document, options->set[i], err);
     if (ok && sweep_present(document))
         ok = error_set(err, "%s: it is a sweep of several points; %s#0 names the first one", path, path);
+    if (ok && is_trace && !options->quiet)
+        fprintf(stderr, "the scenario of %s runs again\n", argument);
     free(path);
     return ok;
 }

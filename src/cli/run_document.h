@@ -8,7 +8,7 @@
 /**
  * Read a scenario (.yaml), the one that the trace of a run holds (.h5), or with `#POINT` that of a point of a sweep,
  * whose scenario or whose file of results is named.
- * Then make the assignments of --set.
+ * Then make the assignments of --set. Without --quiet a line on stderr says that a trace's scenario runs again.
  * @param document  {0}; the caller frees it, also after a failure
  * @return          false with err, also for a sweep without `#POINT`
  */

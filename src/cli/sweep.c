@@ -219,11 +219,11 @@ static void report_outcome(const struct manifest *manifest, const struct driver_
         fprintf(stderr, "written: %s/%s.h5, %s.csv and %s.points.csv\n", options->directory, manifest->name,
                 manifest->name, manifest->name);
     if (outcome->n_failed > 0) {
-        fprintf(stderr, "the column message says why points failed; `%s --output ", command);
+        fprintf(stderr, "`%s --output ", command);
         sweep_write_quoted(stderr, options->directory);
         if (shard->n > 0)
             fprintf(stderr, " --shard %d/%d", shard->k, shard->n);
-        fputs(" --retry-failed` computes them again\n", stderr);
+        fputs(" --retry-failed` computes the failed ones again\n", stderr);
     }
 }
 
@@ -267,8 +267,8 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
         report_outcome(manifest, driver, &outcome, manifest->command);
     ok = ok && (driver->shard.n > 0 || print_results(manifest, options, outcome.n_failed, err));
     if (ok && outcome.n_failed > 0)
-        return error_set_status(err, ERROR_FAILED, "%d of %d points failed", outcome.n_failed, outcome.n_points);
-    return ok;
+        *err = outcome.failures;
+    return ok && outcome.n_failed == 0;
 }
 
 bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,

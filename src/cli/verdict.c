@@ -149,7 +149,7 @@ static void write_head(FILE *file, const struct verdict *verdict)
 
 enum column { LABEL, TOKENS, TIME, MFU, WAITING, EXPOSED, PEAK, SPEED_UP, PLAN, N_COLUMNS };
 static const char *const heading[N_COLUMNS] = {
-    "  system", "tokens/s/GPU", "time", "MFU", "wait", "comm", "GiB", "speed-up", "plan, recompute, offload"};
+    "  system", "tokens/s/GPU", "time", "MFU", "idle", "comm", "GiB", "speed-up", "plan, recompute, offload"};
 
 /** A row of the ranking. */
 struct ranking_row {
@@ -200,7 +200,7 @@ static struct ranking_row row_of(const struct verdict *verdict, const struct sta
     snprintf(row.cell[EXPOSED], CELL_SIZE, "%.0f%%", 100 * time_exposed(&shares));
     snprintf(row.cell[PEAK], CELL_SIZE, "%.1f", summary->peak_bytes / gib);
     fill_speed_up(verdict, standing->system, row.cell[SPEED_UP]);
-    plan_text_name(&verdict->point->systems[standing->system].entry->plan, true, row.cell[PLAN]);
+    plan_text_name(&verdict->point->systems[standing->system].entry->plan, summary->host.bytes > 0, row.cell[PLAN]);
     return row;
 }
 
@@ -259,7 +259,7 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
     }
     if (n < n_ranked)
         fprintf(file, "   and %d more systems (-v)\n", n_ranked - n);
-    fprintf(file, "wait: bubbles, comm: exposed communication, of GPU time; GiB: peak, of %s that a plan may use",
+    fprintf(file, "idle: bubbles, comm: exposed communication, of GPU time; GiB: peak, of %s that a plan may use",
             verdict->limit);
     if (!alone)
         fprintf(file, "\nspeed-up: model FLOPs a second over %s%s", label_of(verdict, verdict->base),
@@ -316,7 +316,8 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
             fprintf(file, "and %d more that do not fit (-v)\n", n_misfits - most + 1);
             return;
         }
-        plan_text_name(&verdict->point->systems[system].entry->plan, true, name);
+        plan_text_name(&verdict->point->systems[system].entry->plan, verdict->ranked.summaries[system].host.bytes > 0,
+                       name);
         fprintf(file, "%s%s: ", label_of(verdict, system), brief ? "" : " does not fit");
         write_need(file, verdict, &verdict->ranked.summaries[system]);
         if (brief)
@@ -388,22 +389,32 @@ static struct factor factor_of(double ratio, const char *more, const char *less)
     return (struct factor){ratio, clause};
 }
 
-/** Write how the shares of compute in GPU time differ, and where the difference comes from. */
+/**
+ * Write how the shares of compute in GPU time differ, and where the difference comes from. Equal shares have a decimal
+ * more if parts differ, otherwise there is no clause.
+ */
 static char *shares_clause(const struct time_shares *mine, const struct time_shares *its)
 {
     struct difference differences[TIME_N_PARTS - 1];
-    char *text;
+    char *text, *parts;
     size_t n_bytes;
-    FILE *file = check_memstream(&text, &n_bytes);
+    FILE *file = check_memstream(&parts, &n_bytes);
     for (int i = 0; i < TIME_N_PARTS - 1; i++)
         differences[i] = (struct difference){time_part_name[i + 1], 100 * (mine->share[i + 1] - its->share[i + 1])};
     qsort(differences, TIME_N_PARTS - 1, sizeof *differences, compare_differences);
-    fprintf(file, "it computes %.0f%% of GPU time, not %.0f%% (", 100 * mine->share[TIME_COMPUTE],
-            100 * its->share[TIME_COMPUTE]);
     int32_t n = write_differences(file, differences, -1, 0);
     n = write_differences(file, differences, 1, n);
-    fputs(n == 0 ? "small differences)" : ")", file);
     CHECK(fclose(file) == 0);
+    double percent = 100 * mine->share[TIME_COMPUTE], other = 100 * its->share[TIME_COMPUTE];
+    int decimals = round(percent) == round(other);
+    if (decimals == 1 && n == 0)
+        text = check_strdup("");
+    else if (decimals == 1 && round(10 * percent) == round(10 * other))
+        text = check_asprintf("both compute %.1f%% of GPU time (%s)", percent, parts);
+    else
+        text = check_asprintf("it computes %.*f%% of GPU time, not %.*f%% (%s)", decimals, percent, decimals, other,
+                              n == 0 ? "small differences" : parts);
+    free(parts);
     return text;
 }
 
@@ -426,12 +437,13 @@ static void write_reason(FILE *file, const struct verdict *verdict, int32_t firs
     enum { N = sizeof factors / sizeof *factors };
     qsort(factors, N, sizeof *factors, compare_factors);
     fprintf(file, "%s is %.2fx %s: ", label_of(verdict, first), a->mfu / b->mfu, label_of(verdict, other));
-    for (int i = 0, n = 0; i < N; i++) {
+    int n = 0;
+    for (int i = 0; i < N; i++) {
         fprintf(file, "%s%s", n > 0 && *factors[i].clause != '\0' ? "; " : "", factors[i].clause);
         n += *factors[i].clause != '\0';
         free(factors[i].clause);
     }
-    fputc('\n', file);
+    fputs(n == 0 ? "small differences\n" : "\n", file);
 }
 
 /** Write the shares of the GPUs' time of one system. */

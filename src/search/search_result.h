@@ -39,7 +39,7 @@ struct search_score {
     double gpu_s; /* GPUs' time, weighted sum */
     /*
      * shares of gpu_s: passes and optimizer without collectives; bubble_fraction; tensor and shard collectives, exposed
-     * rings and gradients
+     * context parallelism and gradients
      */
     double compute, bubble, communication;
 };

@@ -89,6 +89,27 @@ static char *value_text(const struct document *document, int32_t node)
     return text;
 }
 
+/** Return the keys of a mapping whose values another mapping does not have: "name: h100, nic: 5e+10". */
+static char *changed_text(const struct document *document, int32_t mapping, const struct document *other,
+                          int32_t other_mapping)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    int32_t n = 0;
+    for (int32_t i = document->node[mapping].child; i >= 0; i = document->node[i].next) {
+        int32_t same = document_find(other, other_mapping, document->node[i].key);
+        char *value = document_text(document, i), *theirs = same >= 0 ? document_text(other, same) : check_strdup("");
+        if (strcmp(value, theirs) != 0)
+            fprintf(file, "%s%s: %s", n++ > 0 ? ", " : "", document->node[i].key, value);
+        free(value);
+        free(theirs);
+    }
+    fputs(n == 0 ? "-" : "", file);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
 /** Return the name of a key among those that change together: "" if it is the difference's own. */
 static const char *member_name(const char *path, const char *name)
 {
@@ -145,12 +166,12 @@ static void add(struct differences *differences, const char *path, char *from, c
 /** Return whether the children of two mappings are compared one by one. */
 static bool divided(const struct document *from, int32_t a, const struct document *to, int32_t b, const char *path)
 {
-    const char *whole = strcmp(path, ENTRY) == 0 || strcmp(path, "platform") == 0 ? "name" : NULL;
+    bool named = strcmp(path, ENTRY) == 0 || strcmp(path, "platform") == 0;
     if (a < 0 || b < 0 || from->node[a].kind != DOCUMENT_MAPPING || to->node[b].kind != DOCUMENT_MAPPING)
         return false;
-    if (whole == NULL)
+    int32_t name = document_find(from, a, "name"), other = document_find(to, b, "name");
+    if (!named || (name < 0 && other < 0))
         return true;
-    int32_t name = document_find(from, a, whole), other = document_find(to, b, whole);
     return name >= 0 && other >= 0 && strcmp(from->node[name].value, to->node[other].value) == 0;
 }
 
@@ -185,8 +206,10 @@ static void compare(const struct document *from, const struct document *to, cons
     }
     char *written = a >= 0 ? document_text(from, a) : check_strdup(""),
          *other = b >= 0 ? document_text(to, b) : check_strdup("");
+    bool platforms = strcmp(path, "platform") == 0 && a >= 0 && b >= 0;
     if (strcmp(written, other) != 0)
-        add(differences, path, value_text(from, a), value_text(to, b));
+        add(differences, path, platforms ? changed_text(from, a, to, b) : value_text(from, a),
+            platforms ? changed_text(to, b, from, a) : value_text(to, b));
     free(written);
     free(other);
 }

@@ -10,35 +10,52 @@
 #include "system/system.h"
 #include "trace/table.h"
 
-void plan_text_name(const struct scenario_plan *plan, bool brief, char text[PLAN_TEXT_NAME_SIZE])
+void plan_text_degrees(const struct scenario_plan *plan, char text[PLAN_TEXT_NAME_SIZE])
 {
     const struct {
         const char *name;
         int64_t value;
-        bool plain; /* leave it out at 1 */
-    } degrees[] = {{"TP", plan->tp, brief},
-                   {"PP", plan->pp, brief},
-                   {"VPP", plan->vpp, true},
-                   {"CP", plan->cp, brief},
-                   {"DP", plan->dp, false}};
+    } degrees[] = {{"TP", plan->tp}, {"PP", plan->pp}, {"VPP", plan->vpp}, {"CP", plan->cp}, {"DP", plan->dp}};
+    enum { N = sizeof degrees / sizeof *degrees };
     int n = 0;
-    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-        if (degrees[i].value > 1 || !degrees[i].plain)
+    for (int i = 0; i < N; i++)
+        if (degrees[i].value > 1 || i == N - 1)
             n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s%s%d", n > 0 ? " " : "", degrees[i].name,
                           (int)degrees[i].value);
-    const char *comma = brief ? "" : ",";
+}
+
+void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[PLAN_TEXT_NAME_SIZE])
+{
+    plan_text_degrees(plan, text);
+    size_t n = strlen(text);
     if (plan->schedule != SCENARIO_ONE_F_ONE_B)
-        n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s %s", comma,
-                      trace_schedule_names.text[plan->schedule]);
+        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s", trace_schedule_names.text[plan->schedule]);
     if (plan->sharding != SCENARIO_ZERO1)
-        n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s %s", comma,
-                      plan->sharding == SCENARIO_UNSHARDED ? "unsharded" : trace_sharding_names.text[plan->sharding]);
+        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s",
+                              plan->sharding == SCENARIO_UNSHARDED ? "unsharded"
+                                                                   : trace_sharding_names.text[plan->sharding]);
     if (plan->recompute != RECOMPUTE_NONE)
-        n += snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s%s %s", comma, brief ? "" : " recompute",
-                      scenario_recompute_name[plan->recompute]);
+        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s", scenario_recompute_name[plan->recompute]);
     if (plan->offload > 0)
-        snprintf(text + n, PLAN_TEXT_NAME_SIZE - (size_t)n, "%s%s %.0f%%", comma, brief ? "" : " offload",
-                 100 * plan->offload);
+        snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload %.0f%%", 100 * plan->offload);
+    else if (offloads)
+        snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload");
+}
+
+void plan_text_result(const struct trace_summary *row, char text[PLAN_TEXT_NAME_SIZE])
+{
+    const struct scenario_plan plan = {
+        .tp = row->tp,
+        .pp = row->pp,
+        .vpp = row->vpp,
+        .cp = row->cp,
+        .dp = row->dp,
+        .schedule = row->schedule,
+        .sharding = row->sharding,
+        .recompute = row->recompute,
+        .offload = row->offload,
+    };
+    plan_text_name(&plan, row->host_peak_bytes > 0, text);
 }
 
 /** Print the resolved knobs as "name value, name value". */

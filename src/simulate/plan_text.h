@@ -4,14 +4,21 @@
 #define SLIMSIM_SIMULATE_PLAN_TEXT_H
 
 #include "simulate/point_runner.h"
+#include "trace/table.h"
 
 enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 768, PLAN_TEXT_NAME_SIZE = 128 };
 
+/** Print DP and the other degrees above 1: "TP4 PP2 VPP2 DP16". */
+void plan_text_degrees(const struct scenario_plan *plan, char text[PLAN_TEXT_NAME_SIZE]);
+
 /**
- * Print a plan's degrees and all that is not plain: "TP4 PP2 VPP2 CP1 DP16, zero3, recompute full, offload 80%".
- * @param brief  without degrees of 1 and the words: "TP4 PP2 VPP2 DP16 zero3 full 80%"
+ * Print a plan's degrees and all that is not plain: "TP4 PP2 VPP2 DP16 zero3 full offload 80%".
+ * @param offloads  activations go to the host; without a share in the plan the system decides it: "DP16 offload"
  */
-void plan_text_name(const struct scenario_plan *plan, bool brief, char text[PLAN_TEXT_NAME_SIZE]);
+void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[PLAN_TEXT_NAME_SIZE]);
+
+/** Print the plan of a result like plan_text_name. */
+void plan_text_result(const struct trace_summary *row, char text[PLAN_TEXT_NAME_SIZE]);
 
 /** Print micro-batches and knobs; stages and chunks; recomputation, sharding and precision. */
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,

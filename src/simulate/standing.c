@@ -9,7 +9,8 @@
 #include "simulate/interval.h"
 
 const char *const time_part_name[TIME_N_PARTS] = {
-    "compute", "waiting", "ring", "tensor collectives", "zero2/3 collectives", "gradients", "re-sharding"};
+    "compute",   "bubbles",    "context parallelism", "tensor collectives", "zero2/3 collectives",
+    "gradients", "re-sharding"};
 
 struct candidate {
     int32_t system;
@@ -73,7 +74,7 @@ struct time_shares time_shares_of(const struct point_summary *summary)
     struct time_shares shares = {{
         [TIME_COMPUTE] = bubble->busy_s - summary->tensor_s - summary->shard_s,
         [TIME_WAITING] = bubble_fraction(bubble) * bubble->total_s,
-        [TIME_RING] = bubble->ring_s,
+        [TIME_CONTEXT] = bubble->ring_s,
         [TIME_TENSOR] = summary->tensor_s,
         [TIME_SHARDS] = summary->shard_s,
         [TIME_GRADIENTS] = bubble->sync_s,
@@ -87,7 +88,7 @@ struct time_shares time_shares_of(const struct point_summary *summary)
 double time_exposed(const struct time_shares *shares)
 {
     double sum = 0;
-    for (int i = TIME_RING; i < TIME_N_PARTS; i++)
+    for (int i = TIME_CONTEXT; i < TIME_N_PARTS; i++)
         sum += shares->share[i];
     return sum;
 }

@@ -36,7 +36,7 @@ void ranked_point_free(struct ranked_point *ranked);
 enum time_part {
     TIME_COMPUTE,
     TIME_WAITING,
-    TIME_RING,
+    TIME_CONTEXT,
     TIME_TENSOR,
     TIME_SHARDS,
     TIME_GRADIENTS,
@@ -44,7 +44,7 @@ enum time_part {
     TIME_N_PARTS
 };
 
-/** Names for a sentence: "ring", "tensor collectives". */
+/** Names for a sentence: "context parallelism", "tensor collectives". */
 extern const char *const time_part_name[TIME_N_PARTS];
 
 /** Shares of the GPUs' time over the measured iterations; their sum is 1. */

@@ -55,7 +55,7 @@ static void add_number(struct items *items, const char *name, int64_t value, int
     char text[OUTSIDE_SIZE], number[TEXT_NUMBER_SIZE], limit[TEXT_NUMBER_SIZE];
     text_number((double)value, 0, number);
     text_number((double)most, 0, limit);
-    snprintf(text, sizeof text, "%s %.30s (to %.30s)", name, number, limit);
+    snprintf(text, sizeof text, "%s %.30s (measured to %.30s)", name, number, limit);
     if (value > most)
         add(items, text);
 }

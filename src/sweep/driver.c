@@ -188,6 +188,18 @@ static bool compute(struct driver *driver, struct error *err)
     return ok && synced;
 }
 
+/** Say why points failed. One of several shards has written no table of them. */
+static bool list_failures(const struct driver *driver, struct error *err)
+{
+    const struct driver_options *options = driver->options;
+    char *file =
+        options->shard.n == 0 ? check_asprintf("%s/%s.points.csv", options->directory, driver->manifest->name) : NULL;
+    bool ok =
+        finished_points_failures(&driver->finished, driver->outcome->n_points, file, &driver->outcome->failures, err);
+    free(file);
+    return ok;
+}
+
 bool driver_run(struct sweep_runner *runner, const struct manifest *manifest, const struct driver_options *options,
                 struct driver_outcome *outcome, struct error *err)
 {
@@ -200,6 +212,7 @@ bool driver_run(struct sweep_runner *runner, const struct manifest *manifest, co
         sweep_output_clean(options->directory, manifest->name);
         ok = sweep_output_write(options->directory, &driver.finished, options->stop, err);
     }
+    ok = ok && list_failures(&driver, err);
     finished_points_close(&driver.finished);
     return ok;
 }

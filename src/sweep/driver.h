@@ -32,6 +32,7 @@ struct driver_options {
 struct driver_outcome {
     /* of this shard: all; earlier in the journal; computed now; failed */
     int32_t n_points, n_kept, n_computed, n_failed;
+    struct error failures; /* why points failed (sweep/finished_points.h); {0}: none did */
 };
 
 /**

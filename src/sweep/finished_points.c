@@ -266,6 +266,72 @@ bool finished_points_result(const struct finished_points *points, int32_t point,
     return ok || report_damage(journal, entry->offset, err);
 }
 
+/** A message of failed points. */
+struct failure {
+    char *message;
+    int32_t first, n; /* its first point, and their number */
+};
+
+enum { MOST_FAILURES = 5 };
+
+/** Count a failed point's message. @return the number of different messages, at most MOST_FAILURES */
+static int32_t count_failure(struct failure failures[MOST_FAILURES], int32_t n, int32_t point, const char *message)
+{
+    int32_t i = 0;
+    while (i < n && strcmp(failures[i].message, message) != 0)
+        i++;
+    if (i < n)
+        failures[i].n++;
+    else if (n < MOST_FAILURES)
+        failures[n++] = (struct failure){check_strdup(message), point, 1};
+    return n;
+}
+
+static void add_failure(const struct manifest *manifest, const struct failure *failure, struct error *failures)
+{
+    char keys[256] = "", number[64] = "";
+    for (int32_t c = 0; c < manifest->n_columns; c++) {
+        size_t used = strlen(keys);
+        snprintf(keys + used, sizeof keys - used, "%s%s=%s", c > 0 ? ", " : "", manifest->column[c],
+                 manifest_value(manifest, failure->first, c));
+    }
+    if (failure->n > 1)
+        snprintf(number, sizeof number, " and %d more", failure->n - 1);
+    error_add(failures, "point %d (%s)%s: %.*s", failure->first, keys, number, (int)strcspn(failure->message, "\n"),
+              failure->message);
+}
+
+bool finished_points_failures(const struct finished_points *points, int32_t n_points, const char *file,
+                              struct error *failures, struct error *err)
+{
+    struct failure list[MOST_FAILURES];
+    int32_t n = 0, n_failed = 0, n_listed = 0;
+    bool ok = true;
+    for (int32_t i = 0; ok && i < points->manifest->n_points; i++) {
+        struct point_result result;
+        if (points->entries[i].journal < 0 || points->entries[i].status == RESULT_DONE)
+            continue;
+        ok = finished_points_result(points, i, &result, err);
+        n_failed++;
+        if (ok)
+            n = count_failure(list, n, i, result.message);
+        point_result_free(&result);
+    }
+    if (ok && n_failed > 0)
+        error_set_status(failures, ERROR_FAILED, "%d of %d points failed", n_failed, n_points);
+    for (int32_t i = 0; i < n; i++) {
+        n_listed += list[i].n;
+        if (ok)
+            add_failure(points->manifest, &list[i], failures);
+        free(list[i].message);
+    }
+    if (ok && n_listed < n_failed)
+        error_add(failures, "%d more points have other messages", n_failed - n_listed);
+    if (ok && n_failed > 0 && file != NULL)
+        error_add(failures, "%s has the messages of all points", file);
+    return ok;
+}
+
 void finished_points_close(struct finished_points *points)
 {
     for (int32_t i = 0; i < points->n_journals; i++)

@@ -86,6 +86,17 @@ bool finished_points_read(struct finished_points *points, const char *path, stru
 bool finished_points_result(const struct finished_points *points, int32_t point, struct point_result *result,
                             struct error *err);
 
+/**
+ * Say how many points failed, and each of the first five different messages once. The line of a message has the number
+ * of its points and the swept keys of the first.
+ * @param n_points  that were asked for
+ * @param file      with the messages of all points; NULL: there is none yet
+ * @param failures  left alone if no point failed
+ * @return          false with err if a journal cannot be read
+ */
+bool finished_points_failures(const struct finished_points *points, int32_t n_points, const char *file,
+                              struct error *failures, struct error *err);
+
 /** Close all journals. {0} is allowed. */
 void finished_points_close(struct finished_points *points);
 

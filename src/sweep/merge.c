@@ -133,13 +133,18 @@ static bool check_complete(const struct finished_points *finished, int32_t n, st
                      points.n, n_points, points.text, of_shards);
 }
 
-static struct merge_outcome outcome_of(const struct finished_points *finished)
+static bool fill_outcome(const struct finished_points *finished, const char *directory, struct merge_outcome *outcome,
+                         struct error *err)
 {
-    struct merge_outcome outcome = {.n_points = finished->manifest->n_points};
-    snprintf(outcome.name, sizeof outcome.name, "%s", finished->manifest->name);
-    for (int32_t i = 0; i < outcome.n_points; i++)
-        outcome.n_failed += finished->entries[i].status != RESULT_DONE;
-    return outcome;
+    const struct manifest *manifest = finished->manifest;
+    *outcome = (struct merge_outcome){.n_points = manifest->n_points};
+    snprintf(outcome->name, sizeof outcome->name, "%s", manifest->name);
+    for (int32_t i = 0; i < outcome->n_points; i++)
+        outcome->n_failed += finished->entries[i].status != RESULT_DONE;
+    char *file = check_asprintf("%s/%s.points.csv", directory, manifest->name);
+    bool ok = finished_points_failures(finished, outcome->n_points, file, &outcome->failures, err);
+    free(file);
+    return ok;
 }
 
 bool merge_journals(int32_t n, const char *const *paths, const char *directory, const volatile sig_atomic_t *stop,
@@ -150,9 +155,7 @@ bool merge_journals(int32_t n, const char *const *paths, const char *directory, 
     bool ok = read_manifest(n, paths, &manifest, err) && finished_points_open(&manifest, &finished, err) &&
               read_points(n, paths, &finished, err) && check_complete(&finished, n_shards(n, paths), err) &&
               sweep_output_may_be_replaced(directory, manifest.name, &manifest, err) &&
-              sweep_output_write(directory, &finished, stop, err);
-    if (ok)
-        *outcome = outcome_of(&finished);
+              sweep_output_write(directory, &finished, stop, err) && fill_outcome(&finished, directory, outcome, err);
     finished_points_close(&finished);
     manifest_free(&manifest);
     return ok;

@@ -11,6 +11,7 @@
 struct merge_outcome {
     char name[256]; /* of the files written */
     int32_t n_points, n_failed;
+    struct error failures; /* as in driver_outcome */
 };
 
 /**
