@@ -14,6 +14,10 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
 /** Return whether curves of the device are copied from another one. A sentence then says so, and how sure they are. */
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE]);
 
+/** Return whether at least 1% of the documents are longer than the context. A sentence then says so. */
+bool assumptions_long_documents(const struct scenario_data *data, const struct lengths *lengths,
+                                char line[ASSUMPTIONS_SIZE]);
+
 /** Write the slow devices and their factors; the trace's table `faults` has the whole list. @return line */
 const char *assumptions_faults(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 
