@@ -298,6 +298,8 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
     struct lengths lengths = {0};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
               search_and_simulate(arguments, &scenario, &lengths, err);
+    if (ok && !arguments->options.quiet && document_find(&scenario.document, 0, "capacity") >= 0)
+        fprintf(stderr, "this scenario also asks what to buy: slimsim capacity %s\n", arguments->scenario);
     lengths_close(&lengths);
     scenario_free(&scenario);
     return ok;
