@@ -235,10 +235,8 @@ def reason(error):
     return getattr(error, "strerror", None) or error
 
 
-def write_page(path, text, default, aside, missing):
-    """A page of Markdown to path; None: to its default, but aside if something is missing, so that no whole page is lost.
-    @return the exit status"""
-    path = path or (aside if missing else default)
+def write_page(path, text, missing):
+    """Write a page of Markdown, and say what is missing in it. @return the exit status"""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, lambda part: part.write_text(text, encoding="utf-8"))

@@ -580,7 +580,8 @@ def main():
     if not list(arguments.figures.glob("*.csv")):
         print(f"{arguments.figures}: holds no tables; analysis/paper.py writes them: {', '.join(missing)}", file=sys.stderr)
         return 2
-    return write_page(arguments.output, text, TOP / "docs/results.md", arguments.figures / "results.md", missing)
+    path = arguments.output or (arguments.figures / "results.md" if missing else TOP / "docs/results.md")
+    return write_page(path, text, missing)
 
 
 if __name__ == "__main__":

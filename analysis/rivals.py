@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The rivals side by side: scenarios/rivals*.yaml and scenarios/headlines/*.yaml run, then docs/rivals.md written.
 
-To results/rivals go cells.csv (each system in each cell), rivals.png and rivals.svg, and the traces. Sweeps that are not
-finished go on where they stopped; with --no-run what is there is drawn, cells and headlines that are not there are said
-to be missing.
+To results/rivals go cells.csv (each system in each cell), rivals.svg, papers.svg and the traces. The page's pictures go to
+images/ beside it. Sweeps that are not finished go on where they stopped; with --no-run what is there is drawn, cells and
+headlines that are not there are said to be missing.
 
     rivals.py --jobs 2                  20 CPU minutes; the 27 cells alone 8 minutes on two cores
 """
@@ -289,6 +289,34 @@ def draw(rows):
     return figure
 
 
+def draw_papers(tables):
+    """Printed speed-ups beside the predicted ones, a line for each printed value."""
+    lines = {}
+    for scenario, system, column, printed, row, base in compared(tables):
+        if column == "speed_up" and row is not None and row["fits"] and base["fits"]:
+            lines.setdefault((system, printed), []).append((scenario in EXPERIMENTS, row["speed_up"] / base["speed_up"]))
+    figure, axes = pyplot.subplots(figsize=(7.5, 1 + 0.28 * len(lines)), layout="constrained")
+    for y, ((_, printed), values) in enumerate(lines.items()):
+        for experiment, face, label in ((True, "none", "predicted, in experiments"), (False, "#4477AA", "predicted for its test bed")):
+            xs = [value for one, value in values if one == experiment]
+            axes.plot(xs, [y] * len(xs), "o", markersize=5, markerfacecolor=face, markeredgecolor="#4477AA", linestyle="none",
+                      label=label if y == 0 else None)
+        for value in re.findall(r"([\d.]+)x", printed):
+            axes.plot(float(value), y, "|", markersize=13, markeredgewidth=2.5, color="#BB2222", linestyle="none",
+                      label="printed" if y == 0 else None)
+    axes.axvline(1, color="#999999", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    ticks = [0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 10]
+    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(lines)), [f"{system}: {printed}" for system, printed in lines])
+    axes.set(ylim=(len(lines) - 0.5, -0.5), xlabel="speed-up over the paper's baseline")
+    axes.grid(axis="x", linewidth=0.4)
+    axes.set_axisbelow(True)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
+    return figure
+
+
 def beside(axes, y, mean, number):
     """The two columns to the right of the cells."""
     for points, text in ((8, mean), (40, number)):
@@ -504,12 +532,14 @@ def missing_of(rows, tables):
 def page(rows, tables):
     return "\n\n".join((
         "# The rivals, simulated", INTRODUCTION,
+        "![Speed-up of each system over best-fit in each cell](images/rivals.png)",
         "## Throughput", THROUGHPUT, by_model(rows, speed), wrapped(remarks(rows)),
         "## The SlimPack paper's Table 1, measured", TABLE_ONE, table_one(rows),
         "## Plans", PLANS, by_model(rows, short_plan),
         "## Each system on its own test bed",
         "What each paper prints, and what is predicted for its set-up as far as that is published. The first lines of each\n"
-        "scenario in `scenarios/headlines/` say what is not, and what stands for it.", reasons(tables),
+        "scenario in `scenarios/headlines/` say what is not, and what stands for it.",
+        "![Printed and predicted speed-ups of each system](images/papers.png)", reasons(tables),
         "### Point by point", "Experiments among them differ in one assumption (flash3: a faster attention kernel).",
         headlines(tables),
         "## Not run", ", ".join(missing_of(rows, tables)) or "Nothing.")) + "\n"
@@ -552,15 +582,20 @@ def main():
     if not rows and not tables:
         print(f"{arguments.output}: holds no results; without --no-run they are computed", file=sys.stderr)
         return 2
+    missing = missing_of(rows, tables)
+    path = arguments.page or (arguments.output / "rivals.md" if missing else TOP / "docs/rivals.md")
+    images = path.parent / "images"
     try:
+        images.mkdir(parents=True, exist_ok=True)
         if rows:
-            save(draw(rows), [arguments.output / "rivals.png", arguments.output / "rivals.svg"])
+            save(draw(rows), [images / "rivals.png", arguments.output / "rivals.svg"])
             write_table(arguments.output / "cells.csv", rows)
+        if tables:
+            save(draw_papers(tables), [images / "papers.png", arguments.output / "papers.svg"])
     except OSError as error:
-        print(f"{arguments.output}: picture and cells.csv cannot be written: {reason(error)}", file=sys.stderr)
+        print(f"{arguments.output}: pictures and cells.csv cannot be written: {reason(error)}", file=sys.stderr)
         return 74
-    return write_page(arguments.page, page(rows, tables), TOP / "docs/rivals.md", arguments.output / "rivals.md",
-                      missing_of(rows, tables))
+    return write_page(path, page(rows, tables), missing)
 
 
 if __name__ == "__main__":

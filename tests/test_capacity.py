@@ -227,6 +227,17 @@ class Words(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("capacity: is required; allowed: {tokens: 2e12, days: 30, offers:", done.stderr)
 
+    def test_lengths_are_those_of_the_scenario_without_its_question(self):
+        """Only the offers have devices and platforms. Lengths need neither."""
+        asked = VARIED.replace("device: h100-sxm\nplatform: h100\n", "")
+        asked = asked.replace("name: h100, ", "name: h100, device: h100-sxm, platform: h100, ")
+        plain = VARIED[:VARIED.index("capacity:")].replace("platform: h100", "platform: h100-1x8")
+        plain += VARIED[VARIED.index("systems:"):]
+        want = run("lengths", write("plain.yaml", plain), "--json")
+        self.assertEqual(want.returncode, 0, want.stderr)
+        self.assertEqual(run("lengths", write("asked.yaml", asked), "--json").stdout, want.stdout)
+        self.assertEqual(run("lengths", "-", "--json", input=asked).stdout, want.stdout)
+
     def test_a_deadline_that_nothing_meets_says_the_best_and_what_would_meet_it(self):
         """The status is 0, since this is an answer."""
         text = ask(SCRATCH / "shared", "capacity.days=2").stdout
@@ -265,6 +276,32 @@ class Words(unittest.TestCase):
         none = next(change for change in got["changes"] if change["change"] == "0 spare nodes")
         cost = 100 * (none["usd"] / got["answer"]["usd"] - 1)
         self.assertIn(f"0 spare nodes +{100 * (none['days'] / got['answer']['days'] - 1):.1f}% (cost {cost:.1f}%)", text)
+
+    def test_a_larger_batch_is_among_what_binds_and_a_worse_part_never_is(self):
+        """Four nodes share 64 samples, so a batch of 128 has less waiting."""
+        sets = ("capacity.days=1000", "capacity.offers=[{name: h100, nodes: {from: 4, to: 4}}]")
+        text = ask(SCRATCH / "shared", *sets, arguments=("--quiet", "-v")).stdout
+        binds, risks = (re.search(rf"^{word} \(days if \w+\): (.*?)\n(?! )", text, re.MULTILINE | re.DOTALL).group(1)
+                        for word in ("binds", "risks"))
+        got = answer(*sets)
+        batch = next(change for change in got["changes"] if change["change"] == "global batch x2")
+        self.assertLess(batch["days"], got["answer"]["days"])
+        self.assertIn(f"global batch x2 {100 * (batch['days'] / got['answer']['days'] - 1):.1f}%", " ".join(binds.split()))
+        self.assertNotRegex(binds, r"x0\.9|lengths|flash2|(NIC|NVLink|storage) x0\.5|(failures|restart) x2|0 spare")
+        self.assertNotRegex(risks, r"all memory|batch|(NIC|NVLink|storage) x2|(failures|restart) x0\.5|2 spare")
+
+    def test_sizes_of_about_the_same_cost_are_named(self):
+        """Their costs differ by less than the interval over batches. Equal batches have none, so only equal costs count."""
+        said = r"costs about the same \(to \+([\d.]+)%, the error of batches\): (\d+) to (\d+) nodes of h100, [\d.]+ to [\d.]+ days"
+        sets = ("capacity.days=1000", "reliability=~", "capacity.offers=[{name: h100, nodes: {from: 1, to: 8}}]")
+        for question, expected in ((VARIED, True), (QUESTION, False)):
+            found = re.search(said, ask(SCRATCH / "shared", *sets, question=question).stdout)
+            self.assertEqual(found is not None, expected)
+            if found:
+                got = answer(*sets, question=question)
+                error = got["answer"]["tokens_per_s_per_gpu_interval"] / got["answer"]["tokens_per_s_per_gpu"]
+                near = [row["nodes"] for row in got["candidates"] if row["meets"] and row["usd"] <= (1 + error) * got["answer"]["usd"]]
+                self.assertEqual((f"{100 * error:.1f}", int(found[2]), int(found[3])), (found[1], min(near), max(near)))
 
     def test_an_offer_without_price_gives_hours(self):
         done = ask(SCRATCH / "shared", "price=~", ONE)

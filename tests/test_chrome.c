@@ -134,8 +134,8 @@ TEST(chrome__leads_an_arrow_from_a_boundary_to_its_pass)
     char *text = text_of(written(tasks, 3, 0, &edge), &ok, &err);
     CHECK_TRUE(ok);
     CHECK_CONTAINS(text, "{\"ph\":\"s\",\"id\":1,\"name\":\"boundary\",\"cat\":\"boundary\",\"pid\":5,\"tid\":2,"
-                         "\"ts\":666666.667},\n{\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"name\":\"boundary\","
-                         "\"cat\":\"boundary\",\"pid\":6,\"tid\":0,\"ts\":1000000.000}");
+                         "\"ts\":666666.668},\n{\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"name\":\"boundary\","
+                         "\"cat\":\"boundary\",\"pid\":6,\"tid\":0,\"ts\":1000000.001}");
     CHECK_CONTAINS(text, "\"slack_us\":0.001}}");
     CHECK_EQUAL(count(text, "\"critical\":true"), 2);
     free(text);

@@ -72,6 +72,13 @@ class Costs(unittest.TestCase):
                       run("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--slice", "8Ki:9Ki").stdout)
         self.assertEqual(run("cost", "--model", "gpt3-175b", "--slice", "0:1Ki", "--slice", "1Ki:2049").returncode, 2)
 
+    def test_the_first_line_says_what_is_a_default(self):
+        cost = ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--layers", "1")
+        for options, ending in (((), "on h800 (default) with links of hopper-16x8 (default)"),
+                                (("--device", "h100-sxm"), "on h100-sxm with links of hopper-16x8 (default)"),
+                                (("--platform", "h100-1x8", "--device", "h100-sxm"), "on h100-sxm with links of h100-1x8")):
+            self.assertTrue(run(*cost, *options).stdout.splitlines()[0].endswith(f", 1 layers, {ending}"))
+
     def test_what_is_not_exact_is_not_printed(self):
         done = run("cost", "--model", "gpt3-175b", "--slice", "1Ki:2049")
         self.assertEqual(done.returncode, 2)

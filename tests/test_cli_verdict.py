@@ -61,6 +61,21 @@ class Verdict(unittest.TestCase):
             text, _ = verdict(sweep_of(n_fitting, n_large), "--set", "iterations.measured=1")
             self.check_size(text, (n_fitting, n_large))
 
+    def test_verdict__names_a_network_of_keys_and_counts_an_own_model(self):
+        """llama-7b has 32 layers of 12 h^2 with f = 11008 for 4h twice, 2 V h of the vocabulary, and 65 norms."""
+        model = write("mine.yaml", (SOURCE / "model" / "llm" / "llama-7b.yaml").read_text().replace("name: llama-7b", "name: mine"))
+        parameters = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 2 * 32000 * 4096 + 65 * 4096
+        scenario = write("small.yaml", SMALL)
+        for platform, network in (("{nodes: 2, nic: 200Gbit/s}", "2x8, NIC 200Gbps"),
+                                  ("{nodes: 2, topology: rail, oversubscription: 1.5}",
+                                   "2x8, NIC 400Gbps, rail, oversubscription 1.5"),
+                                  ("hopper-2x8", "hopper-2x8")):
+            text, _ = verdict(scenario, "--set", "iterations.measured=1", "--set", f"platform={platform}", "--set",
+                              f"model={model}")
+            self.assertIn(f"small: mine ({parameters / 1e9:.4g}B) on 16 x h800 ({network}), 48 ", " ".join(text.split()))
+            self.check_size(text, platform)
+        self.assertIn("small: llama-7b on 16 x h800 (hopper-2x8), 48 ", verdict(scenario, "--set", "iterations.measured=1")[0])
+
     def test_verdict__ranks_the_fastest_first(self):
         scenario = write("small.yaml", SMALL)
         text, _ = verdict(scenario, "--set", "iterations.measured=5")

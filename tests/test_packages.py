@@ -81,7 +81,7 @@ class Page(unittest.TestCase):
         (folder / "build/release").symlink_to(PROGRAM.parent)
         blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
         commands = [line for block in blocks for line in block.splitlines()]
-        self.assertEqual(len(commands), 7)
+        self.assertEqual(len(commands), 9)
         for line in commands[:2]:
             self.assertRegex(line, "^cmake (--preset|--build --preset) release$")
         rest = [line.replace("cpack ", "cpack -D CPACK_CMAKE_GENERATOR=Ninja ").replace("/usr/share/slimsim", str(SOURCE)) for line in commands[2:]

@@ -45,6 +45,8 @@ static const struct {
      ": nv1_3_u: bandwidth '0GBps' is not a positive number; allowed: such as 400Gbps or 50GBps"},
     {"bandwidth=\"200000000000Bps\"", "bandwidth=\"nan\"", "bandwidth 'nan' is not a positive number"},
     {"bandwidth=\"200000000000Bps\"", "bandwidth=\"-1GBps\"", "bandwidth '-1GBps' is not a positive number"},
+    {"bandwidth=\"200000000000Bps\"", "bandwidth=\"1GB/s\"", "bandwidth '1GB/s' is not a positive number"},
+    {"bandwidth=\"200000000000Bps\"", "bandwidth=\"200G\"", "bandwidth '200G' is not a positive number"},
     {"bandwidth=\"200000000000Bps\"", "bandwidth=\"1e-300bps\"", "bandwidth '1e-300bps' is out of range (1 to 1e24)"},
     {"bandwidth=\"200000000000Bps\"", "bandwidth=\"1e100GBps\"", "bandwidth '1e100GBps' is out of range"},
     {"bandwidth=\"200000000000Bps\" ", "", ": <link> lacks the attribute bandwidth"},

@@ -132,7 +132,7 @@ TEST(reliability__mistakes_name_the_key_and_what_is_allowed)
         {"reliability: {name: rsc1, failures: {other: 0}}\n",
          "run.yaml:6:14: reliability.failures: the rates of all causes are 0; allowed: at least one above 0"},
         {"reliability: {name: rsc1, checkpoint: {storage_bandwidth: 0}}\n",
-         "reliability.checkpoint.storage_bandwidth: '0' is out of range; allowed: a number [bytes/s], 1 to"},
+         "reliability.checkpoint.storage_bandwidth: '0' is out of range; allowed: a number with its unit ("},
         {"reliability: {name: rsc1, checkpoint: {interval: never}}\n",
          "reliability.checkpoint.interval: 'never' is not a number; allowed: a number [s], 0.001 to 10000000, or auto"},
         {"reliability: {name: rsc1, detect: auto}\n", "reliability.detect: 'auto' is not a number"},

@@ -137,13 +137,13 @@ class Page(unittest.TestCase):
 
     def test_a_picture_that_cannot_be_written_is_one_sentence(self):
         output = fresh("rivals-no-picture")
-        (output / "rivals.png").mkdir(parents=True)
+        (output / "images/rivals.png").mkdir(parents=True)
         shutil.copytree(self.output / "traces", output / "traces")
         done = subprocess.run([sys.executable, TOP / "analysis/rivals.py", "--no-run", "--slimsim", PROGRAM, "--scenario",
                                write("rivals.yaml", SCENARIO), "--output", output, "--page", output / "page.md"],
                               check=False, stderr=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (74, 1), done.stderr)
-        self.assertIn(f"{output}: picture and cells.csv cannot be written: Is a directory", done.stderr)
+        self.assertIn(f"{output}: pictures and cells.csv cannot be written: Is a directory", done.stderr)
 
     def test_links_and_pipes_stay_what_they_are(self):
         sys.path.insert(0, str(TOP / "analysis"))
@@ -226,8 +226,23 @@ class Page(unittest.TestCase):
         self.assertEqual([(label, number) for label, _, number in found], [("slimpack", 2), ("best-fit", 3)])
         self.assertAlmostEqual(found[0][1], 1.1)
 
+    def test_printed_and_predicted_speed_ups_stand_on_one_line(self):
+        """Systems that do not fit are left out, and so are values that are no speed-ups."""
+        sys.path.insert(0, str(TOP / "analysis"))
+        import rivals
+
+        def row(system, speed_up, fits=1):
+            return {"point": "", "system": system, "speed_up": speed_up, "fits": fits, "mfu": 0.4, "hfu": 0.5, "data.context": 512 * 1024}
+
+        axes, = rivals.draw_papers({
+            "dynapipe": [row("baseline", 0.5), row("dynapipe", 1), row("baseline, wide", 1, fits=0)],
+            "flexsp": [row("baseline", 1), row("flexsp", 1.5)], "slimpipe-memory": [row("baseline", 1), row("slimpipe, full", 2)]}).axes
+        points = {(line.get_marker(), x, y) for line in axes.lines for x, y in zip(*line.get_data()) if line.get_marker() != "None"}
+        self.assertEqual(points, {("o", 2, 0), ("|", 3.25, 0), ("o", 1.5, 1), ("|", 1.98, 1), ("|", 1.72, 1)})
+        self.assertEqual([text.get_text().split(":")[0] for text in axes.get_yticklabels()], ["dynapipe", "flexsp"])
+
     def test_the_picture_is_there(self):
-        for name in ("rivals.png", "rivals.svg", "cells.csv"):
+        for name in ("images/rivals.png", "rivals.svg", "cells.csv"):
             self.assertGreater((self.output / name).stat().st_size, 0)
 
     def test_the_scenarios_are_sweeps(self):

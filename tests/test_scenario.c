@@ -245,9 +245,13 @@ static const struct {
     {"model: llama-13b", "model: absent.yaml", "scenario/absent.yaml: cannot be read: No such file"},
     {"model: llama-13b\n", "", "run.yaml:1:1: model: is required"},
     {"model: llama-13b", "model: mixtral-8x7b",
-     "run.yaml:1:8: model: there is no model 'mixtral-8x7b'; mixtures of experts are not modelled"},
+     "run.yaml:1:8: model: there is no model 'mixtral-8x7b'; mixtures of experts are not modelled, since experts have "
+     "no "
+     "cost model here; allowed: dense models (`slimsim list models`)"},
     {"device: h800", "device: b200",
-     "run.yaml:2:9: device: there is no device 'b200'; it has no measured curves here; analysis/measure_kernels.py"},
+     "run.yaml:2:9: device: there is no device 'b200'; it has no measured curves here; `slimsim help own-device` says "
+     "how "
+     "to describe or measure one; available: "},
     {"device: h800", "device: x100", "run.yaml:2:9: device: there is no device 'x100'; available: "},
     {"platform: hopper-2x8", "platform: hoper-3x8",
      "run.yaml:3:11: platform: there is no platform 'hoper'; did you mean 'hopper'?"},

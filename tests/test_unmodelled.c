@@ -22,7 +22,7 @@ static const struct {
     {"model", "bert-large", "encoders"},
     {"model", "llama-31b", NULL},
     {"model", "deepseek-llm-8b", NULL},
-    {"device", "b200", "no measured curves here; analysis/measure_kernels.py"},
+    {"device", "b200", "no measured curves here; `slimsim help own-device`"},
     {"device", "H20", "no measured curves here"},
     {"device", "mi300x", "only NVIDIA"},
     {"device", "tpu-v5p", "only NVIDIA"},

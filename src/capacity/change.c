@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "capacity/change.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,25 +21,29 @@ struct listing {
     char *each; /* the axis `each:` of the changes that a run computes, as YAML flow text */
 };
 
-static struct change *add(struct listing *listing, const char *name)
+static struct change *add(struct listing *listing, const char *name, bool relaxes)
 {
     CHECK(listing->changes->n < CHANGES_MOST);
     struct change *change = &listing->changes->at[listing->changes->n];
-    *change = (struct change){.row = {.change = listing->changes->n++}};
+    *change = (struct change){.relaxes = relaxes, .row = {.change = listing->changes->n++}};
     snprintf(change->name, sizeof change->name, "%s", name);
     return change;
 }
 
-/** Add changes of a scenario's key. @param names, values  lists of texts that end with NULL; "" is left out */
-static void add_key(struct listing *listing, const char *key, int n, char (*names)[VALUE_BYTES],
-                    char (*values)[VALUE_BYTES])
+/** A change of a key of the scenario. */
+struct key_change {
+    char name[VALUE_BYTES], value[VALUE_BYTES];
+    bool relaxes;
+};
+
+static void add_key(struct listing *listing, const char *key, int n, const struct key_change *key_changes)
 {
     char *list = check_strdup("");
     for (int i = 0; i < n; i++) {
-        char *longer = check_asprintf("%s%s%s", list, i > 0 ? ", " : "", values[i]);
+        char *longer = check_asprintf("%s%s%s", list, i > 0 ? ", " : "", key_changes[i].value);
         free(list);
         list = longer;
-        add(listing, names[i])->row.searched = 1;
+        add(listing, key_changes[i].name, key_changes[i].relaxes)->row.searched = 1;
     }
     char *each = check_asprintf("%s%s%s: [%s]", listing->each, *listing->each != '\0' ? ", " : "", key, list);
     free(listing->each);
@@ -49,30 +54,37 @@ static void add_key(struct listing *listing, const char *key, int n, char (*name
 static void add_link(struct listing *listing, const char *name, const char *key, double bytes_per_s)
 {
     static const double factors[] = {0.5, 2};
-    char names[2][VALUE_BYTES], values[2][VALUE_BYTES];
+    struct key_change changes[2];
     for (int i = 0; i < 2; i++) {
-        snprintf(names[i], sizeof names[i], "%s x%g", name, factors[i]);
-        snprintf(values[i], sizeof values[i], "%.17gGBps", factors[i] * bytes_per_s / 1e9);
+        changes[i].relaxes = factors[i] > 1;
+        snprintf(changes[i].name, VALUE_BYTES, "%s x%g", name, factors[i]);
+        snprintf(changes[i].value, VALUE_BYTES, "%.17gGBps", factors[i] * bytes_per_s / 1e9);
     }
-    add_key(listing, key, 2, names, values);
+    add_key(listing, key, 2, changes);
 }
 
 /** List the changes whose plan is searched again. */
 static void list_searched(struct listing *listing)
 {
     const struct scenario *scenario = &listing->offer->scenario;
-    char names[2][VALUE_BYTES] = {"usable memory x0.9", "all memory usable"}, values[2][VALUE_BYTES];
-    snprintf(values[0], sizeof values[0], "%.17g", 0.9 * scenario->memory_limit);
-    snprintf(values[1], sizeof values[1], "1");
+    const struct scenario_data *data = &scenario->data;
+    bool counts_tokens = data->global_batch == 0;
+    struct key_change memory[2] = {{"usable memory x0.9", "", false}, {"all memory usable", "1", true}};
+    struct key_change batch = {"global batch x2", "", true}, lengths = {"lengths x1.2", "", false};
+    static const struct key_change attention = {"attention flash2", "flash2", false};
+    snprintf(memory[0].value, VALUE_BYTES, "%.17g", 0.9 * scenario->memory_limit);
+    snprintf(batch.value, VALUE_BYTES, "%" PRId64,
+             2 * (counts_tokens ? data->global_batch_tokens : data->global_batch));
+    snprintf(lengths.value, VALUE_BYTES, "%.17g", 1.2 * data->length_scale);
     if (*scenario->platform.path == '\0') {
         add_link(listing, "NIC", "platform.nic", scenario->platform.nic_bytes_per_s);
         add_link(listing, "NVLink", "platform.nvlink", scenario->platform.nvlink_bytes_per_s);
     }
-    add_key(listing, "memory_limit", scenario->memory_limit < 1 ? 2 : 1, names, values);
+    add_key(listing, "memory_limit", scenario->memory_limit < 1 ? 2 : 1, memory);
+    add_key(listing, counts_tokens ? "data.global_batch_tokens" : "data.global_batch", 1, &batch);
     if (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2)
-        add_key(listing, "attention", 1, &(char[VALUE_BYTES]){"attention flash2"}, &(char[VALUE_BYTES]){"flash2"});
-    snprintf(values[0], sizeof values[0], "%.17g", 1.2 * scenario->data.length_scale);
-    add_key(listing, "data.length_scale", 1, &(char[VALUE_BYTES]){"lengths x1.2"}, values);
+        add_key(listing, "attention", 1, &attention);
+    add_key(listing, "data.length_scale", 1, &lengths);
 }
 
 /**
@@ -118,13 +130,14 @@ static bool run_searched(struct listing *listing, const struct point_results_opt
 }
 
 /** Add a change of failures and recovery. */
-static void add_operation(struct listing *listing, const char *name, const struct reliability *reliability)
+static void add_operation(struct listing *listing, const char *name, bool relaxes,
+                          const struct reliability *reliability)
 {
     struct offer offer = *listing->offer;
     struct trace_candidate row = listing->candidate->row;
     offer.scenario.reliability = *reliability;
     candidate_price(listing->question, &offer, &row);
-    fill(listing, &listing->candidate->row, &row, &add(listing, name)->row);
+    fill(listing, &listing->candidate->row, &row, &add(listing, name, relaxes)->row);
 }
 
 static void list_operation(struct listing *listing)
@@ -137,23 +150,23 @@ static void list_operation(struct listing *listing)
         for (int cause = 0; cause < FAILURE_N_CAUSES; cause++)
             changed.failures[cause] *= factors[i];
         snprintf(name, sizeof name, "failures x%g", factors[i]);
-        add_operation(listing, name, &changed);
+        add_operation(listing, name, factors[i] < 1, &changed);
         changed = *now;
         changed.storage_bytes_per_s *= factors[i];
         snprintf(name, sizeof name, "storage x%g", factors[i]);
-        add_operation(listing, name, &changed);
+        add_operation(listing, name, factors[i] > 1, &changed);
         changed = *now;
         changed.detect_s *= factors[i];
         changed.replace_s *= factors[i];
         changed.start_s *= factors[i];
         snprintf(name, sizeof name, "restart x%g", factors[i]);
-        add_operation(listing, name, &changed);
+        add_operation(listing, name, factors[i] < 1, &changed);
         changed = *now;
         int64_t spares = listing->candidate->row.spare_nodes, other = i == 0 ? spares / 2 : 2 * spares + (spares == 0);
         changed.spares = (double)other;
         snprintf(name, sizeof name, "%d spare node%s", (int)other, other == 1 ? "" : "s");
         if (other != spares)
-            add_operation(listing, name, &changed);
+            add_operation(listing, name, other > spares, &changed);
     }
 }
 

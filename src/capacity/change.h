@@ -2,8 +2,8 @@
 /**
  * This module changes one thing that is bought or assumed at a time, for the answer to a question.
  *
- * 1. NIC, NVLink, usable memory, attention's kernel and lengths change the costs of a step: the plan of the answer's
- *    system is searched again on the same number of nodes.
+ * 1. NIC, NVLink, usable memory, global batch, attention's kernel and lengths change the costs of a step: the plan of
+ * the answer's system is searched again on the same number of nodes.
  * 2. Storage, failures, restart and spare nodes change goodput alone.
  * 3. Prices stay.
  */
@@ -17,6 +17,7 @@ enum { CHANGE_NAME_BYTES = 64, CHANGES_MOST = 24 };
 
 struct change {
     char name[CHANGE_NAME_BYTES]; /* "NIC x0.5" */
+    bool relaxes;                 /* something is faster, larger or fails less */
     struct trace_change row;
 };
 

@@ -173,10 +173,16 @@ static bool read_offers(struct question *question, int32_t list, struct error *e
 bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
                    struct error *err)
 {
+    struct document document = {0};
     *question = (struct question){0};
-    bool ok = scenario_read_document(path, n_set, set, &question->document, err);
-    if (question->document.n_nodes == 0)
-        return false;
+    bool ok = scenario_read_document(path, n_set, set, &document, err);
+    return document.n_nodes > 0 && question_resolve(&document, question, err) && ok;
+}
+
+bool question_resolve(struct document *taken, struct question *question, struct error *err)
+{
+    *question = (struct question){.document = *taken};
+    *taken = (struct document){0};
     const struct document *document = &question->document;
     int32_t node = document_find(document, 0, "capacity"), sweep = document_find(document, 0, "sweep");
     if (node < 0)
@@ -186,7 +192,7 @@ bool question_read(const char *path, int32_t n_set, const char *const *set, stru
     if (sweep >= 0)
         return document_key_error(document, sweep, err,
                                   "sweep: is not allowed beside `capacity:`, which chooses the sizes; leave it out");
-    ok &= schema_read(document, node, question_keys, N_QUESTION_KEYS, question_others, question, err);
+    bool ok = schema_read(document, node, question_keys, N_QUESTION_KEYS, question_others, question, err);
     return read_offers(question, document_find(document, node, "offers"), err) && ok;
 }
 

@@ -47,6 +47,10 @@ struct question {
 bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
                    struct error *err);
 
+/** Do the same for a document as written, with its --set. It takes over the document. The caller frees the question,
+ * also after a failure. */
+bool question_resolve(struct document *document, struct question *question, struct error *err);
+
 /** Return the GPUs of a size, without spares. */
 int64_t offer_gpus(const struct offer *offer, int64_t nodes);
 

@@ -159,6 +159,40 @@ static void write_choice(FILE *file, const struct answer *answer)
     write_others(file, answer);
 }
 
+/**
+ * Write the fewest and the most nodes of each offer that keep all limits for about the same cost. Two costs are about
+ * the same if they differ by less than the interval of the answer's throughput over its batches.
+ */
+static void write_ties(FILE *file, const struct answer *answer)
+{
+    const struct candidates *candidates = &answer->search.candidates;
+    const struct candidate *subject = answer_subject(answer);
+    bool in_money = candidates_have_money(candidates), any = false;
+    double error = subject->row.tokens_per_s_per_gpu_interval / subject->row.tokens_per_s_per_gpu;
+    for (int32_t offer = 0; offer < answer->question->n_offers && !isnan(error); offer++) {
+        const struct trace_candidate *fewest = NULL, *most = NULL;
+        char slow[AMOUNT_BYTES], fast[AMOUNT_BYTES];
+        for (int32_t i = 0; i < candidates->n; i++) {
+            const struct trace_candidate *row = &candidates->at[i].row;
+            if (row->offer != offer || !row->meets ||
+                candidate_cost(&candidates->at[i], in_money) > (1 + error) * candidate_cost(subject, in_money))
+                continue;
+            fewest = fewest == NULL || (row->nodes == fewest->nodes && row->days < fewest->days) ? row : fewest;
+            most = most == NULL || row->nodes > most->nodes || row->days < most->days ? row : most;
+        }
+        if (fewest == NULL || fewest->nodes == most->nodes)
+            continue;
+        digits_of(fewest->days, slow);
+        digits_of(most->days, fast);
+        if (!any)
+            fprintf(file, "costs about the same (to +%.1f%%, the error of batches): ", 100 * error);
+        fprintf(file, "%s%" PRId64 " to %" PRId64 " nodes of %s, %s to %s days", any ? "; " : "", fewest->nodes,
+                most->nodes, offer_of(answer, fewest)->name, slow, fast);
+        any = true;
+    }
+    fputs(any ? "\n" : "", file);
+}
+
 /** Return the candidate that takes the least of one thing among those that keep the other limits; NULL: none. */
 static const struct candidate *least_of(const struct answer *answer, enum capacity_limit limit)
 {
@@ -294,7 +328,10 @@ static int compare_changes(const void *a, const void *b)
     return x != y ? (x > y) - (x < y) : (*first)->row.change - (*second)->row.change;
 }
 
-/** Write the changes that make the training faster or slower, the largest effect first. */
+/**
+ * Write the changes that relax something and make the training faster, or those that do neither, the largest effect
+ * first.
+ */
 static void write_changes(FILE *file, const struct answer *answer, bool faster, bool verbose)
 {
     const struct change *order[CHANGES_MOST];
@@ -306,9 +343,7 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
     for (int32_t i = 0; i < n && (verbose || n_shown < MOST_CHANGES); i++) {
         const struct change *change = order[faster ? i : n - 1 - i];
         double part = change->row.days / now->days - 1, money = change->row.usd / now->usd - 1;
-        if (change->row.fits && fabs(part) < 0.0005)
-            continue;
-        if (change->row.fits ? (part < 0) != faster : faster)
+        if (change->relaxes != faster || (change->row.fits ? (part < 0) != faster || fabs(part) < 0.0005 : faster))
             continue;
         fprintf(file, "%s%s ",
                 n_shown++ > 0 ? ", "
@@ -325,21 +360,27 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
     fputs(n_shown > 0 ? "\n" : "", file);
 }
 
+/** Write up to where nodes help, and what the last ones add, from the next smaller size of offer and system. */
 static void write_knee(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
     char rate[AMOUNT_BYTES], usd[AMOUNT_BYTES];
+    int64_t smaller = 0;
     amount_of("", row->added_tokens_per_s, rate);
     amount_of("$", row->added_usd, usd);
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
-        const struct trace_candidate *knee = &answer->search.candidates.at[i].row;
-        if (knee->knee && knee->offer == row->offer && knee->system == row->system)
-            fprintf(file, "nodes: up to %" PRId64 ", an added one gives at least half of a first one", knee->nodes);
+        const struct trace_candidate *other = &answer->search.candidates.at[i].row;
+        if (!other->fits || other->offer != row->offer || other->system != row->system)
+            continue;
+        smaller = other->nodes < row->nodes && other->nodes > smaller ? other->nodes : smaller;
+        if (other->knee)
+            fprintf(file, "nodes: each up to %" PRId64 " gives at least half a first one's tokens/s", other->nodes);
     }
     if (!isnan(row->added_tokens_per_s))
-        fprintf(file, "; here %s tokens/s", rate);
+        fprintf(file, "; each from %" PRId64 " to %" PRId64 ": %s%s", smaller, row->nodes,
+                row->added_tokens_per_s < 0 ? "" : "+", rate);
     if (!isnan(row->added_usd))
-        fprintf(file, " for %s", usd);
+        fprintf(file, ", %s", usd);
     fputc('\n', file);
 }
 
@@ -358,7 +399,7 @@ static void write_basis(FILE *file, const struct answer *answer)
     if (n_left_out > 0)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (row->peak_bytes > 0.97 * row->memory_bytes)
-        fputs("; its memory is nearly full", file);
+        fputs("; the answer's GPU memory is nearly full", file);
     if (delay > 0.005)
         fprintf(file, "; tokens wait %.2f iterations, so tokens/s are those of other samples", delay);
     if (!candidates_have_money(&answer->search.candidates))
@@ -447,6 +488,8 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
         write_choice(file, answer);
         if (answer->chosen < 0)
             write_misses(file, answer);
+        else
+            write_ties(file, answer);
         write_date(file, answer);
         write_goodput(file, answer);
         write_changes(file, answer, true, verbose);

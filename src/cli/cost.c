@@ -14,11 +14,13 @@
 #include "scenario/schema_text.h"
 #include "simulate/assumptions.h"
 
-#define KERNELS "fused|eager|compiled"
+#define KERNELS          "fused|eager|compiled"
+#define DEFAULT_DEVICE   "h800"
+#define DEFAULT_PLATFORM "hopper-16x8"
 enum { MAX_SLICES = 256 };
 
 struct arguments {
-    const char *model, *device, *platform, *slice[MAX_SLICES];
+    const char *model, *device, *platform, *slice[MAX_SLICES]; /* device and platform are NULL if they are not given */
     int32_t n_slices;
     int64_t tp, cp, layers; /* layers 0: all layers of the model */
     int32_t recompute, attention, kernels, sequence_parallel, cp_type;
@@ -27,6 +29,7 @@ struct arguments {
 
 /** These are the inputs that the arguments name. They are read and checked. */
 struct question {
+    const char *device_note, *platform_note; /* " (default)" if the argument is not given */
     struct model model;
     struct device device;
     struct platform platform;
@@ -110,9 +113,13 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
 static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
 {
     struct platform_keys keys;
+    const char *device = arguments->device != NULL ? arguments->device : DEFAULT_DEVICE;
+    const char *platform = arguments->platform != NULL ? arguments->platform : DEFAULT_PLATFORM;
+    question->device_note = arguments->device != NULL ? "" : " (default)";
+    question->platform_note = arguments->platform != NULL ? "" : " (default)";
     if (!model_read(scenario_data_dir(), arguments->model, &question->model, err) ||
-        !device_read(scenario_data_dir(), arguments->device, &question->device, err) ||
-        !platform_keys_of_name(scenario_data_dir(), arguments->platform, &keys, err) ||
+        !device_read(scenario_data_dir(), device, &question->device, err) ||
+        !platform_keys_of_name(scenario_data_dir(), platform, &keys, err) ||
         !platform_from_keys(&keys, &question->device, &question->platform, err) ||
         !read_slices(arguments, question, err) || !check_degrees(arguments, question, err))
         return false;
@@ -237,9 +244,10 @@ static void print_text(const struct question *question)
         printf(" of a sample");
     else
         printf(" of %d samples", question->unit.n_slices);
-    printf(", TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s with links of %s\n",
+    printf(", TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s%s with links of %s%s\n",
            question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->unit.context, cp_type,
-           question->setting.layers, question->device.name, question->platform.name);
+           question->setting.layers, question->device.name, question->device_note, question->platform.name,
+           question->platform_note);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
     if (assumptions_copied_curves(&question->device, line))
@@ -419,8 +427,8 @@ static const struct argp_option cost_options[] = {
     {"model", 'm', "NAME", 0, "Language model (needed)", 0},
     {"slice", 's', "BEGIN:END", 0,
      "Tokens of a sample (needed), such as 0:4096 or 64Ki:96Ki (may be repeated: one unit of several slices)", 0},
-    {"device", 'd', "NAME", 0, "GPU (default: h800)", 0},
-    {"platform", 'p', "NAME", 0, "Cluster whose links are used (default: hopper-16x8)", 0},
+    {"device", 'd', "NAME", 0, "GPU (default: " DEFAULT_DEVICE ")", 0},
+    {"platform", 'p', "NAME", 0, "Cluster whose links are used (default: " DEFAULT_PLATFORM ")", 0},
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
     {"sequence-parallel", KEY_SP, "off|on", 0, "Sequence parallelism beside tensor parallelism (default: on)", 0},
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
@@ -441,8 +449,7 @@ static const struct argp argp = {
 
 int command_cost(int argc, char **argv)
 {
-    struct arguments arguments = {
-        .device = "h800", .platform = "hopper-16x8", .tp = 1, .cp = 1, .sequence_parallel = 1};
+    struct arguments arguments = {.tp = 1, .cp = 1, .sequence_parallel = 1};
     struct question question = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);

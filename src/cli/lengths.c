@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "capacity/question.h"
 #include "cli/commands.h"
 #include "cost/flop.h"
 #include "lengths/lengths.h"
 #include "lengths/statistics.h"
+#include "scenario/scenario_read.h"
 
 struct arguments {
     struct options options;
@@ -101,6 +103,26 @@ static const struct argp argp = {NULL,
                                  NULL,
                                  NULL};
 
+/** Read the scenario. Lengths need no device, so one with `capacity:` has those of its first offer. */
+static bool read_scenario(const struct arguments *arguments, struct scenario *scenario, struct error *err)
+{
+    struct document document = {0};
+    struct question question;
+    const struct options *options = &arguments->options;
+    bool ok = scenario_read_document(arguments->scenario, options->n_set, options->set, &document, err);
+    if (document.n_nodes == 0)
+        return false;
+    if (document_find(&document, 0, "capacity") < 0)
+        return scenario_resolve_point(&document, scenario, err) && ok;
+    ok = question_resolve(&document, &question, err) && ok;
+    if (ok) {
+        *scenario = question.offers[0].scenario;
+        question.offers[0].scenario = (struct scenario){0};
+    }
+    question_free(&question);
+    return ok;
+}
+
 int command_lengths(int argc, char **argv)
 {
     struct arguments arguments = {0};
@@ -108,7 +130,7 @@ int command_lengths(int argc, char **argv)
     struct lengths lengths = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err);
+    bool ok = read_scenario(&arguments, &scenario, &err) && command_check(&scenario, &lengths, &err);
     if (ok) {
         struct statistics statistics = measure(&scenario, &lengths);
         if (arguments.options.json)

@@ -27,7 +27,8 @@ static void say_if(FILE *file, bool holds, const char *sentence)
 
 /** Features of a plan that no flag of Megatron-LM has, and its micro-batches. */
 struct found {
-    bool unequal_layouts, slices, asymmetric, shared, contexts, exchanges, mixed_recompute, offload, packed, unequal;
+    bool unequal_layouts, slices, asymmetric, shared, contexts, exchanges, mixed_recompute, offload, packed, filled,
+        unequal;
     int32_t n_units;        /* forward units of the pipeline that has the most */
     int64_t longest_tokens; /* of a forward unit, with padding */
 };
@@ -46,6 +47,7 @@ static void find_in_unit(const struct point_view *view, const struct plan_pipeli
         found->packed = found->packed || slice_tokens(*slice) < context;
         tokens += slice_tokens(*slice);
     }
+    found->filled = found->filled || unit->padding_tokens >= context;
     found->unequal = found->unequal || (found->longest_tokens > 0 && tokens != found->longest_tokens);
     found->longest_tokens = tokens > found->longest_tokens ? tokens : found->longest_tokens;
     found->shared = found->shared || unit->group >= 0;
@@ -106,6 +108,9 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->packed,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");
+    say_if(file, found->filled,
+           "Micro-batches are filled up with padding of a whole sequence and more, and Megatron-LM trains documents "
+           "there.");
     say_if(file, found->unequal, "Micro-batches are not equal in number or tokens; the flags take the most of both.");
     say_if(file, view->plan->n_delayed > 0 || view->plan->n_carried > 0,
            "Samples wait for a later iteration, which Megatron-LM cannot do.");
@@ -165,7 +170,7 @@ static void print_stages(const struct scenario_plan *plan, int64_t layers, FILE 
 static void print_parallel(const struct point_view *view, FILE *file)
 {
     static const char *const exchange[] = {
-        [SCENARIO_RING] = "p2p", [SCENARIO_ALL_GATHER] = "allgather", [SCENARIO_ULYSSES] = "a2a"};
+        [SCENARIO_RING] = "p2p", [SCENARIO_ALL_GATHER] = "all_gather", [SCENARIO_ULYSSES] = "a2a"};
     const struct scenario_plan *plan = &view->system->entry->plan;
     const struct plan_layout *layout = &view->plan->phases[0].pipelines[0].layout;
     number(file, "--tensor-model-parallel-size", plan->tp);
@@ -175,6 +180,8 @@ static void print_parallel(const struct point_view *view, FILE *file)
         say_if(file, true, "A ring of contiguous parts is no choice of --cp-comm-type.");
     else if (plan->cp > 1)
         fprintf(file, "--cp-comm-type %s\n", exchange[plan->cp_type]);
+    say_if(file, plan->cp > 1 && view->scenario->data.context % (2 * (int64_t)plan->cp) != 0,
+           "Megatron-LM refuses a context that is no multiple of twice the context-parallel degree.");
     print_stages(plan, view->scenario->model.layers, file);
     flag_if(file, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
     flag_if(file, plan->pp > 1 && view->system->dp > 1 && layout->stage_stride == plan->tp * plan->cp,
@@ -206,10 +213,15 @@ static void print_overlap(const struct point_view *view, FILE *file)
 {
     const struct scenario_plan *plan = &view->system->entry->plan;
     const struct scenario_communication *overlap = &view->scenario->communication;
-    flag_if(file, plan->vpp > 1 && overlap->pp_overlap == SCENARIO_STAGES_WAIT, "--no-overlap-p2p-communication");
+    bool waits = plan->vpp > 1 && overlap->pp_overlap == SCENARIO_STAGES_WAIT;
+    bool chunked = plan->tp > 1 && overlap->tp_overlap == SCENARIO_CHUNKED;
+    flag_if(file, waits && plan->pp > 2, "--no-overlap-p2p-communication");
+    say_if(file, waits && plan->pp == 2, "Megatron-LM always overlaps the transfers of virtual stages on two stages.");
     say_if(file, plan->pp > 1 && plan->vpp == 1 && overlap->pp_overlap == SCENARIO_STAGES_OVERLAP,
            "Megatron-LM overlaps transfers between stages only with virtual stages.");
-    flag_if(file, plan->tp > 1 && overlap->tp_overlap == SCENARIO_CHUNKED, "--tp-comm-overlap");
+    flag_if(file, chunked && plan->sequence_parallel, "--tp-comm-overlap");
+    say_if(file, chunked && !plan->sequence_parallel,
+           "Megatron-LM overlaps chunks of tensor-parallel collectives only with sequence parallelism.");
     say_if(file, plan->tp > 1 && overlap->tp_overlap == SCENARIO_EXPOSED,
            "Megatron-LM overlaps some tensor-parallel collectives without a flag, and the plan none.");
     say_if(file, plan->cp > 1 && !overlap->cp_overlap,
@@ -237,13 +249,16 @@ static void print_recompute(const struct scenario_plan *plan, FILE *file)
            "Megatron-LM counts --recompute-num-layers for each virtual stage, and the plan for all of a rank.");
 }
 
-static void print_kernels(const struct scenario *scenario, FILE *file)
+static void print_kernels(const struct point_view *view, FILE *file)
 {
+    const struct scenario *scenario = view->scenario;
     bool unfused = scenario->attention == DEVICE_UNFUSED;
     fprintf(file, "--attention-backend %s\n",
             unfused                               ? "unfused"
             : scenario->attention == DEVICE_CUDNN ? "fused"
                                                   : "flash");
+    say_if(file, unfused && view->system->entry->plan.cp > 1,
+           "Transformer Engine has no unfused attention with context parallelism.");
     flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
     flag_if(file, scenario->model.activation == MODEL_SWIGLU && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
@@ -260,5 +275,5 @@ void megatron_flags_print(const struct point_view *view, FILE *file)
     print_sharding(view, file);
     print_overlap(view, file);
     print_recompute(&view->system->entry->plan, file);
-    print_kernels(view->scenario, file);
+    print_kernels(view, file);
 }

@@ -13,7 +13,13 @@
  *    pipeline as many of them as the pipeline with the most has.
  * 3. Tokenizer, data, learning rate and checkpoints are not in a scenario, so they have no flags.
  *
- * Source: NVIDIA/Megatron-LM, megatron/training/arguments.py at commit 000c4ac24f61159c138b0975def722c65245983c
+ * 4. A flag that Megatron-LM's validate_args() refuses beside the others is left out, and a line of 1 says so.
+ *
+ * Sources:
+ * - NVIDIA/Megatron-LM, megatron/training/arguments.py at commit 000c4ac24f61159c138b0975def722c65245983c
+ * - --cp-comm-type: megatron/core/transformer/transformer_config.py. The help of arguments.py says "allgather", which
+ *   Transformer Engine refuses.
+ * - unfused attention: NVIDIA/TransformerEngine, get_attention_backend()
  */
 void megatron_flags_print(const struct point_view *view, FILE *file);
 

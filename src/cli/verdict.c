@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/text.h"
+#include "cost/cost.h"
+#include "scenario/library.h"
 #include "scenario/schema_text.h"
 #include "simulate/assumptions.h"
 #include "simulate/faster_setting.h"
@@ -93,14 +95,43 @@ static void write_iterations(FILE *file, const struct verdict *verdict)
         fputs(", no interval", file);
 }
 
+/** Write the model, and the parameters of a user's own, so that its file can be checked. */
+static void write_model(FILE *file, const struct scenario *scenario)
+{
+    const struct model *model = &scenario->model;
+    double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
+    fputs(model->name, file);
+    if (library_is_path(scenario->model_name, ".yaml"))
+        fprintf(file, " (%.4gB)", parameters / 1e9);
+}
+
+/** Write the cluster. Without a name it is its size, its NIC and what differs from the default above the NICs. */
+static void write_platform(FILE *file, const struct platform *platform)
+{
+    const struct platform_keys *keys = &platform->keys;
+    char topology[SCHEMA_WORD_BYTES];
+    schema_choice_name(PLATFORM_TOPOLOGIES, keys->topology, topology);
+    fputs(platform->name, file);
+    if (*keys->name != '\0')
+        return;
+    fprintf(file, ", NIC %gGbps", 8 * platform->nic_bytes_per_s / 1e9);
+    if (keys->topology != PLATFORM_FAT_TREE)
+        fprintf(file, ", %s", topology);
+    if (keys->oversubscription != 1)
+        fprintf(file, ", oversubscription %g", keys->oversubscription);
+}
+
 /** Write what was asked, a line each, and notes that hold for all numbers. */
 static void write_head(FILE *file, const struct verdict *verdict, const struct lengths *lengths)
 {
     const struct scenario *scenario = verdict->scenario;
     const char *const engine = scenario->engine == SCENARIO_CRITICAL_PATH ? "critical path" : "SimGrid";
     char note[ASSUMPTIONS_SIZE], attention[SCHEMA_WORD_BYTES];
-    fprintf(file, "%s: %s on %d x %s (%s), ", scenario->name, scenario->model.name,
-            platform_n_gpus(&scenario->platform), scenario->device.name, scenario->platform.name);
+    fprintf(file, "%s: ", scenario->name);
+    write_model(file, scenario);
+    fprintf(file, " on %d x %s (", platform_n_gpus(&scenario->platform), scenario->device.name);
+    write_platform(file, &scenario->platform);
+    fputs("), ", file);
     write_data(file, &scenario->data);
     schema_choice_name(DEVICE_ATTENTION, scenario->attention, attention);
     fprintf(file, "\nframework %s, attention %s, %s; ", scenario->framework_name, attention, engine);

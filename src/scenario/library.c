@@ -50,13 +50,16 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
 {
     size_t n = 0;
     const char *reason = unmodelled_reason(what, name);
-    if (reason != NULL)
+    if (reason != NULL && strstr(reason, "allowed: ") != NULL)
         return error_add(err, "there is no %s '%.100s'; %s", what, name, reason);
-    char **names = library_list(folder, suffix, &n), hint[NEAREST_HINT_BYTES], available[2000] = "";
+    char **names = library_list(folder, suffix, &n), hint[256] = "", available[2000] = "";
     if (names == NULL)
         return error_add(err, "there is no %s '%.100s', since the folder %.500s cannot be read: %s", what, name, folder,
                          strerror(errno));
-    nearest_hint(name, (const char *const *)names, (int32_t)n, hint);
+    if (reason != NULL)
+        snprintf(hint, sizeof hint, "%s; ", reason);
+    else
+        nearest_hint(name, (const char *const *)names, (int32_t)n, hint);
     for (size_t i = 0; i < n; i++) {
         size_t used = strlen(available);
         if (used + strlen(names[i]) + 2 < sizeof available)

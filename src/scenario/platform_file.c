@@ -105,7 +105,7 @@ static double positive(struct reader *reader, const char *name, const char *what
 {
     double value = -1;
     const char *problem = NULL;
-    if (!quantity_parse(text, unit, &value) || !(value > 0))
+    if (strchr(text, '/') != NULL || !quantity_parse(text, unit, &value) || !(value > 0)) /* SimGrid has no GB/s */
         problem = "is not a positive number";
     else if (value < smallest_value || value > largest_value)
         problem = "is out of range (1 to 1e24)";

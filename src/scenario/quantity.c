@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Suffixes that fit a unit. A value may also have none. */
+/* Suffixes that fit a unit. A value may also have none, except a bandwidth (quantity.h). */
 static const struct {
     const char *unit, *suffix;
     double parts; /* number of the suffix in one unit */
 } suffixes[] = {
-    {"bytes", "B", 1}, {"bytes/s", "B/s", 1},  {"bytes/s", "Bps", 1},   {"bytes/s", "bps", 8},
-    {"s", "s", 1},     {"flop/s", "FLOPS", 1}, {"flop/s", "FLOP/s", 1}, {"flop/s", "f", 1}, /* "f" is SimGrid's */
+    {"bytes", "B", 1},       {"bytes/s", "B/s", 1},   {"bytes/s", "Bps", 1}, {"bytes/s", "bps", 8},
+    {"bytes/s", "b/s", 8},   {"bytes/s", "bit/s", 8}, {"s", "s", 1},         {"flop/s", "FLOPS", 1},
+    {"flop/s", "FLOP/s", 1}, {"flop/s", "f", 1}, /* "f" is SimGrid's */
 };
 enum { N_SUFFIXES = sizeof suffixes / sizeof *suffixes };
 
@@ -81,7 +82,7 @@ bool quantity_parse(const char *text, const char *unit, double *value)
     bool blank = *rest == ' ';
     while (*rest == ' ')
         rest++;
-    bool seconds = strcmp(unit, "s") == 0;
+    bool seconds = strcmp(unit, "s") == 0, bandwidth = strcmp(unit, "bytes/s") == 0;
     size_t n = strlen(rest);
     for (int i = 0; i < N_SUFFIXES; i++) {
         size_t suffix = strlen(suffixes[i].suffix);
@@ -91,6 +92,6 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         return n == suffix ? isfinite(*value) : scale(rest, n - suffix, seconds, number / suffixes[i].parts, value);
     }
     if (n == 0)
-        return !blank && isfinite(*value);
-    return !seconds && scale(rest, n, false, number, value);
+        return !blank && isfinite(*value) && !(bandwidth && *value > 0 && *value < QUANTITY_LEAST_BANDWIDTH);
+    return !seconds && !bandwidth && scale(rest, n, false, number, value);
 }

@@ -5,10 +5,18 @@
 
 #include <stdbool.h>
 
+/* [bytes/s] */
+#define QUANTITY_LEAST_BANDWIDTH 1e6
+
+/* Forms of a bandwidth, for messages. */
+#define QUANTITY_BANDWIDTHS                                                                                            \
+    "400Gbps = 400Gb/s = 400Gbit/s, 50GBps = 50GB/s or 46GiB/s, also with k, M or T, or bytes/s such as 5e10"
+
 /**
  * Parse a number with an optional SI or IEC prefix and a unit that fits `unit`:
  * - "bytes": B
- * - "bytes/s": B/s, bps = bits/s
+ * - "bytes/s": B/s = Bps; bits: bps = b/s = bit/s. A prefix needs one of them, and so does a positive number below
+ *   QUANTITY_LEAST_BANDWIDTH, since 400 and 400G usually mean Gbit/s.
  * - "s": s, ms, us, ns
  * - "tokens" and "-": prefixes only
  * - "flop/s": FLOPS

@@ -5,6 +5,7 @@
 
 #include "scenario/library.h"
 #include "scenario/path.h"
+#include "scenario/quantity.h"
 #include "scenario/schema_text.h"
 
 #define FIELD(field) offsetof(struct reliability, field)
@@ -53,7 +54,7 @@ static const struct schema_key keys[] = {
      "time in which all ranks agree on a checkpoint, part of blocked: auto", FIELD(barrier_s)},
     {"checkpoint.bytes_per_parameter", SCHEMA_REAL, "bytes", 1, 100, NULL, NULL, "size of a checkpoint",
      FIELD(bytes_per_parameter)},
-    {"checkpoint.storage_bandwidth", SCHEMA_REAL, "bytes/s", 1, 1e18, NULL, NULL,
+    {"checkpoint.storage_bandwidth", SCHEMA_REAL, "bytes/s", QUANTITY_LEAST_BANDWIDTH, 1e18, NULL, NULL,
      "bandwidth of the storage for the whole cluster, for reads and for writes", FIELD(storage_bytes_per_s)},
     {"spares", SCHEMA_REAL, "nodes", 0, RELIABILITY_MOST_SPARES, NULL, "auto",
      "nodes that stand ready to replace failed ones; auto: the fewest with which the training waits for a node during "
@@ -113,6 +114,9 @@ bool reliability_read(struct document *document, const char *data_dir, struct re
     if (node < 0 || document_is_null(&document->node[node]))
         return true;
     copy_keys(own_keys, "1"); /* any value that each key allows, since the preset's value counts */
+    for (int i = 1; i < N_KEYS; i++)
+        if (strcmp(own_keys[i].unit, "bytes/s") == 0)
+            own_keys[i].fallback = "1GBps";
     if (!schema_read(document, node, own_keys, N_KEYS, NULL, &own, err))
         return false;
     *reliability = (struct reliability){.present = true};

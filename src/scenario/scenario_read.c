@@ -618,25 +618,33 @@ static bool refuse_sweep(const struct document *document, struct error *err)
                                           "`slimsim run SCENARIO --list` prints the points, and --set makes one");
 }
 
+bool scenario_resolve_point(struct document *document, struct scenario *scenario, struct error *err)
+{
+    struct scenario_cache cache = {0};
+    *scenario = (struct scenario){0};
+    bool ok = refuse_sweep(document, err);
+    ok = scenario_resolve(document, &cache, scenario, err) && ok;
+    if (!ok)
+        scenario_free(scenario);
+    cache_free(&cache);
+    return ok;
+}
+
 bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
                    struct error *err)
 {
     struct document document = {0};
-    struct scenario_cache cache = {0};
     *scenario = (struct scenario){0};
     bool ok = scenario_read_document(path, n_set, set, &document, err);
     bool asks = document.n_nodes > 0 && document_find(&document, 0, "capacity") >= 0 &&
                 (document_find(&document, 0, "device") < 0 || document_find(&document, 0, "platform") < 0);
-    if (document.n_nodes > 0) { /* otherwise nothing of the file can be read */
-        ok = refuse_sweep(&document, err) && ok;
-        ok = scenario_resolve(&document, &cache, scenario, err) && ok;
-    }
+    if (document.n_nodes > 0) /* otherwise nothing of the file can be read */
+        ok = scenario_resolve_point(&document, scenario, err) && ok;
     if (!ok && asks)
         error_add(err, "%s: the offers of `capacity:` have devices or platforms; `slimsim capacity %s` answers it",
                   path, path);
     if (!ok)
         scenario_free(scenario);
-    cache_free(&cache);
     return ok;
 }
 

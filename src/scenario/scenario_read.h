@@ -26,8 +26,11 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
 bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
                             struct error *err);
 
-/** Do the second half: resolve names and check. It takes over the document and empties it. It leaves `sweep:` to
- * sweep/. */
+/** Do the second half: refuse a sweep, resolve names and check. It takes over the document and empties it. */
+bool scenario_resolve_point(struct document *document, struct scenario *scenario, struct error *err);
+
+/** Do the same for a point of a sweep: resolve names and check. It takes over the document and empties it. It leaves
+ * `sweep:` to sweep/. */
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err);
 

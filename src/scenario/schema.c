@@ -59,10 +59,13 @@ static const char *not_a_number(const char *text, const char *unit)
     double number;
     snprintf(lower, sizeof lower, "%s", text);
     char *k = strchr(lower, 'K');
-    if (k == NULL)
-        return "is not a number";
-    *k = 'k';
-    return quantity_parse(lower, unit, &number) ? "may mean 1000 or 1024: k is 1000, Ki 1024" : "is not a number";
+    if (k != NULL) {
+        *k = 'k';
+        if (quantity_parse(lower, unit, &number))
+            return "may mean 1000 or 1024: k is 1000, Ki 1024";
+    }
+    bool bandwidth = strcmp(unit, "bytes/s") == 0 && strspn(text, "0123456789.") > 0;
+    return bandwidth ? "has no known unit of bandwidth" : "is not a number";
 }
 
 /** Store an integer: up to 2^63 - 1 if written as digits, up to 2^53 in any other form. @return what is wrong, or NULL
@@ -97,6 +100,8 @@ static const char *store_real(const struct schema_key *key, const char *text, do
     }
     if (!quantity_parse(text, unit, field))
         return not_a_number(text, unit);
+    if (strcmp(unit, "bytes/s") == 0 && *field > 0 && *field < QUANTITY_LEAST_BANDWIDTH)
+        return "is below 1 MB/s";
     return in_range(key, *field) ? NULL : "is out of range";
 }
 

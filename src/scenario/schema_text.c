@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "scenario/document.h"
+#include "scenario/quantity.h"
 
 bool schema_is_list(enum schema_type type)
 {
@@ -96,14 +97,16 @@ static void print_choices(const char *choices, char text[512])
 
 void schema_print_allowed(const struct schema_key *key, char text[640])
 {
-    char range[128], choices[512], unit[80] = "";
+    char range[128], choices[512], unit[160] = "";
     if (schema_is_list(key->type)) {
         struct schema_key element = schema_element(key, 0);
         schema_print_allowed(&element, text);
         strncat(text, "; or a list of them", 640 - strlen(text) - 1);
         return;
     }
-    if (key->unit != NULL && strcmp(key->unit, "-") != 0)
+    if (key->unit != NULL && strcmp(key->unit, "bytes/s") == 0)
+        snprintf(unit, sizeof unit, " with its unit (" QUANTITY_BANDWIDTHS ")");
+    else if (key->unit != NULL && strcmp(key->unit, "-") != 0)
         snprintf(unit, sizeof unit, " [%s]", key->unit);
     switch (key->type) {
     case SCHEMA_BOOL:

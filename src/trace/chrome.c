@@ -13,9 +13,9 @@ struct position {
     int32_t phase, pipeline, stage, context, tensor;
 };
 
-/** An end of an arrow is a task on its track. */
+/** An end of an arrow is a time inside a task on its track. */
 struct arrow_end {
-    int64_t process, start_ns;
+    int64_t process, time_ns;
     uint8_t stream;
     bool sends; /* the boundary of a stage */
 };
@@ -169,12 +169,15 @@ static bool is_critical(const struct chrome *chrome, const struct trace_task *ta
     return task->slack_s <= critical_share * chrome->systems[task->system].makespan_s;
 }
 
-static void keep_arrow_end(struct numbered *system, const struct trace_task *task, int64_t process, int64_t start_ns)
+/* An arrow's end is 1 ns inside its task. At the start, chrome://tracing may take the task that ends there. */
+static void keep_arrow_end(struct numbered *system, const struct trace_task *task, int64_t process)
 {
+    int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
     if (system->tasks == NULL)
         system->tasks = check_calloc((size_t)system->n, sizeof *system->tasks);
-    system->tasks[task->task] = (struct arrow_end){process, start_ns, (uint8_t)task->stream,
-                                                   task->kind == DAG_SEND && task->purpose == DAG_BOUNDARY};
+    system->tasks[task->task] =
+        (struct arrow_end){process, finish > start + 1 ? start + 1 : start, (uint8_t)task->stream,
+                           task->kind == DAG_SEND && task->purpose == DAG_BOUNDARY};
 }
 
 static bool write_task(void *context, const void *row, struct error *err)
@@ -186,7 +189,7 @@ static bool write_task(void *context, const void *row, struct error *err)
     int64_t process = process_of(chrome, task->system, task->rank);
     int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
     bool critical = is_critical(chrome, task);
-    keep_arrow_end(&chrome->systems[task->system], task, process, start);
+    keep_arrow_end(&chrome->systems[task->system], task, process);
     name_track(chrome, task, process);
     begin_event(chrome);
     fputs("{\"ph\":\"X\",\"name\":\"", file);
@@ -210,11 +213,11 @@ static void write_arrow_end(struct chrome *chrome, const char *phase, const stru
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":%s,\"id\":%lld,\"name\":\"boundary\",\"cat\":\"boundary\",\"pid\":%lld,\"tid\":%d",
             phase, (long long)chrome->n_arrows, (long long)end->process, end->stream);
-    write_microseconds("ts", end->start_ns, chrome->file);
+    write_microseconds("ts", end->time_ns, chrome->file);
     fputc('}', chrome->file);
 }
 
-/* Write an arrow from the start of a boundary's transfer to the start of the pass that receives it. */
+/* Write an arrow from a boundary's transfer to the pass that receives it. */
 static bool write_arrow(void *context, const void *visited, struct error *err)
 {
     struct chrome *chrome = context;
@@ -226,7 +229,7 @@ static bool write_arrow(void *context, const void *visited, struct error *err)
     const struct arrow_end *from = &system->tasks[row->from_task], *to = &system->tasks[row->to_task];
     if (!from->sends || row->kind != DAG_INTER_STAGE)
         return true;
-    if (from->start_ns > to->start_ns)
+    if (from->time_ns > to->time_ns)
         return error_set(err, "the trace is damaged: task %d starts before task %d, which sends to it", row->to_task,
                          row->from_task);
     chrome->n_arrows++;

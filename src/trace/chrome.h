@@ -9,7 +9,8 @@
  * 4. Times are in microseconds with three decimals. Both ends are rounded, so an event never begins before its
  *    predecessor ends.
  * 5. Live bytes by class are counters.
- * 6. A flow arrow ("s", "f") leads from each boundary's transfer to the pass that receives it.
+ * 6. A flow arrow ("s", "f") leads from each boundary's transfer to the pass that receives it. Both ends lie 1 ns
+ *    inside their events, so that no viewer takes the event before.
  * 7. Tasks of the critical path are red. They have the category "critical" and the argument "critical": true.
  *
  * Source: Trace Event Format, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
