@@ -195,6 +195,7 @@ def list_shares(axes, system):
     shares = spans.fractions_of(system.iteration)
     shown = [what for what in LOOKS if shares.get(what, 0) >= 0.0005]
     height = 72 * axes.figure.get_figheight() * axes.get_position().height
+    axes.text(1.012, 1 + 4 / height, "GPU time of this iteration", fontsize=7.5, va="bottom", transform=axes.transAxes)
     for line, what in enumerate(shown):
         y = 1 - (line + 0.5) * 10.5 / height
         axes.text(1.012, y, "■", color=LOOKS[what][0], fontsize=9, va="center", transform=axes.transAxes)

@@ -15,7 +15,7 @@ import networkx
 
 import program
 from cli_case import SMALL, SOURCE, simulate
-from program import PROGRAM, SCRATCH, fresh, run, write
+from program import PROGRAM, QUESTION, SCRATCH, fresh, run, write
 
 NARROW = ("nodes: 2\ngpus_per_node: 8\nnvlink: 200GBps\nnic: 400Gbps\npcie: 64GBps\nhost_memory: 1TB\n"
           "leaf: 1\noversubscription: 8\n")
@@ -55,6 +55,17 @@ class Results(unittest.TestCase):
         self.assertEqual([len(lines) > 0 for lines in said], [False, True, False], said)
         self.assertIn("at 86% of its memory", "".join(said[1]))
         self.assertIn("of 42 published runs predicted at least 85% full 5 were predicted 6 to 33% too fast", said[1][0])
+
+    def test_a_question_of_what_to_buy_names_the_command_that_answers_it(self):
+        path = write("question.yaml", QUESTION.replace("platform: hopper\n", "platform: hopper-2x8\n"))
+        done = run("run", path, "--output", fresh("question"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"this scenario also asks what to buy: slimsim capacity {path}\n", done.stderr)
+        write("question.yaml", QUESTION.replace("device: h800\n", ""))
+        done = run("run", path, "--output", fresh("question"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("device: is required", done.stderr)
+        self.assertIn(f"; `slimsim capacity {path}` answers it\n", done.stderr)
 
     def test_each_stage_says_what_memory_it_needs(self):
         """It is the most of the timeline's sums, by stage, printed, in JSON and in the trace."""

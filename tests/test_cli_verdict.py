@@ -54,7 +54,7 @@ class Verdict(unittest.TestCase):
             with self.subTest(name):
                 text, log = verdict(SOURCE / "scenarios" / name, *short)
                 self.check_size(text, name)
-                self.assertEqual(len(log.splitlines()), 1)  # the files that are written
+                self.assertTrue(log.splitlines()[-1].startswith("written: "), log)
                 self.assertIn("outside the measured runs: " if "70b" not in name else "within the range", text)
                 self.assertRegex(text, r"\nframework \S+, attention \w+, ")
         for n_fitting, n_large in ((9, 0), (5, 5), (0, 9), (20, 0), (20, 20), (0, 40)):
@@ -114,6 +114,31 @@ class Verdict(unittest.TestCase):
         self.assertGreater(system["host_peak_bytes"], 0)
         self.assertRegex(text, r"(?m)^\S* *slimpack .* TP2 PP2 DP4 selective offload$")
         self.assertNotIn("offload\n", verdict(scenario, "--set", "systems.1.offload=never")[0].replace("recompute, offload\n", ""))
+
+    def test_verdict__explains_the_first_over_the_base_of_the_speed_ups(self):
+        entries = ("{name: best-fit, label: base, plan: {tp: 4, pp: 2}}", "{name: best-fit, label: second, plan: {tp: 2, pp: 2, cp: 2}}",
+                   "{name: slimpack, label: first, plan: {tp: 2, pp: 2}}")
+        scenario = write("three.yaml", SMALL[:SMALL.index("systems:")] + "systems:\n" + "".join(f"  - {entry}\n" for entry in entries))
+        text, _ = verdict(scenario, "--set", "iterations.measured=5", "--set", "memory_limit=1")
+        self.assertEqual([label for _, label, _ in ranking(text)], ["first", "second", "base"])
+        (speed_up,) = re.findall(r"(?m)^1 first .* (\d\.\d\d)x ", text)
+        self.assertIn(f"\nfirst is {speed_up}x base: ", text)
+
+    def test_verdict__says_how_many_documents_exceed_the_context(self):
+        listed = write("listed.yaml", SMALL.replace("lengths: github", "lengths: 100 20Ki 33Ki 200"))
+        fates = {"cut": "cut into samples of their own", "truncate": "truncated", "drop": "replaced by other draws"}
+        for fate, said in fates.items():
+            text, _ = verdict(listed, "--set", f"data.long_documents={fate}")
+            self.assertIn(f"\n25% of documents exceed the context, 32,768 tokens, and are {said}\n", text)
+        self.assertNotIn("exceed the context", verdict(listed, "--set", "data.context=64Ki")[0])
+
+    def test_verdict__says_that_tokens_wait(self):
+        text = " ".join(verdict(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])[0].split())
+        waits = re.search(r"a token waits (\d\.\d\d) iterations on average with (\S+?)[,;]", text)
+        systems = json_of(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])["systems"]
+        (delay,) = [of["token_delay"] for of in systems if of["label"] == waits[2]]
+        self.assertAlmostEqual(float(waits[1]), delay, delta=0.005)
+        self.assertIn("may be too good: compare MFU", text)
 
     def test_verdict__calls_equal_systems_a_tie(self):
         text, _ = verdict(sweep_of(2, 0))

@@ -128,7 +128,7 @@ class Help(unittest.TestCase):
         listed = re.findall(r"^  ([a-z-]+) +(.*)$", run("help").stdout, re.MULTILINE)
         names = {name for name, _ in listed}
         self.assertLessEqual({"start", *(page.stem for page in (TOP / "docs/howto").glob("*.md"))}, names)
-        self.assertLessEqual({"platforms", "sweeps", "terms"}, names)
+        self.assertLessEqual({"platforms", "sweeps", "terms", "packages", "python", "model"}, names)
         for name, heading in listed:
             done = run("help", name)
             self.assertEqual((done.returncode, done.stderr), (0, ""))

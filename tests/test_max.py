@@ -67,7 +67,7 @@ class Max(unittest.TestCase):
 
     def test_the_answer_does_not_depend_on_threads_and_fills_a_screen_at_most(self):
         self.assertEqual(run("max", "data.context", self.path, "--to", "4Mi", "--json").stdout, self.json_text)
-        done = run("max", "data.context", self.path, "--to", "4Mi")
+        done = run("max", "data.context", self.path, "--to", "4Mi", "--quiet")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for system in self.result["systems"]:
             trials = {trial["value"]: trial for trial in system["trials"]}

@@ -125,7 +125,7 @@ class Sensitivity(unittest.TestCase):
         self.assertLessEqual(max(map(len, lines)), 100, done.stdout)
         self.assertIn("critical path", lines[0])
         self.assertIn("no change alone changes the winner", lines)
-        self.assertEqual(done.stderr, f"written: {SCRATCH / 'text' / 'small.sensitivity.csv'}\n")
+        self.assertEqual(done.stderr.splitlines()[-1], f"written: {SCRATCH / 'text' / 'small.sensitivity.csv'}")
         verbose = run("sensitivity", self.path, "-v", "--output", SCRATCH / "text").stdout
         for name, change in self.changes.items():
             row = next(line for line in verbose.splitlines() if line.startswith(name + " "))

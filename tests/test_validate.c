@@ -251,7 +251,7 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"plan.tp=3", "plan.tp: 3 does not divide the GPUs of a node"},
         {"plan.dp=4", "tp x pp x cp x dp = 1 x 1 x 1 x 4 = 4, but platform 1x8 has 8 GPUs"},
         {"plan.pp=3", "does not divide the 8 GPUs"},
-        {"plan.pp=8", "the model's 4 layers cannot be shared by pp x vpp = 8 x 1"},
+        {"plan.pp=8", "pp 8 does not divide the model's 4 layers; allowed: pp 1, 2, 4, or "},
         {"model=llama9", "model: there is no model 'llama9'"},
         {"model.heads=many", "model.heads: 'many' is not a number"},
         {"model.heads=7|model.kv_heads=7", "heads: 7 does not divide hidden = 1024"},

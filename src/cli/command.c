@@ -61,7 +61,7 @@ const struct argp option_output = OPTION_ARGP("output", 'o', "DIR", 0, "Folder o
 const struct argp option_output_beside =
     OPTION_ARGP("output", 'o', "DIR", 0, "Folder of the files (default: that of the journals)");
 const struct argp option_json = OPTION_ARGP("json", 'j', NULL, 0, "Print JSON");
-const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "Print only errors on stderr");
+const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "No progress on stderr; results still appear");
 const struct argp option_verbose = OPTION_ARGP("verbose", 'v', NULL, 0, "Print every number and assumption, too");
 
 void options_begin(struct options *options, const struct argp_child *children, struct argp_state *state)

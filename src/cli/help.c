@@ -73,28 +73,29 @@ static bool add_sections(struct topics *all, struct error *err)
     return text != NULL;
 }
 
-/** Add docs/start.md and each page of docs/howto. */
-static bool add_pages(struct topics *all, struct error *err)
+/** Add docs/FOLDERNAME.md. */
+static bool add_page(struct topics *all, const char *folder, const char *name, struct error *err)
+{
+    char *path = check_asprintf("%s%s.md", folder, name), *text = read_page(path, err);
+    bool ok = text != NULL;
+    if (ok)
+        add(all, name, text, strlen(text));
+    free(text);
+    free(path);
+    return ok;
+}
+
+/** Add each page of docs/howto. */
+static bool add_howto(struct topics *all, struct error *err)
 {
     size_t n;
-    char *folder = check_asprintf("%s/docs/howto", scenario_data_dir()), *start = read_page("start.md", err);
-    char **names = start != NULL ? library_list(folder, ".md", &n) : NULL;
-    bool ok = names != NULL;
-    if (start != NULL)
-        add(all, "start", start, strlen(start));
-    if (start != NULL && names == NULL)
-        error_set(err, "%s: cannot read this folder: %s", folder, strerror(errno));
+    char *folder = check_asprintf("%s/docs/howto", scenario_data_dir()), **names = library_list(folder, ".md", &n);
+    bool ok = names != NULL || error_set(err, "%s: cannot read this folder: %s", folder, strerror(errno));
     for (size_t i = 0; names != NULL && i < n; i++) {
-        char *path = check_asprintf("howto/%s.md", names[i]), *text = ok ? read_page(path, err) : NULL;
-        ok = text != NULL;
-        if (ok)
-            add(all, names[i], text, strlen(text));
-        free(text);
-        free(path);
+        ok = ok && add_page(all, "howto/", names[i], err);
         free(names[i]);
     }
     free(names);
-    free(start);
     free(folder);
     return ok;
 }
@@ -172,7 +173,9 @@ int command_help(int argc, char **argv)
             char *program = check_asprintf("slimsim %s", name), option[] = "--help";
             return commands[i].run(2, (char *[]){program, option, NULL}); /* argp prints and ends the program */
         }
-    bool ok = add_pages(&all, &err) && add_sections(&all, &err);
+    bool ok = add_page(&all, "", "start", &err) && add_howto(&all, &err) && add_sections(&all, &err) &&
+              add_page(&all, "", "packages", &err) && add_page(&all, "", "python", &err) &&
+              add_page(&all, "", "model", &err);
     int status = !ok ? command_fail(&err) : name != NULL ? print_topic(&all, name) : EXIT_SUCCESS;
     if (ok && name == NULL)
         list_topics(&all);

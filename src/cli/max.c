@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/status_line.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "scenario/quantity.h"
@@ -42,7 +43,7 @@ struct arguments {
 
 /** The search of one system. */
 struct subject {
-    const struct maximum *maximum;
+    struct maximum *maximum;
     const char *label;        /* borrowed */
     struct document document; /* the scenario with this system alone */
     struct fit_trial *trials; /* in the order in which they were tried */
@@ -58,8 +59,8 @@ struct maximum {
     struct largest_range range;
     struct subject *subjects;
     int32_t n, next;
-    bool shown;           /* stderr is a terminal, without --quiet */
-    pthread_mutex_t lock; /* of `next` */
+    struct status_line status;
+    pthread_mutex_t lock; /* of `next` and `status` */
 };
 
 /** The value that a search tries now. */
@@ -72,14 +73,14 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
                           const struct search_plan *best)
 {
     const struct trial_progress *progress = context;
-    const struct maximum *maximum = progress->subject->maximum;
+    struct maximum *maximum = progress->subject->maximum;
     (void)entry;
     (void)best;
-    if (!maximum->shown)
-        return true;
-    fprintf(stderr, "\r\033[K%s, value %d, %s=%" PRId64 ": plan search, %d of %d plans settled",
-            progress->subject->label, progress->subject->n_trials + 1, maximum->key, progress->value, (int)n_settled,
-            (int)n_plans);
+    pthread_mutex_lock(&maximum->lock);
+    status_line_print(&maximum->status, "%s, value %d, %s=%" PRId64 ": plan search, %d of %d plans settled",
+                      progress->subject->label, progress->subject->n_trials + 1, maximum->key, progress->value,
+                      (int)n_settled, (int)n_plans);
+    pthread_mutex_unlock(&maximum->lock);
     return true;
 }
 
@@ -136,8 +137,7 @@ static bool search_all(struct maximum *maximum, struct error *err)
     for (int32_t i = 0; i < n_started; i++)
         pthread_join(threads[i], NULL);
     free(threads);
-    if (maximum->shown)
-        fputs("\r\033[K", stderr);
+    status_line_end(&maximum->status);
     for (int32_t i = 0; i < maximum->n; i++)
         if (!maximum->subjects[i].ok) {
             *err = maximum->subjects[i].err;
@@ -389,7 +389,7 @@ static bool find_largest(const struct arguments *arguments, struct error *err)
               read_range(arguments, &scenario, &maximum, err) &&
               scenario_read_document(arguments->scenario, options->n_set, options->set, &document, err);
     if (ok) {
-        maximum.shown = !options->quiet && isatty(STDERR_FILENO);
+        maximum.status = status_line_begin(!options->quiet);
         maximum.n = scenario.n_systems;
         maximum.subjects = check_calloc((size_t)maximum.n, sizeof *maximum.subjects);
         for (int32_t i = 0; i < maximum.n; i++) {

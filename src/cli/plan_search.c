@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/status_line.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
 #include "simulate/plan_text.h"
@@ -17,18 +18,16 @@ enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
 /** Progress of the searches of a scenario, which may run side by side. */
 struct progress {
     const struct scenario *scenario;
-    bool shown;
+    struct status_line status;
     int32_t *settled, *plans; /* [n_systems] most that were settled; all plans, 0: not begun */
 };
 
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
                           const struct search_plan *best)
 {
-    const struct progress *progress = context;
+    struct progress *progress = context;
     int32_t system = (int32_t)(entry - progress->scenario->systems), n = 0, of = 0, n_searches = 0;
-    char name[PLAN_TEXT_NAME_SIZE];
-    if (!progress->shown)
-        return true;
+    char name[PLAN_TEXT_NAME_SIZE], searches[32] = "", leader[PLAN_TEXT_NAME_SIZE + 160] = "";
     progress->plans[system] = n_plans;
     if (n_settled > progress->settled[system])
         progress->settled[system] = n_settled;
@@ -37,13 +36,13 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
         of += progress->plans[i];
         n_searches += progress->plans[i] > 0;
     }
-    fprintf(stderr, "\r\033[Kplan search: %d of %d plans settled", (int)n, (int)of);
     if (n_searches > 1)
-        fprintf(stderr, " in %d searches", (int)n_searches);
+        snprintf(searches, sizeof searches, " in %d searches", (int)n_searches);
     if (best != NULL) {
         plan_text_name(&best->layout, best->score.worst.host_bytes > 0, name);
-        fprintf(stderr, "; best of %s so far: %s, %.2f s", entry->label, name, best->ranking_s);
+        snprintf(leader, sizeof leader, "; best of %s so far: %s, %.2f s", entry->label, name, best->ranking_s);
     }
+    status_line_print(&progress->status, "plan search: %d of %d plans settled%s%s", (int)n, (int)of, searches, leader);
     return true;
 }
 
@@ -52,7 +51,7 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
 {
     size_t n = (size_t)scenario->n_systems;
     struct progress progress = {.scenario = scenario,
-                                .shown = !options->quiet && isatty(STDERR_FILENO),
+                                .status = status_line_begin(!options->quiet),
                                 .settled = check_calloc(n, sizeof *progress.settled),
                                 .plans = check_calloc(n, sizeof *progress.plans)};
     struct search_options settings = {
@@ -64,8 +63,7 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
     bool ok = search_scenario(scenario, lengths, &settings, search->results, err);
-    if (progress.shown)
-        fputs("\r\033[K", stderr);
+    status_line_end(&progress.status);
     free(progress.settled);
     free(progress.plans);
     return ok;

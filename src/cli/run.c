@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/status_line.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "cli/report.h"
@@ -34,7 +35,7 @@ struct arguments {
 struct progress {
     struct record *record;     /* NULL: no trace */
     const char *simgrid_trace; /* NULL: none */
-    bool shown;                /* stderr is a terminal, without --quiet */
+    struct status_line status;
 };
 
 /** Return whether the trace ends with the outermost container. SimGrid does not report a full disk. */
@@ -106,9 +107,8 @@ static bool write_simgrid_trace(const char *path, const struct point_view *view,
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
     struct progress *progress = context;
-    if (progress->shown)
-        fprintf(stderr, "\r\033[K%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
-                (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
+    status_line_print(&progress->status, "%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
+                      (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
     if (progress->simgrid_trace != NULL && view->iteration->iteration == view->scenario->warm_up &&
         !write_simgrid_trace(progress->simgrid_trace, view, err))
         return false;
@@ -188,7 +188,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     struct progress progress = {
         .record = traced ? &record : NULL,
         .simgrid_trace = arguments->simgrid_trace,
-        .shown = !arguments->options.quiet && isatty(STDERR_FILENO),
+        .status = status_line_begin(!arguments->options.quiet),
     };
     struct point_options options = {.searches = search->results,
                                     .observer = after_iteration,
@@ -199,8 +199,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     bool ok = (!traced || record_searches(&record, search, err)) &&
               point_run(scenario, lengths, &options, &point, err) &&
               (!traced || record_typical_iteration(&record, scenario, lengths, search->results, &point, err));
-    if (progress.shown)
-        fputs("\r\033[K", stderr);
+    status_line_end(&progress.status);
     if (!ok)
         record_abandon(&record);
     stop_catch(); /* a signal waits until all files are written */
@@ -299,6 +298,8 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
     struct lengths lengths = {0};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
               search_and_simulate(arguments, &scenario, &lengths, err);
+    if (ok && !arguments->options.quiet && document_find(&scenario.document, 0, "capacity") >= 0)
+        fprintf(stderr, "this scenario also asks what to buy: slimsim capacity %s\n", arguments->scenario);
     lengths_close(&lengths);
     scenario_free(&scenario);
     return ok;

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/compare.h"
@@ -274,7 +273,7 @@ static bool run(const struct arguments *arguments, const struct scenario *scenar
     const struct options *options = &arguments->options;
     struct sensitivity sensitivity = {0};
     struct ranking ranking = {&sensitivity, scenario, NULL, NULL};
-    struct sensitivity_options how = {!options->quiet && isatty(STDERR_FILENO), &stop_signal};
+    struct sensitivity_options how = {!options->quiet, &stop_signal};
     char *path = check_asprintf("%s/%s.sensitivity.csv", options->output, scenario->name);
     bool ok = command_make_folder(options->output, err) &&
               output_may_replace(path, is_ours, "table", "choose another --output", err);

@@ -2,8 +2,8 @@
 /* This file is `slimsim validate`. It compares published measurements with the simulator's predictions. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "base/status_line.h"
 #include "cli/commands.h"
 #include "cli/validation_report.h"
 #include "cli/validation_summary.h"
@@ -51,9 +51,7 @@ static const struct argp argp = {argp_options,
 
 static void show(void *context, int32_t row, int32_t n_rows)
 {
-    const bool *shown = context;
-    if (*shown)
-        fprintf(stderr, "\r\033[Kvalidate: row %d of %d", (int)row + 1, (int)n_rows);
+    status_line_print(context, "validate: row %d of %d", (int)row + 1, (int)n_rows);
 }
 
 int command_validate(int argc, char **argv)
@@ -64,11 +62,10 @@ int command_validate(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     arguments.request.paths = arguments.paths;
     arguments.request.filters = arguments.filters;
-    bool shown = !arguments.options.quiet && isatty(STDERR_FILENO);
+    struct status_line status = status_line_begin(!arguments.options.quiet);
     bool ok = validation_may_write(arguments.options.output, &err) &&
-              validate_run(&arguments.request, show, &shown, &validate, &err);
-    if (shown)
-        fputs("\r\033[K", stderr);
+              validate_run(&arguments.request, show, &status, &validate, &err);
+    status_line_end(&status);
     ok = ok && command_make_folder(arguments.options.output, &err) &&
          validation_write(&validate, arguments.options.output, &err);
     if (ok && arguments.options.json)

@@ -122,7 +122,7 @@ static void write_platform(FILE *file, const struct platform *platform)
 }
 
 /** Write what was asked, a line each, and notes that hold for all numbers. */
-static void write_head(FILE *file, const struct verdict *verdict)
+static void write_head(FILE *file, const struct verdict *verdict, const struct lengths *lengths)
 {
     const struct scenario *scenario = verdict->scenario;
     const char *const engine = scenario->engine == SCENARIO_CRITICAL_PATH ? "critical path" : "SimGrid";
@@ -137,6 +137,8 @@ static void write_head(FILE *file, const struct verdict *verdict)
     fprintf(file, "\nframework %s, attention %s, %s; ", scenario->framework_name, attention, engine);
     write_iterations(file, verdict);
     fputc('\n', file);
+    if (assumptions_long_documents(&scenario->data, lengths, note))
+        fprintf(file, "%s\n", note);
     if (assumptions_copied_curves(&scenario->device, note))
         fprintf(file, "%s\n", note);
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, note))
@@ -329,9 +331,15 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
     }
 }
 
-/** Return the system that the first one is compared with: the best that is no tie; -1: there is none. */
+/**
+ * Return the system that the first one is compared with: that of the speed-ups. If that one is or ties the first,
+ * return the best that is no tie; -1: there is none.
+ */
 static int32_t rival_of(const struct verdict *verdict)
 {
+    for (int32_t i = 1; i < verdict->n_ranked; i++)
+        if (verdict->ranked.standings[i].system == verdict->base && verdict->ranked.standings[i].rank > 1)
+            return verdict->base;
     for (int32_t i = 1; i < verdict->n_ranked; i++)
         if (verdict->ranked.standings[i].rank > 1)
             return verdict->ranked.standings[i].system;
@@ -478,9 +486,9 @@ static void write_delays(FILE *file, const struct verdict *verdict)
     int32_t n = 0;
     for (int32_t i = 0; i < verdict->point->n_systems; i++)
         if (verdict->ranked.summaries[i].token_delay > 0.005)
-            fprintf(file, "%s%s %.2f", n++ == 0 ? "iterations that a token waits, mean: " : ", ", label_of(verdict, i),
-                    verdict->ranked.summaries[i].token_delay);
-    fputs(n > 0 ? "\n" : "", file);
+            fprintf(file, n++ == 0 ? "a token waits %.2f iterations on average with %s" : ", %.2f with %s",
+                    verdict->ranked.summaries[i].token_delay, label_of(verdict, i));
+    fputs(n > 0 ? "; tokens/s are then those of other samples and may be too good: compare MFU\n" : "", file);
 }
 
 /** Write how much activations take of the host's memory. */
@@ -605,7 +613,7 @@ void verdict_print(const struct scenario *scenario, const struct lengths *length
     write_sentences(file, &verdict, lengths, range);
     CHECK(fclose(file) == 0);
     file = check_memstream(&head, &n_bytes);
-    write_head(file, &verdict);
+    write_head(file, &verdict, lengths);
     CHECK(fclose(file) == 0);
     int32_t room = VERDICT_LINES - BLANK_LINES - text_wrapped_lines(head, &limits);
     file = check_memstream(&table, &n_bytes);

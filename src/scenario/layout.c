@@ -3,6 +3,11 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
 
 /** Add an error about a key of the plan that begins with "plan.KEY: ". */
 __attribute__((format(printf, 5, 6))) static bool refuse(const struct scenario *scenario,
@@ -53,27 +58,69 @@ static bool check_divides(const struct document *document, int32_t node, int64_t
                           document->node[node].key, degree, of_what, count);
 }
 
+static bool stages_fit(const struct scenario_plan *plan, int64_t pp, int64_t layers)
+{
+    return pp * plan->vpp <= layers + 2 && scenario_stages_fit(&plan->stages, layers, (int32_t)pp, (int32_t)plan->vpp);
+}
+
+/** Return the keys that share layers, "pp 5, vpp 2, count_head true", without those that change nothing. */
+static char *stages_text(const struct scenario_plan *plan)
+{
+    const struct scenario_stages *split = &plan->stages;
+    char *text;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    fprintf(file, "pp %" PRId64, plan->pp);
+    if (plan->vpp > 1)
+        fprintf(file, ", vpp %" PRId64, plan->vpp);
+    if (split->first_layers > 0)
+        fprintf(file, ", first_stage_layers %" PRId64, split->first_layers);
+    if (split->last_layers > 0)
+        fprintf(file, ", last_stage_layers %" PRId64, split->last_layers);
+    if (split->count_embedding)
+        fputs(", count_embedding true", file);
+    if (split->count_head)
+        fputs(", count_head true", file);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+/** Return the numbers of stages that share the layers with the plan's other keys, "pp 1, 2, 4, or "; "": none does. */
+static char *fitting_stages(const struct scenario_plan *plan, int64_t layers)
+{
+    char *text;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    int n = 0;
+    for (int64_t pp = plan->vpp > 1 ? 2 : 1; pp <= layers + 2; pp++)
+        if (stages_fit(plan, pp, layers))
+            fprintf(file, n++ == 0 ? "pp %" PRId64 : ", %" PRId64, pp);
+    fputs(n > 0 ? ", or " : "", file);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
 /** Check that interleaving has stages and that every virtual stage has a whole number of layers. */
 static bool check_stages(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    const struct scenario_stages *split = &plan->stages;
     const struct document *document = &scenario->document;
     int64_t layers = scenario->model.layers;
     if (plan->vpp > 1 && plan->pp == 1)
         return refuse(scenario, system, "vpp", err,
                       "%" PRId64 " chunks of a rank need more than one stage, but pp is 1", plan->vpp);
-    if (plan->pp * plan->vpp <= layers + 2 && scenario_stages_fit(split, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
+    if (stages_fit(plan, plan->pp, layers))
         return true;
-    return document_error(
-        document, document_find(document, system->node, "plan.pp"), err,
-        "plan: the model's %" PRId64 " layers cannot be shared by pp x vpp = %" PRId64 " x %" PRId64
-        " virtual stages (first_stage_layers %" PRId64 ", last_stage_layers %" PRId64
-        ", count_embedding %s, count_head %s); allowed: layers, one more for each counted table, less "
-        "those of first and last stage are a multiple of the other stages, and each stage's a multiple "
-        "of vpp",
-        layers, plan->pp, plan->vpp, split->first_layers, split->last_layers, split->count_embedding ? "true" : "false",
-        split->count_head ? "true" : "false");
+    char *stages = stages_text(plan), *fitting = fitting_stages(plan, layers);
+    document_error(document, document_find(document, system->node, "plan.pp"), err,
+                   "plan: %s do%s not divide the model's %" PRId64
+                   " layers; allowed: %sfirst_stage_layers and last_stage_layers that leave the other stages equal"
+                   " layers%s",
+                   stages, strchr(stages, ',') != NULL ? "" : "es", layers, fitting,
+                   plan->vpp > 1 ? ", each stage a multiple of vpp" : "");
+    free(stages);
+    free(fitting);
+    return false;
 }
 
 /** Check the group that shares states. dp must be filled in. */

@@ -636,8 +636,13 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
     struct document document = {0};
     *scenario = (struct scenario){0};
     bool ok = scenario_read_document(path, n_set, set, &document, err);
+    bool asks = document.n_nodes > 0 && document_find(&document, 0, "capacity") >= 0 &&
+                (document_find(&document, 0, "device") < 0 || document_find(&document, 0, "platform") < 0);
     if (document.n_nodes > 0) /* otherwise nothing of the file can be read */
         ok = scenario_resolve_point(&document, scenario, err) && ok;
+    if (!ok && asks)
+        error_add(err, "%s: the offers of `capacity:` have devices or platforms; `slimsim capacity %s` answers it",
+                  path, path);
     if (!ok)
         scenario_free(scenario);
     return ok;

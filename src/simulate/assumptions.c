@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "operation/money.h"
 #include "scenario/schema_text.h"
 #include "simulate/summary.h"
@@ -275,12 +276,25 @@ bool assumptions_oversubscription(const struct scenario *scenario, char line[ASS
     return true;
 }
 
+/* what happens to documents over the context, by enum scenario_long */
+static const char *const fates[] = {[SCENARIO_CUT] = "cut into samples of their own",
+                                    [SCENARIO_DROP] = "replaced by other draws",
+                                    [SCENARIO_TRUNCATE] = "truncated"};
+
+bool assumptions_long_documents(const struct scenario_data *data, const struct lengths *lengths,
+                                char line[ASSUMPTIONS_SIZE])
+{
+    double share = 1 - lengths_cdf(lengths, (double)data->context);
+    char context[TEXT_NUMBER_SIZE];
+    text_number((double)data->context, 0, context);
+    snprintf(line, ASSUMPTIONS_SIZE, "%.0f%% of documents exceed the context, %s tokens, and are %s", 100 * share,
+             context, fates[data->long_documents]);
+    return share >= 0.01;
+}
+
 /** Print the handling of documents over the context, and how many samples they make if they have most of the data. */
 static void print_documents(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
-    static const char *const fates[] = {[SCENARIO_CUT] = "cut into samples of their own",
-                                        [SCENARIO_DROP] = "replaced by other draws",
-                                        [SCENARIO_TRUNCATE] = "truncated"};
     int64_t samples = 0, documents = 0;
     const struct point_system *system = &point->systems[0]; /* all systems have the same batches */
     for (int32_t i = 0; i < system->n_iterations; i++) {

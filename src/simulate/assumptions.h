@@ -17,6 +17,10 @@ bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTION
 /** Return whether `platform.oversubscription` is above 1 and has no effect, or not on all. A sentence says why. */
 bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 
+/** Return whether at least 1% of the documents are longer than the context. A sentence then says so. */
+bool assumptions_long_documents(const struct scenario_data *data, const struct lengths *lengths,
+                                char line[ASSUMPTIONS_SIZE]);
+
 /** Write the slow devices and their factors; the trace's table `faults` has the whole list. @return line */
 const char *assumptions_faults(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/status_line.h"
 #include "scenario/document_set.h"
 #include "scenario/scenario_read.h"
 #include "scenario/schema_text.h"
@@ -215,7 +216,7 @@ static bool run_change(struct sensitivity_change *change, struct sensitivity_sys
 
 struct run {
     struct sensitivity *sensitivity;
-    bool progress;
+    struct status_line status;
     int32_t n, n_done;
 };
 
@@ -252,9 +253,8 @@ static bool take(void *context, const struct pool_answer *answer, struct error *
 
 static void show_progress(void *context)
 {
-    const struct run *run = context;
-    if (run->progress)
-        fprintf(stderr, "\r\033[K%d of %d runs are finished", run->n_done, run->n);
+    struct run *run = context;
+    status_line_print(&run->status, "%d of %d runs are finished", run->n_done, run->n);
 }
 
 /** Fill in a change that is not run. */
@@ -268,7 +268,7 @@ static void scale_rates(const struct sensitivity *sensitivity, struct sensitivit
 
 bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_options *options, struct error *err)
 {
-    struct run run = {.sensitivity = sensitivity, .progress = options->progress};
+    struct run run = {.sensitivity = sensitivity, .status = status_line_begin(options->progress)};
     struct pool pool = {.jobs = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
                         .work = work,
                         .take = take,
@@ -287,8 +287,7 @@ bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_o
     bool ok = pool_run(&pool, n, tasks, err);
     for (int32_t i = 0; i < sensitivity->n; i++)
         scale_rates(sensitivity, &sensitivity->changes[i]);
-    if (options->progress)
-        fputs("\r\033[K", stderr);
+    status_line_end(&run.status);
     free(tasks);
     return ok;
 }

@@ -52,7 +52,7 @@ bool sensitivity_list(const struct document *document, const struct scenario *sc
                       struct error *err);
 
 struct sensitivity_options {
-    bool progress;                     /* on stderr, which is a terminal */
+    bool progress;                     /* on stderr */
     const volatile sig_atomic_t *stop; /* not 0: end */
 };
 
