@@ -39,7 +39,7 @@ LIMIT_COLOUR = "#BB2222"
 KI = 1024
 GIB = 2**30
 PASSES = ("forward", "backward")
-# As the user says, as built, as installed beside these scripts, or as on the PATH.
+# The program is the user's $SLIMSIM, the built one, the one installed beside these scripts, or that of PATH.
 PROGRAM = os.environ.setdefault("SLIMSIM", str(next(
     (path for path in (TOP / "build/release/slimsim", TOP.parent.parent / "bin/slimsim") if path.exists()), "slimsim")))
 

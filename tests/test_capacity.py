@@ -292,7 +292,7 @@ class Words(unittest.TestCase):
 
     def test_sizes_of_about_the_same_cost_are_named(self):
         """Their costs differ by less than the interval over batches. Equal batches have none, so only equal costs count."""
-        said = r"costs about the same \(to \+([\d.]+)%, the error of batches\): (\d+) to (\d+) nodes of h100, [\d.]+ to [\d.]+ days"
+        said = r"costs about the same \(within ([\d.]+)%, the error of batches\): (\d+) to (\d+) nodes of h100, [\d.]+ to [\d.]+ days"
         sets = ("capacity.days=1000", "reliability=~", "capacity.offers=[{name: h100, nodes: {from: 1, to: 8}}]")
         for question, expected in ((VARIED, True), (QUESTION, False)):
             found = re.search(said, ask(SCRATCH / "shared", *sets, question=question).stdout)
@@ -300,8 +300,18 @@ class Words(unittest.TestCase):
             if found:
                 got = answer(*sets, question=question)
                 error = got["answer"]["tokens_per_s_per_gpu_interval"] / got["answer"]["tokens_per_s_per_gpu"]
-                near = [row["nodes"] for row in got["candidates"] if row["meets"] and row["usd"] <= (1 + error) * got["answer"]["usd"]]
+                near = [row["nodes"] for row in got["candidates"] if row["meets"] and abs(row["usd"] / got["answer"]["usd"] - 1) <= error]
                 self.assertEqual((f"{100 * error:.1f}", int(found[2]), int(found[3])), (found[1], min(near), max(near)))
+
+    def test_a_fastest_answer_does_not_cost_the_same_as_cheaper_sizes(self):
+        text = ask(SCRATCH / "shared", "capacity.days=none", "capacity.usd=1e6", ONE).stdout
+        self.assertIn("\nbuy 8 nodes", text)
+        self.assertNotIn("costs about the same", text)
+
+    def test_keys_of_set_may_be_among_the_changes(self):
+        sets = ("data.global_batch=32", "memory_limit=0.8", "attention=flash3", "data.length_scale=1.1", "platform={nodes: 1, gpus_per_node: 8, nic: 400Gbps}")
+        names = {change["change"] for change in answer("capacity.days=1000", ONE.replace("to: 8", "to: 1"), *sets)["changes"]}
+        self.assertTrue({"global batch x2", "usable memory x0.9", "attention flash2", "lengths x1.2", "NIC x2"} < names, names)
 
     def test_an_offer_without_price_gives_hours(self):
         done = ask(SCRATCH / "shared", "price=~", ONE)

@@ -155,7 +155,7 @@ TEST(platform__wrong_keys_are_refused)
         {"platform: {nodes: 2.5}", "platform.nodes: '2.5' is not a whole number"},
         {"platform: {name: dgx, nic: 4Gbit/s}", NULL},
         {"platform: {name: dgx, nic: 400}",
-         "run.yaml:3:28: platform.nic: '400' has no known unit of bandwidth; allowed: a number with its unit (400Gbps "
+         "run.yaml:3:28: platform.nic: '400' is below 1 MB/s; allowed: a number with its unit (400Gbps "
          "= "
          "400Gb/s = 400Gbit/s, 50GBps = 50GB/s or 46GiB/s, also with k, M or T, or bytes/s such as 5e10), 0 to 1"},
         {"platform: {name: dgx, nic: 400G}", "platform.nic: '400G' has no known unit of bandwidth"},

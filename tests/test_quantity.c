@@ -73,8 +73,6 @@ static const struct {
     {"2ks", "s"},
     {"5B", "bytes/s"},
     {"400 gbps", "bytes/s"},
-    {"400", "bytes/s"},
-    {"999999", "bytes/s"},
     {"400G", "bytes/s"},
     {"400Gb", "bytes/s"},
     {"400GB", "bytes/s"},

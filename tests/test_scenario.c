@@ -293,7 +293,7 @@ static const struct {
     {"tp: 2", "tp: 0", "plan.tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
     {"pp: 2", "pp: 16", "plan: tp x pp x cp = 2 x 16 x 1 = 32 does not divide the 16 GPUs of platform hopper-2x8"},
     {"pp: 2", "pp: 16",
-     "plan: pp 16 does not divide the model's 40 layers; allowed: pp 1, 2, 4, 5, 8, 10, 20, 40, or first_stage_layers"},
+     "plan: pp 16 does not divide the model's 40 layers; allowed: pp 1, 2, 4, 8, or first_stage_layers"},
     {"pp: 2", "pp: 2, dp: 3",
      "run.yaml:5:34: plan: tp x pp x cp x dp = 2 x 2 x 1 x 3 = 12, but platform hopper-2x8 has 16 GPUs"},
     {"pp: 2", "pp: 2, vpp: 3",
@@ -305,7 +305,8 @@ static const struct {
     {"pp: 2", "pp: 2, slices: 8", "plan.slices: 8, but only the schedules seq1f1b and terapipe cut micro-batches"},
     {"pp: 2", "pp: 2, first_stage_layers: 41", "pp 2, first_stage_layers 41 do not divide"},
     {"pp: 2", "pp: 2, count_head: true",
-     "pp 2, count_head true do not divide the model's 40 layers; allowed: pp 1, 41, or"},
+     "pp 2, count_head true do not divide the model's 40 layers and one more for each counted table; allowed: pp 1, "
+     "or"},
     {"pp: 2", "pp: 2, shard_group: 3", "plan.shard_group: 3 does not divide dp x cp = 4 x 1"},
     {"pp: 2", "pp: 2, sharding: none, shard_group: 2", "plan.shard_group: 2 ranks cannot share with sharding none"},
     {"pp: 2", "pp: 2, sharding: zero3",

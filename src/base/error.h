@@ -11,7 +11,7 @@ enum error_status {
     ERROR_NONE = 0,
     ERROR_FAILED = 1,  /* a simulation or a point failed */
     ERROR_INVALID = 2, /* the user's input is wrong */
-    ERROR_FOLDED = 3,  /* SimGrid must run every rank of tensor-parallel groups; the caller builds the graph again */
+    ERROR_FOLDED = 3,  /* never an exit status: SimGrid must run every rank, so the caller builds the graph again */
     ERROR_USAGE = 64,  /* unknown option or command */
     ERROR_INTERRUPTED = 71, /* the system killed a process, or had none left; the same command may succeed later */
     ERROR_CANT_CREATE = 73, /* an output cannot be created */

@@ -18,6 +18,8 @@ struct listing {
     const struct candidate *candidate;
     const struct offer *offer;
     struct changes *changes;
+    const char *keys[CHANGES_MOST]; /* of the scenario, that change */
+    int n_keys;
     char *each; /* the axis `each:` of the changes that a run computes, as YAML flow text */
 };
 
@@ -39,6 +41,7 @@ struct key_change {
 static void add_key(struct listing *listing, const char *key, int n, const struct key_change *key_changes)
 {
     char *list = check_strdup("");
+    listing->keys[listing->n_keys++] = key;
     for (int i = 0; i < n; i++) {
         char *longer = check_asprintf("%s%s%s", list, i > 0 ? ", " : "", key_changes[i].value);
         free(list);
@@ -106,6 +109,19 @@ static void fill(const struct listing *listing, const struct trace_candidate *be
     change->usd = ends ? answer->usd * after->usd / before->usd : NAN;
 }
 
+/** Give the keys that change their values again, since a sweep refuses keys of --set. */
+static bool set_again(const struct listing *listing, struct document *document, struct error *err)
+{
+    bool ok = true;
+    for (int i = 0; i < listing->n_keys && ok; i++) {
+        int32_t node = document_find(document, 0, listing->keys[i]);
+        char *text = node >= 0 ? document_text(document, node) : NULL;
+        ok = text == NULL || document_set_value(document, listing->keys[i], text, "slimsim capacity", err);
+        free(text);
+    }
+    return ok;
+}
+
 /** Run the searched changes, and the candidate as it is before them. */
 static bool run_searched(struct listing *listing, const struct point_results_options *options, struct error *err)
 {
@@ -115,7 +131,8 @@ static bool run_searched(struct listing *listing, const struct point_results_opt
     question_sizes(listing->question, 1, &answer->offer, &answer->nodes, &document);
     document_keep_entry(&document, "systems", answer->system);
     char *each = check_asprintf("{%s}", listing->each);
-    bool ok = document_set_value(&document, "sweep.each", each, "slimsim capacity", err) &&
+    bool ok = set_again(listing, &document, err) &&
+              document_set_value(&document, "sweep.each", each, "slimsim capacity", err) &&
               point_results_compute(&document, options, &results, err);
     document_free(&document);
     free(each);
@@ -173,7 +190,8 @@ static void list_operation(struct listing *listing)
 bool changes_compute(const struct question *question, const struct candidate *candidate,
                      const struct point_results_options *options, struct changes *changes, struct error *err)
 {
-    struct listing listing = {question, candidate, &question->offers[candidate->row.offer], changes, check_strdup("")};
+    struct listing listing = {question, candidate, &question->offers[candidate->row.offer], changes,
+                              .each = check_strdup("")};
     *changes = (struct changes){0};
     list_searched(&listing);
     bool ok = run_searched(&listing, options, err);

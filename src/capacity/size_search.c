@@ -9,7 +9,7 @@
 
 enum {
     CLOSE = 16, /* two sizes are close if they differ by less than this part of the larger one */
-    DEAR = 8    /* an offer is dear if its cheapest size costs more than this part above the cheapest of all */
+    DEAR = 8    /* an offer is dear if its cheapest size costs more than this part above the cheapest that meets all */
 };
 
 /** Return whether two offers have the same value of a key. */
@@ -155,8 +155,8 @@ static int32_t n_systems_of(const struct question *question)
 }
 
 /**
- * Return a size between two: within an eighth of their distance from a size that is as near as possible to the expected
- * one, and not closer than an eighth to either. It is a multiple of a power of two that is as large as possible.
+ * Return a size between two near the expected one. It keeps an eighth of their distance from both. It may be an eighth
+ * off, so that it is a multiple of a large power of two.
  */
 static int64_t between(int64_t low, int64_t high, double expected)
 {
@@ -208,15 +208,26 @@ static void try_beside(struct size_search *search, int32_t offer, int64_t nodes,
         add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
 }
 
-/** Return the least cost of an offer's sizes that keep the limit of days, -1: of all offers. INFINITY: none does. */
+/** Return the least cost of an offer's sizes that keep the limit of days. INFINITY: none does. */
 static double least_cost(const struct size_search *search, int32_t offer)
 {
     const struct candidates *candidates = &search->candidates;
     bool in_money = candidates_have_money(candidates);
     double least = INFINITY;
     for (int32_t i = 0; i < candidates->n; i++)
-        if ((offer < 0 || candidates->at[i].row.offer == offer) &&
-            candidate_keeps(search->question, &candidates->at[i], LIMIT_DAYS))
+        if (candidates->at[i].row.offer == offer && candidate_keeps(search->question, &candidates->at[i], LIMIT_DAYS))
+            least = fmin(least, candidate_cost(&candidates->at[i], in_money));
+    return least;
+}
+
+/** Return the least cost of all sizes that keep all limits. INFINITY: none does. */
+static double answer_cost(const struct size_search *search)
+{
+    const struct candidates *candidates = &search->candidates;
+    bool in_money = candidates_have_money(candidates);
+    double least = INFINITY;
+    for (int32_t i = 0; i < candidates->n; i++)
+        if (candidate_meets(search->question, &candidates->at[i]))
             least = fmin(least, candidate_cost(&candidates->at[i], in_money));
     return least;
 }
@@ -245,7 +256,7 @@ static void refine(struct size_search *search, int32_t offer)
     }
     try_beside(search, offer, in_time ? smallest : largest, !in_time);
     for (int above = 0; above < 2; above++) {
-        if (least * DEAR <= least_cost(search, -1) * (DEAR + 1))
+        if (least * DEAR <= answer_cost(search) * (DEAR + 1))
             try_beside(search, offer, cheapest, above);
         try_beside(search, offer, thriftiest, above);
     }

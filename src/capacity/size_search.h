@@ -10,8 +10,9 @@
  *    sixteenth. A tried size is a multiple of a power of two that is as large as possible.
  *    - One side is below the smallest size that keeps the limit of days. The next size is where days would keep their
  *      limit if they fell like 1 / nodes. Without this limit it is above the largest that keeps all.
- *    - Both sides of the cheapest size that keeps the limit of days are tried, unless it costs over an eighth more than
- *      the cheapest of all offers. With a limit of energy, so are those of the size with the least energy.
+ *    - Both sides of the offer's cheapest size that keeps the limit of days are tried. They are not if it costs over an
+ *      eighth more than the cheapest size of all offers that keeps all limits.
+ *    - With a limit of energy both sides of the size with the least energy are tried.
  *
  * The answer is exact over the sizes that were computed. The sizes beside it are within a sixteenth. If cost goes up
  * and down between neighbouring sizes, a size that was not computed may be a little cheaper. Then a looser deadline may

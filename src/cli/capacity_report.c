@@ -159,13 +159,14 @@ static void write_ties(FILE *file, const struct answer *answer)
     const struct candidate *subject = answer_subject(answer);
     bool in_money = candidates_have_money(candidates), any = false;
     double error = subject->row.tokens_per_s_per_gpu_interval / subject->row.tokens_per_s_per_gpu;
+    double cost = candidate_cost(subject, in_money);
     for (int32_t offer = 0; offer < answer->question->n_offers && !isnan(error); offer++) {
         const struct trace_candidate *fewest = NULL, *most = NULL;
         char slow[AMOUNT_BYTES], fast[AMOUNT_BYTES];
         for (int32_t i = 0; i < candidates->n; i++) {
             const struct trace_candidate *row = &candidates->at[i].row;
             if (row->offer != offer || !row->meets ||
-                candidate_cost(&candidates->at[i], in_money) > (1 + error) * candidate_cost(subject, in_money))
+                fabs(candidate_cost(&candidates->at[i], in_money) / cost - 1) > error)
                 continue;
             fewest = fewest == NULL || (row->nodes == fewest->nodes && row->days < fewest->days) ? row : fewest;
             most = most == NULL || row->nodes > most->nodes || row->days < most->days ? row : most;
@@ -175,7 +176,7 @@ static void write_ties(FILE *file, const struct answer *answer)
         digits_of(fewest->days, slow);
         digits_of(most->days, fast);
         if (!any)
-            fprintf(file, "costs about the same (to +%.1f%%, the error of batches): ", 100 * error);
+            fprintf(file, "costs about the same (within %.1f%%, the error of batches): ", 100 * error);
         fprintf(file, "%s%" PRId64 " to %" PRId64 " nodes of %s, %s to %s days", any ? "; " : "", fewest->nodes,
                 most->nodes, offer_of(answer, fewest)->name, slow, fast);
         any = true;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/status_line.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
@@ -172,18 +173,12 @@ static void print_results(const struct scenario *scenario, const struct lengths 
 /** Plans that are kept while all systems run. */
 struct keeper {
     struct explain_plans plans;
-    bool shown; /* progress on stderr */
+    struct status_line status;
 };
-
-static void clear_progress(const struct keeper *keeper)
-{
-    if (keeper->shown)
-        fputs("\r\033[K", stderr);
-}
 
 /** Explain the systems that were asked for, the best first. */
 static bool explain(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                    const struct point *point, const struct keeper *keeper, struct error *err)
+                    const struct point *point, struct keeper *keeper, struct error *err)
 {
     struct ranked_point ranked = ranked_point_of(scenario, point);
     struct explained *explained = check_calloc((size_t)point->n_systems, sizeof *explained);
@@ -197,11 +192,10 @@ static bool explain(const struct arguments *arguments, const struct scenario *sc
         if (!asked)
             continue;
         explained[n] = (struct explained){system, ranked.standings[i].rank, ranked.summaries[index], {{0}, {{0}}, {0}}};
-        if (keeper->shown)
-            fprintf(stderr, "\r\033[K%s: each cost at zero", system->entry->label);
+        status_line_print(&keeper->status, "%s: each cost at zero", system->entry->label);
         ok = explain_system(scenario, point, index, &keeper->plans, &explained[n++].explanation, err);
     }
-    clear_progress(keeper);
+    status_line_end(&keeper->status);
     if (ok)
         print_results(scenario, lengths, &arguments->options, explained, n);
     free(explained);
@@ -229,9 +223,8 @@ static bool has_system(const struct scenario *scenario, const char *label, struc
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
     struct keeper *keeper = context;
-    if (keeper->shown)
-        fprintf(stderr, "\r\033[K%s: iteration %d of %d", view->system->entry->label,
-                (int)view->iteration->iteration + 1, view->system->n_iterations);
+    status_line_print(&keeper->status, "%s: iteration %d of %d", view->system->entry->label,
+                      (int)view->iteration->iteration + 1, view->system->n_iterations);
     return explain_keep_plan(&keeper->plans, view, err);
 }
 
@@ -241,7 +234,7 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
 {
     struct plan_search search = {0};
     struct point point = {0};
-    struct keeper keeper = {.shown = !arguments->options.quiet && isatty(STDERR_FILENO)};
+    struct keeper keeper = {.status = status_line_begin(!arguments->options.quiet)};
     if (!has_system(scenario, arguments->system, err))
         return false;
     bool ok = plan_search_run(scenario, lengths, &arguments->options, &search, err);
@@ -252,7 +245,7 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
                                         .context = &keeper,
                                         .n_children = (int32_t)sysconf(_SC_NPROCESSORS_ONLN)};
         ok = point_run(scenario, lengths, &options, &point, err);
-        clear_progress(&keeper);
+        status_line_end(&keeper.status);
         ok = ok && explain(arguments, scenario, lengths, &point, &keeper, err);
     }
     explain_plans_free(scenario, &keeper.plans);

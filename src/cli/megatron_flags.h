@@ -12,7 +12,6 @@
  * 2. The micro-batch is the longest unit in whole sequences of data.context tokens. The global batch gives every
  *    pipeline as many of them as the pipeline with the most has.
  * 3. Tokenizer, data, learning rate and checkpoints are not in a scenario, so they have no flags.
- *
  * 4. A flag that Megatron-LM's validate_args() refuses beside the others is left out, and a line of 1 says so.
  *
  * Sources:

@@ -492,6 +492,12 @@ static int32_t name_index(const struct rows *rows, int32_t row, const char *colu
     return i;
 }
 
+/** Return a cell as a degree; a number that is none is the nearest one. */
+static int32_t degree_of(const struct rows *rows, int32_t row, const char *name)
+{
+    return (int32_t)fmin(fmax(number_of(rows, row, name), 0), INT32_MAX); /* NaN: 0 */
+}
+
 /** Write the plan of a row. */
 static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
 {
@@ -502,11 +508,11 @@ static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
             return;
         }
     const struct trace_summary summary = {
-        .tp = (int32_t)number_of(rows, row, "tp"),
-        .pp = (int32_t)number_of(rows, row, "pp"),
-        .cp = (int32_t)number_of(rows, row, "cp"),
-        .dp = (int32_t)number_of(rows, row, "dp"),
-        .vpp = (int32_t)number_of(rows, row, "vpp"),
+        .tp = degree_of(rows, row, "tp"),
+        .pp = degree_of(rows, row, "pp"),
+        .cp = degree_of(rows, row, "cp"),
+        .dp = degree_of(rows, row, "dp"),
+        .vpp = degree_of(rows, row, "vpp"),
         .schedule = name_index(rows, row, "schedule", &trace_schedule_names),
         .sharding = name_index(rows, row, "sharding", &trace_sharding_names),
         .recompute = name_index(rows, row, "recompute", &trace_recompute_names),

@@ -102,10 +102,9 @@ static void link_check(sg_link_t link, const int32_t n_gpus[], double nic_bytes_
     double bytes_per_s = sg_link_get_bandwidth(link);
     int32_t n = n_gpus[SENDS] < n_gpus[RECEIVES] ? n_gpus[SENDS] : n_gpus[RECEIVES];
     if (n * nic_bytes_per_s > bytes_per_s * (1 + 1e-9))
-        cluster_refuse_folded(
-            "link %s above the NICs has %g GB/s for %d GPUs of %g GB/s each, so one rank cannot stand "
-            "for its tensor-parallel group; allowed: all_tensor_ranks: true",
-            sg_link_get_name(link), bytes_per_s / 1e9, n, nic_bytes_per_s / 1e9);
+        cluster_refuse_folded("link %s above the NICs has %g GB/s for %d GPUs of %g GB/s each, so one rank cannot "
+                              "represent its tensor-parallel group; allowed: all_tensor_ranks: true",
+                              sg_link_get_name(link), bytes_per_s / 1e9, n, nic_bytes_per_s / 1e9);
 }
 
 static void crossings_check(struct checker *checker)

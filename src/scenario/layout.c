@@ -85,15 +85,17 @@ static char *stages_text(const struct scenario_plan *plan)
     return text;
 }
 
-/** Return the numbers of stages that share the layers with the plan's other keys, "pp 1, 2, 4, or "; "": none does. */
-static char *fitting_stages(const struct scenario_plan *plan, int64_t layers)
+/** Return the numbers of stages that share GPUs and layers with the plan's other keys, "pp 1, 2, 4, or "; "": none
+ * does.
+ */
+static char *fitting_stages(const struct scenario_plan *plan, int64_t n_gpus, int64_t layers)
 {
     char *text;
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
     int n = 0;
     for (int64_t pp = plan->vpp > 1 ? 2 : 1; pp <= layers + 2; pp++)
-        if (stages_fit(plan, pp, layers))
+        if (stages_fit(plan, pp, layers) && n_gpus % (plan->tp * pp * plan->cp) == 0)
             fprintf(file, n++ == 0 ? "pp %" PRId64 : ", %" PRId64, pp);
     fputs(n > 0 ? ", or " : "", file);
     CHECK(fclose(file) == 0);
@@ -111,12 +113,14 @@ static bool check_stages(const struct scenario *scenario, const struct scenario_
                       "%" PRId64 " chunks of a rank need more than one stage, but pp is 1", plan->vpp);
     if (stages_fit(plan, plan->pp, layers))
         return true;
-    char *stages = stages_text(plan), *fitting = fitting_stages(plan, layers);
+    char *stages = stages_text(plan), *fitting = fitting_stages(plan, platform_n_gpus(&scenario->platform), layers);
+    bool counts = plan->stages.count_embedding || plan->stages.count_head;
     document_error(document, document_find(document, system->node, "plan.pp"), err,
                    "plan: %s do%s not divide the model's %" PRId64
-                   " layers; allowed: %sfirst_stage_layers and last_stage_layers that leave the other stages equal"
+                   " layers%s; allowed: %sfirst_stage_layers and last_stage_layers that leave the other stages equal"
                    " layers%s",
-                   stages, strchr(stages, ',') != NULL ? "" : "es", layers, fitting,
+                   stages, strchr(stages, ',') != NULL ? "" : "es", layers,
+                   counts ? " and one more for each counted table" : "", fitting,
                    plan->vpp > 1 ? ", each stage a multiple of vpp" : "");
     free(stages);
     free(fitting);

@@ -92,6 +92,6 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         return n == suffix ? isfinite(*value) : scale(rest, n - suffix, seconds, number / suffixes[i].parts, value);
     }
     if (n == 0)
-        return !blank && isfinite(*value) && !(bandwidth && *value > 0 && *value < QUANTITY_LEAST_BANDWIDTH);
+        return !blank && isfinite(*value);
     return !seconds && !bandwidth && scale(rest, n, false, number, value);
 }

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* [bytes/s] */
+/* The least bandwidth of a key [bytes/s]; 400 usually means Gbit/s. */
 #define QUANTITY_LEAST_BANDWIDTH 1e6
 
 /* Forms of a bandwidth, for messages. */
@@ -15,8 +15,7 @@
 /**
  * Parse a number with an optional SI or IEC prefix and a unit that fits `unit`:
  * - "bytes": B
- * - "bytes/s": B/s = Bps; bits: bps = b/s = bit/s. A prefix needs one of them, and so does a positive number below
- *   QUANTITY_LEAST_BANDWIDTH, since 400 and 400G usually mean Gbit/s.
+ * - "bytes/s": B/s = Bps; bits: bps = b/s = bit/s. A prefix needs one of them, since 400G usually means Gbit/s.
  * - "s": s, ms, us, ns
  * - "tokens" and "-": prefixes only
  * - "flop/s": FLOPS

@@ -14,7 +14,8 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
 /** Return whether curves of the device are copied from another one. A sentence then says so, and how sure they are. */
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE]);
 
-/** Return whether `platform.oversubscription` is above 1 and has no effect, or not on all. A sentence says why. */
+/** Return whether `platform.oversubscription` is above 1 and slows no transfer, or not those of zero2 and zero3. A
+ * sentence says why. */
 bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 
 /** Return whether at least 1% of the documents are longer than the context. A sentence then says so. */
