@@ -14,7 +14,7 @@
 #include "simulate/plan_text.h"
 #include "trace/table.h"
 
-enum { MOST_CHANGES = 4, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
+enum { MOST_BINDING = 3, MOST_RISKS = 4, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
 
 /** Return the decimals that give a number three digits. */
 static int decimals_of(double value)
@@ -306,8 +306,8 @@ static void write_goodput(FILE *file, const struct answer *answer)
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         if (losses[i].share >= 0.0005)
-            fprintf(file, "%s%s %.1f%%", n++ == 0 ? "; lost: " : ", ", losses[i].name, 100 * losses[i].share);
-    fprintf(file, "; a failure every %s h, a checkpoint every %s min\n", mttf, interval);
+            fprintf(file, "%s%s %.1f%%", n++ == 0 ? " (" : ", ", losses[i].name, 100 * losses[i].share);
+    fprintf(file, "%s; a failure every %s h, checkpoints every %s min\n", n > 0 ? ")" : "", mttf, interval);
 }
 
 static int compare_changes(const void *a, const void *b)
@@ -331,7 +331,7 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
     for (int32_t i = 0; i < n; i++)
         order[i] = &answer->changes.at[i];
     qsort(order, (size_t)n, sizeof *order, compare_changes);
-    for (int32_t i = 0; i < n && (verbose || n_shown < MOST_CHANGES); i++) {
+    for (int32_t i = 0; i < n && (verbose || n_shown < (faster ? MOST_BINDING : MOST_RISKS)); i++) {
         const struct change *change = order[faster ? i : n - 1 - i];
         double part = change->row.days / now->days - 1, money = change->row.usd / now->usd - 1;
         if (change->relaxes != faster || (change->row.fits ? (part < 0) != faster || fabs(part) < 0.0005 : faster))
@@ -365,14 +365,14 @@ static void write_knee(FILE *file, const struct answer *answer)
             continue;
         smaller = other->nodes < row->nodes && other->nodes > smaller ? other->nodes : smaller;
         if (other->knee)
-            fprintf(file, "nodes: each up to %" PRId64 " gives at least half a first one's tokens/s", other->nodes);
+            fprintf(file, "nodes: up to %" PRId64 " each adds at least half a first one's tokens/s", other->nodes);
     }
     if (!isnan(row->added_tokens_per_s))
-        fprintf(file, "; each from %" PRId64 " to %" PRId64 ": %s%s", smaller, row->nodes,
-                row->added_tokens_per_s < 0 ? "" : "+", rate);
+        fprintf(file, "; %" PRId64 " to %" PRId64 " %s%s", smaller, row->nodes, row->added_tokens_per_s < 0 ? "" : "+",
+                rate);
     if (!isnan(row->added_usd))
         fprintf(file, ", %s", usd);
-    fputc('\n', file);
+    fputs(isnan(row->added_tokens_per_s) ? "\n" : " each\n", file);
 }
 
 /** Write how the numbers came about and what to be careful about. */
@@ -384,13 +384,13 @@ static void write_basis(FILE *file, const struct answer *answer)
     int32_t n_left_out = 0;
     for (int32_t i = 0; i < answer->search.n; i++)
         n_left_out += answer->search.sizes[i].result == NULL;
-    fprintf(file, "%d sizes computed on the critical path", answer->search.n - n_left_out);
+    fprintf(file, "%d sizes on the critical path", answer->search.n - n_left_out);
     if (!isnan(answer->contention))
         fprintf(file, "; SimGrid takes %+.1f%% for the answer", 100 * answer->contention);
     if (n_left_out > 0)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (row->peak_bytes > 0.97 * row->memory_bytes)
-        fputs("; the answer's GPU memory is nearly full", file);
+        fputs("; its GPU memory is nearly full", file);
     if (delay > 0.005)
         fprintf(file, "; tokens wait %.2f iterations, so tokens/s are those of other samples", delay);
     if (!candidates_have_money(&answer->search.candidates))
