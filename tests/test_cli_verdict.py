@@ -132,6 +132,12 @@ class Verdict(unittest.TestCase):
             self.assertIn(f"\n25% of documents exceed the context, 32,768 tokens, and are {said}\n", text)
         self.assertNotIn("exceed the context", verdict(listed, "--set", "data.context=64Ki")[0])
 
+    def test_run__says_before_it_begins_that_most_documents_exceed_the_context(self):
+        listed = write("listed.yaml", SMALL.replace("lengths: github", "lengths: 100 20Ki 33Ki 200"))
+        said = "of documents exceed the context"
+        self.assertTrue(run("run", listed, "--set", "data.context=64").stderr.startswith(f"100% {said}, 64 tokens, and are cut"))
+        self.assertNotIn(said, run("run", listed).stderr + run("run", listed, "--set", "data.context=64", "--quiet").stderr)
+
     def test_verdict__says_that_tokens_wait(self):
         text = " ".join(verdict(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])[0].split())
         waits = re.search(r"a token waits (\d\.\d\d) iterations on average with (\S+?)[,;]", text)

@@ -18,6 +18,7 @@
 #include "cli/verdict.h"
 #include "execute/execute.h"
 #include "scenario/scenario_read.h"
+#include "simulate/assumptions.h"
 #include "simulate/record.h"
 #include "sweep/journal.h"
 #include "sweep/sweep_output.h"
@@ -241,6 +242,15 @@ static bool hold_names(const struct arguments *arguments, const struct scenario 
 }
 
 /** Search the plans that are left to a search, then simulate. */
+/** Say before a long run that the context is shorter than most documents, as 64 in place of 64Ki would be. */
+static void warn_of_short_context(const struct scenario *scenario, const struct lengths *lengths)
+{
+    char line[ASSUMPTIONS_SIZE];
+    bool most = lengths_cdf(lengths, (double)scenario->data.context) < 0.5;
+    if (most && assumptions_long_documents(&scenario->data, lengths, line))
+        fprintf(stderr, "%s\n", line);
+}
+
 static bool search_and_simulate(const struct arguments *arguments, struct scenario *scenario,
                                 const struct lengths *lengths, struct error *err)
 {
@@ -251,6 +261,8 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
     if (arguments->simgrid_trace != NULL && !simgrid_traces_may_be_written(arguments->simgrid_trace, scenario, err))
         return false;
     set_limits(&arguments->sweep);
+    if (!arguments->options.quiet)
+        warn_of_short_context(scenario, lengths);
     struct journal journal = {.descriptor = -1};
     struct validated_range range;
     bool ok = validated_range_read(scenario_data_dir(), &range, err) &&
