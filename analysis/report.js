@@ -205,7 +205,7 @@ function markOf(shape, x, y, size, look) {
 /** Points over two axes. points: {x, y, colour, hollow, text, side, shape}. limit: a line across, at a y. xLimit: a line
  * upwards. swept: x is a swept key. lines: {points: [[x, y]], colour}. */
 function scatter(points, xName, yName, { limit = null, xLimit = null, swept = false, lines = [] } = {}) {
-  const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = narrow ? 320 : 380, left = 62, right = 14, top = 22, bottom = 42;
+  const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = narrow ? 320 : 380, left = 76, right = 40, top = 22, bottom = 42;
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "scatter" });
   if (points.length === 0) return make("p", {}, "No row has both columns.");
   const xAxis = axisOf([...points.map(({ x }) => x), ...(xLimit === null ? [] : [xLimit])], swept), yAxis = axisOf([...points.map(({ y }) => y), ...(limit === null ? [] : [limit])]);
