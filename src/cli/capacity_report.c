@@ -177,8 +177,8 @@ static void write_ties(FILE *file, const struct answer *answer)
         digits_of(most->days, fast);
         if (!any)
             fprintf(file, "costs about the same (within %.1f%%, the error of batches): ", 100 * error);
-        fprintf(file, "%s%" PRId64 " to %" PRId64 " nodes of %s, %s to %s days", any ? "; " : "", fewest->nodes,
-                most->nodes, offer_of(answer, fewest)->name, slow, fast);
+        fprintf(file, "%s%" PRId64 " node%s of %s in %s days, %" PRId64 " in %s", any ? "; " : "", fewest->nodes,
+                fewest->nodes > 1 ? "s" : "", offer_of(answer, fewest)->name, slow, most->nodes, fast);
         any = true;
     }
     fputs(any ? "\n" : "", file);
@@ -320,8 +320,8 @@ static int compare_changes(const void *a, const void *b)
 }
 
 /**
- * Write the changes that relax something and make the training faster, or those that do neither, the largest effect
- * first.
+ * Write the changes that relax something and make the training faster, or the other changes that make it slower or do
+ * not fit. The largest effect comes first.
  */
 static void write_changes(FILE *file, const struct answer *answer, bool faster, bool verbose)
 {

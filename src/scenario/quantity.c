@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Suffixes that fit a unit. A value may also have none, except a bandwidth (quantity.h). */
+/* Suffixes that fit a unit. A value may also have none, except a bandwidth with a prefix (quantity.h). */
 static const struct {
     const char *unit, *suffix;
     double parts; /* number of the suffix in one unit */
