@@ -5,10 +5,10 @@
 
 #include "hand_model.h"
 
-const struct device hand_device = {.peak_flop_per_s = 1,
+const struct device hand_device = {.peak_flop_per_s = {1},
                                    .hbm_bytes_per_s = 1,
                                    .memory_share = {0.5, 0.5, 0.5, 0.5, 0.5, 0.5},
-                                   .gemm = {.efficiency = 0.5},
+                                   .gemm = {{.efficiency = 0.5}},
                                    .forward = {{.efficiency = 0.25}},
                                    .backward = {{.efficiency = 0.5}},
                                    .collective = {{.latency_s = 1, .efficiency = 1}, {.latency_s = 1, .efficiency = 1}},

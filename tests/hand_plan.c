@@ -16,11 +16,11 @@ const struct cost_setting *hand_setting(void)
         .name = "hand", .hidden = 64, .layers = 840, .heads = 4, .kv_heads = 4, .ffn = 128, .vocabulary = 1000};
     static const struct device device = {
         .name = "hand",
-        .peak_flop_per_s = 1e12,
+        .peak_flop_per_s = {1e12},
         .hbm_bytes_per_s = 1e12,
         .memory_bytes = 80e9,
         .memory_share = {1, 1, 1, 1, 1, 1},
-        .gemm = {.efficiency = 1},
+        .gemm = {{.efficiency = 1}},
         .forward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
         .backward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
         .collective = {{.latency_s = 1e-6, .efficiency = 1},

@@ -18,7 +18,7 @@ TEST(context_parallel__halves_the_work_of_a_rank)
     struct cost_pass two = cost_of_pass(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), one.attention_s / 2, 1e-14);
     CHECK_CLOSE(two.flop, one.flop / 2, 1e-14);
-    CHECK_CLOSE(two.other_s, one.other_s / 2, 1e-14);
+    CHECK_CLOSE(two.kernels_s, one.kernels_s / 2, 1e-14);
     CHECK_TRUE(one.ring_bytes == 0 && one.ring_steps == 0 && two.ring_bytes > 0);
     CHECK_TRUE(one.tensor_s == 0 && one.tensor_bytes == 0);
 }
@@ -41,7 +41,7 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     CHECK_CLOSE(even.attention_s, 3 * 4 * 704.0, 1e-14);
     CHECK_CLOSE(uneven.attention_s, 3 * 4 * 1088.0, 1e-14);
     CHECK_CLOSE(uneven.flop, even.flop, 1e-14);
-    CHECK_CLOSE(uneven.other_s, even.other_s, 1e-14);
+    CHECK_CLOSE(uneven.kernels_s, even.kernels_s, 1e-14);
     CHECK_CLOSE(uneven.context_s, even.context_s, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
     struct cost_cache cache = {0};
@@ -87,7 +87,7 @@ TEST(padding__costs_no_attention)
     struct cost_pass bare = cost_of_pass(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(padded_s, hand_blocks_s(&setting, PASS_FORWARD, &unit), 1e-14);
     CHECK_CLOSE(padded.ring_bytes, bare.ring_bytes * 12 / 10, 1e-14);
-    CHECK_CLOSE(padded.other_s, bare.other_s * 5 / 4, 1e-14);
+    CHECK_CLOSE(padded.kernels_s, bare.kernels_s * 5 / 4, 1e-14);
     CHECK_CLOSE(padded.tensor_bytes, bare.tensor_bytes * 5 / 4, 1e-14);
 }
 
@@ -122,7 +122,7 @@ TEST(slice__enters_the_curve_as_a_causal_sample_of_its_mean)
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit),
                 3 * (20 * 4 * (4.2 + 3) * 7.4 + 36 * 4 * (11 / 3.0 + 3) * 41 / 9) * 128 / 65, 1e-14);
     device.forward[DEVICE_FLASH2].keys = (struct device_range){3, 100}; /* 2 are outside, in both blocks */
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).outside_s[COST_ATTENTION],
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).extrapolated_s[COST_ATTENTION],
                 3 * 20 * 4 * (4.2 + 3) * 7.4 * 128 / 65, 1e-14);
 }
 
@@ -279,7 +279,7 @@ TEST(ring__launches_its_copies_and_sums)
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
     setting.device = &device;
-    device.peak_flop_per_s = device.hbm_bytes_per_s = 1e30;
+    device.peak_flop_per_s[PRECISION_BF16] = device.hbm_bytes_per_s = 1e30;
     device.launch_s = 1;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t packed = 0; packed < 2; packed++)

@@ -22,7 +22,7 @@ static double planned_s(struct hand_request *hand)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t i = 0; i < pipeline->partition[pass].n_units; i++) {
             struct cost_unit unit = dag_unit(pipeline, pass, i);
-            double embedding_s = cost_of_embedding(&hand->setting, pass, &unit).other_s;
+            double embedding_s = cost_of_embedding(&hand->setting, pass, &unit).kernels_s;
             CHECK_TRUE(embedding_s > 0);
             seconds -= embedding_s;
         }

@@ -129,7 +129,7 @@ TEST(bound_after_passes_s__counts_what_cannot_hide)
     const double bytes[] = {2 * parameters, parameters};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         layout.sharding = (int32_t)cases[i].sharding;
-        setting.communication.dp_overlap = (int32_t)cases[i].overlap;
+        setting.dp_overlap = (int32_t)cases[i].overlap;
         double bound_s = cost_optimizer_s(&setting, parameters, 2), last_s = 0;
         for (int k = 0; k < 2; k++) {
             bound_s += cases[i].whole[k] * (1e-6 + bytes[k] / 200e9);

@@ -94,7 +94,7 @@ static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, do
     for (int32_t i = 0; i <= 4000; i++) {
         double ratio = i / 4000.0;
         double copy_s = layer.device->pcie.latency_s + bytes / layer.platform->pcie_bytes_per_s * ratio;
-        if (cost.other_s + cost.attention_s < copy_s)
+        if (cost.kernels_s + cost.attention_s < copy_s)
             break;
         *most = ratio;
         if (ratio < fmin(1, layers * capacity / ((layers - 2) * tokens)))

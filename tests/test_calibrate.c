@@ -15,7 +15,7 @@
 static struct device known_device(void)
 {
     struct device device = {.name = "known",
-                            .peak_flop_per_s = 1e15,
+                            .peak_flop_per_s = {1e15},
                             .hbm_bytes_per_s = 3e12,
                             .multiprocessors = 132,
                             .rows = "KNOWN OTHER@6e12",
@@ -155,10 +155,10 @@ static void check_calibration(const struct calibration *calibration, const struc
                               const struct device *like)
 {
     const struct device *device = &calibration->device;
-    CHECK_CLOSE(device->gemm.efficiency, known->gemm.efficiency, 1e-3);
-    CHECK_CLOSE(device->gemm.wave, known->gemm.wave, 1e-2);
-    CHECK_CLOSE(device->gemm.launch_s, known->gemm.launch_s, 1e-2);
-    CHECK_TRUE(device->gemm.m.min == 512 && device->gemm.m.max == 8192 && device->gemm.n.min == 1000);
+    CHECK_CLOSE(device->gemm[PRECISION_BF16].efficiency, known->gemm[PRECISION_BF16].efficiency, 1e-3);
+    CHECK_CLOSE(device->gemm[PRECISION_BF16].wave, known->gemm[PRECISION_BF16].wave, 1e-2);
+    CHECK_CLOSE(device->gemm[PRECISION_BF16].launch_s, known->gemm[PRECISION_BF16].launch_s, 1e-2);
+    CHECK_TRUE(device->gemm[PRECISION_BF16].m.min == 512 && device->gemm[PRECISION_BF16].m.max == 8192 && device->gemm[PRECISION_BF16].n.min == 1000);
     check_flash(&device->forward[DEVICE_FLASH2], &known->forward[DEVICE_FLASH2]);
     check_flash(&device->backward[DEVICE_FLASH2], &known->backward[DEVICE_FLASH2]);
     CHECK_CLOSE(device->memory_share[DEVICE_NORM], 0.8, 1e-3);
@@ -257,7 +257,7 @@ static void write_layer(FILE *file, const struct device *device, bool flash1, in
                 "T%d,%s,known,%s,tiny,4096,1,32,32,16384,50000,gelu,false,%d,1,1,450GBps,400Gbps,64GBps,2TB,1,1,1,1,"
                 "layer-forward,%.17g\n",
                 id + 100 * open, open ? "open" : "calib", flash1 ? "flash1,eager" : "flash2,fused", tokens,
-                1e3 * (pass.other_s + pass.attention_s) * (open ? 9 : 1));
+                1e3 * (pass.kernels_s + pass.attention_s) * (open ? 9 : 1));
 }
 
 /** Read a library that has only the device "known". */
@@ -325,9 +325,9 @@ TEST(training_fit__takes_the_constants_of_the_device_under_like)
     calibration_free(&calibration);
     calibration = (struct calibration){.device = device};
     calibration.device.multiprocessors = 108;
-    calibration.device.gemm.efficiency = 0.5;
+    calibration.device.gemm[PRECISION_BF16].efficiency = 0.5;
     CHECK_TRUE(training_fit(&source, &like, &calibration, &err));
-    CHECK_CLOSE(calibration.device.gemm.efficiency, 0.5, 0);
+    CHECK_CLOSE(calibration.device.gemm[PRECISION_BF16].efficiency, 0.5, 0);
     CHECK_CLOSE(calibration.device.training.products, 0.12, 0);
     calibration_free(&calibration);
     calibration = (struct calibration){.device = device};

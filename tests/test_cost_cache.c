@@ -20,10 +20,10 @@ static struct cost_setting setting_with(struct cost_cache *cache)
 /* Say whether a cost in the cache has the bits of the computed one, except for padding. */
 static bool same(const struct cost_pass *a, const struct cost_pass *b)
 {
-    return a->flop == b->flop && a->other_s == b->other_s && a->attention_s == b->attention_s &&
+    return a->flop == b->flop && a->kernels_s == b->kernels_s && a->attention_s == b->attention_s &&
            a->tensor_s == b->tensor_s && a->shard_s == b->shard_s && a->ring_bytes == b->ring_bytes &&
            a->ring_steps == b->ring_steps && a->context_s == b->context_s && a->boundary_bytes == b->boundary_bytes &&
-           memcmp(a->outside_s, b->outside_s, sizeof a->outside_s) == 0;
+           memcmp(a->extrapolated_s, b->extrapolated_s, sizeof a->extrapolated_s) == 0;
 }
 
 static bool all_same(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)

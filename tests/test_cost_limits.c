@@ -105,7 +105,7 @@ static void hold(bool true_or_not, const char *what, const struct run *run, enum
     if (!harness_true(true_or_not, what, __FILE__, __LINE__))
         printf("case: %s hidden %d, %d tokens, tp %d, cp %d, sharding %d on %d, tp_overlap %d, pass %d\n", run->name,
                (int)run->model.hidden, (int)run->slice.end, (int)run->setting.tensor, (int)run->context,
-               (int)run->plan.sharding, (int)run->plan.dp, (int)run->setting.communication.tp_overlap, (int)pass);
+               (int)run->plan.sharding, (int)run->plan.dp, (int)run->setting.tp_overlap, (int)pass);
 }
 
 /* Faster links, or a faster chip and memory, take no longer. A longer sequence does. No run computes faster than its
@@ -120,16 +120,16 @@ TEST(faster_hardware__slows_no_run_down)
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
             const double now_s = run_s(&run, pass, &flop), limit_s = now_s * (1 + 1e-12);
             const struct device *device = &run.device;
-            double best = fmax(device->gemm.efficiency, fmax(device->forward[run.setting.attention].efficiency,
+            double best = fmax(device->gemm[PRECISION_BF16].efficiency, fmax(device->forward[run.setting.attention].efficiency,
                                                              device->backward[run.setting.attention].efficiency));
-            hold(flop <= best * device->peak_flop_per_s * limit_s, "within the best kernel's rate", &run, pass);
+            hold(flop <= best * device->peak_flop_per_s[PRECISION_BF16] * limit_s, "within the best kernel's rate", &run, pass);
             struct run links = run, chip = run, longer = run;
             links.setting.platform = &links.platform;
             links.platform.nvlink_bytes_per_s *= 1 + rng_uniform(rng);
             links.platform.nic_bytes_per_s *= 1 + rng_uniform(rng);
             hold(run_s(&links, pass, &other) <= limit_s, "faster links", &run, pass);
             chip.setting.device = &chip.device;
-            chip.device.peak_flop_per_s *= 1 + rng_uniform(rng);
+            chip.device.peak_flop_per_s[PRECISION_BF16] *= 1 + rng_uniform(rng);
             chip.device.hbm_bytes_per_s *= 1 + rng_uniform(rng);
             hold(run_s(&chip, pass, &other) <= limit_s, "a faster chip", &run, pass);
             longer.slice.end *= 2;

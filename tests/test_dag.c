@@ -245,8 +245,8 @@ TEST(dag_build__takes_stages_of_different_layers)
         task = hand_find(&dag, DAG_COMPUTE, DAG_PASS, task);
         CHECK_EQUAL(dag.tasks[task].stage, stage);
         CHECK_CLOSE(dag.duration_s[task],
-                    cost.other_s + cost.attention_s + (stage == 2 ? head.other_s : 0) +
-                        (stage == 0 ? embedding.other_s : 0),
+                    cost.kernels_s + cost.attention_s + (stage == 2 ? head.kernels_s : 0) +
+                        (stage == 0 ? embedding.kernels_s : 0),
                     1e-14);
         CHECK_EQUAL(dag_setting(&setting, &pipeline->layout, stage).recompute_layers, stage == 1 ? 200 : 100);
         CHECK_CLOSE(dag_stage_parameters(&setting, &pipeline->layout, stage),
@@ -328,7 +328,7 @@ TEST(blocking_sends__hold_the_stage)
         for (int32_t m = 1; m <= 2; m++) {
             struct plan plan;
             struct cost_setting setting = *hand_setting();
-            setting.communication.pp_overlap = overlap;
+            setting.pp_overlap = overlap;
             hand_uniform(&plan, 2, m, 16);
             struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
             for (int32_t i = 0; i < dag.n_tasks; i++)
@@ -437,7 +437,7 @@ TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
         struct plan plan;
         struct error err = {0};
         struct cost_setting setting = *hand_setting_of_heads(seed / 2);
-        setting.communication.cp_overlap = seed % 2 == 0;
+        setting.cp_overlap = seed % 2 == 0;
         setting.plan = &(struct scenario_plan){.cp_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING};
         hand_random(&plan, seed);
         for (uint64_t round = 0; round < 4; round++) {

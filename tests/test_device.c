@@ -16,15 +16,15 @@ TEST(device_read__fills_every_field_from_its_key)
     CHECK_TRUE(device_read(fixture_data("device"), "h800", &device, &err));
     CHECK_TEXT(err.text, "");
     CHECK_TEXT(device.name, "h800");
-    CHECK_TRUE(device.peak_flop_per_s == 989.4e12);
+    CHECK_TRUE(device.peak_flop_per_s[PRECISION_BF16] == 989.4e12);
     CHECK_TRUE(device.hbm_bytes_per_s == 3.35e12);
     CHECK_TRUE(device.memory_bytes == 78 * 0x1p30 && device.context_bytes == 0x1p30);
     CHECK_TRUE(device.launch_s == 2e-6 && device.memory_share[DEVICE_NORM] == 0.9 &&
                device.memory_share[DEVICE_COPY] == 0.6);
     CHECK_TRUE(device.multiprocessors == 132 && device.nvls && device.rows[0] == '\0' && device.like[0] == '\0');
-    CHECK_TRUE(device.gemm.efficiency == 0.8 && device.gemm.small_tile == 0.1 && device.gemm.wave == 0.25 &&
-               device.gemm.launch_s == 7e-6 && device.gemm.epilogue == 0 && device.gemm.sum == 0.5 &&
-               device.gemm.m.max == 8192 && device.gemm.n.max == 0);
+    CHECK_TRUE(device.gemm[PRECISION_BF16].efficiency == 0.8 && device.gemm[PRECISION_BF16].small_tile == 0.1 && device.gemm[PRECISION_BF16].wave == 0.25 &&
+               device.gemm[PRECISION_BF16].launch_s == 7e-6 && device.gemm[PRECISION_BF16].epilogue == 0 && device.gemm[PRECISION_BF16].sum == 0.5 &&
+               device.gemm[PRECISION_BF16].m.max == 8192 && device.gemm[PRECISION_BF16].n.max == 0);
     const struct device_collective *all = &device.collective[DEVICE_ALL_TO_ALL];
     CHECK_TRUE(all->latency_s == 1e-6 && all->step_s == 2e-6 && all->efficiency == 0.7 && all->ramp_bytes == 3 &&
                all->pair == 4 && all->bytes.min == 5 && all->bytes.max == 6);

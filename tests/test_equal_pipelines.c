@@ -102,8 +102,8 @@ TEST(equal_pipelines__give_the_same_results_folded)
     for (int i = 0; i < 2; i++) {
         struct cost_setting setting = *hand_setting();
         setting.plan = &(struct scenario_plan){.cp_type = types[i], .sequence_parallel = true};
-        setting.communication.cp_overlap = i == 0;
-        setting.communication.dp_overlap = i == 0 ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_NONE;
+        setting.cp_overlap = i == 0;
+        setting.dp_overlap = i == 0 ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_NONE;
         CHECK_TRUE(compare(&plan, &setting) < 10);
     }
     plan_free(&plan);

@@ -57,7 +57,7 @@ TEST(slow_stage__matches_the_closed_form_of_1f1b)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
                 struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, 0, stage);
                 double hop_s = cost_of_transfer(setting, COST_NVLINK, cost.boundary_bytes, 1).duration_s;
-                double work_s = cost.other_s + cost.attention_s;
+                double work_s = cost.kernels_s + cost.attention_s;
                 expected_s += stage == cases[i].stage ? M * cases[i].factor * work_s : work_s + hop_s;
             }
         struct fault fault = fault_of(FAULT_GPU, cases[i].stage, cases[i].factor);
@@ -290,7 +290,7 @@ TEST(slow_links__equal_a_slower_platform)
     setting.plan = &layout;
     for (int32_t type = 0; type < 2 * SCENARIO_ULYSSES + 2; type++) {
         layout.cp_type = type / 2;
-        setting.communication.cp_overlap = type % 2 == 1;
+        setting.cp_overlap = type % 2 == 1;
         check_as_slower_platform(&plan, &setting, true);
     }
     plan_free(&plan);
@@ -299,7 +299,7 @@ TEST(slow_links__equal_a_slower_platform)
     setting.plan = &layout;
     for (int32_t type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
         layout.sharding = type / 3;
-        setting.communication.dp_overlap = type % 3;
+        setting.dp_overlap = type % 3;
         check_as_slower_platform(&plan, &setting, false);
     }
     plan_free(&plan);
@@ -316,7 +316,7 @@ TEST(slow_links__hide_as_much_as_on_a_slower_platform)
         struct model model = *setting.model;
         model.vocabulary = 1000000; /* several buckets of 40e6 parameters */
         setting.model = &model;
-        setting.communication.dp_overlap = SCENARIO_OVERLAP_BOTH;
+        setting.dp_overlap = SCENARIO_OVERLAP_BOTH;
         check_as_slower_platform(&plan, &setting, false);
         plan_free(&plan);
     }
@@ -354,7 +354,7 @@ TEST(slow_machine__takes_the_factor_longer)
     for (int overlap = SCENARIO_EXPOSED; overlap <= SCENARIO_CHUNKED; overlap++)
         for (int all = 0; all < 2; all++) {
             setting.device = &device;
-            setting.communication.tp_overlap = overlap;
+            setting.tp_overlap = overlap;
             check_three_times(&plan, &setting, (struct dag_options){.all_tensor_ranks = all == 1});
         }
     plan_free(&plan);
@@ -364,7 +364,7 @@ TEST(slow_machine__takes_the_factor_longer)
     setting.plan = &layout;
     for (int32_t type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
         layout.sharding = type / 3;
-        setting.communication.dp_overlap = type % 3;
+        setting.dp_overlap = type % 3;
         check_three_times(&plan, &setting, (struct dag_options){.gradient_sync = true});
     }
     plan_free(&plan);

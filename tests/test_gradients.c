@@ -53,14 +53,14 @@ static void open_buckets(struct cost_setting *setting, struct model *model, stru
     setting->model = model;
     setting->platform = slow;
     setting->plan = &layout;
-    setting->communication.dp_overlap = SCENARIO_OVERLAP_BOTH;
+    setting->dp_overlap = SCENARIO_OVERLAP_BOTH;
 }
 
 static double seconds_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass, int32_t unit,
                          int32_t stage)
 {
     struct cost_pass cost = dag_pass_cost(&plan->phases[0].pipelines[0], setting, pass, unit, stage);
-    return cost.other_s + cost.attention_s;
+    return cost.kernels_s + cost.attention_s;
 }
 
 /* Check the times of the SENDs of gradients, with the longest SYNC before them, and of parameters. */
@@ -211,7 +211,7 @@ TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
 
     struct device device = *setting.device;
     device.multiprocessors = 8;
-    device.gemm.wave = 0;
+    device.gemm[PRECISION_BF16].wave = 0;
     device.training.node_multiprocessors = 2;
     setting.device = &device;
     last_s = seconds_of(&plan, &setting, PASS_BACKWARD, 1, 0);
@@ -244,7 +244,7 @@ TEST(early_replica__exposes_nothing_that_others_hide)
     struct model model;
     struct platform links, platform = hand_platform("hopper-2x8");
     open_buckets(&setting, &model, &links, 200e9);
-    setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    setting.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
     struct device device = *setting.device;
     device.hbm_bytes_per_s *= 100; /* T is longer than a token's backward through whole tables */
     setting.device = &device;
@@ -321,7 +321,7 @@ TEST(dp_overlap__hides_gradients_without_parameters)
                                 [SCENARIO_OVERLAP_GRADIENTS] = {bucket_s, all_s},
                                 [SCENARIO_OVERLAP_BOTH] = {bucket_s, bucket_s}};
     for (int32_t overlap = SCENARIO_OVERLAP_NONE; overlap <= SCENARIO_OVERLAP_BOTH; overlap++) {
-        setting.communication.dp_overlap = overlap;
+        setting.dp_overlap = overlap;
         check_rings(&plan, &setting, left_s[overlap][0], left_s[overlap][1]);
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         CHECK_CLOSE(hand_makespan_s(&dag), passes_s + left_s[overlap][0] + optimizer_s + left_s[overlap][1], 1e-12);
@@ -374,7 +374,7 @@ TEST(zero3__leaves_no_ring_behind_the_passes)
     struct plan plan;
     struct cost_setting setting = *hand_setting();
     hand_whole_samples(&plan, 2, 1, 16);
-    double plain_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0).other_s;
+    double plain_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0).kernels_s;
     for (int32_t sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
         setting.plan = &(struct scenario_plan){.cp = 1, .dp = 2, .sharding = sharding};
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
@@ -382,11 +382,11 @@ TEST(zero3__leaves_no_ring_behind_the_passes)
         CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_ALL_GATHER), sharding == SCENARIO_ZERO2 ? 2 : 0);
         CHECK_EQUAL(hand_count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
         struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0);
-        CHECK_TRUE(cost.shard_s > 0 && cost.other_s > plain_s);
+        CHECK_TRUE(cost.shard_s > 0 && cost.kernels_s > plain_s);
         int32_t task = 0;
         while (dag.tasks[task].kind != DAG_COMPUTE || dag.tasks[task].pass != PASS_BACKWARD)
             task++;
-        CHECK_CLOSE(dag.duration_s[task], cost.other_s + cost.attention_s + cost.shard_s, 1e-14);
+        CHECK_CLOSE(dag.duration_s[task], cost.kernels_s + cost.attention_s + cost.shard_s, 1e-14);
         dag_free(&dag);
     }
     plan_free(&plan);

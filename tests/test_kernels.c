@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests check how long kernels take and which kernels a layer launches. */
-#include "cost/kernels.h"
+#include "cost/kernel.h"
 #include "hand_cost.h"
 #include "hand_model.h"
 #include "harness.h"
@@ -18,14 +18,14 @@ TEST(kernels__are_launched_once_each)
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
-    device.launch_s = device.gemm.launch_s = 1;
+    device.launch_s = device.gemm[PRECISION_BF16].launch_s = 1;
     device.forward[DEVICE_FLASH2].launch_s = device.backward[DEVICE_FLASH2].launch_s = 2;
     setting.device = &device;
     struct cost_pass slower = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    CHECK_CLOSE(slower.other_s - forward.other_s, 3 * 11.0, 1e-12);
+    CHECK_CLOSE(slower.kernels_s - forward.kernels_s, 3 * 11.0, 1e-12);
     CHECK_CLOSE(slower.attention_s - forward.attention_s, 3 * (2 + 6.0), 1e-12);
     slower = cost_of_pass(&setting, PASS_BACKWARD, &unit);
-    CHECK_CLOSE(slower.other_s - backward.other_s, 3 * 15.0, 1e-12);
+    CHECK_CLOSE(slower.kernels_s - backward.kernels_s, 3 * 15.0, 1e-12);
     CHECK_CLOSE(slower.attention_s - backward.attention_s, 3 * (2 * 2 + 10.0), 1e-12);
 }
 
@@ -51,7 +51,7 @@ TEST(cost_gemm_s__runs_in_tiles_and_waves)
     struct device device = hand_device;
     device.multiprocessors = 4;
     device.hbm_bytes_per_s = 1e30;
-    device.gemm = (struct device_gemm){.efficiency = 0.5, .small_tile = 0.1, .wave = 0.5, .launch_s = 1};
+    device.gemm[PRECISION_BF16] = (struct device_gemm){.efficiency = 0.5, .small_tile = 0.1, .wave = 0.5, .launch_s = 1};
     const double wave_s = 4 * 2 * 128 * 256 / 0.5;
     CHECK_CLOSE(cost_gemm_s(&device, 1024, 1024, 1), 8 * wave_s + 1, 1e-14);
     CHECK_CLOSE(cost_gemm_s(&device, 1024, 1280, 1), 10 * wave_s + 1, 1e-14);
@@ -64,7 +64,7 @@ TEST(cost_gemm_s__runs_in_tiles_and_waves)
 TEST(cost_gemm_s__waits_for_the_weights_of_few_rows)
 {
     struct device device = hand_device;
-    device.peak_flop_per_s = 1e6;
+    device.peak_flop_per_s[PRECISION_BF16] = 1e6;
     CHECK_CLOSE(cost_gemm_s(&device, 1, 1024, 1024), 2 * 2 * (1024 + 1024 + 1048576.0), 1e-14);
 }
 
@@ -78,7 +78,7 @@ TEST(cost_attention_s__ends_with_the_longest_tile)
         double flop, tiles, alone, expected_s;
     } cases[] = {{20, 2, 0, 10}, {20, 2, 0.8, 12.5}, {200, 20, 0.8, 50}, {210, 21, 1, 60}, {200, 40, 1, 55}};
     struct device device = hand_device;
-    device.peak_flop_per_s = 16;
+    device.peak_flop_per_s[PRECISION_BF16] = 16;
     device.multiprocessors = 4;
     device.forward[DEVICE_FLASH2].tail = 0.5;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -94,9 +94,9 @@ TEST(cost_attention_s__ends_with_the_longest_tile)
 TEST(cost_gemm_s__pays_memory_for_outputs_and_sums)
 {
     struct device device = hand_device;
-    device.gemm.epilogue = 0.25;
-    device.gemm.sum = 0.1;
-    device.peak_flop_per_s = 100;
+    device.gemm[PRECISION_BF16].epilogue = 0.25;
+    device.gemm[PRECISION_BF16].sum = 0.1;
+    device.peak_flop_per_s[PRECISION_BF16] = 100;
     double work_s = 128 * 2 * 4000 / 50.0;
     CHECK_CLOSE(cost_gemm_s(&device, 16, 8, 4000), fmax(work_s + 0.25 * 512, 512 + 2 * 2 * 24 * 4000.0), 1e-14);
     device.hbm_bytes_per_s = 1000;
@@ -198,8 +198,8 @@ TEST(cost_kernel_gemm_s__shares_waves_in_a_batch)
 {
     struct device device = hand_device;
     device.multiprocessors = 132;
-    device.gemm.wave = 1;
-    device.gemm.small_tile = 10;
+    device.gemm[PRECISION_BF16].wave = 1;
+    device.gemm[PRECISION_BF16].small_tile = 10;
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){16, 128, 256, 1000, 0}),
                 cost_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){133, 128, 256, 1000, 0}),
@@ -221,15 +221,15 @@ TEST(eager__moves_more_than_fused)
         setting.kernels = SCENARIO_FUSED;
         struct cost_pass fused = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
         setting.kernels = SCENARIO_EAGER;
-        CHECK_CLOSE(cost_of_head(&setting, pass, &unit).other_s - head.other_s, 2 * norm_bytes[pass] / 2 * 5 / 2,
+        CHECK_CLOSE(cost_of_head(&setting, pass, &unit).kernels_s - head.kernels_s, 2 * norm_bytes[pass] / 2 * 5 / 2,
                     1e-12);
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - fused.other_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).kernels_s - fused.kernels_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
                     1e-12);
     }
     plan.sequence_parallel = false; /* norms of all tokens on both TP ranks */
-    double eager_s = cost_of_pass(&setting, PASS_FORWARD, &unit).other_s;
+    double eager_s = cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s;
     setting.kernels = SCENARIO_FUSED;
-    CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
+    CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
                 1e-12);
     struct model gelu = hand_toy;
     gelu.activation = MODEL_GELU;
@@ -237,8 +237,8 @@ TEST(eager__moves_more_than_fused)
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     setting.kernels = SCENARIO_EAGER;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, forward.other_s, 1e-15);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).other_s - backward.other_s, 3 * 2 * 5 * (32 + 32 / 2.0),
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, forward.kernels_s, 1e-15);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).kernels_s - backward.kernels_s, 3 * 2 * 5 * (32 + 32 / 2.0),
                 1e-12);
 }
 
@@ -252,10 +252,10 @@ TEST(separate_swiglu__moves_and_keeps_more)
     double passes_s[N_PASSES], kept = cost_activation_bytes(&setting, RECOMPUTE_NONE, false);
     double listed = cost_activation_bytes(&setting, RECOMPUTE_ACTIVATION, false);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        passes_s[pass] = cost_of_pass(&setting, pass, &unit).other_s;
+        passes_s[pass] = cost_of_pass(&setting, pass, &unit).kernels_s;
     setting.swiglu = SCENARIO_SWIGLU_SEPARATE;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - passes_s[pass], 3 * 2 * bytes[pass] * 5 / 2, 1e-12);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).kernels_s - passes_s[pass], 3 * 2 * bytes[pass] * 5 / 2, 1e-12);
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false) - kept, 2 * 8 / 2.0, 1e-12);
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_ACTIVATION, false), listed, 1e-12);
 }
@@ -270,11 +270,11 @@ TEST(fused_loss__moves_and_keeps_less)
     static const double bytes[][N_PASSES] = {{30, 14}, {2, 4}, {2, 4 + 2 * 14}};
     double passes_s[N_PASSES], kept = cost_head_bytes(&setting, 10), tokens = cost_unit_tokens(&unit);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        passes_s[pass] = cost_of_head(&setting, pass, &unit).other_s;
+        passes_s[pass] = cost_of_head(&setting, pass, &unit).kernels_s;
     for (int32_t loss = SCENARIO_LOSS_FUSED; loss <= SCENARIO_LOSS_FUSED_METRICS; loss++) {
         setting.loss = (enum scenario_loss)loss;
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-            CHECK_CLOSE(passes_s[pass] - cost_of_head(&setting, pass, &unit).other_s,
+            CHECK_CLOSE(passes_s[pass] - cost_of_head(&setting, pass, &unit).kernels_s,
                         2 * tokens * 16 / 2 * (bytes[0][pass] - bytes[loss][pass]), 1e-12);
         CHECK_CLOSE(kept - cost_head_bytes(&setting, 10), 10 * 2 * 16 / 2.0, 1e-14);
         setting.kernels = SCENARIO_EAGER;

@@ -2,7 +2,7 @@
 /* These tests compare predicted attention of packed slices and of rings with model/validation/kernels.csv. */
 #include "base/check.h"
 #include "cost/attention.h"
-#include "cost/kernels.h"
+#include "cost/kernel.h"
 #include "harness.h"
 #include "scenario/document_read.h"
 #include "scenario/scenario.h"
@@ -36,7 +36,7 @@ static void add_slices(struct cost_attention_load *load, struct pack_times *time
                                   .tiles = heads * ceil((forward ? queries : keys) / COST_ATTENTION_TILE)};
     struct cost_attention_curve curve = cost_attention_curve(device, DEVICE_FLASH2, pass, work.head_dim);
     for (int i = 0; i < count; i++)
-        kernels_attention_add(load, &curve, &work);
+        kernel_attention_add(load, &curve, &work);
     times->work += count * cost_attention_work_s(device, DEVICE_FLASH2, pass, &work);
     times->apart += count * cost_attention_s(device, DEVICE_FLASH2, pass, &work);
 }

@@ -6,10 +6,10 @@
 
 /* A GEMM takes 1 s a FLOP, a collective 1 s and 0.1 s a byte sent, a copy 2 s and 0.1 s a byte. */
 static const struct device plain = {
-    .peak_flop_per_s = 1,
+    .peak_flop_per_s = {1},
     .hbm_bytes_per_s = 1e30,
     .memory_share = {1, 1, 1, 1, 1, 1},
-    .gemm = {.efficiency = 1},
+    .gemm = {{.efficiency = 1}},
     .collective = {{.latency_s = 1, .efficiency = 1}, {.latency_s = 1, .efficiency = 1}},
     .nvlink = {.latency_s = 2, .efficiency = 1},
 };
@@ -76,7 +76,7 @@ TEST(gathered_gemm__takes_the_longer_of_chunk_and_copy)
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 4, SCENARIO_CHUNKED);
     CHECK_CLOSE(overlap_gather_gemm_s(&setting, 12, 5, 4), 4 * 120.0, 1e-14);
-    device.peak_flop_per_s = 100;
+    device.peak_flop_per_s[PRECISION_BF16] = 100;
     CHECK_CLOSE(overlap_gather_gemm_s(&setting, 12, 5, 4), 3 * 4.4 + 1.2, 1e-14);
 }
 
@@ -87,7 +87,7 @@ TEST(reduced_gemm__takes_the_longer_of_chunk_and_reduction)
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
     CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 12, 4, 5), 4 * 120 + 2.2, 1e-14);
-    device.peak_flop_per_s = 100;
+    device.peak_flop_per_s[PRECISION_BF16] = 100;
     CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 12, 4, 5), 1.2 + 4 * 2.2, 1e-14);
 }
 
@@ -97,10 +97,10 @@ TEST(reduced_gemm__takes_the_longer_of_chunk_and_reduction)
 TEST(gemm_chunks__run_in_waves_of_what_is_left)
 {
     struct device device = plain;
-    device.peak_flop_per_s = 8;
+    device.peak_flop_per_s[PRECISION_BF16] = 8;
     device.multiprocessors = 8;
-    device.gemm.wave = 1;
-    device.gemm.small_tile = 1;
+    device.gemm[PRECISION_BF16].wave = 1;
+    device.gemm[PRECISION_BF16].small_tile = 1;
     device.collective[DEVICE_REDUCE_SCATTER] = (struct device_collective){.efficiency = 1};
     const double wave_s = 2 * 128 * 256;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
@@ -138,13 +138,13 @@ TEST(exposed_s__is_counted_by_hand_for_a_layer)
 TEST(gemm_chunks__may_cost_more_than_they_hide)
 {
     struct device device = plain;
-    device.peak_flop_per_s = 1e30;
-    device.gemm.launch_s = 3;
+    device.peak_flop_per_s[PRECISION_BF16] = 1e30;
+    device.gemm[PRECISION_BF16].launch_s = 3;
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_BULK);
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 4 * 5.0, 1e-14);
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 5 + 4 * 2.0, 1e-14);
-    setting.communication.tp_overlap = SCENARIO_CHUNKED;
+    setting.tp_overlap = SCENARIO_CHUNKED;
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 2 * 6 + 2 * 11.0, 1e-14);
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 6 + 4 * 2.0, 1e-14);
 }
@@ -155,7 +155,7 @@ TEST(all_reduce__hides_under_the_gemms_of_training)
 {
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     struct device device = plain;
-    device.peak_flop_per_s = 100;
+    device.peak_flop_per_s[PRECISION_BF16] = 100;
     device.training.products = 0.25;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_BULK);
@@ -164,6 +164,6 @@ TEST(all_reduce__hides_under_the_gemms_of_training)
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, (9 - 8) + (9 - 4), 1e-13);
     CHECK_CLOSE(overlap_tensor_head(&setting, PASS_BACKWARD, 10, 8).exposed_s, 9 - 8, 1e-13);
     CHECK_TRUE(overlap_tensor_head(&setting, PASS_FORWARD, 10, 8).exposed_s == 0);
-    setting.communication.tp_overlap = SCENARIO_EXPOSED;
+    setting.tp_overlap = SCENARIO_EXPOSED;
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 9.0, 1e-14);
 }

@@ -42,7 +42,7 @@ static struct cost_setting sharded_setting(bool chunks)
     if (!chunks)
         layout->stages = (struct scenario_stages){.first_layers = 100, .last_layers = 180};
     setting.plan = layout;
-    setting.communication.tp_overlap = SCENARIO_EXPOSED;
+    setting.tp_overlap = SCENARIO_EXPOSED;
     return setting;
 }
 
@@ -58,25 +58,25 @@ static void check_sum(const struct cost_pass *sum, const struct cost_pass *part,
     for (int32_t i = 0; i < n; i++) {
         all.flop += part[i].flop;
         all.product_s += part[i].product_s;
-        all.other_s += part[i].other_s;
+        all.kernels_s += part[i].kernels_s;
         all.attention_s += part[i].attention_s;
         all.tensor_s += part[i].tensor_s;
         all.tensor_bytes += part[i].tensor_bytes;
         all.shard_s += part[i].shard_s;
         all.shard_bytes += part[i].shard_bytes;
         for (int k = 0; k < COST_N_FAMILIES; k++)
-            all.outside_s[k] += part[i].outside_s[k];
+            all.extrapolated_s[k] += part[i].extrapolated_s[k];
     }
     CHECK_CLOSE(sum->flop, all.flop, 1e-14);
     CHECK_CLOSE(sum->product_s, all.product_s, 1e-14);
-    CHECK_CLOSE(sum->other_s, all.other_s, 1e-14);
+    CHECK_CLOSE(sum->kernels_s, all.kernels_s, 1e-14);
     CHECK_CLOSE(sum->attention_s, all.attention_s, 1e-14);
     CHECK_CLOSE(sum->tensor_s, all.tensor_s, 1e-14);
     CHECK_CLOSE(sum->tensor_bytes, all.tensor_bytes, 1e-14);
     CHECK_CLOSE(sum->shard_s, all.shard_s, 1e-14);
     CHECK_CLOSE(sum->shard_bytes, all.shard_bytes, 1e-14);
     for (int k = 0; k < COST_N_FAMILIES; k++)
-        CHECK_CLOSE(sum->outside_s[k], all.outside_s[k], 1e-14);
+        CHECK_CLOSE(sum->extrapolated_s[k], all.extrapolated_s[k], 1e-14);
     CHECK_TRUE(sum->context_s == part[0].context_s && sum->boundary_bytes == part[0].boundary_bytes);
 }
 
@@ -131,7 +131,7 @@ static void check_seconds(const struct plan_pipeline *pipeline, const struct cos
         double sum_s = 0;
         for (int32_t i = 0; i < n_units; i++) {
             struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, i, stage);
-            double pass_s = cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s + cost.context_s;
+            double pass_s = cost.kernels_s + cost.attention_s + cost.tensor_s + cost.shard_s + cost.context_s;
             CHECK_TRUE(seconds[i * kinds.n + kinds.kind[stage]] == pass_s);
             CHECK_TRUE(dag_stage_s(pipeline, setting, pass, stage, sum_s) == sum_s + pass_s);
             sum_s += pass_s;

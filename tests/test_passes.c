@@ -26,7 +26,7 @@ TEST(forward_pass__is_counted_by_hand)
     struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(cost.flop, 3 * (720.0 + 112), 1e-14);
     CHECK_CLOSE(cost.product_s, 3 * 1440.0, 1e-14);
-    CHECK_CLOSE(cost.other_s, 3 * (1440.0 + 760), 1e-14);
+    CHECK_CLOSE(cost.kernels_s, 3 * (1440.0 + 760), 1e-14);
     CHECK_CLOSE(cost.attention_s, 3 * (448.0 + 400), 1e-14);
     CHECK_CLOSE(cost.tensor_s, 3 * 4 * 3.0, 1e-14);
     CHECK_CLOSE(cost.tensor_bytes, 3 * 4 * 20.0, 1e-14);
@@ -51,15 +51,15 @@ TEST(heads__may_have_a_width_of_their_own)
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(forward.flop, 3 * (960.0 + 224), 1e-14);
     CHECK_CLOSE(backward.flop, 3 * (1920.0 + 560), 1e-14);
-    CHECK_CLOSE(forward.other_s - forward.product_s, 3 * 880.0, 1e-13);
-    CHECK_CLOSE(backward.other_s - backward.product_s, 3 * 1120.0, 1e-13);
+    CHECK_CLOSE(forward.kernels_s - forward.product_s, 3 * 880.0, 1e-13);
+    CHECK_CLOSE(backward.kernels_s - backward.product_s, 3 * 1120.0, 1e-13);
     CHECK_CLOSE(forward.tensor_bytes, 3 * 4 * 20.0, 1e-14);
     CHECK_CLOSE(forward.ring_bytes, 3 * 48.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), 68.0, 1e-14);
     CHECK_CLOSE(cost_weight_bytes(&setting), 72.0, 1e-14);
     CHECK_CLOSE(cost_stage_parameters(&model, 1, 3, false, false), 3 * (192.0 + 2 * 4), 1e-14);
     model.head_width = 2;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * (1440.0 + 760), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * (1440.0 + 760), 1e-14);
 }
 
 /* GEMMs and ring take twice as much. Attention takes 2.5 x 112 FLOP at 2 s. 12h + 12h + 4h + 4k + 10f = 200 bytes take
@@ -72,7 +72,7 @@ TEST(backward_pass__is_counted_by_hand)
     struct cost_pass cost = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(cost.flop, 3 * (1440.0 + 280), 1e-14);
     CHECK_CLOSE(cost.product_s, 3 * 2880.0, 1e-14);
-    CHECK_CLOSE(cost.other_s, 3 * (2880.0 + 1000), 1e-14);
+    CHECK_CLOSE(cost.kernels_s, 3 * (2880.0 + 1000), 1e-14);
     CHECK_CLOSE(cost.attention_s, 3 * (560.0 + 520), 1e-14);
     CHECK_CLOSE(cost.tensor_s, 3 * 6 * 3.0, 1e-14);
     CHECK_CLOSE(cost.tensor_bytes, 3 * 6 * 20.0, 1e-14);
@@ -88,14 +88,14 @@ TEST(recompute_full__adds_the_forward_pass)
     struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &none), b = cost_of_pass(&setting, PASS_BACKWARD, &none);
     struct cost_pass sum = cost_of_pass(&setting, PASS_BACKWARD, &full);
     CHECK_CLOSE(sum.flop, f.flop + b.flop, 1e-14);
-    CHECK_CLOSE(sum.other_s, f.other_s + b.other_s, 1e-14);
+    CHECK_CLOSE(sum.kernels_s, f.kernels_s + b.kernels_s, 1e-14);
     CHECK_CLOSE(sum.attention_s, f.attention_s + b.attention_s, 1e-14);
     CHECK_CLOSE(sum.tensor_s, f.tensor_s + b.tensor_s, 1e-14);
     CHECK_CLOSE(sum.tensor_bytes, f.tensor_bytes + b.tensor_bytes, 1e-14);
     CHECK_CLOSE(sum.ring_bytes, f.ring_bytes + b.ring_bytes, 1e-14);
     CHECK_EQUAL(sum.ring_steps, f.ring_steps + b.ring_steps);
     CHECK_CLOSE(sum.boundary_bytes, b.boundary_bytes, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &full).other_s, f.other_s, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &full).kernels_s, f.kernels_s, 1e-14);
 }
 
 /* Two norms and SwiGLU run again: (8h + 6f)/2 x 5 = 200 bytes a layer at 2 s. */
@@ -105,7 +105,7 @@ TEST(recompute_selective__adds_norms_and_activation)
     struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), selective = hand_toy_unit(RECOMPUTE_SELECTIVE);
     struct cost_pass b = cost_of_pass(&setting, PASS_BACKWARD, &none);
     struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &selective);
-    CHECK_CLOSE(more.other_s - b.other_s, 3 * 400.0, 1e-12);
+    CHECK_CLOSE(more.kernels_s - b.kernels_s, 3 * 400.0, 1e-12);
     CHECK_CLOSE(more.flop, b.flop, 1e-14);
     CHECK_CLOSE(more.tensor_s, b.tensor_s, 1e-14);
 }
@@ -123,7 +123,7 @@ TEST(recompute_list__repeats_what_it_names)
         bool core = list & RECOMPUTE_ATTENTION_CORE;
         double norms_s = list & RECOMPUTE_NORM ? 2 * 8 * 5 * 2 : 0;
         double activation_s = list & RECOMPUTE_ACTIVATION ? 24 * 5 * 2 : 0;
-        CHECK_CLOSE(more.other_s - b.other_s, 3 * (norms_s + activation_s), 1e-12);
+        CHECK_CLOSE(more.kernels_s - b.kernels_s, 3 * (norms_s + activation_s), 1e-12);
         CHECK_CLOSE(more.attention_s - b.attention_s, core ? 3 * (448.0 + 400) : 0, 1e-12);
         CHECK_CLOSE(more.flop - b.flop, core ? 3 * 112.0 : 0, 1e-12);
         CHECK_CLOSE(more.ring_bytes - b.ring_bytes, core ? f.ring_bytes : 0, 1e-12);
@@ -147,7 +147,7 @@ TEST(sequence_parallel__splits_norms_and_adds)
         struct cost_pass shared = cost_of_pass(&setting, pass, &unit);
         plan.sequence_parallel = false;
         struct cost_pass whole = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
-        CHECK_CLOSE(whole.other_s - shared.other_s, 3 * 5 * 2 * (pass == PASS_FORWARD ? 40.0 : 48.0), 1e-12);
+        CHECK_CLOSE(whole.kernels_s - shared.kernels_s, 3 * 5 * 2 * (pass == PASS_FORWARD ? 40.0 : 48.0), 1e-12);
         CHECK_CLOSE(whole.tensor_bytes, 3 * 2 * 40.0, 1e-14);
         CHECK_CLOSE(whole.tensor_s, 3 * 2 * 5.0, 1e-14);
         CHECK_CLOSE(head.tensor_s, pass == PASS_FORWARD ? 0 : 5.0, 1e-14);
@@ -166,11 +166,11 @@ TEST(head__is_counted_by_hand)
     struct cost_pass forward = cost_of_head(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(forward.flop, 5 * 64.0, 1e-14);
     CHECK_CLOSE(forward.product_s, 5 * 2 * 64.0, 1e-14);
-    CHECK_CLOSE(forward.other_s, 5 * 2 * (8.0 + 240 + 64), 1e-14);
+    CHECK_CLOSE(forward.kernels_s, 5 * 2 * (8.0 + 240 + 64), 1e-14);
     CHECK_CLOSE(forward.tensor_s, 3.0, 1e-14);
     struct cost_pass backward = cost_of_head(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(backward.flop, 5 * 128.0, 1e-14);
-    CHECK_CLOSE(backward.other_s, 5 * 2 * (12.0 + 112 + 128), 1e-14);
+    CHECK_CLOSE(backward.kernels_s, 5 * 2 * (12.0 + 112 + 128), 1e-14);
     CHECK_CLOSE(backward.tensor_s, 2 * 3.0, 1e-14);
 }
 
@@ -183,19 +183,19 @@ TEST(embedding__is_counted_by_hand)
     struct cost_setting setting = hand_toy_setting_of(&plan);
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_FULL);
     struct cost_pass forward = cost_of_embedding(&setting, PASS_FORWARD, &unit);
-    CHECK_CLOSE(forward.other_s, 5 * 2 * (16.0 + 4), 1e-14);
+    CHECK_CLOSE(forward.kernels_s, 5 * 2 * (16.0 + 4), 1e-14);
     CHECK_CLOSE(forward.tensor_s, 3.0, 1e-14);
     CHECK_CLOSE(forward.tensor_bytes, 20.0, 1e-14);
     CHECK_TRUE(forward.flop == 0 && forward.attention_s == 0 && forward.shard_s == 0);
     struct cost_pass backward = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
-    CHECK_CLOSE(backward.other_s, 2 * (5 * (8 + 4.0) + 12 * 32), 1e-14);
+    CHECK_CLOSE(backward.kernels_s, 2 * (5 * (8 + 4.0) + 12 * 32), 1e-14);
     CHECK_CLOSE(backward.tensor_s, 3.0, 1e-14);
     plan.gradients = SCENARIO_BF16;
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s, 2 * (5 * (8 + 4.0) + 8 * 32), 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s, 2 * (5 * (8 + 4.0) + 8 * 32), 1e-14);
     plan.sharding = SCENARIO_ZERO3;
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s, 2 * (5 * (8 + 4.0) + 2 * 32), 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s, 2 * (5 * (8 + 4.0) + 2 * 32), 1e-14);
     struct cost_unit empty = {.context = 1};
-    CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &empty).other_s == 0);
+    CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &empty).kernels_s == 0);
 }
 
 /* Without sequence parallelism an all-reduce runs forward, of which a rank sends 2 x 20 bytes: 1 + 4 s. Nothing runs
@@ -216,24 +216,24 @@ TEST(embedding__takes_learned_positions_and_dropout)
     struct cost_pass b = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
     struct cost_pass layers = cost_of_pass(&setting, PASS_FORWARD, &unit);
     model.positions = 7;
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).other_s - f.other_s, 2 * 5 * 40.0, 1e-12);
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s - b.other_s, 2 * (5 * 16 + 12 * 28.0), 1e-12);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).kernels_s - f.kernels_s, 2 * 5 * 40.0, 1e-12);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s - b.kernels_s, 2 * (5 * 16 + 12 * 28.0), 1e-12);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s, 3.0, 1e-14);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s, 3.0, 1e-14);
     /* there is no rotation then: 4h + 4k = 24 bytes a token, over TP */
-    CHECK_CLOSE(layers.other_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * 5 * 12.0, 1e-12);
+    CHECK_CLOSE(layers.kernels_s - cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * 2 * 5 * 12.0, 1e-12);
     model.positions = 0;
     plan.sequence_parallel = false;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s == 0);
     CHECK_TRUE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s == 0);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        double before_s = pass == PASS_FORWARD ? f.other_s : b.other_s;
+        double before_s = pass == PASS_FORWARD ? f.kernels_s : b.kernels_s;
         model.dropout = true;
-        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).other_s - before_s, 2 * 5 * 20.0, 1e-12);
+        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).kernels_s - before_s, 2 * 5 * 20.0, 1e-12);
         plan.sequence_parallel = true;
-        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).other_s - before_s, 2 * 5 * 10.0, 1e-12);
+        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).kernels_s - before_s, 2 * 5 * 10.0, 1e-12);
         plan.sequence_parallel = false;
     }
 }
@@ -241,7 +241,7 @@ TEST(embedding__takes_learned_positions_and_dropout)
 TEST(empty_unit__costs_nothing)
 {
     struct device device = hand_device;
-    device.launch_s = device.gemm.launch_s = 1;
+    device.launch_s = device.gemm[PRECISION_BF16].launch_s = 1;
     device.forward[DEVICE_FLASH2].q_half = 1;
     struct cost_setting setting = hand_toy_setting();
     setting.device = &device;
@@ -249,8 +249,8 @@ TEST(empty_unit__costs_nothing)
     struct cost_unit unit = {.slices = &empty, .n_slices = 1, .context = 2};
     struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit),
                      head = cost_of_head(&setting, PASS_FORWARD, &unit);
-    CHECK_TRUE(cost.flop == 0 && cost.other_s == 0 && cost.attention_s == 0 && cost.tensor_s == 0);
-    CHECK_TRUE(cost.ring_bytes == 0 && cost.ring_steps == 0 && head.other_s == 0);
+    CHECK_TRUE(cost.flop == 0 && cost.kernels_s == 0 && cost.attention_s == 0 && cost.tensor_s == 0);
+    CHECK_TRUE(cost.ring_bytes == 0 && cost.ring_steps == 0 && head.kernels_s == 0);
 }
 
 /* A virtual stage may have the embedding alone (count_embedding). */
@@ -275,27 +275,27 @@ TEST(outside_s__holds_what_was_not_measured)
     setting.device = &device;
     struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        CHECK_TRUE(cost.outside_s[i] == 0);
+        CHECK_TRUE(cost.extrapolated_s[i] == 0);
     device.forward[DEVICE_FLASH2].keys = (struct device_range){1, 2};
-    device.gemm.m = (struct device_range){1, 4}; /* T = 5 */
+    device.gemm[PRECISION_BF16].m = (struct device_range){1, 4}; /* T = 5 */
     device.memory_range = (struct device_range){0, 1e9};
     device.collective[DEVICE_REDUCE_SCATTER].bytes = (struct device_range){30, 40}; /* 20 are sent */
     cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    CHECK_CLOSE(cost.outside_s[COST_ATTENTION], 3 * 72 * 4.0, 1e-14);
-    CHECK_CLOSE(cost.outside_s[COST_GEMM], 3 * 1440.0, 1e-14);
-    CHECK_TRUE(cost.outside_s[COST_MEMORY_BOUND] == 0);
-    CHECK_CLOSE(cost.outside_s[COST_COLLECTIVE], 3 * 2 * 3.0, 1e-14);
+    CHECK_CLOSE(cost.extrapolated_s[COST_ATTENTION], 3 * 72 * 4.0, 1e-14);
+    CHECK_CLOSE(cost.extrapolated_s[COST_GEMM], 3 * 1440.0, 1e-14);
+    CHECK_TRUE(cost.extrapolated_s[COST_MEMORY_BOUND] == 0);
+    CHECK_CLOSE(cost.extrapolated_s[COST_COLLECTIVE], 3 * 2 * 3.0, 1e-14);
 }
 
 /* Half-lengths are > 0. Longer units, more layers and less TP cost more, in every pass. */
 TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
 {
     struct device device = hand_device;
-    device.peak_flop_per_s = 1e15;
+    device.peak_flop_per_s[PRECISION_BF16] = 1e15;
     device.hbm_bytes_per_s = 3e12;
     device.launch_s = 4e-6;
     device.multiprocessors = 132;
-    device.gemm = (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
+    device.gemm[PRECISION_BF16] = (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
     device.forward[0] = (struct device_flash){0.45, 64, 490, 26, .tail = 0.9};
     device.backward[0] = (struct device_flash){0.42, 725, 64, 30, .tail = 0.3};
     struct cost_setting setting = {.model = &hand_llama_13b,
@@ -314,8 +314,8 @@ TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
                 struct cost_pass a = cost_of_pass(&setting, pass, &unit), b = cost_of_pass(&setting, pass, &more);
                 setting.tensor = 2 * tensor;
                 struct cost_pass c = cost_of_pass(&setting, pass, &unit);
-                bool grows = b.other_s > a.other_s && b.attention_s >= a.attention_s && b.tensor_s >= a.tensor_s;
-                if (!harness_true(grows && c.other_s < a.other_s && c.attention_s <= a.attention_s, "cost is monotonic",
+                bool grows = b.kernels_s > a.kernels_s && b.attention_s >= a.attention_s && b.tensor_s >= a.tensor_s;
+                if (!harness_true(grows && c.kernels_s < a.kernels_s && c.attention_s <= a.attention_s, "cost is monotonic",
                                   __FILE__, __LINE__))
                     printf("case: tensor %d end %d pass %d\n", (int)tensor, (int)end, (int)pass);
             }
@@ -332,7 +332,7 @@ TEST(recompute_layers__limits_what_is_recomputed)
     setting.recompute_layers = 2;
     struct cost_pass both = cost_of_pass(&setting, PASS_BACKWARD, &full);
     CHECK_CLOSE(both.flop, backward.flop + forward.flop * 2 / 3, 1e-14);
-    CHECK_CLOSE(both.other_s, backward.other_s + forward.other_s * 2 / 3, 1e-14);
+    CHECK_CLOSE(both.kernels_s, backward.kernels_s + forward.kernels_s * 2 / 3, 1e-14);
     CHECK_CLOSE(both.attention_s, backward.attention_s + forward.attention_s * 2 / 3, 1e-14);
     CHECK_CLOSE(both.tensor_s, backward.tensor_s + forward.tensor_s * 2 / 3, 1e-14);
     CHECK_EQUAL(both.ring_steps, backward.ring_steps + 2);
@@ -358,11 +358,11 @@ TEST(early_stop__leaves_out_the_last_gemm)
     stopping.early_stop = plan.early_stop = true;
     struct cost_pass stopped = cost_of_pass(&setting, PASS_BACKWARD, &full);
     CHECK_CLOSE(stopped.flop, all.flop - 3 * 160, 1e-14);
-    CHECK_CLOSE(stopped.other_s, all.other_s - 3 * (320 + 120), 1e-14);
+    CHECK_CLOSE(stopped.kernels_s, all.kernels_s - 3 * (320 + 120), 1e-14);
     CHECK_CLOSE(stopped.attention_s, all.attention_s, 1e-14);
     CHECK_CLOSE(stopped.tensor_s, all.tensor_s - 3 * 3, 1e-14);
     CHECK_CLOSE(stopped.tensor_bytes, all.tensor_bytes - 3 * 20, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &listed).other_s, selective.other_s, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &listed).kernels_s, selective.kernels_s, 1e-14);
     setting.recompute_layers = 2;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).flop, all.flop - 832 - 2 * 160, 1e-14);
     plan.sequence_parallel = false; /* an all-reduce of twice the bytes */
@@ -373,7 +373,7 @@ TEST(early_stop__leaves_out_the_last_gemm)
     dropped.plan = &stopping;
     stopped = cost_of_pass(&dropped, PASS_BACKWARD, &full);
     CHECK_CLOSE(stopped.flop, whole.flop, 1e-14);
-    CHECK_CLOSE(stopped.other_s, whole.other_s - 3 * 120, 1e-14);
+    CHECK_CLOSE(stopped.kernels_s, whole.kernels_s - 3 * 120, 1e-14);
     CHECK_CLOSE(stopped.tensor_s, whole.tensor_s, 1e-14);
 }
 
@@ -392,24 +392,24 @@ TEST(alternate_gemms__are_computed_again)
     struct cost_pass a = cost_of_pass(&setting, PASS_BACKWARD, &selective);
     struct cost_pass b = cost_of_pass(&setting, PASS_BACKWARD, &more);
     CHECK_CLOSE(b.flop - a.flop, 3 * 200.0, 1e-12);
-    CHECK_CLOSE(b.other_s - a.other_s, 3 * 2 * (160 + 58 + 5 * 24.0), 1e-12);
+    CHECK_CLOSE(b.kernels_s - a.kernels_s, 3 * 2 * (160 + 58 + 5 * 24.0), 1e-12);
     CHECK_CLOSE(b.tensor_s, a.tensor_s, 1e-14);
     CHECK_CLOSE(b.attention_s, a.attention_s, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &more).flop, cost_of_pass(&setting, PASS_FORWARD, &none).flop, 0);
-    double fused_s = a.other_s - cost_of_pass(&setting, PASS_BACKWARD, &none).other_s;
+    double fused_s = a.kernels_s - cost_of_pass(&setting, PASS_BACKWARD, &none).kernels_s;
     setting.kernels = SCENARIO_EAGER;
     a = cost_of_pass(&setting, PASS_BACKWARD, &selective);
     b = cost_of_pass(&setting, PASS_BACKWARD, &more);
     CHECK_CLOSE(b.flop - a.flop, 3 * 280.0, 1e-12);
-    CHECK_CLOSE(b.other_s - a.other_s, 3 * 2 * (240 + 58 + 5 * (24 + 48.0)), 1e-12);
-    double eager_s = a.other_s - cost_of_pass(&setting, PASS_BACKWARD, &none).other_s;
+    CHECK_CLOSE(b.kernels_s - a.kernels_s, 3 * 2 * (240 + 58 + 5 * (24 + 48.0)), 1e-12);
+    double eager_s = a.kernels_s - cost_of_pass(&setting, PASS_BACKWARD, &none).kernels_s;
     CHECK_CLOSE(eager_s - fused_s, 3 * 2 * 5 * 288 / 2.0, 1e-12);
     setting.kernels = SCENARIO_FUSED;
     setting.tensor = 1;
     a = cost_of_pass(&setting, PASS_BACKWARD, &selective);
     b = cost_of_pass(&setting, PASS_BACKWARD, &more);
     CHECK_CLOSE(b.flop - a.flop, 3 * 560.0, 1e-12);
-    CHECK_CLOSE(b.other_s - a.other_s, 3 * 2 * (560 + 5 * 48.0), 1e-12);
+    CHECK_CLOSE(b.kernels_s - a.kernels_s, 3 * 2 * (560 + 5 * 48.0), 1e-12);
 }
 
 /* The core runs again, exactly its forward, and nothing else, whatever kernel runs it. */
@@ -423,7 +423,7 @@ TEST(recompute_core__repeats_the_forward_attention)
         struct cost_pass once = cost_of_pass(&setting, PASS_BACKWARD, &unit);
         struct cost_pass again = cost_of_pass(&setting, PASS_BACKWARD, &core);
         CHECK_CLOSE(again.attention_s - once.attention_s, forward.attention_s, 1e-12);
-        CHECK_CLOSE(again.other_s, once.other_s, 1e-14);
+        CHECK_CLOSE(again.kernels_s, once.kernels_s, 1e-14);
     }
 }
 
@@ -437,13 +437,13 @@ TEST(split_backward__adds_up_to_the_whole)
         for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
             struct cost_setting setting = *hand_setting();
             setting.tensor = tensor;
-            setting.communication.tp_overlap = SCENARIO_EXPOSED;
+            setting.tp_overlap = SCENARIO_EXPOSED;
             struct cost_unit unit = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT};
             struct cost_pass whole = cost_of_pass(&setting, PASS_BACKWARD, &unit);
             struct cost_pass input = cost_of_pass(&setting, PASS_INPUT, &unit);
             struct cost_pass weight = cost_of_pass(&setting, PASS_WEIGHT, &unit);
             CHECK_CLOSE(input.flop + weight.flop, whole.flop, 1e-12);
-            CHECK_CLOSE(input.other_s + weight.other_s, whole.other_s, 1e-12);
+            CHECK_CLOSE(input.kernels_s + weight.kernels_s, whole.kernels_s, 1e-12);
             CHECK_CLOSE(input.attention_s, whole.attention_s, 1e-15);
             CHECK_CLOSE(input.tensor_s + weight.tensor_s, whole.tensor_s, 1e-12);
             CHECK_CLOSE(input.tensor_bytes + weight.tensor_bytes, whole.tensor_bytes, 1e-12);
@@ -455,11 +455,11 @@ TEST(split_backward__adds_up_to_the_whole)
             struct cost_pass head_input = cost_of_head(&setting, PASS_INPUT, &unit);
             struct cost_pass head_weight = cost_of_head(&setting, PASS_WEIGHT, &unit);
             CHECK_CLOSE(head_input.flop + head_weight.flop, head.flop, 1e-12);
-            CHECK_CLOSE(head_input.other_s + head_weight.other_s, head.other_s, 1e-12);
+            CHECK_CLOSE(head_input.kernels_s + head_weight.kernels_s, head.kernels_s, 1e-12);
             CHECK_CLOSE(head_input.tensor_s + head_weight.tensor_s, head.tensor_s, 1e-12);
             struct cost_pass embedding = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
             struct cost_pass embedding_input = cost_of_embedding(&setting, PASS_INPUT, &unit);
-            CHECK_TRUE(embedding_input.other_s == embedding.other_s && embedding_input.tensor_s == embedding.tensor_s);
-            CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &unit).other_s == 0);
+            CHECK_TRUE(embedding_input.kernels_s == embedding.kernels_s && embedding_input.tensor_s == embedding.tensor_s);
+            CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &unit).kernels_s == 0);
         }
 }

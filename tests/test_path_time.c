@@ -53,7 +53,7 @@ TEST(path_time__counts_each_task_of_a_chain)
             struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], hand_setting(), pass, 0, stage);
             products_s += cost.product_s;
             attention_s += cost.attention_s;
-            other_s += cost.other_s - cost.product_s;
+            other_s += cost.kernels_s - cost.product_s;
         }
     for (int32_t i = 0; i < dag.n_tasks; i++)
         sends_s += dag.tasks[i].purpose == DAG_BOUNDARY ? dag.duration_s[i] : 0;
@@ -72,7 +72,7 @@ TEST(path_time__counts_a_ring_that_attention_waits_for)
     struct plan plan;
     double makespan_s;
     struct cost_setting setting = *hand_setting();
-    setting.communication.cp_overlap = false;
+    setting.cp_overlap = false;
     hand_plan(&plan, 1, 1, 2);
     hand_unit(&plan.phases[0].pipelines[0].partition[PASS_FORWARD], (struct slice){0, 0, 4096})->context = 2;
     hand_unit(&plan.phases[0].pipelines[0].partition[PASS_BACKWARD], (struct slice){0, 0, 4096})->context = 2;

@@ -10,7 +10,7 @@
 #include "scenario_fixture.h"
 
 static const struct device device = {.name = "hand",
-                                     .peak_flop_per_s = 1e15,
+                                     .peak_flop_per_s = {1e15},
                                      .nvlink_bytes_per_s = 450e9,
                                      .node_nic_bytes_per_s = 50e9,
                                      .node_pcie_bytes_per_s = 64e9,
@@ -48,7 +48,7 @@ TEST(platform__every_key_reaches_its_field)
     CHECK_TRUE(s.platform.keys.leaf == 2 && s.platform.keys.oversubscription == 2);
     CHECK_TRUE(s.platform.keys.topology == PLATFORM_RAIL && !s.platform.keys.contention);
     CHECK_TRUE(s.platform.n_uplinks == 0 && s.platform.n_spine_links == 8);
-    CHECK_TRUE(s.platform.gpu_flop_per_s == s.device.peak_flop_per_s);
+    CHECK_TRUE(s.platform.gpu_flop_per_s == s.device.peak_flop_per_s[PRECISION_BF16]);
     scenario_free(&s);
 }
 

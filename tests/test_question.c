@@ -62,7 +62,7 @@ TEST(question__least_days_are_those_at_the_peak)
     struct question question;
     struct error err;
     CHECK_TRUE(read_with(NULL, NULL, &question, &err));
-    double peak = question.offers[0].scenario.device.peak_flop_per_s;
+    double peak = question.offers[0].scenario.device.peak_flop_per_s[PRECISION_BF16];
     CHECK_CLOSE(question_least_days(&question, &question.offers[0], 2), 2e12 * 6 * 13e9 / (16 * peak) / 86400, 0.03);
     CHECK_CLOSE(question_least_days(&question, &question.offers[0], 6),
                 question_least_days(&question, &question.offers[0], 2) / 3, 1e-14);

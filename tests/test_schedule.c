@@ -438,7 +438,7 @@ TEST(interleaved_units__take_as_long_in_both_engines)
         struct cost_setting setting = *hand_setting_of_heads((uint64_t)round);
         int32_t p = 2 + round % 3, v = round / 3 % 2 == 0 ? 2 : 5, m = p * (1 + hand_below(&seed, 3)), tokens[12];
         setting.platform = &platform;
-        setting.communication.pp_overlap = round % 2 == 0;
+        setting.pp_overlap = round % 2 == 0;
         interleaved_plan(&plan, p, v, m, &seed, tokens);
         if (!CHECK_TRUE(plan_check(&plan, m, tokens, &err)))
             printf("round %d: %s\n", round, err.text);
@@ -461,7 +461,7 @@ TEST(pp_overlap_interleaved__overlaps_with_virtual_stages)
         uint64_t seed = 23;
         int32_t tokens[12];
         setting.platform = &platform;
-        setting.communication.pp_overlap = overlap;
+        setting.pp_overlap = overlap;
         interleaved_plan(&plan, 2, 2, 4, &seed, tokens);
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         time_s[overlap] = hand_makespan_s(&dag);

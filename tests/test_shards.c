@@ -62,26 +62,26 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     plan.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 13.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * 6 / 4.0 * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 3 * 80 * 6 / 4.0 * 2, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 25.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_bytes, 3 * (120 + 240.0), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 25.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (18 + 26 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (18 + 26 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 1 + 10.2, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 20.4, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4 + 13, 1e-14);
     plan.gradients = SCENARIO_BF16;
     plan.sharding = SCENARIO_ZERO2;
-    setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    setting.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
     CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 13.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (8 + 10 / 4.0) * 2, 1e-14);
-    setting.communication.dp_overlap = SCENARIO_OVERLAP_NONE;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (8 + 10 / 4.0) * 2, 1e-14);
+    setting.dp_overlap = SCENARIO_OVERLAP_NONE;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 3 * 13.0, 1e-14);
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
-    setting.communication.dp_overlap = SCENARIO_OVERLAP_BOTH;
+    setting.dp_overlap = SCENARIO_OVERLAP_BOTH;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);
     plan.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 10.2 + 13, 1e-14);
@@ -106,19 +106,19 @@ TEST(fsdp2__copies_in_and_out)
     plan.sharding = SCENARIO_ZERO3;
     first_plan = plan;
     plan.fsdp = 2;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * (4 + 10 / 4.0) * 2, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (10 + 22 / 4.0) * 2, 1e-14);
-    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &empty).other_s, 68 * (4 + 10 / 4.0) * 2, 1e-14);
-    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).other_s, 68 * (6 + 12 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 3 * 80 * (4 + 10 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (10 + 22 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &empty).kernels_s, 68 * (4 + 10 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).kernels_s, 68 * (6 + 12 / 4.0) * 2, 1e-14);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &empty).shard_bytes, cost_of_pass(&first, pass, &empty).shard_bytes,
                     1e-15);
     plan.gradients = SCENARIO_BF16;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (8 + 28 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (8 + 28 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_optimizer_s(&setting, 40, 4), 2 * 10 * 40.0, 1e-14);
     plan.sharding = SCENARIO_ZERO2;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (4 + 18 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (4 + 18 / 4.0) * 2, 1e-14);
 }
 
 /* A gather of 13 s, or a gather and a reduction of 25 s, hold a quarter of four multiprocessors. Kernels take 4/3 as
@@ -142,7 +142,7 @@ TEST(shards__slow_the_kernels_beside_their_collectives)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         device.training.persistent_gemms = false;
         struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
-        double all_s = cost.other_s + cost.attention_s + cost.tensor_s;
+        double all_s = cost.kernels_s + cost.attention_s + cost.tensor_s;
         double slower_s = 2 * cost.product_s + 4.0 / 3 * (all_s - cost.product_s);
         CHECK_TRUE(cost.product_s > 0 && cost.product_s < all_s && all_s > 100 * beside_s[pass]);
         CHECK_CLOSE(cost.shard_s, alone_s[pass] + 2 * beside_s[pass] / 4, 1e-9);

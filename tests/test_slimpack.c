@@ -665,7 +665,7 @@ static double slowest_unit_s(const struct hand_request *hand, const struct plan_
     double slowest_s = 0;
     for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
         struct cost_pass cost = dag_pass_cost(pipeline, &hand->setting, pass, unit, pipeline->layout.stages - 1);
-        slowest_s = fmax(slowest_s, cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s);
+        slowest_s = fmax(slowest_s, cost.kernels_s + cost.attention_s + cost.tensor_s + cost.shard_s);
     }
     return slowest_s;
 }

@@ -319,7 +319,7 @@ TEST(slimpipe__takes_as_long_in_both_engines)
         struct plan plan;
         plan_of(&hand, 4, 3, 4000, "slices: 4", &plan);
         hand.setting.platform = &platform;
-        hand.setting.communication.cp_overlap = beside;
+        hand.setting.cp_overlap = beside;
         struct dag dag = built(&plan, &hand.setting);
         hand_engines_agree(&dag, &platform);
         dag_free(&dag);
@@ -348,8 +348,8 @@ TEST(slimpipe__takes_as_long_with_every_tensor_rank)
         struct hand_request hand;
         struct plan plan;
         plan_of(&hand, 4, 3, 4000, "slices: 4", &plan);
-        hand.setting.communication.tp_overlap = SCENARIO_EXPOSED;
-        hand.setting.communication.cp_overlap = beside;
+        hand.setting.tp_overlap = SCENARIO_EXPOSED;
+        hand.setting.cp_overlap = beside;
         plan.phases[0].pipelines[0].layout.tensor = 2;
         plan.phases[0].pipelines[0].layout.stage_stride = 2;
         struct bubble one = bubble_with(&plan, &hand.setting, false), all = bubble_with(&plan, &hand.setting, true);

@@ -2,7 +2,7 @@
 /* These tests read measured rows, predict them, and compare. */
 #include "base/check.h"
 #include "cost/attention_choice.h"
-#include "cost/kernels.h"
+#include "cost/kernel.h"
 #include "harness.h"
 #include "validate/cause.h"
 #include "validate/measured.h"
@@ -466,7 +466,7 @@ TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass layers = cost_of_pass(&cost, pass, &unit), head = cost_of_head(&cost, pass, &unit);
         struct cost_pass embedding = cost_of_embedding(&cost, pass, &unit);
-        step_s += 3 * (layers.other_s + layers.attention_s + embedding.other_s + head.other_s);
+        step_s += 3 * (layers.kernels_s + layers.attention_s + embedding.kernels_s + head.kernels_s);
     }
     CHECK_CLOSE(result.tokens_per_s_per_gpu, 6 * 2048 / step_s, 1e-9);
     CHECK_CLOSE(result.peak_bytes, result.last_stage_bytes, 0);

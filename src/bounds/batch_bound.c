@@ -5,38 +5,44 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "cost/flop.h"
-#include "scenario/stages.h"
+#include "cost/attention.h"
+#include "cost/communication.h"
+#include "cost/context.h"
+#include "cost/layer.h"
+#include "cost/pass.h"
+#include "dag/dag.h"
 
 /* Return the seconds of kernels at their best rates, however a batch is divided into units. */
-static double best_s(const struct device *device, const struct cost_kernels *kernels)
+static double best_s(const struct cost_setting *setting, const struct cost_kernels *kernels)
 {
+    const struct device *device = setting->device;
+    double best_flop_per_s = device->peak_flop_per_s[setting->precision] * device->gemm[setting->precision].efficiency;
     double sum = 0;
     for (int32_t i = 0; i < kernels->n; i++) {
         const struct cost_kernel *kernel = &kernels->kernel[i];
         if (kernel->family == COST_GEMM)
-            sum += kernel->flop / (device->peak_flop_per_s * device->gemm.efficiency);
+            sum += kernel->flop / best_flop_per_s;
         else if (kernel->family == COST_MEMORY_BOUND && kernel->bytes > 0)
             sum += fmax(0, kernel->seconds - device->launch_s);
     }
     return sum;
 }
 
-/* Return the seconds of attention of one layer and pass on one sample. */
-static double attention_s(const struct plan_request *request, int32_t tokens, enum pass pass)
+/* Return the seconds of attention of one layer of a kind and pass on one sample. */
+static double attention_s(const struct plan_request *request, int32_t kind, int32_t tokens, enum pass pass)
 {
     const struct cost_setting *setting = request->setting;
-    const struct model *model = setting->model;
-    bool ring = scenario_is_ring(setting->plan->cp_type) && request->layout.cp > 1;
+    const struct device *device = setting->device;
+    bool ring = scenario_is_ring(setting->cp_type) && request->layout.cp > 1;
     struct cost_attention work = {
-        .flop = (double)flop_attention(model, pass, 0, tokens) / setting->tensor,
+        .flop = (double)flop_attention(setting->model, kind, pass, 0, tokens) / setting->tensor,
         .queries = ring ? 2.0 * tokens : tokens + 1.0,
         .keys = 2.0 * tokens + 1,
-        .head_dim = (double)model_head_width(model),
+        .head_dim = (double)model_head_width(setting->model, kind),
     };
     if (setting->attention == DEVICE_UNFUSED)
-        return work.flop / (setting->device->peak_flop_per_s * setting->device->gemm.efficiency);
-    return cost_attention_work_s(setting->device, setting->attention, pass, &work);
+        return work.flop / (device->peak_flop_per_s[setting->precision] * device->gemm[setting->precision].efficiency);
+    return cost_attention_work_s(device, setting->attention, pass, &work);
 }
 
 /* Return one unit of n_tokens tokens, at most 2^31 - 1, without attention. */
@@ -49,27 +55,39 @@ static struct cost_unit all_tokens(double n_tokens)
  * Return the seconds of a layer's tensor-parallel collectives that no GEMM hides, with all tokens in
  * one message each.
  */
-static double exposed_s(const struct cost_setting *setting, double tokens, enum pass pass)
+static double exposed_s(const struct cost_setting *setting, const struct layer *layer, double tokens, enum pass pass)
 {
-    double bytes = tokens * (double)setting->model->hidden * 2;
-    int32_t overlap = setting->communication.tp_overlap;
+    double bytes = tokens * (double)setting->model->hidden * cost_precisions(setting).wire;
     double gather_s = cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
-    bool forward = pass == PASS_FORWARD, exposed = overlap == SCENARIO_EXPOSED;
-    if (overlap == SCENARIO_CHUNKED)
+    bool forward = pass == PASS_FORWARD, exposed = setting->tp_overlap == SCENARIO_EXPOSED;
+    int32_t columns = 0, rows = 0;
+    for (int32_t i = 0; i < layer->n_ops; i++) {
+        columns += layer->ops[i].split == LAYER_COLUMN;
+        rows += layer->ops[i].split == LAYER_ROW;
+    }
+    if (setting->tp_overlap == SCENARIO_CHUNKED || (!setting->sequence_parallel && !forward && !exposed))
         return 0;
-    if (!setting->plan->sequence_parallel)
-        return forward || exposed ? 2 * cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor) : 0;
-    return forward ? 2 * (gather_s + scatter_s) : 2 * gather_s + (exposed ? 2 * (gather_s + scatter_s) : 0);
+    if (!setting->sequence_parallel)
+        return (forward ? rows : columns) * cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor);
+    if (forward)
+        return columns * gather_s + rows * scatter_s;
+    return rows * gather_s + (exposed ? columns * (gather_s + scatter_s) : 0);
 }
 
 /* Return the seconds of one stage's layers in one pass on all tokens, without attention. */
 static double layers_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
 {
     struct cost_unit unit = all_tokens(n_tokens);
-    struct cost_kernels kernels = {0};
-    cost_layer_kernels(setting, pass, &unit, &kernels);
-    return setting->layers * (best_s(setting->device, &kernels) + exposed_s(setting, unit.padding_tokens, pass));
+    double sum = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        struct cost_kernels kernels = {0};
+        cost_layer_kernels(setting, setting->runs[i].kind, pass, &unit, &kernels);
+        sum += setting->runs[i].n *
+               (best_s(setting, &kernels) + exposed_s(setting, &layer, unit.padding_tokens, pass));
+    }
+    return sum;
 }
 
 static double head_s(const struct cost_setting *setting, double n_tokens)
@@ -79,24 +97,26 @@ static double head_s(const struct cost_setting *setting, double n_tokens)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_kernels kernels = {0};
         cost_head_kernels(setting, pass, &unit, &kernels);
-        sum += best_s(setting->device, &kernels);
+        sum += best_s(setting, &kernels);
     }
     return sum;
 }
 
-/* Return how many layers each sample passes through. Forward they include layers that are recomputed in full. */
-static double n_layer_passes(const struct cost_setting *setting, const struct scenario_plan *layout, enum pass pass)
+/* Return how many layers of a run each sample passes through. Forward they include those that recompute in full. */
+static double n_layer_passes(const struct cost_run *run, const struct scenario_plan *layout, enum pass pass)
 {
-    double again = setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
-    return setting->layers + (pass == PASS_FORWARD && layout->recompute == RECOMPUTE_FULL ? again : 0);
+    return run->n + (pass == PASS_FORWARD && layout->recompute == RECOMPUTE_FULL ? run->again : 0);
 }
 
 /* Return the seconds of the last stage on a sample: its attention, and token_s for each token. */
 static double sample_s(const struct plan_request *request, int32_t tokens, double token_s)
 {
+    const struct cost_setting *setting = request->setting;
     double sum = token_s * tokens;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        sum += n_layer_passes(request->setting, &request->layout, pass) * attention_s(request, tokens, pass);
+        for (int32_t i = 0; i < setting->n_runs; i++)
+            sum += n_layer_passes(&setting->runs[i], &request->layout, pass) *
+                   attention_s(request, setting->runs[i].kind, tokens, pass);
     return sum;
 }
 
@@ -107,9 +127,7 @@ static double token_s(const struct plan_request *request, double n_tokens)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         sum += layers_s(request->setting, n_tokens, pass);
     if (request->layout.recompute == RECOMPUTE_FULL && !request->layout.early_stop) { /* early_stop repeats less */
-        struct cost_setting again = *request->setting;
-        if (again.recompute_layers > 0)
-            again.layers = again.recompute_layers;
+        struct cost_setting again = cost_setting_again(request->setting);
         sum += layers_s(&again, n_tokens, PASS_FORWARD);
     }
     return sum / n_tokens;
@@ -125,30 +143,32 @@ double batch_bound_rails_s(const struct cost_setting *setting, enum device_colle
     return least;
 }
 
-int32_t batch_bound_layers(const struct cost_setting *setting, const struct scenario_plan *layout)
+struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout)
 {
-    int32_t stages = (int32_t)layout->pp, chunks = (int32_t)layout->vpp, least = setting->layers * chunks;
-    for (int32_t stage = 0; stage < stages; stage++) {
-        int32_t layers = 0;
-        for (int32_t chunk = 0; chunk < chunks; chunk++)
-            layers +=
-                scenario_stage_layers(&layout->stages, setting->model->layers, stages, chunks, chunk * stages + stage);
-        least = layers < least ? layers : least;
+    const struct plan_layout pipeline = {
+        .tensor = setting->tensor, .stages = (int32_t)layout->pp, .chunks = (int32_t)layout->vpp};
+    struct cost_setting least = dag_rank_setting(setting, &pipeline, 0);
+    for (int32_t stage = 1; stage < pipeline.stages; stage++) {
+        const struct cost_setting rank = dag_rank_setting(setting, &pipeline, stage);
+        for (int32_t i = 0; i < least.n_runs; i++) {
+            struct cost_run *run = &least.runs[i], other = {0};
+            for (int32_t j = 0; j < rank.n_runs; j++)
+                other = rank.runs[j].kind == run->kind ? rank.runs[j] : other;
+            run->n = other.n < run->n ? other.n : run->n;
+            run->again = other.again < run->again ? other.again : run->again;
+        }
     }
     return least;
 }
 
 /*
- * Return the request for a stage that holds all chunks of a rank. If stages are unequal, it has the layers of the
- * smallest stage.
- * @param setting  takes the stage's setting
+ * Return the request for a stage that holds all chunks of a rank.
+ * @param setting  takes batch_bound_setting
  */
 static struct plan_request rank_request(const struct plan_request *request, struct cost_setting *setting)
 {
     struct plan_request rank = *request;
-    *setting = *request->setting;
-    setting->layers = batch_bound_layers(request->setting, &request->layout);
-    setting->recompute_layers *= (int32_t)request->layout.vpp;
+    *setting = batch_bound_setting(request->setting, &request->layout);
     rank.setting = setting;
     return rank;
 }
@@ -198,8 +218,11 @@ static double chain_s(const struct plan_request *request)
     double sum = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(setting, pass, &unit), head = cost_of_head(setting, pass, &unit);
-        double least_s = n_layer_passes(setting, layout, pass) * cost_attention_least_s(setting, pass, tokens, context);
-        sum += (double)layout->pp * (cost.other_s + least_s + cost.tensor_s) + head.other_s + head.tensor_s;
+        double least_s = 0;
+        for (int32_t i = 0; i < setting->n_runs; i++)
+            least_s += n_layer_passes(&setting->runs[i], layout, pass) *
+                       cost_attention_least_s(setting, setting->runs[i].kind, pass, tokens, context);
+        sum += (double)layout->pp * (cost.kernels_s + least_s + cost.tensor_s) + head.kernels_s + head.tensor_s;
     }
     return sum;
 }
@@ -218,12 +241,14 @@ double batch_bound_whole_samples_s(const struct plan_request *request)
 static double context_gathers_s(const struct plan_request *request, double n_tokens)
 {
     const struct cost_setting *setting = request->setting;
-    double bytes = n_tokens * cost_kv_bytes(setting->model, setting->tensor);
     int32_t context = (int32_t)request->layout.cp;
-    if (setting->plan->cp_type != SCENARIO_ALL_GATHER || context == 1)
-        return 0;
-    return setting->layers * (2 * batch_bound_rails_s(setting, DEVICE_ALL_GATHER, bytes, context) +
-                              batch_bound_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context));
+    double sum = 0;
+    for (int32_t i = 0; setting->cp_type == SCENARIO_ALL_GATHER && context > 1 && i < setting->n_runs; i++) {
+        double bytes = n_tokens * cost_kv_bytes(setting, setting->runs[i].kind);
+        sum += setting->runs[i].n * (2 * batch_bound_rails_s(setting, DEVICE_ALL_GATHER, bytes, context) +
+                                     batch_bound_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context));
+    }
+    return sum;
 }
 
 /*
@@ -235,12 +260,13 @@ static double least_s_of_flop(const struct plan_request *request)
     const struct cost_setting *setting = request->setting;
     /* seconds of a token in the largest possible message */
     double one_s = token_s(request, INT32_MAX), least = INFINITY;
+    const struct flop_model model = flop_model_of(setting->model);
     one_s += (double)request->layout.cp * context_gathers_s(request, INT32_MAX) / INT32_MAX;
     for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
         double attention = sample_s(request, most, 0) / ((double)most * (most + 1.0));
         for (int32_t tokens = most; tokens >= 1 && tokens >= most / 2; tokens -= most - most / 2)
             least = fmin(least, (one_s * tokens + attention * tokens * (tokens + 1.0)) /
-                                    flop_model_of_sample(setting->model, tokens));
+                                    flop_model_of_sample(&model, tokens));
     }
     return least;
 }

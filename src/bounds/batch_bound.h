@@ -4,7 +4,7 @@
  * their lower_bound_s (system/system.h). docs/model.md, "Lower bounds" proves them.
  *
  * A bound counts the last stage, which has the head. A stage is all chunks of a rank. If stages are unequal, it has the
- * layers of the smallest one. The seconds of a pass are:
+ * fewest layers of each kind. The seconds of a pass are:
  *
  * 1. GEMMs at the peak times their efficiency, and memory-bound kernels at the bandwidth, without launches.
  * 2. Attention, sample by sample, at the rate of the longest keys and queries that the sample gives a kernel.
@@ -51,7 +51,8 @@ void batch_bound_samples_s(const struct plan_request *request, double *seconds);
 double batch_bound_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            int32_t n);
 
-/** Return the layers of all chunks of a rank, on the stage with the fewest. */
-int32_t batch_bound_layers(const struct cost_setting *setting, const struct scenario_plan *layout);
+/** Return the setting of a stage that holds all chunks of a rank. It has the fewest layers of each kind that a stage
+ * has. */
+struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_BOUNDS_LOWER_BOUND_H
 #define SLIMSIM_BOUNDS_LOWER_BOUND_H
 
-#include "cost/cost.h"
+#include "cost/setting.h"
 #include "plan/plan.h"
 
 /**

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/states.h"
 #include "bounds/memory_copies.h"
 #include "bounds/memory_pipe.h"
 #include "bounds/states.h"

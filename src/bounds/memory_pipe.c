@@ -7,6 +7,9 @@
 
 #include "base/check.h"
 #include "bounds/stage_memory.h"
+#include "cost/activation.h"
+#include "cost/context.h"
+#include "cost/states.h"
 
 /* Bytes of a unit at the ends of the pipeline, in addition to memory_unit. */
 struct end_bytes {
@@ -38,10 +41,11 @@ struct opening {
  */
 static void add_weight(const struct cost_setting *stage_setting, double tokens, struct memory_unit *bytes)
 {
-    bytes->weight = stage_setting->layers * tokens * cost_weight_bytes(stage_setting);
-    bytes->weight_workspace = stage_setting->tensor > 1 && stage_setting->plan->sequence_parallel
-                                  ? 2 * tokens * (double)stage_setting->model->hidden
-                                  : 0;
+    bytes->weight = tokens * cost_weight_bytes(stage_setting);
+    bytes->weight_workspace =
+        cost_gathers_inputs(stage_setting)
+            ? cost_precisions(stage_setting).activation * tokens * (double)stage_setting->model->hidden
+            : 0;
 }
 
 /* Return the bytes that the layers hold for the tokens of a forward unit that one backward unit consumes. */
@@ -97,7 +101,7 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
         double scores = 0, gathered_bytes = 0;
         if (unit == 0 || planned[-1].recompute != planned->recompute)
             each = cost_workspace_of(stage_setting, planned->recompute);
-        if (stage_setting->attention == DEVICE_UNFUSED || stage_setting->plan->cp_type == SCENARIO_ALL_GATHER) {
+        if (stage_setting->attention == DEVICE_UNFUSED || stage_setting->cp_type == SCENARIO_ALL_GATHER) {
             struct cost_unit work = dag_unit(pipeline, pass, unit);
             scores = cost_scores(stage_setting, &work);
             gathered_bytes = cost_gathered_kv_bytes(stage_setting, pass, &work);
@@ -211,14 +215,14 @@ static void open_exchanges(const struct plan_pipeline *pipeline, const struct co
     }
 }
 
-/* Find the kinds with equally many layers. */
+/* Find the kinds with the same layers. */
 static void open_layer_kinds(const struct cost_setting *setting, struct memory_pipe *pipe)
 {
-    int32_t layers[DAG_MAX_KINDS] = {0};
+    struct cost_setting of_kind[DAG_MAX_KINDS];
     for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
         int32_t layer_kind = 0;
-        layers[kind] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]).layers;
-        while (layers[layer_kind] != layers[kind])
+        of_kind[kind] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
+        while (!cost_same_layers(&of_kind[layer_kind], &of_kind[kind]))
             layer_kind++;
         pipe->layer_kind[kind] = layer_kind;
     }
@@ -231,7 +235,7 @@ static struct cost_work work_of(const struct opening *opening, const struct memo
     double layers = unit->activations - unit->streamed;
     return (struct cost_work){.tokens = end->tokens,
                               .workspace = unit->workspace,
-                              .layer = layers / opening->stage_setting->layers,
+                              .layer = layers / cost_n_layers(opening->stage_setting),
                               .layers = layers,
                               .head = end->head,
                               .head_workspace = end->head_workspace};
@@ -250,7 +254,7 @@ static void add_moments(const struct opening *opening, const struct memory_unit 
                         struct memory_growth *growth)
 {
     const struct cost_work work = work_of(opening, unit, end);
-    double moments[COST_N_MOMENTS], layer = growth->layers / opening->stage_setting->layers;
+    double moments[COST_N_MOMENTS], layer = growth->layers / cost_n_layers(opening->stage_setting);
     cost_moments_of(opening->stage_setting, &work, moments);
     growth->workspace = most_of(moments, COST_IN_LAYER, COST_BEHIND_LAYER) + growth->head;
     growth->next_workspace = most_of(moments, COST_IN_NEXT, COST_BEHIND_NEXT) + growth->head + layer;

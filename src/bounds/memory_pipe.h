@@ -35,7 +35,7 @@ struct memory_pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
     bool attends;                        /* some pass has ATTENTION after its COMPUTE */
-    int32_t layer_kind[DAG_MAX_KINDS];   /* of each kind: the first kind with equally many layers */
+    int32_t layer_kind[DAG_MAX_KINDS];   /* of each kind: the first kind with the same layers */
     struct memory_unit *units[N_PASSES]; /* [kind x units + unit] */
     struct memory_growth *growth;        /* [kind x backward units + unit]; NULL: gradients are kept */
     /*

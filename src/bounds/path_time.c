@@ -39,7 +39,7 @@ static void add_compute(const struct plan *plan, const struct dag *dag, const st
     if (dag->ranks[task->dag_rank].n_gpus == plan->phases[task->phase].pipelines[task->pipeline].layout.tensor)
         exposed.tensor_s = cost.tensor_s;
     double kernels_s = dag->duration_s[number] - exposed.tensor_s - exposed.shard_s;
-    double attention_s = fmax(0, kernels_s - cost.other_s);
+    double attention_s = fmax(0, kernels_s - cost.kernels_s);
     time->seconds[PATH_PRODUCTS] += cost.product_s;
     time->seconds[PATH_ATTENTION] += attention_s;
     time->seconds[PATH_OTHER_KERNELS] += kernels_s - attention_s - cost.product_s;

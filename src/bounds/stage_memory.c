@@ -3,20 +3,23 @@
 
 #include <math.h>
 
+#include "cost/activation.h"
+#include "cost/states.h"
+
 struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool first, bool last, int32_t context,
                                   enum recompute recompute)
 {
     /* tokens gathered for each token of a rank */
-    int32_t gathers = stage_setting->plan->cp_type == SCENARIO_ALL_GATHER ? context : 1;
+    int32_t gathers = stage_setting->cp_type == SCENARIO_ALL_GATHER ? context : 1;
     struct slice token = {0, 0, gathers};
     struct cost_unit work = {.slices = &token, .n_slices = 1, .context = gathers, .recompute = recompute};
     struct cost_workspace each = cost_workspace_of(stage_setting, recompute);
-    double held = cost_layers_activation_bytes(stage_setting, recompute, false);
+    double held = cost_activation_bytes(stage_setting, recompute, false);
     return (struct stage_token){
         .held = held,
-        .kept = cost_layers_kept_kv_bytes(stage_setting, recompute),
-        .kv = cost_layers_activation_bytes(stage_setting, recompute, true) - held,
-        .kv_gradient = stage_setting->layers * cost_kv_bytes(stage_setting->model, stage_setting->tensor),
+        .kept = cost_kept_kv_bytes(stage_setting, recompute),
+        .kv = cost_activation_bytes(stage_setting, recompute, true) - held,
+        .kv_gradient = cost_kv_gradient_bytes(stage_setting),
         .workspace = cost_workspace_of_tokens(&each, 1, 0, cost_gathered_kv_bytes(stage_setting, PASS_BACKWARD, &work)),
         .embedding = first ? cost_embedding_bytes(stage_setting, 1) : 0,
         .head = last ? cost_head_bytes(stage_setting, 1) : 0,
@@ -31,7 +34,7 @@ static void add_sharded_moments(const struct cost_setting *stage_setting, double
     double layers = token->held * (1 - streamed), fixed[STAGE_MEMORY_MAX_MOMENTS], each[STAGE_MEMORY_MAX_MOMENTS];
     struct cost_work none = {0}, one = {.tokens = 1,
                                         .workspace = token->workspace,
-                                        .layer = layers / stage_setting->layers,
+                                        .layer = layers / cost_n_layers(stage_setting),
                                         .layers = layers,
                                         .head = token->head,
                                         .head_workspace = token->head_workspace};
@@ -48,12 +51,13 @@ struct stage_memory stage_memory_of(const struct cost_setting *setting, const st
                                     int32_t shards, const struct stage_memory_unit *unit)
 {
     struct cost_setting stage_setting = dag_setting(setting, layout, stage);
-    int32_t rank_stage = stage % layout->stages, layers = dag_stage_layers(setting, layout, rank_stage);
+    int32_t rank_stage = stage % layout->stages;
+    const struct cost_setting rank_setting = dag_rank_setting(setting, layout, rank_stage);
     bool first = rank_stage == 0, last = rank_stage == layout->stages - 1;
-    double parameters = dag_stage_parameters(setting, layout, rank_stage);
+    double parameters = cost_stage_parameters(&rank_setting, first, last);
     struct stage_memory memory = {
         .states_bytes = cost_state_bytes(&stage_setting, parameters, shards) +
-                        cost_state_block_bytes(&stage_setting, layers, first, last, shards),
+                        cost_state_block_bytes(&rank_setting, first, last, shards),
         .gradients_bytes =
             cost_frees_gradients(&stage_setting) ? cost_gradient_state_bytes(&stage_setting, parameters, shards) : 0,
         .gathered_bytes = cost_gathered_bytes(&stage_setting),

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "bounds/stage_memory.h"
+#include "cost/states.h"
 
 static int32_t shards_of(const struct plan *plan, const struct plan_phase *phase)
 {
@@ -43,8 +44,8 @@ double states_moving_bytes(const struct plan *plan, const struct cost_setting *s
         return 0;
     const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
     const struct plan_phase *before = &plan->phases[(dag_rank->phase > 0 ? dag_rank->phase : plan->n_phases) - 1];
-    double gradient_bytes = dag_rank->phase > 0 ? cost_gradient_bytes(setting) : 0;
-    return (2 + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, dag_rank->stage, 0, 0),
+    double gradient_bytes = dag_rank->phase > 0 ? cost_precisions(setting).gradient : 0;
+    return (cost_precisions(setting).weight + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, dag_rank->stage, 0, 0),
                                                       layout->context * layout->tensor);
 }
 
@@ -57,16 +58,17 @@ struct states_gradients states_gradients_of(const struct plan *plan, const struc
     int32_t stage = chunk * layout->stages + dag_rank->stage, shards = shards_of(plan, phase);
     struct cost_setting stage_setting = dag_setting(setting, layout, stage);
     bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
-    double ends = cost_stage_parameters(model, stage_setting.tensor, 0, first, last), tables = ends;
+    double ends = cost_ends_parameters(model, stage_setting.tensor, first, last), tables = ends;
+    int32_t n_layers = cost_n_layers(&stage_setting);
     if (!cost_shards_in_passes(setting)) /* a tied table on one stage has its gradient with the head */
         tables = !first                           ? 0
                  : last && model->tied_embeddings ? (double)(model->positions * model->hidden)
-                                                  : cost_stage_parameters(model, stage_setting.tensor, 0, true, false);
+                                                  : cost_ends_parameters(model, stage_setting.tensor, true, false);
     return (struct states_gradients){
-        .layers = stage_setting.layers,
+        .layers = n_layers,
         .head = cost_gradient_state_bytes(&stage_setting, ends - tables, shards),
-        .layer = cost_gradient_state_bytes(&stage_setting,
-                                           cost_stage_parameters(model, stage_setting.tensor, 1, false, false), shards),
+        .layer = cost_gradient_state_bytes(
+            &stage_setting, n_layers > 0 ? cost_layers_parameters(&stage_setting) / n_layers : 0, shards),
         .tables = cost_gradient_state_bytes(&stage_setting, tables, shards),
     };
 }

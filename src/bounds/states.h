@@ -23,7 +23,7 @@ double states_moving_bytes(const struct plan *plan, const struct cost_setting *s
 struct states_gradients {
     int32_t layers;
     double head;   /* of the head and the last norm, before the layers; zero2, zero3: included in tables */
-    double layer;  /* of each layer */
+    double layer;  /* of each layer, of several kinds the mean */
     double tables; /* of the embedding, after the layers */
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/traffic.h"
 
+#include "cost/context.h"
+
 /* One pipeline of the plan. */
 struct source {
     const struct plan_pipeline *plan;
@@ -64,15 +66,15 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
 {
     const struct cost_setting *setting = source->setting;
     const struct plan_layout *layout = &source->plan->layout;
-    double gradient_bytes = cost_gradient_bytes(setting), parameters = 0;
-    int32_t group = scenario_plan_shard_groups(setting->plan) > 1 ? scenario_plan_shards(setting->plan) : n_ranks;
+    double gradient_bytes = cost_precisions(setting).gradient, parameters = 0;
+    int32_t group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : n_ranks;
     double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks;
     for (int32_t stage = 0; stage < layout->stages; stage++)
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
     if (!cost_shards_in_passes(setting))
         traffic->bytes[TRAFFIC_SYNC] += parameters * gradient_bytes * (others + 2 * other_groups / group);
-    if (setting->plan->sharding != SCENARIO_ZERO3)
-        traffic->bytes[TRAFFIC_SYNC] += parameters * 2 * others;
+    if (setting->sharding != SCENARIO_ZERO3)
+        traffic->bytes[TRAFFIC_SYNC] += parameters * cost_precisions(setting).weight * others;
     if (setting->model->tied_embeddings && layout->stages > 1)
         traffic->bytes[TRAFFIC_SYNC] += 2 * source->ranks * (double)setting->model->hidden *
                                         model_vocabulary_share(setting->model, layout->tensor) * gradient_bytes;

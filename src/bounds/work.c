@@ -5,14 +5,14 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
 {
     work->hardware_flop += cost->flop * n_gpus;
     work->product_flop += cost->product_flop * n_gpus;
-    work->kernels_s += (cost->other_s + cost->attention_s) * n_gpus;
+    work->kernels_s += (cost->kernels_s + cost->attention_s) * n_gpus;
     work->product_s += cost->product_s * n_gpus;
     work->attention_s += cost->attention_s * n_gpus;
     work->tensor_s += cost->tensor_s * n_gpus;
     work->shard_s += cost->shard_s * n_gpus;
     work->pass_s += cost_pass_s(cost) * n_gpus;
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        work->outside_s[i] += cost->outside_s[i] * n_gpus;
+        work->extrapolated_s[i] += cost->extrapolated_s[i] * n_gpus;
 }
 
 /* Add the work of all ranks of a pipeline in one pass of one unit. */

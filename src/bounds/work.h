@@ -15,7 +15,7 @@ struct work {
     double shard_s;                /* exposed collectives of zero2 and zero3 */
     double pass_s;                 /* all passes, with tensor_s and shard_s */
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */
-    double outside_s[COST_N_FAMILIES];
+    double extrapolated_s[COST_N_FAMILIES];
 };
 
 /** @param dag  of the plan: its costs are read */

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cost/cost.h"
+#include "cost/flop.h"
+#include "cost/states.h"
 #include "cost/flop.h"
 #include "operation/money.h"
 #include "scenario/document_set.h"
@@ -57,7 +58,7 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
         .reliability = &scenario->reliability,
         .n_nodes = nodes,
         .gpus_per_node = scenario->platform.gpus_per_node,
-        .parameters = cost_stage_parameters(&scenario->model, 1, (int32_t)scenario->model.layers, true, true),
+        .parameters = cost_model_parameters(&scenario->model),
         .pcie_bytes_per_s = scenario->platform.pcie_bytes_per_s,
     };
 }
@@ -71,8 +72,9 @@ int64_t offer_spares(const struct offer *offer, int64_t nodes)
 double question_least_days(const struct question *question, const struct offer *offer, int64_t nodes)
 {
     const struct scenario *scenario = &offer->scenario;
-    double flop = question->tokens * flop_model_of_sample(&scenario->model, 1);
-    return flop / ((double)offer_gpus(offer, nodes) * scenario->device.peak_flop_per_s) / 86400;
+    const int32_t token = 1;
+    double flop = question->tokens * flop_model_of_samples(&scenario->model, &token, 1);
+    return flop / ((double)offer_gpus(offer, nodes) * scenario->device.peak_flop_per_s[PRECISION_BF16]) / 86400;
 }
 
 /** Copy a document without some keys of its root. */

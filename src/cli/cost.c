@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cost/cost.h"
+#include "cost/activation.h"
+#include "cost/communication.h"
+#include "cost/pass.h"
 #include "scenario/quantity.h"
 #include "scenario/schema_text.h"
 #include "simulate/assumptions.h"
@@ -89,19 +91,18 @@ static bool check_slices(const struct question *question, int64_t layers, struct
 
 static bool check_degrees(const struct arguments *arguments, const struct question *question, struct error *err)
 {
-    if (question->model.heads % arguments->tp != 0 || question->model.kv_heads % arguments->tp != 0)
+    if (!model_shares_heads(&question->model, arguments->tp))
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
-                         arguments->tp, question->model.heads, question->model.kv_heads, question->model.name);
+                         arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads, question->model.name);
     int64_t node_gpus = question->platform.gpus_per_node, ranks = arguments->tp * arguments->cp;
     if (node_gpus % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of a node of %s", arguments->tp,
                          node_gpus, question->platform.name);
-    if (arguments->cp_type == SCENARIO_ULYSSES &&
-        (question->model.heads % ranks != 0 || question->model.kv_heads % ranks != 0))
+    if (arguments->cp_type == SCENARIO_ULYSSES && !model_shares_heads(&question->model, ranks))
         return error_set(err,
                          "--cp-type: ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide the %" PRId64
                          " heads and %" PRId64 " groups of %s",
-                         arguments->tp, arguments->cp, question->model.heads, question->model.kv_heads,
+                         arguments->tp, arguments->cp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads,
                          question->model.name);
     if (arguments->layers > question->model.layers)
         return error_set(err, "--layers: %s has %" PRId64 " layers, not %" PRId64, question->model.name,
@@ -138,20 +139,22 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .model = &question->model,
         .device = &question->device,
         .platform = &question->platform,
-        .plan = &question->plan,
-        .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = SCENARIO_STAGES_OVERLAP},
+        .tp_overlap = SCENARIO_BULK,
+        .cp_overlap = true,
+        .pp_overlap = SCENARIO_STAGES_OVERLAP,
         .attention = (enum device_attention)arguments->attention,
         .kernels = (enum scenario_kernels)arguments->kernels,
-        .tensor = (int32_t)arguments->tp,
-        .layers = (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers),
     };
+    cost_take_plan(&question->setting, &question->plan);
+    cost_hold_layers(&question->setting, 0,
+                     (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers));
     question->unit = (struct cost_unit){
         .slices = question->slices,
         .n_slices = arguments->n_slices,
         .context = (int32_t)arguments->cp,
         .recompute = (enum recompute)arguments->recompute,
     };
-    return check_slices(question, question->setting.layers, err);
+    return check_slices(question, cost_n_layers(&question->setting), err);
 }
 
 /** These are exact FLOPs of all slices in the requested layers, before any division by TP or CP. */
@@ -162,12 +165,15 @@ struct exact {
 static struct exact exact_flop(const struct question *question, enum pass pass)
 {
     const struct model *model = &question->model;
-    int64_t layers = question->setting.layers;
     struct exact exact = {0};
     for (int32_t i = 0; i < question->unit.n_slices; i++) {
         const struct slice *slice = &question->slices[i];
-        exact.layers += layers * flop_of_slice(flop_layer_curve(model, pass), slice->begin, slice->end);
-        exact.attention += layers * flop_attention(model, pass, slice->begin, slice->end);
+        for (int32_t j = 0; j < question->setting.n_runs; j++) {
+            const struct cost_run *run = &question->setting.runs[j];
+            struct flop_curve curve = flop_layer_curve(model, run->kind, pass);
+            exact.layers += run->n * flop_of_slice(curve, slice->begin, slice->end);
+            exact.attention += run->n * flop_attention(model, run->kind, pass, slice->begin, slice->end);
+        }
         exact.head += flop_head(model, pass, slice_tokens(*slice));
     }
     return exact;
@@ -181,8 +187,7 @@ static double activation_bytes(const struct question *question, enum recompute r
     bool sliced = false;
     for (int32_t i = 0; i < unit.n_slices; i++)
         sliced = sliced || unit.slices[i].begin > 0;
-    return cost_activation_bytes(&question->setting, recompute, sliced) * cost_unit_tokens(&unit) *
-               question->setting.layers +
+    return cost_activation_bytes(&question->setting, recompute, sliced) * cost_unit_tokens(&unit) +
            cost_scores_bytes(&question->setting, &unit);
 }
 
@@ -203,9 +208,9 @@ static void print_pass(const struct question *question, enum pass pass)
     struct cost_pass head = cost_of_head(&question->setting, pass, &question->unit);
     struct cost_pass embedding = cost_of_embedding(&question->setting, pass, &question->unit);
     printf("\n%s\n", pass_name[pass]);
-    printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n", question->setting.layers,
+    printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n", cost_n_layers(&question->setting),
            exact.layers, exact.attention, exact.head);
-    cost_layer_kernels(&question->setting, pass, &question->unit, &kernels);
+    cost_layer_kernels(&question->setting, 0, pass, &question->unit, &kernels);
     print_kernels("kernels of one layer on one rank", &kernels);
     cost_embedding_kernels(&question->setting, pass, &question->unit, &kernels);
     print_kernels("kernels of the embedding on one rank", &kernels);
@@ -213,8 +218,8 @@ static void print_pass(const struct question *question, enum pass pass)
     print_kernels("kernels of the head on one rank", &kernels);
     printf("  seconds of a rank: layers %.6f (attention %.6f), tensor-parallel collectives %.6f, context-parallel "
            "collectives %.6f, embedding %.6f, head %.6f\n",
-           layers.other_s + layers.attention_s, layers.attention_s, layers.tensor_s, layers.context_s,
-           embedding.other_s + embedding.tensor_s, head.other_s + head.tensor_s);
+           layers.kernels_s + layers.attention_s, layers.attention_s, layers.tensor_s, layers.context_s,
+           embedding.kernels_s + embedding.tensor_s, head.kernels_s + head.tensor_s);
     printf("  bytes a rank sends: tensor-parallel %.0f, context-parallel %.0f, to the next stage %.0f\n",
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
@@ -222,7 +227,7 @@ static void print_pass(const struct question *question, enum pass pass)
 /** Return the bytes between the gradients of inputs and those of weights, for a schedule that splits backwards. */
 static double weight_bytes(const struct question *question)
 {
-    return cost_weight_bytes(&question->setting) * cost_unit_tokens(&question->unit) * question->setting.layers;
+    return cost_weight_bytes(&question->setting) * cost_unit_tokens(&question->unit);
 }
 
 static void print_split(const struct question *question)
@@ -246,7 +251,7 @@ static void print_text(const struct question *question)
         printf(" of %d samples", question->unit.n_slices);
     printf(", TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s%s with links of %s%s\n",
            question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->unit.context, cp_type,
-           question->setting.layers, question->device.name, question->device_note, question->platform.name,
+           cost_n_layers(&question->setting), question->device.name, question->device_note, question->platform.name,
            question->platform_note);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
@@ -279,14 +284,14 @@ static json_t *json_of_pass(const struct question *question, enum pass pass)
     struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->unit);
     struct cost_pass first = cost_of_embedding(&question->setting, pass, &question->unit);
     struct cost_pass last = cost_of_head(&question->setting, pass, &question->unit);
-    cost_layer_kernels(&question->setting, pass, &question->unit, &layer);
+    cost_layer_kernels(&question->setting, 0, pass, &question->unit, &layer);
     cost_embedding_kernels(&question->setting, pass, &question->unit, &embedding);
     cost_head_kernels(&question->setting, pass, &question->unit, &head);
     return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
                      json_of_kernels(&layer), "kernels_of_the_embedding", json_of_kernels(&embedding),
-                     "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.other_s + layers.attention_s,
+                     "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.kernels_s + layers.attention_s,
                      "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "context_s", layers.context_s,
-                     "embedding_s", first.other_s + first.tensor_s, "head_s", last.other_s + last.tensor_s,
+                     "embedding_s", first.kernels_s + first.tensor_s, "head_s", last.kernels_s + last.tensor_s,
                      "tensor_bytes", layers.tensor_bytes, "ring_bytes", layers.ring_bytes, "boundary_bytes",
                      layers.boundary_bytes);
 }
@@ -307,7 +312,7 @@ static void print_json(const struct question *question)
         "{s:s, s:s, s:s, s:o, s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
         "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slices",
         json_of_slices(question), "tp", question->setting.tensor, "sequence_parallel", question->plan.sequence_parallel,
-        "cp", question->unit.context, "layers", question->setting.layers, "flop", "forward", (json_int_t)forward.layers,
+        "cp", question->unit.context, "layers", cost_n_layers(&question->setting), "flop", "forward", (json_int_t)forward.layers,
         "backward", (json_int_t)backward.layers, "forward_attention", (json_int_t)forward.attention,
         "backward_attention", (json_int_t)backward.attention, "forward_head", (json_int_t)forward.head, "backward_head",
         (json_int_t)backward.head, "forward", json_of_pass(question, PASS_FORWARD), "backward",

@@ -24,7 +24,7 @@ struct arguments {
 /** Collect the samples of all measured iterations, after data.long_documents is applied. */
 static struct statistics measure(const struct scenario *scenario, const struct lengths *lengths)
 {
-    struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
+    struct flop_curve layer = flop_model_curve(&scenario->model, PASS_FORWARD);
     int32_t *tokens = NULL;
     int64_t n = 0;
     for (int64_t i = scenario->warm_up; i < scenario->warm_up + scenario->measured; i++) {

@@ -9,7 +9,8 @@
 
 #include "base/check.h"
 #include "cli/columns.h"
-#include "cost/cost.h"
+#include "cost/flop.h"
+#include "cost/states.h"
 #include "cost/flop.h"
 #include "lengths/lengths.h"
 #include "scenario/document_read.h"
@@ -59,9 +60,10 @@ static bool add_model(const char *name, struct columns *table, struct error *err
     if (!model_read(scenario_data_dir(), name, &model, err))
         return false;
     columns_add(table, "%s", name);
-    columns_add(table, "%.2f", cost_stage_parameters(&model, 1, (int32_t)model.layers, true, true) / giga);
+    columns_add(table, "%.2f", cost_model_parameters(&model) / giga);
+    const struct model_kind *kind = &model.kinds[0];
     const int64_t sizes[] = {
-        model.layers, model.hidden, model.ffn, model.heads, model.kv_heads, model_head_width(&model), model.vocabulary};
+        model.layers, model.hidden, kind->ffn, kind->heads, kind->kv_heads, model_head_width(&model, 0), model.vocabulary};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         columns_add(table, "%lld", (long long)sizes[i]);
     return true;
@@ -121,7 +123,7 @@ static bool add_device(const char *name, struct columns *table, struct error *er
         return false;
     columns_add(table, "%s", name);
     columns_add(table, "%.1f", device.memory_bytes / gib);
-    columns_add(table, "%.0f", device.peak_flop_per_s / tera);
+    columns_add(table, "%.0f", device.peak_flop_per_s[PRECISION_BF16] / tera);
     columns_add(table, "%.2f", device.hbm_bytes_per_s / tera);
     columns_add(table, "%.0f", device.nvlink_bytes_per_s / giga);
     columns_add(table, "%s", curves);
@@ -199,7 +201,7 @@ static bool add_lengths(const char *name, struct columns *table, struct error *e
     columns_add(table, "%.0f", quantile(&lengths, 0.5));
     columns_add(table, "%.0f", quantile(&lengths, 0.95));
     columns_add(table, "%.0f", quantile(&lengths, 1 - 1e-12));
-    columns_add(table, "%.1f", 100 * tail_share(&lengths, flop_layer_curve(&model, PASS_FORWARD)));
+    columns_add(table, "%.1f", 100 * tail_share(&lengths, flop_model_curve(&model, PASS_FORWARD)));
     lengths_close(&lengths);
     return true;
 }

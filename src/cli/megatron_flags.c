@@ -118,19 +118,20 @@ static void print_limits(const struct point_view *view, const struct found *foun
 
 static void print_model(const struct model *model, FILE *file)
 {
+    const struct model_kind *kind = &model->kinds[0];
     number(file, "--num-layers", model->layers);
     number(file, "--hidden-size", model->hidden);
-    number(file, "--ffn-hidden-size", model->ffn);
-    number(file, "--num-attention-heads", model->heads);
-    if (model->head_width > 0)
-        number(file, "--kv-channels", model->head_width);
-    if (model->kv_heads != model->heads) {
+    number(file, "--ffn-hidden-size", kind->ffn);
+    number(file, "--num-attention-heads", kind->heads);
+    if (kind->head_width > 0)
+        number(file, "--kv-channels", kind->head_width);
+    if (kind->kv_heads != kind->heads) {
         flag_if(file, true, "--group-query-attention");
-        number(file, "--num-query-groups", model->kv_heads);
+        number(file, "--num-query-groups", kind->kv_heads);
     }
-    flag_if(file, model->activation == MODEL_SWIGLU, "--swiglu");
+    flag_if(file, kind->activation == MODEL_SWIGLU, "--swiglu");
     fprintf(file, "--normalization %s\n", model->norm == MODEL_LAYERNORM ? "LayerNorm" : "RMSNorm");
-    flag_if(file, !model->biases, "--disable-bias-linear");
+    flag_if(file, !kind->biases, "--disable-bias-linear");
     flag_if(file, !model->tied_embeddings, "--untie-embeddings-and-output-weights");
     fprintf(file, "--position-embedding-type %s\n", model->positions > 0 ? "learned_absolute" : "rope");
     if (!model->dropout)
@@ -260,7 +261,7 @@ static void print_kernels(const struct point_view *view, FILE *file)
     say_if(file, unfused && view->system->entry->plan.cp > 1,
            "Transformer Engine has no unfused attention with context parallelism.");
     flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
-    flag_if(file, scenario->model.activation == MODEL_SWIGLU && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
+    flag_if(file, model_is_swiglu(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
     say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
 }

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/text.h"
-#include "cost/cost.h"
+#include "cost/states.h"
 #include "scenario/library.h"
 #include "scenario/schema_text.h"
 #include "simulate/assumptions.h"
@@ -99,7 +99,7 @@ static void write_iterations(FILE *file, const struct verdict *verdict)
 static void write_model(FILE *file, const struct scenario *scenario)
 {
     const struct model *model = &scenario->model;
-    double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
+    double parameters = cost_model_parameters(model);
     fputs(model->name, file);
     if (library_is_path(scenario->model_name, ".yaml"))
         fprintf(file, " (%.4gB)", parameters / 1e9);

@@ -10,10 +10,11 @@
  * keys. In a contiguous ring all queries see all keys. */
 enum shape { HALF_KEYS, HALF_QUERIES, WHOLE, N_SHAPES };
 
-/** Values that slices of one packed kernel share. With a ring they are those of its own block. `sharers` of the
+/** Values that slices of one packed kernel share. With a ring they are those of its own block. `ranks_per_slice` of the
  * context ranks divide each slice. */
 struct sharing {
     const struct cost_setting *setting;
+    int32_t kind; /* of the layer */
     enum pass pass;
     double divisor; /* number by which FLOPs are divided: kernels x ranks x heads' ranks */
     double key_ranks, query_ranks, heads, head_dim;
@@ -23,21 +24,22 @@ struct sharing {
     struct cost_attention_curve curve;
 };
 
-static struct sharing sharing_of(const struct cost_setting *setting, enum pass pass, int32_t context, int32_t sharers)
+static struct sharing sharing_of(const struct cost_setting *setting, int32_t kind, enum pass pass, int32_t context,
+                                 int32_t ranks_per_slice)
 {
-    const struct model *model = setting->model;
-    double head_dim = (double)model_head_width(model);
+    double head_dim = (double)model_head_width(setting->model, kind);
     int32_t kernels = context_kernels(setting, context);
-    bool ulysses = setting->plan->cp_type == SCENARIO_ULYSSES;
-    bool contiguous = setting->plan->cp_type == SCENARIO_RING_CONTIGUOUS;
+    bool ulysses = setting->cp_type == SCENARIO_ULYSSES;
+    bool contiguous = setting->cp_type == SCENARIO_RING_CONTIGUOUS;
     return (struct sharing){
         .setting = setting,
+        .kind = kind,
         .pass = pass,
-        .divisor = (double)kernels * sharers * setting->tensor,
-        .key_ranks = setting->plan->cp_type == SCENARIO_RING ? context : 1,
-        .query_ranks = ulysses || contiguous ? 1 : sharers,
+        .divisor = (double)kernels * ranks_per_slice * setting->tensor,
+        .key_ranks = setting->cp_type == SCENARIO_RING ? context : 1,
+        .query_ranks = ulysses || contiguous ? 1 : ranks_per_slice,
         .shards = contiguous ? context : 1,
-        .heads = (double)model->heads / (setting->tensor * (ulysses ? context : 1)),
+        .heads = (double)setting->model->kinds[kind].heads / (setting->tensor * (ulysses ? context : 1)),
         .head_dim = head_dim,
         .n_others = kernels - 1,
         .first_shape = contiguous ? WHOLE : HALF_KEYS,
@@ -49,7 +51,7 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
 /** Return the mean rank's FLOPs of a slice in one kernel. */
 static inline double mean_flop(const struct sharing *of, struct slice slice)
 {
-    return (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->divisor;
+    return (double)flop_attention(of->setting->model, of->kind, of->pass, slice.begin, slice.end) / of->divisor;
 }
 
 static inline struct cost_attention attention_of_slice(const struct sharing *of, struct slice slice, double flop)
@@ -65,7 +67,7 @@ static inline struct cost_attention attention_of_slice(const struct sharing *of,
         .span = (begin + end) / of->key_ranks,
         .head_dim = of->head_dim,
         .tile_flop = tile_flop * COST_ATTENTION_TILE * of->head_dim,
-        .tiles = of->heads * kernels_whole_above(rows),
+        .tiles = of->heads * kernel_whole_above(rows),
     };
 }
 
@@ -82,7 +84,7 @@ static struct cost_attention whole_block(const struct sharing *of, struct slice 
     work.keys = 2 * keys;
     work.span = 2 * keys;
     work.tile_flop = (forward ? 4 * keys : 10 * queries) * COST_ATTENTION_TILE * of->head_dim;
-    work.tiles = of->heads * kernels_whole_above((forward ? queries : keys) / COST_ATTENTION_TILE);
+    work.tiles = of->heads * kernel_whole_above((forward ? queries : keys) / COST_ATTENTION_TILE);
     return work;
 }
 
@@ -100,7 +102,7 @@ static struct cost_attention other_block(const struct sharing *of, struct slice 
     work.keys = 2 * keys;
     work.span = 2 * whole_keys;
     work.tile_flop = (forward ? 4 * keys : 10 * queries) * COST_ATTENTION_TILE * of->head_dim;
-    work.tiles = of->heads * kernels_whole_above((forward ? queries : whole_keys) / COST_ATTENTION_TILE);
+    work.tiles = of->heads * kernel_whole_above((forward ? queries : whole_keys) / COST_ATTENTION_TILE);
     return work;
 }
 
@@ -115,11 +117,11 @@ static inline void add_slice(const struct sharing *of, struct slice slice, struc
     double flop = mean_flop(of, slice);
     struct cost_attention own = attention_of_slice(of, slice, flop);
     pack->flop += flop;
-    kernels_attention_add(&pack->load, &of->curve, &own);
+    kernel_attention_add(&pack->load, &of->curve, &own);
     for (enum shape shape = of->first_shape; of->n_others > 0 && shape < of->end_shape; shape++) {
         struct cost_attention work =
             shape == WHOLE ? whole_block(of, slice, own, flop) : other_block(of, slice, own, shape);
-        kernels_attention_add(&pack->other[shape], &of->curve, &work);
+        kernel_attention_add(&pack->other[shape], &of->curve, &work);
     }
 }
 
@@ -210,8 +212,8 @@ static struct cost_kernel fused_kernel(const struct sharing *of, const struct pa
         .name = "attention",
         .family = COST_ATTENTION,
         .flop = (1 + of->n_others) * pack->flop,
-        .seconds = kernels_sustained_s(device, blocks_s(of, pack, shape)),
-        .outside_s = kernels_sustained_s(device, pack->load.outside_s + of->n_others * pack->other[shape].outside_s),
+        .seconds = kernel_sustained_s(device, blocks_s(of, pack, shape)),
+        .extrapolated_s = kernel_sustained_s(device, pack->load.extrapolated_s + of->n_others * pack->other[shape].extrapolated_s),
     };
 }
 
@@ -243,32 +245,33 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_u
     const struct cost_setting *setting = of->setting;
     const struct device *device = setting->device;
     double others = of->n_others, tokens = cost_unit_tokens(unit) / setting->tensor;
-    double q = (double)model_query_width(setting->model), k = (double)model_kv_width(setting->model);
+    double q = (double)model_query_width(setting->model, of->kind);
+    double k = (double)model_kv_width(setting->model, of->kind);
     const struct ring_moves moves = ring_moves[of->pass][is_packed(unit)][shape];
     double n = others * moves.n_kernels + moves.n_once;
     double bytes = tokens * ((others * moves.q + moves.once_q) * q + (others * moves.k + moves.once_k) * k);
     double seconds = n * cost_memory_bound_s(device, DEVICE_COPY, bytes / n);
-    bool outside = !kernels_within(device->memory_range, bytes / n);
+    bool outside = !kernel_within(device->memory_range, bytes / n);
     return (struct cost_kernel){.name = "ring's copies and sums",
                                 .family = COST_ATTENTION,
                                 .bytes = bytes,
                                 .seconds = seconds,
-                                .outside_s = outside ? seconds : 0};
+                                .extrapolated_s = outside ? seconds : 0};
 }
 
 /** Append one kernel. A zig-zag ring takes the slower of the two ranks whose other blocks have one shape, a
  * contiguous ring the last rank. */
-static void add_fused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+static void add_fused(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
                       struct cost_kernels *kernels)
 {
     bool even =
-        unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->plan->cp_type == SCENARIO_ULYSSES;
-    const struct sharing sharing = sharing_of(setting, pass, unit->context, even ? unit->context : 1);
-    CHECK(even || setting->plan->cp_type != SCENARIO_RING_CONTIGUOUS);
+        unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->cp_type == SCENARIO_ULYSSES;
+    const struct sharing sharing = sharing_of(setting, kind, pass, unit->context, even ? unit->context : 1);
+    CHECK(even || setting->cp_type != SCENARIO_RING_CONTIGUOUS);
     struct pack pack = even ? even_pack(&sharing, unit) : slowest_pack(&sharing, unit);
     struct cost_kernel blocks = fused_kernel(&sharing, &pack, sharing.first_shape);
     if (sharing.n_others == 0) {
-        kernels_add(kernels, blocks);
+        kernel_add(kernels, blocks);
         return;
     }
     struct cost_kernel moves = moves_of(&sharing, unit, sharing.first_shape);
@@ -280,23 +283,24 @@ static void add_fused(const struct cost_setting *setting, enum pass pass, const 
             moves = other_moves;
         }
     }
-    kernels_add(kernels, blocks);
-    kernels_add(kernels, moves);
+    kernel_add(kernels, blocks);
+    kernel_add(kernels, moves);
 }
 
 /** Batched GEMMs of a rank's heads in one attention kernel (one block of a ring). */
 struct batch {
     double n, queries, keys, head_dim, scores;
     bool dropout;
+    enum precision precision;
 };
 
-static struct batch batch_of(const struct cost_setting *setting, const struct cost_unit *unit)
+static struct batch batch_of(const struct cost_setting *setting, int32_t kind, const struct cost_unit *unit)
 {
     const struct model *model = setting->model;
-    bool ulysses = setting->plan->cp_type == SCENARIO_ULYSSES;
-    double heads = (double)model->heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0, scores = 0;
+    bool ulysses = setting->cp_type == SCENARIO_ULYSSES;
+    double heads = (double)model->kinds[kind].heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0, scores = 0;
     double query_ranks = ulysses ? 1 : unit->context;
-    double key_ranks = scenario_is_ring(setting->plan->cp_type) ? unit->context : 1;
+    double key_ranks = scenario_is_ring(setting->cp_type) ? unit->context : 1;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         double rank_queries = (double)slice_tokens(unit->slices[i]) / query_ranks;
         queries += rank_queries;
@@ -305,41 +309,44 @@ static struct batch batch_of(const struct cost_setting *setting, const struct co
     return (struct batch){.n = heads * unit->n_slices,
                           .queries = queries / fmax(1, unit->n_slices),
                           .keys = queries > 0 ? scores / queries : 0,
-                          .head_dim = (double)model_head_width(model),
+                          .head_dim = (double)model_head_width(model, kind),
                           .scores = heads * scores,
-                          .dropout = model->dropout};
+                          .dropout = model->dropout,
+                          .precision = setting->precision};
 }
 
 static void add_unfused_forward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
-    kernels_add_gemms(kernels, device, "attention scores",
-                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0});
-    kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 4 * b->scores);
+    const double element = precision_bytes(b->precision), mask = 1;
+    kernel_add_gemms(kernels, device, "attention scores",
+                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
+    kernel_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 2 * element * b->scores);
     if (b->dropout)
-        kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
-    kernels_add_gemms(kernels, device, "attention output",
-                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0});
+        kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", (2 * element + mask) * b->scores);
+    kernel_add_gemms(kernels, device, "attention output",
+                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
 }
 
 static void add_unfused_backward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
-    kernels_add_gemms(kernels, device, "attention output's gradient",
-                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0});
-    kernels_add_gemms(kernels, device, "attention values' gradient",
-                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0});
+    const double element = precision_bytes(b->precision), mask = 1;
+    kernel_add_gemms(kernels, device, "attention output's gradient",
+                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
+    kernel_add_gemms(kernels, device, "attention values' gradient",
+                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
     if (b->dropout)
-        kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
-    kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 6 * b->scores);
-    kernels_add_gemms(kernels, device, "attention queries' gradient",
-                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0});
-    kernels_add_gemms(kernels, device, "attention keys' gradient",
-                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0});
+        kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", (2 * element + mask) * b->scores);
+    kernel_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 3 * element * b->scores);
+    kernel_add_gemms(kernels, device, "attention queries' gradient",
+                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
+    kernel_add_gemms(kernels, device, "attention keys' gradient",
+                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
 }
 
-static void add_unfused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+static void add_unfused(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
                         struct cost_kernels *kernels)
 {
-    struct batch batch = batch_of(setting, unit);
+    struct batch batch = batch_of(setting, kind, unit);
     CHECK(unit->sharding == SLICE_PER_DOCUMENT);
     int32_t first = kernels->n, n_kernels = context_kernels(setting, unit->context);
     if (batch.scores <= 0)
@@ -354,49 +361,52 @@ static void add_unfused(const struct cost_setting *setting, enum pass pass, cons
         kernel->flop *= n_kernels;
         kernel->bytes *= n_kernels;
         kernel->seconds *= n_kernels;
-        kernel->outside_s *= n_kernels;
+        kernel->extrapolated_s *= n_kernels;
     }
 }
 
 /** Append the gathers and scatters of flash1. */
-static void add_padding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+static void add_padding(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
                         struct cost_kernels *kernels)
 {
-    double tokens = 0, out = (double)model_query_width(setting->model) / setting->tensor;
-    double in = (double)(model_query_width(setting->model) + 2 * model_kv_width(setting->model)) / setting->tensor;
+    const struct model *model = setting->model;
+    double tokens = 0, out = (double)model_query_width(model, kind) / setting->tensor;
+    double in = (double)(model_query_width(model, kind) + 2 * model_kv_width(model, kind)) / setting->tensor;
     for (int32_t i = 0; i < unit->n_slices; i++)
         tokens += (double)slice_tokens(unit->slices[i]) / unit->context;
-    double bytes = (pass == PASS_FORWARD ? 4 * in + 6 * out : 6 * in + 4 * out) * tokens;
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "attention gather and scatter", bytes);
+    double element = cost_precisions(setting).activation;
+    double bytes = element * (pass == PASS_FORWARD ? 2 * in + 3 * out : 3 * in + 2 * out) * tokens;
+    kernel_add_memory_bound(kernels, setting->device, DEVICE_COPY, "attention gather and scatter", bytes);
     if (bytes > 0)
         kernels->kernel[kernels->n - 1].family = COST_ATTENTION;
 }
 
-void attention_add_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                           struct cost_kernels *kernels)
+void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                           const struct cost_unit *unit, struct cost_kernels *kernels)
 {
     if (setting->attention == DEVICE_UNFUSED) {
-        add_unfused(setting, pass, unit, kernels);
+        add_unfused(setting, kind, pass, unit, kernels);
         return;
     }
-    add_fused(setting, pass, unit, kernels);
+    add_fused(setting, kind, pass, unit, kernels);
     if (setting->attention == DEVICE_FLASH1)
-        add_padding(setting, pass, unit, kernels);
+        add_padding(setting, kind, pass, unit, kernels);
 }
 
-double cost_attention_least_s(const struct cost_setting *setting, enum pass pass, int32_t tokens, int32_t context)
+double cost_attention_least_s(const struct cost_setting *setting, int32_t kind, enum pass pass, int32_t tokens,
+                              int32_t context)
 {
     struct slice sample = {0, 0, tokens};
     if (setting->attention == DEVICE_UNFUSED) {
         struct cost_unit unit = {.slices = &sample, .n_slices = 1, .context = context};
         struct cost_kernels kernels = {0};
         double sum_s = 0;
-        attention_add_kernels(setting, pass, &unit, &kernels);
+        attention_add_kernels(setting, kind, pass, &unit, &kernels);
         for (int32_t i = 0; i < kernels.n; i++)
             sum_s += kernels.kernel[i].seconds;
         return sum_s;
     }
-    const struct sharing sharing = sharing_of(setting, pass, context, context);
+    const struct sharing sharing = sharing_of(setting, kind, pass, context, context);
     double flop = mean_flop(&sharing, sample);
     const struct cost_attention own = attention_of_slice(&sharing, sample, flop);
     double work_s = cost_attention_work_s(setting->device, setting->attention, pass, &own), other_s = 0;
@@ -405,5 +415,5 @@ double cost_attention_least_s(const struct cost_setting *setting, enum pass pass
             shape == WHOLE ? whole_block(&sharing, sample, own, flop) : other_block(&sharing, sample, own, shape);
         other_s = fmax(other_s, cost_attention_work_s(setting->device, setting->attention, pass, &work));
     }
-    return kernels_sustained_s(setting->device, work_s + sharing.n_others * other_s);
+    return kernel_sustained_s(setting->device, work_s + sharing.n_others * other_s);
 }

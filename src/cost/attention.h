@@ -3,10 +3,12 @@
 #ifndef SLIMSIM_COST_ATTENTION_H
 #define SLIMSIM_COST_ATTENTION_H
 
-#include "cost/kernels.h"
+#include "cost/kernel.h"
+#include "cost/setting.h"
+#include "cost/unit.h"
 
 /**
- * Append a layer's core attention of a unit. All kernels are of family COST_ATTENTION.
+ * Append the core attention of a micro-batch in a layer of a kind. All kernels are of family COST_ATTENTION.
  *
  * 1. Fused kernels (flash2, flash3, cuDNN, flash1) run all slices in one packed kernel (cost_of_pass).
  * 2. A zig-zag ring runs as in Transformer Engine. The seconds are those of the slower of the first and the last rank,
@@ -24,7 +26,20 @@
  *
  * docs/model.md, Attention kernels, has derivations, bytes and sources.
  */
-void attention_add_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                           struct cost_kernels *kernels);
+void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                           const struct cost_unit *unit, struct cost_kernels *kernels);
+
+/**
+ * Return the least seconds of core attention in a layer and pass, for any micro-batch that holds a whole sample [s].
+ * The seconds are those of one of the `context` ranks that share it, at the speed that training reaches.
+ *
+ * 1. It is the sample's work in one kernel.
+ * 2. With a ring it is the work of its own block and of all others, of the shape that takes longer.
+ * 3. The end of a kernel is left out, because tiles of other sequences may fill it.
+ * 4. Copies and sums of a ring and of flash1 are left out.
+ * 5. Unfused attention counts all its kernels, with this sample only.
+ */
+double cost_attention_least_s(const struct cost_setting *setting, int32_t kind, enum pass pass, int32_t tokens,
+                              int32_t context);
 
 #endif

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/attention_choice.h"
 
+#include "cost/attention.h"
+
 void attention_choice_seconds(const struct model *model, const struct device *device, int32_t n_samples,
                               const int32_t *tokens, double seconds[DEVICE_N_CURVES])
 {
-    const struct scenario_plan plan = {.tp = 1, .pp = 1, .cp = 1, .dp = 1, .vpp = 1};
-    struct cost_setting setting = {.model = model, .device = device, .plan = &plan, .tensor = 1};
+    int64_t n_layers[MODEL_MAX_KINDS];
+    model_count_kinds(model, n_layers);
     for (enum device_attention kernel = 0; kernel < DEVICE_N_CURVES; kernel++) {
-        setting.attention = kernel;
+        const struct cost_setting setting = {.model = model, .device = device, .tensor = 1, .attention = kernel};
         seconds[kernel] = 0;
-        for (int32_t i = 0; i < n_samples; i++)
-            seconds[kernel] += cost_attention_least_s(&setting, PASS_FORWARD, tokens[i], 1) +
-                               cost_attention_least_s(&setting, PASS_BACKWARD, tokens[i], 1);
-        seconds[kernel] *= (double)model->layers;
+        for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
+            double sum_s = 0;
+            for (int32_t i = 0; n_layers[kind] > 0 && i < n_samples; i++)
+                sum_s += cost_attention_least_s(&setting, kind, PASS_FORWARD, tokens[i], 1) +
+                         cost_attention_least_s(&setting, kind, PASS_BACKWARD, tokens[i], 1);
+            seconds[kernel] += sum_s * (double)n_layers[kind];
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 #ifndef SLIMSIM_COST_ATTENTION_CHOICE_H
 #define SLIMSIM_COST_ATTENTION_CHOICE_H
 
-#include "cost/cost.h"
 #include "lengths/lengths.h"
+#include "scenario/scenario.h"
 
 /**
  * Compute the seconds of core attention of whole samples, forward and backward, for each kernel that has curves [s].

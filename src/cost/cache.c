@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cost/tokens.h"
 
 enum { MAX_KEYS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
 
@@ -59,43 +58,24 @@ static void empty(struct cost_cache *cache)
         memset(cache->slot, 0, (size_t)cache->slots * sizeof *cache->slot);
 }
 
-/** All inputs of a pass's costs, by value, because another plan may later use the address of a setting's plan. It
- * has no gaps between fields, so keys are compared by their bytes. */
-struct cost_key {
-    int64_t number[20]; /* numbers that are not set are 0 */
-    const void *object[4];
-};
-
-static struct cost_key key_of(const struct cost_setting *setting)
-{
-    const struct scenario_plan *plan = setting->plan;
-    return (struct cost_key){
-        .number = {setting->layers, setting->tensor, setting->recompute_layers, setting->attention, setting->kernels,
-                   setting->loss, setting->swiglu, setting->communication.tp_overlap, setting->communication.dp_overlap,
-                   plan->dp * plan->cp, plan->shard_group, plan->sharding, plan->gradients, plan->fsdp, plan->cp_type,
-                   plan->sequence_parallel, plan->early_stop},
-        .object = {setting->model, setting->device, setting->platform, setting->shards_platform},
-    };
-}
-
-static bool same(const struct cost_key *a, const struct cost_key *b)
+/** Return whether two settings are equal. They have no gaps between fields (cost/setting.h). */
+static bool same(const struct cost_setting *a, const struct cost_setting *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
 static int32_t key_number(struct cost_cache *cache, const struct cost_setting *setting)
 {
-    const struct cost_key key = key_of(setting);
-    if (cache->latest < cache->n_keys && same(&cache->keys[cache->latest], &key))
+    if (cache->latest < cache->n_keys && same(&cache->keys[cache->latest], setting))
         return cache->latest;
     for (cache->latest = cache->n_keys - 1; cache->latest >= 0; cache->latest--)
-        if (same(&cache->keys[cache->latest], &key))
+        if (same(&cache->keys[cache->latest], setting))
             return cache->latest;
     if (cache->n_keys == MAX_KEYS)
         empty(cache);
     if (cache->keys == NULL)
         cache->keys = check_malloc(MAX_KEYS * sizeof *cache->keys);
-    cache->keys[cache->n_keys] = key;
+    cache->keys[cache->n_keys] = *setting;
     return cache->latest = cache->n_keys++;
 }
 
@@ -176,18 +156,34 @@ static void look_up(const struct cost_setting *setting, enum pass pass, const st
             costs[component] = known->components[component];
 }
 
+/** Add what the slices add to the layers of one run. */
+static void add_slices(struct cost_pass *layers, const struct cost_setting *setting, bool first, enum pass pass,
+                       const struct cost_unit *unit)
+{
+    struct cost_pass forward[COST_N_COMPONENTS];
+    if (cost_repeats(pass, unit)) {
+        struct cost_setting again = cost_setting_again(setting);
+        look_up(&again, PASS_FORWARD, unit, 1U << COST_LAYERS, forward);
+    }
+    cost_add_slices(layers, setting, first, pass, unit, &forward[COST_LAYERS]);
+}
+
 void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
                  struct cost_pass *costs)
 {
-    struct cost_pass forward;
-    look_up(setting, pass, unit, components, costs);
+    struct cost_setting room;
+    const struct cost_setting *run = cost_of_one_run(setting, 0, &room);
+    look_up(run, pass, unit, components, costs);
     if (!(components & 1U << COST_LAYERS))
         return;
-    if (cost_repeats(pass, unit)) {
-        struct cost_setting again = cost_setting_again(setting);
-        look_up(&again, PASS_FORWARD, unit, 1U << COST_LAYERS, &forward);
+    add_slices(&costs[COST_LAYERS], run, true, pass, unit);
+    for (int32_t i = 1; i < setting->n_runs; i++) {
+        struct cost_pass more[COST_N_COMPONENTS];
+        run = cost_of_one_run(setting, i, &room);
+        look_up(run, pass, unit, 1U << COST_LAYERS, more);
+        add_slices(&more[COST_LAYERS], run, false, pass, unit);
+        cost_add_pass(&costs[COST_LAYERS], &more[COST_LAYERS]);
     }
-    cost_add_slices(&costs[COST_LAYERS], setting, pass, unit, &forward);
 }
 
 void cost_cache_free(struct cost_cache *cache)

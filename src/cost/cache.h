@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This cache stores costs of passes. Candidates and iterations of one scenario have many units in common. */
+/** This cache stores costs of passes. Candidates and iterations of one scenario have many micro-batches in
+ * common. */
 #ifndef SLIMSIM_COST_CACHE_H
 #define SLIMSIM_COST_CACHE_H
 
-#include "cost/cost.h"
+#include "cost/pass.h"
 
 /** Components of a stage's work in a pass: cost_of_pass, cost_of_embedding, cost_of_head. */
 enum cost_component { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_COMPONENTS };
 
 enum { COST_CACHE_BLOCKS = 16 };
 
-/** A cache for one scenario. {0} is empty. Model, device and platform must not change while it is in use. The plan
- * may change. */
+/** A cache for one scenario. {0} is empty. Model, device and platform must not change while it is in use. Settings are compared
+ * whole. */
 struct cost_cache {
     int32_t n_keys, n_costs;
     int32_t latest;                              /* latest key that was used */
     int32_t slots;                               /* number of slots, a power of two */
-    struct cost_key *keys;                       /* settings with stored costs */
+    struct cost_setting *keys;                   /* settings with stored costs; they have no cache */
     struct cost_known *costs[COST_CACHE_BLOCKS]; /* blocks of stored costs; NULL: not allocated yet */
     uint32_t *slot;                              /* [slots] numbers of stored costs */
 };
@@ -24,7 +25,7 @@ struct cost_cache {
 /**
  * Return costs of the components asked for. They equal those of the functions to the last bit.
  *
- * 1. Most of a cost depends on a rank's tokens only (cost/tokens.h), and most of these costs were computed before. They
+ * 1. Most of a cost depends on a rank's tokens only (cost_of_tokens), and most of these costs were computed before. They
  *    come from setting->cache if it has them.
  * 2. Without a cache everything is computed.
  * 3. A cache that grows large is emptied.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file computes transfers and collectives (cost/cost.h). */
-#include "cost/cost.h"
+#include "cost/communication.h"
 
 #include <math.h>
 
@@ -185,7 +184,7 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
     return cost_rails_s(setting, kind, bytes, ranks, ranks % each == 0 ? each : 1);
 }
 
-bool cost_collective_outside(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+bool cost_collective_extrapolates(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                              int32_t ranks)
 {
     bool node = ranks <= setting->platform->gpus_per_node;

@@ -3,9 +3,16 @@
 
 #include <math.h>
 
+#include "cost/communication.h"
+
+double cost_kv_bytes(const struct cost_setting *setting, int32_t kind)
+{
+    return 2 * cost_precisions(setting).activation * (double)model_kv_width(setting->model, kind) / setting->tensor;
+}
+
 int32_t context_kernels(const struct cost_setting *setting, int32_t context)
 {
-    return scenario_is_ring(setting->plan->cp_type) ? context : 1;
+    return scenario_is_ring(setting->cp_type) ? context : 1;
 }
 
 /** Return the time of an all-to-all in which each rank sends `sent`. */
@@ -30,17 +37,17 @@ static double gather_wire_bytes(const struct cost_setting *setting, enum device_
     return cost_of_rails(setting, kind, COST_NIC, bytes, context, cost_ranks_each(setting, context)).wire_bytes;
 }
 
-static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
+static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, int32_t layers, enum pass pass, double bytes,
                      int32_t context)
 {
-    bool home = pass != PASS_FORWARD && setting->plan->cp_type == SCENARIO_RING_CONTIGUOUS;
+    bool home = pass != PASS_FORWARD && setting->cp_type == SCENARIO_RING_CONTIGUOUS;
     double sent = bytes * (context - 1) / context, gradients = home ? 2 * bytes : sent;
-    cost->ring_bytes += setting->layers * (pass == PASS_FORWARD ? sent : sent + gradients);
+    cost->ring_bytes += layers * (pass == PASS_FORWARD ? sent : sent + gradients);
     if (sent > 0)
-        cost->ring_steps += setting->layers * (home ? context : context - 1);
+        cost->ring_steps += layers * (home ? context : context - 1);
 }
 
-static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
+static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, int32_t layers, enum pass pass, double bytes,
                        int32_t context)
 {
     int32_t fit = setting->platform->gpus_per_node / setting->tensor, most = context < fit ? context : fit;
@@ -51,78 +58,83 @@ static void add_gather(struct cost_pass *cost, const struct cost_setting *settin
         seconds += cost_uneven_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context, each, most);
         wire_bytes += gather_wire_bytes(setting, DEVICE_REDUCE_SCATTER, bytes, context);
     }
-    cost->context_wire_bytes += setting->layers * wire_bytes;
-    cost->ring_bytes += setting->layers * bytes * (context - 1) / context * (pass == PASS_FORWARD ? 1 : 2);
-    cost->context_s += setting->layers * seconds;
+    cost->context_wire_bytes += layers * wire_bytes;
+    cost->ring_bytes += layers * bytes * (context - 1) / context * (pass == PASS_FORWARD ? 1 : 2);
+    cost->context_s += layers * seconds;
 }
 
-static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t context)
+static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_run *run,
+                        double tokens, int32_t context)
 {
     const struct model *model = setting->model;
-    double heads = fmin((double)model->heads, (double)setting->tensor * context); /* ranks that attend */
-    double copies = fmax(1, heads / (double)model->kv_heads);
-    const double widths[] = {(double)model_query_width(model), copies * (double)model_kv_width(model)};
+    const struct model_kind *kind = &model->kinds[run->kind];
+    const double element = cost_precisions(setting).wire;
+    int32_t layers = run->n;
+    double heads = fmin((double)kind->heads, (double)setting->tensor * context); /* ranks that attend */
+    double copies = fmax(1, heads / (double)kind->kv_heads);
+    const double widths[] = {(double)model_query_width(model, run->kind),
+                             copies * (double)model_kv_width(model, run->kind)};
     for (int i = 0; i < 2; i++) {
-        double sent = tokens * widths[i] * 2 / setting->tensor * (context - 1) / context, wire_bytes = 0;
-        cost->ring_bytes += setting->layers * 2 * sent;
-        cost->context_s += setting->layers * 2 * all_to_all_s(setting, sent, context, &wire_bytes);
-        cost->context_wire_bytes += setting->layers * 2 * wire_bytes;
+        double sent = tokens * widths[i] * element / setting->tensor * (context - 1) / context, wire_bytes = 0;
+        cost->ring_bytes += layers * 2 * sent;
+        cost->context_s += layers * 2 * all_to_all_s(setting, sent, context, &wire_bytes);
+        cost->context_wire_bytes += layers * 2 * wire_bytes;
     }
 }
 
-void context_of_layers(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                       struct cost_pass *cost)
+void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,
+                       const struct cost_unit *unit, struct cost_pass *cost)
 {
     if (unit->context == 1)
         return;
-    double bytes = cost_prefix_tokens(unit) * cost_kv_bytes(setting->model, setting->tensor);
-    if (scenario_is_ring(setting->plan->cp_type))
-        add_ring(cost, setting, pass, bytes, unit->context);
-    else if (setting->plan->cp_type == SCENARIO_ALL_GATHER)
-        add_gather(cost, setting, pass, bytes, unit->context);
+    double bytes = cost_prefix_tokens(unit) * cost_kv_bytes(setting, run->kind);
+    if (scenario_is_ring(setting->cp_type))
+        add_ring(cost, setting, run->n, pass, bytes, unit->context);
+    else if (setting->cp_type == SCENARIO_ALL_GATHER)
+        add_gather(cost, setting, run->n, pass, bytes, unit->context);
     else
-        add_ulysses(cost, setting, cost_unit_tokens(unit), unit->context);
+        add_ulysses(cost, setting, run, cost_unit_tokens(unit), unit->context);
 }
 
 /** Return the exchange of one layer without recomputation. */
-static struct cost_exchange exchange_of_layer(const struct cost_setting *setting, enum pass pass,
+static struct cost_exchange exchange_of_layer(const struct cost_setting *setting, int32_t kind, enum pass pass,
                                               const struct cost_unit *unit, double share)
 {
-    double tokens = 0, keys = 0, q = (double)model_query_width(setting->model), n = (double)setting->model->heads;
+    double tokens = 0, keys = 0, tp = setting->tensor, element = cost_precisions(setting).wire;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         tokens += slice_tokens(unit->slices[i]);
         keys += unit->slices[i].end;
     }
-    double moved = share * keys * cost_kv_bytes(setting->model, setting->tensor);
-    double queries = tokens * 2 * q / setting->tensor, sums = tokens * 4 * n / setting->tensor;
+    double moved = share * keys * cost_kv_bytes(setting, kind);
+    double queries = tokens * element * (double)model_query_width(setting->model, kind) / tp;
+    double sums = tokens * precision_bytes(PRECISION_FP32) * (double)setting->model->kinds[kind].heads / tp;
     if (pass == PASS_FORWARD)
         return (struct cost_exchange){.out_bytes = queries + moved, .back_bytes = queries + sums};
     return (struct cost_exchange){.out_bytes = 2 * queries + 2 * sums + moved, .back_bytes = queries + moved};
 }
 
-/** Return the number of layers whose attention a backward computes again. */
-static int32_t layers_again(const struct cost_setting *setting, enum recompute recompute)
+/** Return the number of a run's layers whose attention a backward computes again. */
+static int32_t layers_again(const struct cost_run *run, enum recompute recompute)
 {
     if (recompute == RECOMPUTE_FULL)
-        return setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
-    return recompute & RECOMPUTE_ATTENTION_CORE ? setting->layers : 0;
+        return run->again;
+    return recompute & RECOMPUTE_ATTENTION_CORE ? run->n : 0;
 }
 
 struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                                       double share)
 {
-    struct cost_exchange layer = exchange_of_layer(setting, pass, unit, share);
-    struct cost_exchange all = {.out_bytes = setting->layers * layer.out_bytes,
-                                .back_bytes = setting->layers * layer.back_bytes,
-                                .n_messages = setting->layers,
-                                .taker_bytes = layer.out_bytes + layer.back_bytes,
-                                .giver_bytes = layer.back_bytes};
-    if (pass != PASS_FORWARD) {
-        struct cost_exchange again = exchange_of_layer(setting, PASS_FORWARD, unit, share);
-        int32_t n = layers_again(setting, unit->recompute);
-        all.out_bytes += n * again.out_bytes;
-        all.back_bytes += n * again.back_bytes;
-        all.n_messages += n;
+    struct cost_exchange all = {0};
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct cost_run *run = &setting->runs[i];
+        struct cost_exchange layer = exchange_of_layer(setting, run->kind, pass, unit, share);
+        struct cost_exchange again = exchange_of_layer(setting, run->kind, PASS_FORWARD, unit, share);
+        int32_t n = pass != PASS_FORWARD ? layers_again(run, unit->recompute) : 0;
+        all.out_bytes += run->n * layer.out_bytes + n * again.out_bytes;
+        all.back_bytes += run->n * layer.back_bytes + n * again.back_bytes;
+        all.n_messages += run->n + n;
+        all.taker_bytes = fmax(all.taker_bytes, layer.out_bytes + layer.back_bytes);
+        all.giver_bytes = fmax(all.giver_bytes, layer.back_bytes);
     }
     return all;
 }

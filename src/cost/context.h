@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file holds the bytes and seconds of context parallelism. It is used in cost/ only. */
+/** This file has the bytes and seconds of context parallelism and of context exchange. */
 #ifndef SLIMSIM_COST_CONTEXT_H
 #define SLIMSIM_COST_CONTEXT_H
 
-#include "cost/cost.h"
+#include "cost/flop.h"
+#include "cost/pass_cost.h"
+#include "cost/setting.h"
+#include "cost/unit.h"
 
 /**
- * Add to `cost` what one of c context ranks sends in a pass of `setting->layers` layers. For a slice [a, b), widths
+ * Add to `cost` what one of c context ranks sends in a pass of n layers of a kind. For a slice [a, b), widths
  * over TP:
  *
  * 1. ring: keys and values of the whole prefix go round, except the rank's own. They have (c - 1)/c b x 4k/TP bytes in
@@ -28,10 +31,40 @@
  *
  * docs/model.md, Context-parallel traffic, has the sources.
  */
-void context_of_layers(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                       struct cost_pass *cost);
+void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,
+                       const struct cost_unit *unit, struct cost_pass *cost);
+
+/** Return the bytes of keys and values of one token and layer on one TP rank: 4k / TP. Their gradients are as large
+ * [bytes]. */
+double cost_kv_bytes(const struct cost_setting *setting, int32_t kind);
 
 /** Return the number of attention kernels of a layer: one for every block of a ring, otherwise one. */
 int32_t context_kernels(const struct cost_setting *setting, int32_t context);
+
+/** Bytes that a stage exchanges with another one, which computes `share` of a unit's attention for it. out_bytes and
+ * back_bytes are of all layers. taker_bytes and giver_bytes are what the other stage and this one hold for it, of
+ * one layer. All are of one TP rank [bytes]. */
+struct cost_exchange {
+    double out_bytes, back_bytes;
+    int32_t n_messages; /* messages in each direction: one a layer, two for layers that compute attention again */
+    double taker_bytes, giver_bytes;
+};
+
+/**
+ * Compute a context exchange (SlimPipe, arXiv:2504.14519). The other stage attends with all queries of the unit to
+ * `share` of its keys.
+ *
+ * Bytes of a layer over TP, with T tokens of the unit's slices and S the sum of their ends (bf16, log-sum-exp in fp32):
+ *
+ *   forward   out 2q T + 4k share S (queries; keys and values)     back 2q T + 4n T (output; log-sum-exp)
+ *   backward  out 4q T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys and
+ *             values), back 2q T + 4k share S (their gradients)
+ *
+ * 1. A backward that computes attention again exchanges it again. In those layers it also sends the forward's bytes.
+ * 2. Layers take turns, so one layer's messages are held at a time. docs/model.md, Activations and working memory, says
+ *    what each stage holds.
+ */
+struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                      double share);
 
 #endif

@@ -4,37 +4,46 @@
 #include <math.h>
 
 #include "base/check.h"
-
-static double layer_parameters(const struct cost_setting *setting)
-{
-    return cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
-}
+#include "cost/activation.h"
+#include "cost/layer.h"
+#include "cost/states.h"
 
 static double root_parameters(const struct cost_setting *setting)
 {
-    return cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
+    return cost_ends_parameters(setting->model, setting->tensor, true, true);
 }
 
 /** Return the bytes of a gathered weight that is not a state. */
 static double weight_bytes(const struct cost_setting *setting)
 {
-    return setting->plan->sharding == SCENARIO_ZERO3 ? 2 : 0;
+    return setting->sharding == SCENARIO_ZERO3 ? cost_precisions(setting).weight : 0;
 }
 
 static double head_parameters(const struct cost_setting *setting)
 {
-    return (double)setting->model->hidden * model_vocabulary_share(setting->model, setting->tensor);
+    return (double)setting->model->hidden * cost_logits(setting);
 }
 
 /** Return whether embedding and head are outside the root. */
 static bool has_own_ends(const struct cost_setting *setting)
 {
-    return setting->plan->fsdp == 2 && setting->plan->fsdp_ends == SCENARIO_ENDS_OWN;
+    return setting->fsdp == 2 && setting->fsdp_ends == SCENARIO_ENDS_OWN;
 }
 
 double cost_gathered_bytes(const struct cost_setting *setting)
 {
     return has_own_ends(setting) ? 0 : weight_bytes(setting) * root_parameters(setting);
+}
+
+/** Return the input columns of the last GEMM of a layer. */
+static double last_columns(const struct cost_setting *setting)
+{
+    double most = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        most = fmax(most, layer_last_gemm(&layer)->in);
+    }
+    return most;
 }
 
 /** Bytes of whole tensors. While the head's gradient waits or is reduced, it counts among those of layers. */
@@ -44,64 +53,82 @@ struct whole {
 
 static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 {
-    double w = weight_bytes(setting), layer = layer_parameters(setting), root = root_parameters(setting);
-    double copy = setting->plan->gradients == SCENARIO_FP32 ? cost_gradient_bytes(setting) : 0;
-    bool early = setting->plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = setting->model->layers == 1;
-    double weights = early && !single ? 2 * w : w, head = 2 * head_parameters(setting);
-    double in_layer = head + weights * layer, in_norm = in_layer + 2 * layer;
+    const struct cost_precisions bytes = cost_precisions(setting);
+    const double made = bytes.activation, joined = 2 * made; /* gradients as they come, and while they are joined */
+    double w = weight_bytes(setting), layer = cost_layer_parameters(setting), root = root_parameters(setting);
+    double copy = setting->gradients == SCENARIO_FP32 ? bytes.gradient : 0;
+    bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = setting->model->layers == 1;
+    double weights = early && !single ? 2 * w : w, head = made * head_parameters(setting);
+    double in_layer = head + weights * layer, in_norm = in_layer + made * layer;
     return (struct whole){
         .at_head = early ? w * layer : 0,
         .in_layer = {in_layer, in_layer},
         .in_norm = {in_norm, in_norm},
-        .behind_layer = head + fmax(weights + 2 + 2, (single ? 0 : w) + 2 + copy) * layer,
-        .at_ends = fmax(2 + 2, 2 + copy - w) * root,
+        .behind_layer = head + fmax(weights + joined, (single ? 0 : w) + made + copy) * layer,
+        .at_ends = fmax(joined, made + copy - w) * root,
     };
 }
 
 static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 {
-    double w = weight_bytes(setting), layer = layer_parameters(setting), root = root_parameters(setting);
-    double g = cost_gradient_bytes(setting), layers = (double)setting->model->layers;
-    double weights = fmin(layers, 2) * w, next = fmin(layers - 1, 2) * w, behind = layers > 1 ? w + 2 + g : 2 + g;
+    const double made = cost_precisions(setting).activation, g = cost_precisions(setting).gradient;
+    double w = weight_bytes(setting), layer = cost_layer_parameters(setting), root = root_parameters(setting);
+    double layers = (double)setting->model->layers;
+    double weights = fmin(layers, 2) * w, next = fmin(layers - 1, 2) * w, behind = (layers > 1 ? w : 0) + made + g;
     bool own = has_own_ends(setting);
-    double head = head_parameters(setting), waits = own ? 0 : 2 * head, reduced = own ? g * head : 2 * head;
+    double head = head_parameters(setting), waits = own ? 0 : made * head, reduced = (own ? g : made) * head;
     return (struct whole){
         .at_head = w * layer + (own ? w * head : 0),
         .in_layer = {weights * layer + reduced, (next + g) * layer + waits},
-        .in_norm = {(weights + 2) * layer + reduced, (next + 2 + g) * layer + waits},
+        .in_norm = {(weights + made) * layer + reduced, (next + made + g) * layer + waits},
         .behind_layer = behind * layer + waits,
-        .at_ends = own ? fmax((w + 2) * (root - head) + g * layer, (2 + g) * (root - head))
-                       : fmax(2 * root + g * layer, (2 + g - w) * root),
+        .at_ends = own ? fmax((w + made) * (root - head) + g * layer, (made + g) * (root - head))
+                       : fmax(made * root + g * layer, (made + g - w) * root),
     };
+}
+
+/** Bytes of a logit in the head's workspace that are not there yet: when the head runs, and at the loss. */
+struct missing_logits {
+    double at_head, at_loss;
+};
+
+static struct missing_logits missing_logits(const struct cost_setting *setting)
+{
+    const double half = cost_precisions(setting).activation, full = precision_bytes(PRECISION_FP32);
+    if (setting->loss != SCENARIO_LOSS_PASSES)
+        return (struct missing_logits){half, half};
+    if (setting->kernels == SCENARIO_EAGER)
+        return (struct missing_logits){2 * full - half + full, full};
+    return (struct missing_logits){full, 0};
 }
 
 void cost_forward_moments_of(const struct cost_setting *setting, const struct cost_work *work,
                              double bytes[COST_N_FORWARD_MOMENTS])
 {
-    bool two = setting->plan->fsdp == 2, passes = setting->loss == SCENARIO_LOSS_PASSES;
-    double w = weight_bytes(setting), layer = w * layer_parameters(setting), head = w * head_parameters(setting);
+    const struct missing_logits missing = missing_logits(setting);
+    bool two = setting->fsdp == 2;
+    double w = weight_bytes(setting), layer = w * cost_layer_parameters(setting), head = w * head_parameters(setting);
     double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
-    double logits = model_vocabulary_share(setting->model, setting->tensor) * work->tokens;
-    double inner = 2 * (double)setting->model->ffn / setting->tensor;
-    double gradient = !passes ? 2 : setting->kernels == SCENARIO_EAGER ? 4 : 0;
-    double later = !passes ? 2 : setting->kernels == SCENARIO_EAGER ? 8 - 2 + 4 : 4;
-    bytes[COST_FORWARD_HEAD] = work->head_workspace - later * logits + (two ? at_head : 0);
-    bytes[COST_FORWARD_LOSS] = work->head_workspace - gradient * logits + (two ? whole_of_fsdp2(setting).at_head : 0);
+    double logits = cost_logits(setting) * work->tokens;
+    double inner = cost_precisions(setting).activation * last_columns(setting);
+    bytes[COST_FORWARD_HEAD] = work->head_workspace - missing.at_head * logits + (two ? at_head : 0);
+    bytes[COST_FORWARD_LOSS] =
+        work->head_workspace - missing.at_loss * logits + (two ? whole_of_fsdp2(setting).at_head : 0);
     bytes[COST_FORWARD_LAYER] = work->workspace - inner * work->tokens + layers - work->head;
 }
 
 void cost_moments_of(const struct cost_setting *setting, const struct cost_work *work, double bytes[COST_N_MOMENTS])
 {
     CHECK(cost_shards_in_passes(setting));
-    const struct model *model = setting->model;
-    const struct whole whole = setting->plan->fsdp == 2 ? whole_of_fsdp2(setting) : whole_of_fsdp1(setting);
-    double h = (double)model->hidden, vocabulary = model_vocabulary_share(model, setting->tensor);
-    double input = 2 * h * work->tokens, shard = setting->plan->sequence_parallel ? input / setting->tensor : input;
-    double norm = cost_norm_backward_bytes(setting, work->tokens);
-    double inner = 2 * (double)model->ffn / setting->tensor, down = inner * h;
+    const double element = cost_precisions(setting).activation;
+    const struct whole whole = setting->fsdp == 2 ? whole_of_fsdp2(setting) : whole_of_fsdp1(setting);
+    double input = element * (double)setting->model->hidden * work->tokens;
+    double norm = cost_norm_backward_bytes(setting, work->tokens), shard = input / cost_sequence_ranks(setting);
+    double inner = element * last_columns(setting), down = inner * (double)setting->model->hidden;
     double workspace = work->workspace - inner * work->tokens; /* the down GEMM's input has gone by then */
     bytes[COST_AT_LOSS] = work->head_workspace + whole.at_head;
-    bytes[COST_AT_HEAD] = cost_head_backward_bytes(setting, work->tokens) + 2 * vocabulary * h + whole.at_head;
+    bytes[COST_AT_HEAD] = cost_head_backward_bytes(setting, work->tokens) + element * head_parameters(setting) +
+                          whole.at_head;
     for (int i = 0; i < 2; i++) { /* layers before this one have gone */
         double gone = work->head + i * work->layer;
         bytes[COST_IN_LAYER + 3 * i] = workspace + down + whole.in_layer[i] - gone;

@@ -5,7 +5,8 @@
 #ifndef SLIMSIM_COST_GATHERED_H
 #define SLIMSIM_COST_GATHERED_H
 
-#include "cost/cost.h"
+#include "cost/setting.h"
+#include "cost/slice.h"
 
 /** Return the bytes of bf16 weights of embedding, last norm and head [bytes]. zero3 has them from the first forward
  * to the last backward, as FSDP's root unit. zero2, whose weights are states, zero1 and none have 0. */
@@ -25,11 +26,11 @@ enum cost_moment {
     COST_N_MOMENTS
 };
 
-/** Memory that a unit's backward works on, on one rank [bytes], as bounds/memory.h counts it. */
+/** Memory that a micro-batch's backward works on, on one rank [bytes], as bounds/memory.h counts it. */
 struct cost_work {
     double tokens;               /* [tokens] */
     double workspace;            /* workspace of a layer: cost_workspace_bytes */
-    double layer, layers;        /* activations held of one layer, and of all */
+    double layer, layers;        /* activations held of one layer (of several kinds: of the mean one), and of all */
     double head, head_workspace; /* cost_head_bytes, cost_head_workspace_bytes */
 };
 
@@ -45,6 +46,7 @@ struct cost_work {
  * 4. The head's gradient waits for the embedding's. With fsdp_ends own it is reduced in the first layer.
  * 5. The working memory of the moment is added.
  * 6. With one layer there is none behind it.
+ * 7. Of several kinds of layers the one with most parameters counts.
  *
  * docs/model.md, Whole tensors under sharding, has the table of moments, the order of events and the sources.
  */

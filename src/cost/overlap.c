@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/overlap.h"
 
-#include "cost/kernels.h"
-
 #include <math.h>
 
+#include "cost/communication.h"
+
 /** Return the time of a GEMM at the speed that training reaches [s]. */
-static double sustained_gemm_s(const struct device *device, double m, double n, double k)
+static double sustained_gemm_s(const struct device *device, struct cost_gemm gemm)
 {
-    return kernels_sustained_s(device, cost_gemm_s(device, m, n, k));
+    return kernel_sustained_s(device, cost_kernel_gemm_s(device, &gemm));
 }
 
-/** Return the time of the weight-gradient GEMM of a GEMM from `in` to `out` columns, which adds to the sum [s]. */
-static double weight_gemm_s(const struct cost_setting *setting, double in, double out, double tokens)
+/** Return the bytes of T x columns activations. */
+static double activation_bytes(const struct cost_setting *setting, double tokens, double columns)
 {
-    const struct cost_gemm gemm = {1, in, out, tokens, cost_sum_bytes(setting)};
-    return kernels_sustained_s(setting->device, cost_kernel_gemm_s(setting->device, &gemm));
+    return tokens * columns * cost_precisions(setting).wire;
 }
 
 enum { SPLITS = 4 }; /* chunks of a GEMM whose output is reduced */
@@ -49,16 +48,16 @@ double overlap_beside_s(const struct device *device, enum overlap_extent extent,
 
 static enum overlap_extent tensor_extent(const struct cost_setting *setting)
 {
-    bool chunked = setting->communication.tp_overlap == SCENARIO_CHUNKED;
+    bool chunked = setting->tp_overlap == SCENARIO_CHUNKED;
     return chunked || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
 }
 
 double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
 {
     double rows = tokens / setting->tensor;
-    double gemm_s = sustained_gemm_s(setting->device, rows, n, k);
+    double gemm_s = sustained_gemm_s(setting->device, (struct cost_gemm){1, rows, n, k, 0, setting->precision});
     enum cost_route route = setting->tensor > setting->platform->gpus_per_node ? COST_NIC : COST_NVLINK;
-    double copy_s = cost_of_transfer(setting, route, rows * k * 2, 1).duration_s;
+    double copy_s = cost_of_transfer(setting, route, activation_bytes(setting, rows, k), 1).duration_s;
     return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
 }
 
@@ -66,11 +65,12 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
 {
     struct device left = *setting->device;
     double rows = tokens / SPLITS;
-    left.peak_flop_per_s *= 1 - held_share(&left, tensor_extent(setting));
+    left.peak_flop_per_s[setting->precision] *= 1 - held_share(&left, tensor_extent(setting));
     if (left.multiprocessors > 0)
         left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_extent(setting));
-    double gemm_s = sustained_gemm_s(&left, rows, n, k);
-    double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, rows * n * 2, setting->tensor);
+    double gemm_s = sustained_gemm_s(&left, (struct cost_gemm){1, rows, n, k, 0, setting->precision});
+    double bytes = activation_bytes(setting, rows, n);
+    double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
 }
 
@@ -80,13 +80,14 @@ static void add(struct overlap_tensor *sum, const struct cost_setting *setting, 
 {
     sum->exposed_s += exposed_s;
     sum->bytes += (kind == DEVICE_ALL_REDUCE ? 2 : 1) * bytes * (setting->tensor - 1) / setting->tensor;
-    if (cost_collective_outside(setting, kind, bytes, setting->tensor))
-        sum->outside_s += exposed_s;
+    if (cost_collective_extrapolates(setting, kind, bytes, setting->tensor))
+        sum->extrapolated_s += exposed_s;
 }
 
+/** Return the bytes of a T x h tensor of activations. */
 static double tensor_bytes(const struct cost_setting *setting, double tokens)
 {
-    return tokens * (double)setting->model->hidden * 2;
+    return activation_bytes(setting, tokens, (double)setting->model->hidden);
 }
 
 /** Add an all-gather before a GEMM of T x n x k, or a reduce-scatter after it. */
@@ -95,21 +96,21 @@ static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *s
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
     double bytes = tensor_bytes(setting, tokens), exposed_s;
-    if (setting->communication.tp_overlap != SCENARIO_CHUNKED)
+    if (setting->tp_overlap != SCENARIO_CHUNKED)
         exposed_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     else
         exposed_s = (gathers ? overlap_gather_gemm_s : overlap_gemm_scatter_s)(setting, tokens, n, k) -
-                    sustained_gemm_s(setting->device, tokens, n, k);
+                    sustained_gemm_s(setting->device, (struct cost_gemm){1, tokens, n, k, 0, setting->precision});
     add(sum, setting, kind, bytes, exposed_s);
 }
 
 /** Add a collective beside an independent GEMM, which takes gemm_s without it. */
 static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *setting, enum device_collective_kind kind,
-                     double tokens, double gemm_s)
+                     double tokens, struct cost_gemm beside)
 {
-    double bytes = tensor_bytes(setting, tokens);
+    double bytes = tensor_bytes(setting, tokens), gemm_s = sustained_gemm_s(setting->device, beside);
     double collective_s = cost_collective_s(setting, kind, bytes, setting->tensor);
-    bool hides = setting->communication.tp_overlap != SCENARIO_EXPOSED;
+    bool hides = setting->tp_overlap != SCENARIO_EXPOSED;
     const struct overlap_kernels gemm = {.all_s = gemm_s}; /* GEMMs lose c/S here: overlap_tensor_layer */
     add(sum, setting, kind, bytes,
         hides ? overlap_beside_s(setting->device, tensor_extent(setting), gemm, collective_s) - gemm_s : collective_s);
@@ -123,103 +124,88 @@ static void add_exposed(struct overlap_tensor *sum, const struct cost_setting *s
     add(sum, setting, kind, bytes, cost_collective_s(setting, kind, bytes, setting->tensor));
 }
 
-/** Add the backward of a column-parallel GEMM of `columns`: the gather of its input and the reduction of its input's
- * gradient. In a split backward each collective is in the pass without the GEMM that would hide it. */
-static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting, enum pass pass,
-                                double tokens, double columns)
+/** Add the backward of a column-split GEMM: the gather of its input and the reduction of its input's gradient. In a
+ * split backward each collective is in the pass without the GEMM that would hide it. */
+static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting,
+                                const struct layer_op *op, enum pass pass, double tokens)
 {
-    double hidden = (double)setting->model->hidden;
+    const struct cost_gemm input = {1, tokens, op->in, op->out, 0, setting->precision};
     if (pass == PASS_WEIGHT)
         add_exposed(sum, setting, DEVICE_ALL_GATHER, tokens);
     if (pass == PASS_INPUT)
         add_exposed(sum, setting, DEVICE_REDUCE_SCATTER, tokens);
     if (pass != PASS_BACKWARD)
         return;
-    add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, sustained_gemm_s(setting->device, tokens, hidden, columns));
-    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, weight_gemm_s(setting, hidden, columns, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, input);
+    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, layer_weight_gemm(setting, op, tokens));
 }
 
-/** Add the all-reduces without sequence parallelism: forward after each row-parallel GEMM, backward of each
- * column-parallel GEMM's input gradient. */
-static void add_all_reduces(struct overlap_tensor *sum, const struct cost_setting *setting, enum pass pass,
-                            double tokens, const struct overlap_widths *w)
+/** Add the all-reduce of a GEMM without sequence parallelism: forward of a row-split GEMM's output, backward of a
+ * column-split GEMM's input gradient. */
+static void add_all_reduce(struct overlap_tensor *sum, const struct cost_setting *setting, const struct layer_op *op,
+                           enum pass pass, double tokens)
 {
-    if (pass == PASS_WEIGHT)
-        return;
-    if (pass != PASS_BACKWARD) {
-        for (int i = 0; i < 2; i++)
-            add_exposed(sum, setting, DEVICE_ALL_REDUCE, tokens);
-        return;
-    }
-    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, weight_gemm_s(setting, w->hidden, w->up, tokens));
-    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, weight_gemm_s(setting, w->hidden, w->qkv, tokens));
+    bool column = op->split == LAYER_COLUMN;
+    if (pass == PASS_BACKWARD && column)
+        add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, layer_weight_gemm(setting, op, tokens));
+    if (pass == PASS_FORWARD ? !column : pass == PASS_INPUT && column)
+        add_exposed(sum, setting, DEVICE_ALL_REDUCE, tokens);
 }
 
-struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
-                                           const struct overlap_widths *widths)
+/** Add the collectives of one operator. Operators without a split have none. */
+static void add_op(struct overlap_tensor *sum, const struct cost_setting *setting, const struct layer_op *op,
+                   enum pass pass, double tokens)
+{
+    bool column = op->split == LAYER_COLUMN, forward = pass == PASS_FORWARD;
+    if (op->split == LAYER_WHOLE)
+        return;
+    if (!setting->sequence_parallel)
+        add_all_reduce(sum, setting, op, pass, tokens);
+    else if (forward)
+        add_chunked(sum, setting, column ? DEVICE_ALL_GATHER : DEVICE_REDUCE_SCATTER, tokens, op->out, op->in);
+    else if (column)
+        add_column_backward(sum, setting, op, pass, tokens);
+    else if (pass != PASS_WEIGHT)
+        add_chunked(sum, setting, DEVICE_ALL_GATHER, tokens, op->in, op->out);
+}
+
+struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, const struct layer *layer,
+                                           enum pass pass, double tokens)
 {
     struct overlap_tensor sum = {0};
-    const struct overlap_widths *w = widths;
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
-    if (!setting->plan->sequence_parallel) {
-        add_all_reduces(&sum, setting, pass, tokens, w);
-        return sum;
-    }
-    if (pass == PASS_FORWARD) {
-        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->qkv, w->hidden);
-        add_chunked(&sum, setting, DEVICE_REDUCE_SCATTER, tokens, w->hidden, w->heads);
-        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->up, w->hidden);
-        add_chunked(&sum, setting, DEVICE_REDUCE_SCATTER, tokens, w->hidden, w->ffn);
-        return sum;
-    }
-    if (pass != PASS_WEIGHT)
-        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->ffn, w->hidden);
-    add_column_backward(&sum, setting, pass, tokens, w->up);
-    if (pass != PASS_WEIGHT)
-        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->heads, w->hidden);
-    add_column_backward(&sum, setting, pass, tokens, w->qkv);
+    for (int32_t i = 0; i < layer->n_ops; i++)
+        add_op(&sum, setting, &layer->ops[pass == PASS_FORWARD ? i : layer->n_ops - 1 - i], pass, tokens);
     return sum;
 }
 
-struct overlap_tensor overlap_tensor_down(const struct cost_setting *setting, double tokens, double hidden, double ffn)
+struct overlap_tensor overlap_tensor_row(const struct cost_setting *setting, const struct layer_op *op, double tokens)
 {
     struct overlap_tensor sum = {0};
-    if (setting->tensor == 1 || tokens <= 0)
-        return sum;
-    if (setting->plan->sequence_parallel)
-        add_chunked(&sum, setting, DEVICE_REDUCE_SCATTER, tokens, hidden, ffn);
-    else
-        add_exposed(&sum, setting, DEVICE_ALL_REDUCE, tokens);
+    if (setting->tensor > 1 && tokens > 0)
+        add_op(&sum, setting, op, PASS_FORWARD, tokens);
     return sum;
 }
 
-struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, enum pass pass, double tokens,
-                                          double logits)
+struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, const struct layer_op *op, enum pass pass,
+                                          double tokens)
 {
     struct overlap_tensor sum = {0};
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
-    double weight_s = weight_gemm_s(setting, (double)setting->model->hidden, logits, tokens);
-    if (!setting->plan->sequence_parallel) {
-        if (pass == PASS_BACKWARD)
-            add_bulk(&sum, setting, DEVICE_ALL_REDUCE, tokens, weight_s);
-        if (pass == PASS_INPUT)
-            add_exposed(&sum, setting, DEVICE_ALL_REDUCE, tokens);
-        return sum;
-    }
-    if (pass == PASS_FORWARD)
+    if (pass == PASS_FORWARD && setting->sequence_parallel)
         add_exposed(&sum, setting, DEVICE_ALL_GATHER, tokens);
-    else
-        add_column_backward(&sum, setting, pass, tokens, logits);
+    if (pass != PASS_FORWARD)
+        add_op(&sum, setting, op, pass, tokens);
     return sum;
 }
 
 struct overlap_tensor overlap_tensor_embedding(const struct cost_setting *setting, enum pass pass, double tokens)
 {
     struct overlap_tensor sum = {0};
-    bool forward = pass == PASS_FORWARD, whole = !setting->plan->sequence_parallel || setting->model->positions > 0;
-    if (setting->tensor == 1 || tokens <= 0 || (!forward && !setting->plan->sequence_parallel))
+    bool forward = pass == PASS_FORWARD, whole = !setting->sequence_parallel || setting->model->positions > 0;
+    if (setting->tensor == 1 || tokens <= 0 || (!forward && !setting->sequence_parallel))
         return sum;
     enum device_collective_kind kind = DEVICE_ALL_GATHER;
     if (forward)

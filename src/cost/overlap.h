@@ -4,7 +4,7 @@
 #ifndef SLIMSIM_COST_OVERLAP_H
 #define SLIMSIM_COST_OVERLAP_H
 
-#include "cost/cost.h"
+#include "cost/layer.h"
 
 /** Extent of a collective's ranks. NCCL runs more channels inside a node. Transformer Engine's own collectives
  * (chunked) count as over nodes, because they take 16 multiprocessors too
@@ -60,48 +60,43 @@ double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, 
  */
 double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens, double n, double k);
 
-/** Columns of a layer's tensors. h is whole, the others are one TP rank's. */
-struct overlap_widths {
-    double hidden, qkv, heads, up, ffn;
-};
-
 /** Tensor-parallel collectives of one layer: seconds that they add to the kernels, bytes that a rank sends, and the
  * extrapolated share of the seconds. */
 struct overlap_tensor {
-    double exposed_s, bytes, outside_s;
+    double exposed_s, bytes, extrapolated_s;
 };
 
 /**
- * Compute the tensor-parallel collectives of a layer of T tokens. Each is of a T x h tensor in bf16.
+ * Compute the tensor-parallel collectives of a layer of T tokens. Each is of a T x h tensor of activations.
  *
- * 1. Forward there is an all-gather before QKV and up, and a reduce-scatter after projection and down.
- * 2. Backward mirrors them: an all-gather before the input gradients of projection and down, a reduce-scatter after
- *    those of QKV and up. The inputs of QKV and up are gathered again, because only a shard was kept.
+ * 1. Forward there is an all-gather before each column-split GEMM, and a reduce-scatter after each row-split one.
+ * 2. Backward mirrors them: an all-gather before the input gradient of a row-split GEMM, a reduce-scatter after that of
+ *    a column-split one. The input of the latter is gathered again, because only a shard was kept.
  * 3. none: all are exposed.
- * 4. bulk: backward the gather of QKV's and up's inputs runs beside the GEMM of the input gradient. Their
+ * 4. bulk: backward the gather of a column-split GEMM's input runs beside the GEMM of the input gradient. Its
  *    reduce-scatter runs beside that of the weight gradient (overlap_beside_s). All others are exposed.
  * 5. chunked: as bulk, and all others by overlap_gather_gemm_s and overlap_gemm_scatter_s. GEMMs lose
  *    collective_multiprocessors.
- * 6. A split backward (PASS_INPUT, PASS_WEIGHT) exposes the collectives of QKV and up.
- * 7. Without sequence parallelism there is an all-reduce forward after projection and down, which is exposed. Backward
- *    there is one of the input gradients of up and QKV. With bulk or chunked it runs beside the GEMM of the weight
- *    gradient.
+ * 6. A split backward (PASS_INPUT, PASS_WEIGHT) exposes the collectives of column-split GEMMs.
+ * 7. Without sequence parallelism there is an all-reduce forward after a row-split GEMM, which is exposed. Backward
+ *    there is one of the input gradient of a column-split GEMM. With bulk or chunked it runs beside the GEMM of the
+ *    weight gradient.
  * 8. Beside the collectives of bulk GEMMs lose c/S, persistent or not. The loss of persistent ones there is open
  *    (docs/model.md, What is not modelled).
  * 9. The seconds of chunks include the loss of smaller GEMMs, so chunked may be slower than bulk.
  *
  * docs/model.md, Collectives beside kernels, has the sources.
  */
-struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
-                                           const struct overlap_widths *widths);
+struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, const struct layer *layer,
+                                           enum pass pass, double tokens);
 
-/** Return the collective behind a forward's down GEMM of T x h x ffn, which is the layer's last. */
-struct overlap_tensor overlap_tensor_down(const struct cost_setting *setting, double tokens, double hidden, double ffn);
+/** Return the collective behind the forward of a row-split GEMM. */
+struct overlap_tensor overlap_tensor_row(const struct cost_setting *setting, const struct layer_op *op, double tokens);
 
-/** Return the collectives of the head with `logits` columns. Forward its input's all-gather is exposed. Backward
- * they run as those of up, and with none they are exposed. */
-struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, enum pass pass, double tokens,
-                                          double logits);
+/** Return the collectives of the head's GEMM. Forward its input's all-gather is exposed. Backward they run as those of
+ * a layer's column-split GEMMs, and with none they are exposed. */
+struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, const struct layer_op *op, enum pass pass,
+                                          double tokens);
 
 /**
  * Return the collective of the embedding, which is exposed.

@@ -4,7 +4,9 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "cost/communication.h"
 #include "cost/overlap.h"
+#include "cost/states.h"
 
 /** Collectives of some parameters: their seconds, the bytes that a rank sends, and whether the reductions run beside
  * kernels. Reductions are a reduce-scatter in each group and then an all-reduce across groups. */
@@ -13,41 +15,31 @@ struct traffic {
     bool reduce_hides;
 };
 
-static int32_t n_shards(const struct cost_setting *setting)
-{
-    return scenario_plan_shards(setting->plan);
-}
-
-static int32_t n_groups(const struct cost_setting *setting)
-{
-    return scenario_plan_shard_groups(setting->plan);
-}
-
 /** Return the ranks of a group on a node. A single group begins at the start of a node. */
 static int32_t ranks_each(const struct cost_setting *setting)
 {
-    int32_t n = n_shards(setting);
-    bool one_node = n_groups(setting) == 1 && n * setting->tensor <= setting->platform->gpus_per_node;
+    int32_t n = cost_shards(setting);
+    bool one_node = cost_shard_groups(setting) == 1 && n * setting->tensor <= setting->platform->gpus_per_node;
     return one_node ? n : cost_ranks_each(setting, n);
 }
 
 /** Return the largest number of a group's ranks on one node. */
 static int32_t most_each(const struct cost_setting *setting)
 {
-    int32_t n = n_shards(setting), each = ranks_each(setting), fit = setting->platform->gpus_per_node / setting->tensor;
+    int32_t n = cost_shards(setting), each = ranks_each(setting), fit = setting->platform->gpus_per_node / setting->tensor;
     return each == n || n < fit ? n : fit;
 }
 
 /** Return the extent of each group's ranks. */
 static enum overlap_extent extent_of_group(const struct cost_setting *setting)
 {
-    return ranks_each(setting) == n_shards(setting) ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+    return ranks_each(setting) == cost_shards(setting) ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
 /** Return the extent of all groups' ranks, if there are several groups. */
 static enum overlap_extent extent_of_all(const struct cost_setting *setting)
 {
-    bool node = n_shards(setting) * n_groups(setting) * setting->tensor <= setting->platform->gpus_per_node;
+    bool node = cost_shards(setting) * cost_shard_groups(setting) * setting->tensor <= setting->platform->gpus_per_node;
     return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
@@ -65,7 +57,7 @@ static double beside_s(const struct cost_setting *setting, struct overlap_kernel
 static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            double *sent_bytes)
 {
-    int32_t n = n_shards(setting);
+    int32_t n = cost_shards(setting);
     CHECK(n >= 1);
     *sent_bytes += bytes * (n - 1) / n;
     return cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
@@ -75,7 +67,7 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
  * are filled from the first one on. */
 static void count_groups(const struct cost_setting *setting, int32_t *fewest, int32_t *most)
 {
-    int32_t m = n_groups(setting), n = n_shards(setting), fit = setting->platform->gpus_per_node / setting->tensor;
+    int32_t m = cost_shard_groups(setting), n = cost_shards(setting), fit = setting->platform->gpus_per_node / setting->tensor;
     int32_t n_node = fit > 1 ? fit : 1;
     *fewest = m;
     *most = 0;
@@ -93,10 +85,10 @@ static void count_groups(const struct cost_setting *setting, int32_t *fewest, in
  * have the distance of a group. */
 static double group_reduce_s(const struct cost_setting *setting, double parameters, double *sent_bytes)
 {
-    int32_t m = n_groups(setting);
+    int32_t m = cost_shard_groups(setting);
     if (m <= 1)
         return 0;
-    double bytes = parameters * cost_gradient_bytes(setting) / n_shards(setting);
+    double bytes = parameters * cost_precisions(setting).gradient / cost_shards(setting);
     int32_t fewest, most;
     count_groups(setting, &fewest, &most);
     *sent_bytes += 2 * bytes * (m - 1) / m;
@@ -114,11 +106,11 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     struct cost_setting on_links = *setting;
     if (setting->shards_platform != NULL)
         on_links.platform = setting->shards_platform;
-    bool hides = setting->communication.dp_overlap >= SCENARIO_OVERLAP_GRADIENTS;
-    struct traffic traffic = {.reduce_hides = hides || setting->plan->sharding == SCENARIO_ZERO3};
-    double gradient_bytes = cost_gradient_bytes(setting);
-    if (gathers && setting->plan->sharding == SCENARIO_ZERO3)
-        traffic.gather_s = collective_s(&on_links, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
+    bool hides = setting->dp_overlap >= SCENARIO_OVERLAP_GRADIENTS;
+    struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
+    double gradient_bytes = cost_precisions(setting).gradient;
+    if (gathers && setting->sharding == SCENARIO_ZERO3)
+        traffic.gather_s = collective_s(&on_links, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &traffic.bytes);
     if (reduces(setting, pass)) {
         traffic.scatter_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
         traffic.across_s = group_reduce_s(&on_links, parameters, &traffic.bytes);
@@ -131,65 +123,68 @@ struct copies {
     double whole, shard;
 };
 
+/* half and full are the bytes of bf16 and fp32. */
 static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    double bytes = cost_gradient_bytes(setting);
-    double converted = setting->plan->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
-    return (struct copies){.whole = reduces ? (2 + 2) + converted + 2 * bytes : 0,
-                           .shard = (gathers ? 4 + 2 : 0) + (reduces ? (2 + 3) * bytes : 0)};
+    const double half = cost_precisions(setting).weight, full = cost_precisions(setting).state;
+    double bytes = cost_precisions(setting).gradient;
+    double converted = setting->gradients == SCENARIO_FP32 ? half + bytes : 0;
+    return (struct copies){.whole = reduces ? 2 * half + converted + 2 * bytes : 0,
+                           .shard = (gathers ? full + half : 0) + (reduces ? (2 + 3) * bytes : 0)};
 }
 
 static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    double bytes = cost_gradient_bytes(setting), converted = setting->plan->gradients == SCENARIO_FP32 ? 0 : 2 + 4;
-    return (struct copies){.whole = (gathers ? 2 + 2 : 0) + (reduces ? 2 + bytes : 0),
-                           .shard = (gathers ? (4 + 2) + (2 + 2) : 0) + (reduces ? converted + 3 * 4 : 0)};
+    const double half = cost_precisions(setting).weight, full = cost_precisions(setting).state;
+    double bytes = cost_precisions(setting).gradient;
+    double converted = setting->gradients == SCENARIO_FP32 ? 0 : half + full;
+    return (struct copies){.whole = (gathers ? 2 * half : 0) + (reduces ? half + bytes : 0),
+                           .shard = (gathers ? full + 3 * half : 0) + (reduces ? converted + 3 * full : 0)};
 }
 
 /** Return the time of conversions and copies of whole tensors and of a rank's shards, beside the collectives. */
 static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
-    if (n_shards(setting) == 1)
+    if (cost_shards(setting) == 1)
         return 0;
-    gathers = gathers && setting->plan->sharding == SCENARIO_ZERO3;
-    struct copies copies = setting->plan->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
+    gathers = gathers && setting->sharding == SCENARIO_ZERO3;
+    struct copies copies = setting->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
                                                     : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
-                               (copies.whole + copies.shard / n_shards(setting)) * parameters);
+                               (copies.whole + copies.shard / cost_shards(setting)) * parameters);
 }
 
-void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
+void shards_of_layers(const struct cost_setting *setting, bool first, enum pass pass, struct cost_pass *cost)
 {
+    int32_t layers = setting->runs[0].n;
     bool gathers = pass != PASS_WEIGHT;
-    if (!cost_shards_in_passes(setting) ||
-        setting->layers == 0) /* 0: a stage that has only the embedding or the head */
+    if (!cost_shards_in_passes(setting) || layers == 0) /* 0: a stage that has only the embedding or the head */
         return;
-    double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
+    double parameters = cost_layer_parameters(setting);
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
-    cost->other_s += setting->layers * conversion_s(setting, pass, parameters, gathers);
-    double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
-    struct overlap_kernels layer = {layer_s, cost->product_s / setting->layers};
+    cost->kernels_s += layers * conversion_s(setting, pass, parameters, gathers);
+    double layer_s = (cost->kernels_s + cost->attention_s + cost->tensor_s) / layers;
+    struct overlap_kernels layer = {layer_s, cost->product_s / layers};
     double reduce_s = one.scatter_s + one.across_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
     double group_s = one.gather_s + (one.reduce_hides ? one.scatter_s : 0);
     double longer_s = beside_s(setting, layer, group_s, one.reduce_hides ? one.across_s : 0) - layer_s;
     double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? reduce_s : 0);
-    cost->shard_bytes += setting->layers * one.bytes;
-    cost->shard_s += setting->layers * exposed_s + (setting->layers - 1) * longer_s + ends_s;
+    cost->shard_bytes += layers * one.bytes;
+    cost->shard_s += layers * exposed_s + (layers - first) * longer_s + (first ? ends_s : 0);
 }
 
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
     if (!cost_shards_in_passes(setting))
         return;
-    double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
+    double all = cost_ends_parameters(setting->model, setting->tensor, true, true);
     struct traffic root = traffic_of(setting, pass, all, pass == PASS_FORWARD);
-    struct overlap_kernels head = {cost->other_s + cost->tensor_s, cost->product_s};
-    cost->other_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
+    struct overlap_kernels head = {cost->kernels_s + cost->tensor_s, cost->product_s};
+    cost->kernels_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
     cost->shard_bytes += root.bytes;
     cost->shard_s += root.gather_s + root.scatter_s + root.across_s;
     if (pass == PASS_FORWARD || pass == PASS_WEIGHT)
         return;
-    double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
-    double first_s = traffic_of(setting, PASS_FORWARD, layer, true).gather_s;
+    double first_s = traffic_of(setting, PASS_FORWARD, cost_layer_parameters(setting), true).gather_s;
     cost->shard_s += beside_s(setting, head, first_s, 0) - head.all_s;
 }

@@ -4,11 +4,12 @@
 #ifndef SLIMSIM_COST_SHARDS_H
 #define SLIMSIM_COST_SHARDS_H
 
-#include "cost/cost.h"
+#include "cost/pass_cost.h"
+#include "cost/setting.h"
 
 /**
- * Add what the layers of a pass gather and reduce. The pass's kernels must be in `cost`. Each layer is a unit of its
- * own. One of L layers takes c seconds in this pass, and beside is overlap_beside_s (cost/overlap.h).
+ * Add what a run's layers gather and reduce in a pass. The pass's kernels must be in `cost`. Each layer is gathered by
+ * itself. One of L layers takes c seconds in this pass, and beside is overlap_beside_s (cost/overlap.h).
  *
  * 1. zero3 forward: a layer's bf16 parameters are gathered (g s) while the layer before computes. The first gather is
  *    before all layers:  g + (L - 1) (beside(c, g) - c)
@@ -22,10 +23,12 @@
  *    a group, for the all-reduce it is all groups.
  * 6. Copies and conversions count as computation, in c too. They are memory-bound, with one launch for all of a layer
  *    and pass. FSDP1 and FSDP2 (`fsdp`) differ in them.
+ * 7. The sums are those of the run with the first layer. Other runs hide all their collectives, L in place of L - 1:
+ *    each layer's neighbour counts as its like.
  *
  * docs/model.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.
  */
-void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost);
+void shards_of_layers(const struct cost_setting *setting, bool first, enum pass pass, struct cost_pass *cost);
 
 /** Add the collectives of embedding, last norm and head, which are FSDP's root unit: cost_of_head. */
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost);

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/activation.h"
 #include "cost/cache.h"
+#include "cost/states.h"
 #include "dag/builder.h"
 #include "dag/equal_pipelines.h"
 
@@ -16,48 +18,59 @@ _Static_assert(sizeof dag_kind_name / sizeof *dag_kind_name == DAG_N_KINDS, "a n
 _Static_assert(sizeof dag_purpose_name / sizeof *dag_purpose_name == DAG_N_PURPOSES, "a name of each purpose");
 _Static_assert(sizeof dag_edge_name / sizeof *dag_edge_name == DAG_N_EDGES, "a name of each kind of edge");
 
+/* Add the layers of a virtual stage. */
+static void add_layers(const struct plan_layout *layout, int32_t stage, struct cost_setting *setting)
+{
+    const struct model *model = setting->model;
+    int64_t first = 0;
+    for (int32_t i = 0; model->n_runs > 0 && i < stage; i++) /* with equal layers all places are alike */
+        first += scenario_stage_layers(&setting->split, model->layers, layout->stages, layout->chunks, i);
+    cost_add_layers(setting, first,
+                    scenario_stage_layers(&setting->split, model->layers, layout->stages, layout->chunks, stage));
+}
+
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
 {
     struct cost_setting stage_setting = *setting;
     stage_setting.tensor = layout->tensor;
-    stage_setting.layers =
-        scenario_stage_layers(&setting->plan->stages, setting->model->layers, layout->stages, layout->chunks, stage);
-    CHECK(stage_setting.layers >= 0);
-    if (stage_setting.recompute_layers > stage_setting.layers)
-        stage_setting.recompute_layers = stage_setting.layers;
+    cost_clear_layers(&stage_setting);
+    add_layers(layout, stage, &stage_setting);
     return stage_setting;
+}
+
+struct cost_setting dag_rank_setting(const struct cost_setting *setting, const struct plan_layout *layout,
+                                     int32_t stage)
+{
+    struct cost_setting rank_setting = dag_setting(setting, layout, stage);
+    for (int32_t chunk = 1; chunk < layout->chunks; chunk++)
+        add_layers(layout, chunk * layout->stages + stage, &rank_setting);
+    return rank_setting;
 }
 
 struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout)
 {
-    int32_t n_virtual = layout->stages * layout->chunks, layers[DAG_MAX_KINDS];
+    int32_t n_virtual = layout->stages * layout->chunks;
+    struct cost_setting of_kind[DAG_MAX_KINDS];
     struct dag_kinds kinds = {.kind = check_malloc((size_t)n_virtual * sizeof *kinds.kind)};
     for (int32_t stage = 0; stage < n_virtual; stage++) {
-        int32_t kind = 0, n_layers = dag_setting(setting, layout, stage).layers;
-        while (kind < kinds.n && (kind == 0 || layers[kind] != n_layers || stage == n_virtual - 1))
+        const struct cost_setting own = dag_setting(setting, layout, stage);
+        int32_t kind = 0;
+        while (kind < kinds.n && (kind == 0 || !cost_same_layers(&of_kind[kind], &own) || stage == n_virtual - 1))
             kind++;
         CHECK(kind < DAG_MAX_KINDS);
         if (kind == kinds.n) {
             kinds.stage[kinds.n] = stage;
-            layers[kinds.n++] = n_layers;
+            of_kind[kinds.n++] = own;
         }
         kinds.kind[stage] = (uint8_t)kind;
     }
     return kinds;
 }
 
-int32_t dag_stage_layers(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
-{
-    int32_t layers = 0;
-    for (int32_t chunk = 0; chunk < layout->chunks; chunk++)
-        layers += dag_setting(setting, layout, chunk * layout->stages + stage).layers;
-    return layers;
-}
-
 double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
 {
-    int32_t layers = dag_stage_layers(setting, layout, stage);
-    return cost_stage_parameters(setting->model, layout->tensor, layers, stage == 0, stage == layout->stages - 1);
+    const struct cost_setting rank_setting = dag_rank_setting(setting, layout, stage);
+    return cost_stage_parameters(&rank_setting, stage == 0, stage == layout->stages - 1);
 }
 
 struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
@@ -99,14 +112,14 @@ static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pa
 static double sum_s(const struct cost_pass *costs, unsigned parts)
 {
     const struct cost_pass *layers = &costs[COST_LAYERS];
-    struct cost_pass sum = {.other_s = layers->other_s,
+    struct cost_pass sum = {.kernels_s = layers->kernels_s,
                             .attention_s = layers->attention_s,
                             .tensor_s = layers->tensor_s,
                             .shard_s = layers->shard_s,
                             .context_s = layers->context_s};
     for (enum cost_component part = COST_EMBEDDING; part < COST_N_COMPONENTS; part++)
         if (parts & 1U << part) {
-            sum.other_s += costs[part].other_s;
+            sum.kernels_s += costs[part].kernels_s;
             sum.attention_s += costs[part].attention_s;
             sum.tensor_s += costs[part].tensor_s;
             sum.shard_s += costs[part].shard_s;
@@ -114,14 +127,14 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
     return cost_pass_s(&sum);
 }
 
-/* Kinds of virtual stages. Kinds with equally many layers have the same setting, and one look-up serves them. */
+/* Kinds of virtual stages. Kinds with the same layers have the same setting, and one look-up serves them. */
 struct priced {
     const struct plan_pipeline *pipeline;
     int32_t n;
     struct cost_setting stage_setting[DAG_MAX_KINDS];
     unsigned parts[DAG_MAX_KINDS];
-    int32_t first[DAG_MAX_KINDS]; /* first kind with as many layers */
-    unsigned all[DAG_MAX_KINDS];  /* of that first kind: the parts of all kinds with as many layers */
+    int32_t first[DAG_MAX_KINDS]; /* first kind with the same layers */
+    unsigned all[DAG_MAX_KINDS];  /* of that first kind: the parts of all kinds with the same layers */
 };
 
 static struct priced priced_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
@@ -131,7 +144,7 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
     for (int32_t kind = 0; kind < kinds->n; kind++) {
         int32_t first = 0;
         priced.stage_setting[kind] = dag_setting(setting, &pipeline->layout, kinds->stage[kind]);
-        while (priced.stage_setting[first].layers != priced.stage_setting[kind].layers)
+        while (!cost_same_layers(&priced.stage_setting[first], &priced.stage_setting[kind]))
             first++;
         priced.first[kind] = first;
         priced.parts[kind] = parts_of(&pipeline->layout, kinds->stage[kind]);
@@ -214,9 +227,9 @@ struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct
     const struct plan_unit *part = &pipeline->partition[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
     double scores = cost_scores_bytes(stage_setting, &work);
-    double bytes = cost_layers_activation_bytes(stage_setting, part->recompute, false);
+    double bytes = cost_activation_bytes(stage_setting, part->recompute, false);
     return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
-                              .kept = cost_layers_kept_kv_bytes(stage_setting, part->recompute),
+                              .kept = cost_kept_kv_bytes(stage_setting, part->recompute),
                               .context = part->context};
 }
 

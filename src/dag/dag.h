@@ -20,7 +20,8 @@
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H
 
-#include "cost/cost.h"
+#include "cost/communication.h"
+#include "cost/pass.h"
 #include "dag/relations.h"
 #include "plan/plan.h"
 
@@ -95,10 +96,10 @@ struct dag_rank {
     int32_t n_represented;  /* ranks that its passes represent; 0: it has a representative */
 };
 
-enum { DAG_MAX_KINDS = 6 };
+enum { DAG_MAX_KINDS = 32 };
 
 /**
- * Kinds of virtual stages of a layout. They differ by the number of layers, the embedding on the first one, the head on
+ * Kinds of virtual stages of a layout. They differ by their layers, the embedding on the first one, the head on
  * the last one.
  */
 struct dag_kinds {
@@ -200,8 +201,9 @@ struct cost_setting dag_setting(const struct cost_setting *setting, const struct
 
 struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout);
 
-/** Return the number of layers of all chunks of a stage. */
-int32_t dag_stage_layers(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
+/** Return `setting` with the layout's TP degree and the layers of all chunks of a stage. */
+struct cost_setting dag_rank_setting(const struct cost_setting *setting, const struct plan_layout *layout,
+                                     int32_t stage);
 
 /** Return the parameters of one TP rank of a stage of the pipeline, of all its chunks. */
 double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "cost/context.h"
+
 /* Return the participant that runs a stage of an exchange group; `first` is the first one of its tensor index. */
 static struct builder_participant *participant_on(const struct pass_work *work, int32_t first, int32_t stage)
 {
@@ -84,7 +86,7 @@ void pass_exchange(struct pass_work *work, int32_t first)
 {
     struct builder *builder = work->builder;
     int32_t n = work->n_participants / work->n_tensor;
-    bool beside = builder->setting->communication.cp_overlap;
+    bool beside = builder->setting->cp_overlap;
     for (int32_t i = 0; i < n; i++)
         builder->ready[i] = builder->participants[first + i].ready;
     int32_t open = add_exchange_sync(work, first, builder->dag->n_tasks, builder->ready, n),

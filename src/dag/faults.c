@@ -37,10 +37,10 @@ static struct fault_factors fault_factors_of(const struct faults *faults, int32_
 static struct device faulty_device(const struct device *device, double factor)
 {
     struct device faulty = *device;
-    faulty.peak_flop_per_s /= factor;
+    faulty.peak_flop_per_s[PRECISION_BF16] /= factor;
     faulty.hbm_bytes_per_s /= factor;
     faulty.launch_s *= factor;
-    faulty.gemm.launch_s *= factor;
+    faulty.gemm[PRECISION_BF16].launch_s *= factor;
     for (int i = 0; i < DEVICE_N_CURVES; i++) {
         faulty.forward[i].launch_s *= factor;
         faulty.backward[i].launch_s *= factor;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/states.h"
 #include "cost/overlap.h"
 #include "dag/builder.h"
 
@@ -87,8 +88,8 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
         ready[1] = builder->at[replicas->ranks[i]].ring;
         ready[2] = builder->at[replicas->ranks[i]].copy;
     }
-    const struct scenario_plan *plan = builder->setting->plan;
-    replicas->group = scenario_plan_shard_groups(plan) > 1 ? scenario_plan_shards(plan) : replicas->n;
+    const struct cost_setting *setting = builder->setting;
+    replicas->group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : replicas->n;
     CHECK(replicas->group >= 1 && replicas->n % replicas->group == 0);
     replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
@@ -222,7 +223,7 @@ static double find_exposed(const struct builder *builder, struct replicas *repli
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
     double across, all_s = uncontended_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
-    if (builder->setting->communication.dp_overlap >= hides && all_s > 0) {
+    if (builder->setting->dp_overlap >= hides && all_s > 0) {
         double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
         double bucket_s = uncontended_s(builder, replicas, pass, bucket, bytes, &across);
         double chunk_s = bucket_s * chunk / bucket, loss = loss_of(builder, replicas, pass, across);
@@ -387,7 +388,7 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
                                                 .purpose = DAG_ALL_REDUCE,
                                                 .bytes = (double)model->hidden *
                                                          model_vocabulary_share(model, layout->tensor) *
-                                                         cost_gradient_bytes(builder->setting),
+                                                         cost_precisions(builder->setting).gradient,
                                                 .share = 1};
         done[i] = builder_collective(builder, &collective);
     }
@@ -399,7 +400,7 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
     int32_t n = n_stages * n_tensor, n_tied = 0;
-    double bytes = cost_gradient_bytes(builder->setting);
+    double bytes = cost_precisions(builder->setting).gradient;
     int32_t *reduced = check_malloc((size_t)n * sizeof *reduced), *tied = NULL;
     for (int32_t i = 0; i < n; i++) {
         collect(builder, i / n_tensor, i % n_tensor, replicas);
@@ -445,7 +446,7 @@ bool builder_gradients(struct builder *builder, struct error *err)
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {
         collect(builder, i / n_tensor, i % n_tensor, &replicas);
         add_optimizers(builder, &replicas, norm);
-        if (builder->setting->plan->sharding != SCENARIO_ZERO3)
+        if (builder->setting->sharding != SCENARIO_ZERO3)
             add_gathers(builder, &replicas);
     }
     free(replicas.ranks);

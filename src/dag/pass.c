@@ -111,7 +111,7 @@ static void after_data(struct pass_work *work, const struct builder_participant 
 /* Return the seconds of a pass on the compute stream, without attention that runs beside a ring. */
 static double compute_s(const struct pass_work *work, const struct cost_pass *cost)
 {
-    double seconds = cost->other_s + cost->shard_s;
+    double seconds = cost->kernels_s + cost->shard_s;
     if (!work->builder->options.all_tensor_ranks)
         seconds += cost->tensor_s;
     return work->ring || work->exchange_group >= 0 ? seconds : seconds + cost->attention_s;
@@ -197,14 +197,14 @@ static void add_context_rings(struct pass_work *work)
                                              .bytes = cost->ring_bytes,
                                              .steps = cost->ring_steps,
                                              .wire_bytes = cost->context_wire_bytes,
-                                             .to_all = work->builder->setting->plan->cp_type == SCENARIO_ULYSSES});
+                                             .to_all = work->builder->setting->cp_type == SCENARIO_ULYSSES});
     }
 }
 
 static void add_context(struct pass_work *work)
 {
-    bool ring = scenario_is_ring(work->builder->setting->plan->cp_type);
-    if (ring && work->builder->setting->communication.cp_overlap) {
+    bool ring = scenario_is_ring(work->builder->setting->cp_type);
+    if (ring && work->builder->setting->cp_overlap) {
         add_attention(work); /* A rank has its own keys, so attention waits for no ring; the next pass does. */
         add_context_rings(work);
         return;
@@ -240,7 +240,7 @@ static void add_boundary(struct pass_work *work, const struct builder_participan
 /** Return whether the sender's next pass waits until its neighbour has the activations or gradients. */
 static bool waits_for_send(const struct cost_setting *setting, const struct builder_pipe *pipe)
 {
-    int32_t overlap = setting->communication.pp_overlap;
+    int32_t overlap = setting->pp_overlap;
     return overlap == SCENARIO_STAGES_WAIT ||
            (overlap == SCENARIO_STAGES_INTERLEAVED && pipe->n_virtual == pipe->stages);
 }

@@ -14,7 +14,6 @@ static void open_pipes(struct memory_fit_round *fitting)
     for (int32_t i = 0; i < n; i++) {
         struct memory_fit_pipe *pipe = &fitting->pipes[i];
         pipe->plan = &fitting->phase->pipelines[i];
-        pipe->all_layers = -1;
         pipe->relations = &fitting->dag->pipes[i].relations;
         int32_t n_forward = pipe->plan->partition[PASS_FORWARD].n_units,
                 n_backward = pipe->plan->partition[PASS_BACKWARD].n_units;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/activation.h"
 #include "base/compare.h"
 
 /* A forward unit on a rank, as a candidate for the host. */
@@ -82,17 +83,18 @@ static double *returns_of(const struct memory_fit_round *fitting, const struct m
     return back_s;
 }
 
-/* Return the bytes of each unit that can go on a stage. Stages with the same number of layers share them. */
+/* Return the bytes of each unit that can go on a stage. Stages with the same layers share them. */
 static const double *all_bytes_of(const struct memory_fit_excess *excess)
 {
     struct memory_fit_pipe *pipe = excess->pipe;
     int32_t n = pipe->plan->partition[PASS_FORWARD].n_units;
     if (pipe->all_bytes == NULL)
         pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
-    for (int32_t unit = 0; pipe->all_layers != excess->stage_setting.layers && unit < n; unit++)
+    bool known = cost_same_layers(&pipe->all_setting, &excess->stage_setting);
+    for (int32_t unit = 0; !known && unit < n; unit++)
         pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->stage_setting, unit, tokens_of(pipe, unit),
                                                       pipe->relations->sliced_tokens[unit]);
-    pipe->all_layers = excess->stage_setting.layers;
+    pipe->all_setting = excess->stage_setting;
     return pipe->all_bytes;
 }
 
@@ -317,8 +319,8 @@ static double held_bytes(const struct memory_fit_excess *excess, int32_t unit, e
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
     work.recompute = recompute;
     double sliced = (double)pipe->relations->sliced_tokens[unit], whole = (double)tokens_of(pipe, unit) - sliced;
-    return (whole * cost_layers_activation_bytes(&excess->stage_setting, recompute, false) +
-            sliced * cost_layers_activation_bytes(&excess->stage_setting, recompute, true)) /
+    return (whole * cost_activation_bytes(&excess->stage_setting, recompute, false) +
+            sliced * cost_activation_bytes(&excess->stage_setting, recompute, true)) /
                work.context +
            cost_scores_bytes(&excess->stage_setting, &work);
 }
@@ -369,7 +371,7 @@ bool memory_fit_recompute(const struct memory_fit_round *fitting, struct memory_
             break;
         struct plan_unit *forward = memory_fit_forward_unit(excess->pipe, held.unit[best]);
         forward->recompute = stronger(forward->recompute);
-        excess->pipe->all_layers = -1; /* fewer bytes of it can go */
+        cost_clear_layers(&excess->pipe->all_setting); /* fewer bytes of it can go */
         excess->bytes -= steps[best].bytes;
         steps[best] = next_step(excess, held.unit[best]);
         changed = true;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/states.h"
 
 /* A layout of all ranks. The rank of (stage, replica, tensor) is (stage dp + replica) tp + tensor. */
 struct side {
@@ -105,21 +106,24 @@ static double last_parameters(const struct switching *work, bool forward)
 {
     const struct model *model = work->setting->model;
     bool single_stage = (forward ? work->to.pp : work->from.pp) == 1;
-    return cost_stage_parameters(model, 1, 0, single_stage, true) -
-           (single_stage ? cost_stage_parameters(model, 1, 0, true, false) : 0);
+    return cost_ends_parameters(model, 1, single_stage, true) -
+           (single_stage ? cost_ends_parameters(model, 1, true, false) : 0);
 }
 
 static void move_all(struct switching *work, double bytes, bool forward)
 {
     const struct model *model = work->setting->model;
-    double layer = cost_stage_parameters(model, 1, 1, false, false);
-    double first = cost_stage_parameters(model, 1, 0, true, false);
+    struct cost_setting whole = {.model = model, .tensor = 1};
+    double first = cost_ends_parameters(model, 1, true, false);
     double last = last_parameters(work, forward);
     for (int64_t i = 0; i < work->n_ranks; i++)
         work->inside[i] = work->across[i] = 0;
     move(work, 0, 0, first * bytes, forward);
-    for (int32_t i = 0; i < model->layers; i++)
-        move(work, stage_of(work, &work->from, i), stage_of(work, &work->to, i), layer * bytes, forward);
+    for (int32_t i = 0; i < model->layers; i++) {
+        cost_hold_layers(&whole, i, 1);
+        move(work, stage_of(work, &work->from, i), stage_of(work, &work->to, i),
+             cost_layers_parameters(&whole) * bytes, forward);
+    }
     move(work, work->from.pp - 1, work->to.pp - 1, last * bytes, forward);
 }
 
@@ -276,7 +280,7 @@ static void plan_messages(struct switching *work, bool gradients, struct reshard
         work->first[i] = -1;
     move_all(work, 2, true);
     if (gradients)
-        move_all(work, cost_gradient_bytes(work->setting), false);
+        move_all(work, cost_precisions(work->setting).gradient, false);
     struct reshard_messages all = join_slices(work);
     messages->n = all.n;
     messages->message = check_calloc((size_t)all.n, sizeof *messages->message);

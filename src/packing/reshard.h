@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_PACKING_RESHARD_H
 #define SLIMSIM_PACKING_RESHARD_H
 
-#include "cost/cost.h"
+#include "cost/setting.h"
 #include "plan/plan.h"
 
 /** Messages between ranks from one layout to another. */

@@ -12,21 +12,21 @@ double request_memory_bytes(const struct scenario *scenario)
 
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)
 {
-    return (struct cost_setting){
+    struct cost_setting setting = {
         .model = &scenario->model,
         .device = &scenario->device,
         .platform = &scenario->platform,
-        .plan = plan,
-        .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
-        .tensor = (int32_t)plan->tp,
-        .layers =
-            scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, 0),
-        .recompute_layers = (int32_t)(plan->recompute_layers / plan->vpp),
     };
+    cost_take_communication(&setting, &scenario->communication);
+    cost_take_plan(&setting, plan);
+    cost_hold_layers(
+        &setting, 0,
+        scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, 0));
+    return setting;
 }
 
 struct plan_request plan_request_of(const struct scenario *scenario, const struct cost_setting *setting,

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_PLAN_REQUEST_H
 #define SLIMSIM_PLAN_REQUEST_H
 
-#include "cost/cost.h"
+#include "cost/setting.h"
 #include "lengths/lengths.h"
 #include "plan/plan.h"
 

@@ -4,7 +4,7 @@
 #ifndef SLIMSIM_PLAN_SCHEDULE_H
 #define SLIMSIM_PLAN_SCHEDULE_H
 
-#include "cost/cost.h"
+#include "cost/setting.h"
 #include "plan/plan.h"
 
 /**

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "cost/pass.h"
 
 /* Ends of the slices of each micro-batch, ascending: end[first[u]..first[u + 1]). The last one is its tokens. */
 struct boundaries {
@@ -127,7 +128,7 @@ void slicing_equal_length(struct plan_pipeline *pipeline, int32_t n)
     cut_at(pipeline, &boundaries);
 }
 
-/* Return a layer's FLOPs of the first `tokens` tokens of a micro-batch. */
+/* Return the FLOPs (flop_model_curve) of the first `tokens` tokens of a micro-batch. */
 static int64_t flop_up_to(const struct plan_partition *partition, int32_t unit, struct flop_curve curve, int32_t tokens)
 {
     int64_t flop = 0;
@@ -157,7 +158,7 @@ static int32_t token_at(const struct plan_partition *partition, int32_t unit, st
 void slicing_equal_flop(struct plan_pipeline *pipeline, const struct model *model, int32_t n)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-    struct flop_curve curve = flop_layer_curve(model, PASS_FORWARD);
+    struct flop_curve curve = flop_model_curve(model, PASS_FORWARD);
     struct boundaries boundaries = open_boundaries(partition, n);
     for (int32_t unit = 0; unit < partition->n_units; unit++) {
         int32_t tokens = length_of(partition, unit);

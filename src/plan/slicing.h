@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_PLAN_SLICING_H
 #define SLIMSIM_PLAN_SLICING_H
 
-#include "cost/cost.h"
+#include "cost/setting.h"
 #include "plan/plan.h"
 
 /**

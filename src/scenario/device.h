@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "scenario/precision.h"
 #include "scenario/schema.h"
 
 /**
@@ -170,7 +171,7 @@ struct device_training {
 struct device {
     char name[64];
     char source[512];
-    double peak_flop_per_s; /* bf16 dense */
+    double peak_flop_per_s[PRECISION_N_GEMM]; /* dense, of each precision */
     double hbm_bytes_per_s;
     double nvlink_bytes_per_s;    /* of one direction, as in the data sheet; 0: unknown. A platform has the links' own
                                      values */
@@ -194,7 +195,7 @@ struct device {
     double launch_s;                      /* of a kernel, except GEMMs and attention */
     double memory_share[DEVICE_N_MEMORY]; /* share of hbm_bytes_per_s, for the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
-    struct device_gemm gemm;
+    struct device_gemm gemm[PRECISION_N_GEMM];
     struct device_flash forward[DEVICE_N_CURVES], backward[DEVICE_N_CURVES];
     struct device_collective collective[DEVICE_N_COLLECTIVES];
     struct device_fabric fabric;

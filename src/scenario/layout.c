@@ -146,12 +146,12 @@ static bool check_context(const struct scenario *scenario, const struct scenario
 {
     const struct scenario_plan *plan = &system->plan;
     if (plan->cp_type != SCENARIO_ULYSSES ||
-        (scenario->model.heads % (plan->tp * plan->cp) == 0 && scenario->model.kv_heads % (plan->tp * plan->cp) == 0))
+        model_shares_heads(&scenario->model, plan->tp * plan->cp))
         return true;
     return refuse(scenario, system, "cp_type", err,
                   "ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide heads and kv_heads, %" PRId64
                   " and %" PRId64 "; rings and all-gather do not",
-                  plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
+                  plan->tp, plan->cp, scenario->model.kinds[0].heads, scenario->model.kinds[0].kv_heads);
 }
 
 /** Check the keys that belong to one version of FSDP. */
@@ -267,9 +267,9 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     ok &= check_context(scenario, system, err);
     ok &= check_schedule(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
-    if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
+    if (!check_divides(document, tp, plan->tp, model->kinds[0].heads, "the model's heads", err))
         return false;
-    return check_divides(document, tp, plan->tp, model->kv_heads,
+    return check_divides(document, tp, plan->tp, model->kinds[0].kv_heads,
                          "the model's kv_heads (copies of them on several ranks are not available yet)", err) &&
            ok;
 }

@@ -15,20 +15,34 @@ enum model_activation { MODEL_SWIGLU, MODEL_GELU };
 /** A norm. RMSNorm has one vector of weights, LayerNorm has two. */
 enum model_norm { MODEL_RMSNORM, MODEL_LAYERNORM };
 
-struct model {
-    char name[64];
-    char source[512];
-    int64_t hidden;     /* h */
-    int64_t layers;     /* l */
+enum { MODEL_MAX_KINDS = 4, MODEL_MAX_RUNS = 8 };
+
+/** Sizes in which layers of one model may differ. cost/layer.h makes a layer's operators of them. */
+struct model_kind {
     int64_t heads;      /* n, query heads */
     int64_t kv_heads;   /* g, groups of grouped-query attention; equals heads without it */
     int64_t head_width; /* width of a head's queries, keys and values; 0: hidden / heads */
     int64_t ffn;        /* f, inner width of the feed-forward block */
-    int64_t vocabulary; /* V */
     int32_t activation; /* enum model_activation */
+    bool biases;        /* biases of the four GEMMs of a layer */
+};
+
+/** `n` layers of a kind, one after the other. */
+struct model_run {
+    int32_t kind, n;
+};
+
+struct model {
+    char name[64];
+    char source[512];
+    int64_t hidden; /* h */
+    int64_t layers; /* l */
+    struct model_kind kinds[MODEL_MAX_KINDS];
+    int32_t n_runs; /* runs of the pattern, which repeats until all layers have a kind; 0: all are of kinds[0] */
+    struct model_run pattern[MODEL_MAX_RUNS];
+    int64_t vocabulary; /* V */
     bool tied_embeddings;
     int32_t norm;                /* enum model_norm */
-    bool biases;                 /* biases of the four GEMMs of a layer */
     bool dropout;                /* training uses dropout and keeps its masks, one byte an element */
     int64_t positions;           /* number of learned position embeddings; 0: rotary embeddings, without parameters */
     int64_t vocabulary_multiple; /* embedding and head are padded to a multiple of this x TP; 0: no padding */
@@ -43,30 +57,35 @@ bool model_read_keys(const struct document *document, int32_t mapping, struct mo
 /** Print the keys of a model's file, one a line. */
 void model_list_keys(FILE *file);
 
-/** Return the width of one head, d. */
-static inline int64_t model_head_width(const struct model *model)
+/** Return the kind of a layer. @param layer  0 is the first one */
+int32_t model_kind_of(const struct model *model, int64_t layer);
+
+/** Count the layers of each kind. All together they are model->layers. */
+void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KINDS]);
+
+/** Return whether `ranks` divide the heads, and the key and value heads, of all kinds of layers. */
+bool model_shares_heads(const struct model *model, int64_t ranks);
+
+/** Return whether the feed-forward blocks of all kinds of layers have SwiGLU. */
+bool model_is_swiglu(const struct model *model);
+
+/** Return the width of one head of a kind of layer, d. */
+static inline int64_t model_head_width(const struct model *model, int32_t kind)
 {
-    return model->head_width > 0 ? model->head_width : model->hidden / model->heads;
+    const struct model_kind *of = &model->kinds[kind];
+    return of->head_width > 0 ? of->head_width : model->hidden / of->heads;
 }
 
 /** Return the width of a token's queries and of its attention output: q = n d, usually h. */
-static inline int64_t model_query_width(const struct model *model)
+static inline int64_t model_query_width(const struct model *model, int32_t kind)
 {
-    return model_head_width(model) * model->heads;
+    return model_head_width(model, kind) * model->kinds[kind].heads;
 }
 
 /** Return the width of a token's keys, and of its values: k = g d. */
-static inline int64_t model_kv_width(const struct model *model)
+static inline int64_t model_kv_width(const struct model *model, int32_t kind)
 {
-    return model_head_width(model) * model->kv_heads;
-}
-
-/** Return the parameters of one transformer layer's matrices: P = h(q + 2k) + q h + 3 h f (GELU: 2 h f). Norms are left
- * out. */
-static inline int64_t model_layer_parameters(const struct model *model)
-{
-    int64_t h = model->hidden, q = model_query_width(model), k = model_kv_width(model);
-    return h * (q + 2 * k) + q * h + (model->activation == MODEL_SWIGLU ? 3 : 2) * h * model->ffn;
+    return model_head_width(model, kind) * model->kinds[kind].kv_heads;
 }
 
 /** Return the parameters of one norm: h, or 2h for LayerNorm. */

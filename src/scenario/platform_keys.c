@@ -227,7 +227,7 @@ bool platform_from_keys(const struct platform_keys *keys, const struct device *d
 {
     if (library_is_path(keys->name, ".xml"))
         return platform_file_read(keys->name, platform, err);
-    *platform = (struct platform){.keys = *keys, .gpu_flop_per_s = device->peak_flop_per_s};
+    *platform = (struct platform){.keys = *keys, .gpu_flop_per_s = device->peak_flop_per_s[PRECISION_BF16]};
     struct platform_keys *all = &platform->keys;
     bool ok = true;
     if (all->nodes == 0)

@@ -160,19 +160,23 @@ struct scenario_plan {
     double offload;           /* share of activations that goes to the host, 0..1 */
 };
 
-/** Return the number of DP x CP ranks that share states, and so hold them together. It is 1 without sharding. */
+/** Return the number of `ranks` DP x CP ranks that share states, and so hold them together. It is 1 without sharding. */
+static inline int32_t scenario_n_shards(int32_t sharding, int64_t shard_group, int64_t ranks)
+{
+    if (sharding == SCENARIO_UNSHARDED)
+        return 1;
+    return (int32_t)(shard_group > 0 ? shard_group : ranks);
+}
+
+/** Return scenario_n_shards of a plan. */
 static inline int32_t scenario_plan_shards(const struct scenario_plan *plan)
 {
-    if (plan->sharding == SCENARIO_UNSHARDED)
-        return 1;
-    return (int32_t)(plan->shard_group > 0 ? plan->shard_group : plan->dp * plan->cp);
+    return scenario_n_shards(plan->sharding, plan->shard_group, plan->dp * plan->cp);
 }
 
 /** Return the number of groups that each hold all states. It is 1 if all DP x CP ranks share. */
 static inline int32_t scenario_plan_shard_groups(const struct scenario_plan *plan)
 {
-    if (plan->sharding != SCENARIO_UNSHARDED && plan->shard_group == 0)
-        return 1;
     return (int32_t)(plan->dp * plan->cp / scenario_plan_shards(plan));
 }
 

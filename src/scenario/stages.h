@@ -10,6 +10,7 @@
 struct scenario_stages {
     int64_t first_layers, last_layers; /* layers of the first and last stage; 0: as many as a stage between them */
     bool count_embedding, count_head;  /* each counts as one layer, so its stage has one layer less */
+    bool filler[6];                    /* leaves no gap, since settings are compared by their bytes (cost/setting.h) */
 };
 
 /**

@@ -5,6 +5,7 @@
 
 #include "bounds/batch_bound.h"
 #include "bounds/stage_memory.h"
+#include "cost/states.h"
 
 /*
  * Return a reduce-scatter or all-gather of `bytes` in all among the replicas of one stage. 0 if passes may hide or
@@ -14,8 +15,8 @@ static double ring_s(const struct cost_setting *setting, enum device_collective_
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
     int32_t hides = gathers ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
-    bool inside = gathers ? setting->plan->sharding == SCENARIO_ZERO3 : cost_shards_in_passes(setting);
-    if (n <= 1 || inside || setting->communication.dp_overlap >= hides)
+    bool inside = gathers ? setting->sharding == SCENARIO_ZERO3 : cost_shards_in_passes(setting);
+    if (n <= 1 || inside || setting->dp_overlap >= hides)
         return 0;
     return batch_bound_rails_s(setting, kind, bytes, n);
 }
@@ -24,11 +25,11 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
 {
     bool whole = layout->pp == 1;
     int32_t n = (int32_t)(layout->dp * layout->cp);
-    double parameters =
-        cost_stage_parameters(setting->model, setting->tensor, batch_bound_layers(setting, layout), whole, whole);
-    double gradient_bytes = parameters * cost_gradient_bytes(setting);
+    const struct cost_setting least = batch_bound_setting(setting, layout);
+    double parameters = cost_stage_parameters(&least, whole, whole);
+    double gradient_bytes = parameters * cost_precisions(setting).gradient;
     return ring_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
-           ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
+           ring_s(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, n);
 }
 
 /* Return the least bytes that a rank of a stage holds at some moment while a sample puts `tokens` on it. */

@@ -106,11 +106,12 @@ struct plan_evaluation plan_evaluation_of(const struct plan_evaluator *evaluatio
 /** Return the model FLOPs that a plan runs over those of its batch. Samples wait, and others have waited. */
 static double work_share(const struct model *model, const struct plan *plan, const struct batch *batch)
 {
+    const struct flop_model of = flop_model_of(model);
     double batch_flop = flop_model_of_samples(model, batch->tokens, batch->n_samples), flop = batch_flop;
     for (int32_t i = 0; i < plan->n_delayed; i++)
-        flop -= flop_model_of_sample(model, batch->tokens[plan->delayed[i]]);
+        flop -= flop_model_of_sample(&of, batch->tokens[plan->delayed[i]]);
     for (int32_t i = 0; i < plan->n_carried; i++)
-        flop += flop_model_of_sample(model, plan->carried_tokens[i]);
+        flop += flop_model_of_sample(&of, plan->carried_tokens[i]);
     return plan->n_delayed == 0 && plan->n_carried == 0 ? 1 : flop / batch_flop;
 }
 

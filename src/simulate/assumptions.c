@@ -63,7 +63,7 @@ static void print_outside(const struct scenario *scenario, const struct point *p
     int32_t kernel = own ? scenario->attention : DEVICE_FLASH2;
     const struct device_flash *forward = &scenario->device.forward[kernel];
     const struct device_flash *backward = &scenario->device.backward[kernel];
-    double pass_s = 0, outside_s[COST_N_FAMILIES] = {0};
+    double pass_s = 0, extrapolated_s[COST_N_FAMILIES] = {0};
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
             const struct point_iteration *iteration = &point->systems[i].iterations[j];
@@ -71,18 +71,18 @@ static void print_outside(const struct scenario *scenario, const struct point *p
                 continue;
             pass_s += iteration->pass_s;
             for (int k = 0; k < COST_N_FAMILIES; k++)
-                outside_s[k] += iteration->outside_s[k];
+                extrapolated_s[k] += iteration->extrapolated_s[k];
         }
     for (int k = 0; k < COST_N_FAMILIES; k++)
-        outside_s[k] *= 100 / fmax(pass_s, 1e-300);
+        extrapolated_s[k] *= 100 / fmax(pass_s, 1e-300);
     snprintf(
         line, ASSUMPTIONS_SIZE,
         "beyond the shapes the curves were fitted to, of all passes' time: attention %.1f%% (fitted to %.0f to %.0f "
         "keys forward, %.0f to %.0f backward, heads %.0f to %.0f wide), GEMMs %.1f%%, memory-bound kernels %.1f%%, "
         "tensor collectives %.1f%%",
-        outside_s[COST_ATTENTION], forward->keys.min, forward->keys.max, backward->keys.min, backward->keys.max,
-        forward->head_dim.min, forward->head_dim.max, outside_s[COST_GEMM], outside_s[COST_MEMORY_BOUND],
-        outside_s[COST_COLLECTIVE]);
+        extrapolated_s[COST_ATTENTION], forward->keys.min, forward->keys.max, backward->keys.min, backward->keys.max,
+        forward->head_dim.min, forward->head_dim.max, extrapolated_s[COST_GEMM], extrapolated_s[COST_MEMORY_BOUND],
+        extrapolated_s[COST_COLLECTIVE]);
 }
 
 static const char *const tensor_overlap_text[] = {
@@ -231,7 +231,7 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
-             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
+             scenario->model.dropout ? "with" : "no", scenario->model.kinds[0].biases ? "with" : "no");
     return n;
 }
 
@@ -318,7 +318,7 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
              "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
              "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
              platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
-             device->peak_flop_per_s / 1e12, device->hbm_bytes_per_s / 1e12);
+             device->peak_flop_per_s[PRECISION_BF16] / 1e12, device->hbm_bytes_per_s / 1e12);
     n += assumptions_unlike_nvlink(platform, device, lines[n]);
     n += assumptions_oversubscription(scenario, lines[n]);
     char share[32] = "";

@@ -71,7 +71,7 @@ static void measure_work(const struct runner *runner, struct point_iteration *re
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
     result->pass_s = work.pass_s;
-    memcpy(result->outside_s, work.outside_s, sizeof result->outside_s);
+    memcpy(result->extrapolated_s, work.extrapolated_s, sizeof result->extrapolated_s);
 }
 
 static void count_forward_units(const struct plan_partition *partition, struct point_iteration *result)
@@ -128,6 +128,7 @@ static double unit_imbalance(const struct plan *plan, const struct cost_setting 
 static void measure_samples(const struct plan *plan, const struct batch *batch, const struct model *model,
                             struct point_iteration *result)
 {
+    const struct flop_model of = flop_model_of(model);
     result->tokens = plan_tokens(plan, batch->n_tokens, batch->tokens);
     result->samples = batch->n_samples - plan->n_delayed + plan->n_carried;
     result->documents = batch->n_documents;
@@ -135,10 +136,10 @@ static void measure_samples(const struct plan *plan, const struct batch *batch, 
     for (int32_t i = 0, k = 0; i < batch->n_samples; i++) {
         bool delayed = k < plan->n_delayed && plan->delayed[k] == i;
         k += delayed;
-        result->model_flop += delayed ? 0 : flop_model_of_sample(model, batch->tokens[i]);
+        result->model_flop += delayed ? 0 : flop_model_of_sample(&of, batch->tokens[i]);
     }
     for (int32_t i = 0; i < plan->n_carried; i++)
-        result->model_flop += flop_model_of_sample(model, plan->carried_tokens[i]);
+        result->model_flop += flop_model_of_sample(&of, plan->carried_tokens[i]);
 }
 
 /** Return the number of samples that groups of pipelines run together, each counted once. */

@@ -29,7 +29,7 @@ struct point_iteration {
     double shard_s;
     double pass_s; /* all passes, summed over GPUs */
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */
-    double outside_s[COST_N_FAMILIES];
+    double extrapolated_s[COST_N_FAMILIES];
     double peak_bytes;
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];

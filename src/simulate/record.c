@@ -34,7 +34,7 @@ bool record_versions(struct trace *trace, struct error *err)
 static bool set_inputs(struct trace *trace, const struct scenario *scenario, const char *text, uint64_t lengths_hash,
                        struct error *err)
 {
-    struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
+    struct flop_curve curve = flop_model_curve(&scenario->model, PASS_FORWARD);
     return trace_set_text(trace, "scenario", text, err) && set_hash(trace, "model_hash", scenario->model_hash, err) &&
            set_hash(trace, "device_hash", scenario->device_hash, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
@@ -46,11 +46,11 @@ static bool set_inputs(struct trace *trace, const struct scenario *scenario, con
            trace_set_text(trace, "platform", scenario->platform.name, err) &&
            trace_set_text(trace, "lengths", scenario->data.lengths, err) &&
            trace_set_integer(trace, "context", scenario->data.context, err) &&
-           trace_set_integer(trace, "peak_flop_per_s", (int64_t)scenario->device.peak_flop_per_s, err) &&
+           trace_set_integer(trace, "peak_flop_per_s", (int64_t)scenario->device.peak_flop_per_s[PRECISION_BF16], err) &&
            trace_set_integer(trace, "global_batch", scenario->data.global_batch, err) &&
            trace_set_integer(trace, "global_batch_tokens", scenario->data.global_batch_tokens, err) &&
-           trace_set_integer(trace, "layer_flop_quadratic", layer.q, err) &&
-           trace_set_integer(trace, "layer_flop_linear", layer.l, err);
+           trace_set_integer(trace, "layer_flop_quadratic", curve.q, err) &&
+           trace_set_integer(trace, "layer_flop_linear", curve.l, err);
 }
 
 static bool set_systems(struct trace *trace, const struct scenario *scenario, struct error *err)
@@ -123,7 +123,7 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
 static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_partition *partition,
                           const struct model *model, struct error *err)
 {
-    struct flop_curve layer = flop_layer_curve(model, (enum pass)row.direction);
+    struct flop_curve curve = flop_model_curve(model, (enum pass)row.direction);
     const struct plan_unit *unit = &partition->units[row.unit];
     row.formation = unit->formation;
     row.context = unit->context;
@@ -134,7 +134,7 @@ static bool append_slices(struct trace *trace, struct trace_unit row, const stru
         row.sample = slice->sample;
         row.begin = slice->begin;
         row.end = slice->end;
-        row.flop = (double)model->layers * (double)flop_of_slice(layer, slice->begin, slice->end);
+        row.flop = (double)flop_repeats(model) * (double)flop_of_slice(curve, slice->begin, slice->end);
         ok = trace_append(trace, TRACE_UNITS, &row, 1, err);
     }
     return ok;

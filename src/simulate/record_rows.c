@@ -215,7 +215,7 @@ struct trace_summary record_summary(const struct scenario *scenario, const struc
         .tokens_per_s = of->tokens_per_s_per_gpu * gpus,
         .mfu = of->mfu,
         .hfu = of->hfu,
-        .model_flop_per_s = of->mfu * gpus * scenario->device.peak_flop_per_s,
+        .model_flop_per_s = of->mfu * gpus * scenario->device.peak_flop_per_s[PRECISION_BF16],
         .speed_up = of->speed_up,
         .speed_up_interval = of->speed_up_interval,
         .over_misfit = of->over_misfit,

@@ -48,7 +48,7 @@ static double mfu_of(const struct scenario *scenario, const struct point_system 
         model_flop += system->iterations[i].model_flop;
         total_s += system->iterations[i].time_s;
     }
-    return model_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
+    return model_flop / (total_s * gpus * scenario->device.peak_flop_per_s[PRECISION_BF16]);
 }
 
 /** Compare a system with the first one. */
@@ -121,7 +121,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
     summary.tokens_interval = interval_of_tokens(system->iterations + scenario->warm_up, (int32_t)n) / gpus;
     summary.token_delay = delayed / tokens;
     summary.mfu = mfu_of(scenario, system);
-    summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
+    summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s[PRECISION_BF16]);
     compare_with_first(scenario, point, index, &summary);
     add_operation(scenario, tokens, total_s, &summary);
     free(time_s);

@@ -66,7 +66,7 @@ static void add_pipeline(struct means *means, const struct plan_pipeline *pipeli
                          enum pass pass)
 {
     const struct plan_partition *partition = &pipeline->partition[pass];
-    struct flop_curve curve = flop_layer_curve(setting->model, pass);
+    struct flop_curve curve = flop_model_curve(setting->model, pass);
     double *flop = check_malloc((size_t)partition->n_units * sizeof *flop);
     double *time_s = check_malloc((size_t)partition->n_units * sizeof *time_s);
     double *own_flop = check_malloc((size_t)partition->n_units * sizeof *own_flop);

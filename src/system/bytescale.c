@@ -40,6 +40,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/activation.h"
 #include "bounds/batch_bound.h"
 #include "dag/dag.h"
 #include "packing/packing.h"
@@ -75,13 +76,6 @@ struct assignment {
     int32_t *level;    /* bucket of each rank's last item, -1: none */
 };
 
-static double both_flop(const struct plan_request *request, int32_t tokens)
-{
-    const struct model *model = request->setting->model;
-    return (double)flop_of_prefix(flop_layer_curve(model, PASS_FORWARD), tokens) +
-           (double)flop_of_prefix(flop_layer_curve(model, PASS_BACKWARD), tokens);
-}
-
 /* Return C, or the limit from which C is searched. */
 static int32_t most_capacity(const struct plan_request *request)
 {
@@ -104,8 +98,8 @@ static double most_ratio(const struct plan_request *request, int32_t tokens)
     struct slice slice = {0, 0, tokens};
     struct cost_unit unit = {
         .slices = &slice, .n_slices = 1, .context = 1, .recompute = (enum recompute)request->layout.recompute};
-    layer.layers = 1;
     layer.recompute_layers = 0;
+    cost_hold_layers(&layer, 0, 1);
     struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &unit);
     double bytes = tokens * cost_activation_bytes(&layer, unit.recompute, false);
     return fmin(1, cost_pass_s(&cost) / cost_of_transfer(&layer, COST_PCIE, bytes, 1).duration_s);
@@ -152,6 +146,9 @@ static int by_flop(const void *a, const void *b)
 static void fill_items(struct assignment *assignment, const struct packing *packs, int32_t n_long)
 {
     const int32_t *tokens = assignment->request->batch->tokens;
+    const struct model *model = assignment->request->setting->model;
+    const struct flop_curve forward = flop_model_curve(model, PASS_FORWARD),
+                            backward = flop_model_curve(model, PASS_BACKWARD);
     assignment->n_items = n_long + packs->n_packs;
     assignment->items = check_calloc((size_t)assignment->n_items, sizeof *assignment->items);
     for (int32_t i = 0; i < assignment->n_items; i++) {
@@ -161,7 +158,8 @@ static void fill_items(struct assignment *assignment, const struct packing *pack
                                            .n = packs->first[i - n_long + 1] - packs->first[i - n_long],
                                            .width = 1};
         for (int32_t k = item->first; k < item->first + item->n; k++)
-            item->flop += both_flop(assignment->request, tokens[assignment->sample[k]]);
+            item->flop += (double)flop_of_prefix(forward, tokens[assignment->sample[k]]) +
+                          (double)flop_of_prefix(backward, tokens[assignment->sample[k]]);
         if (i < n_long)
             widen(assignment, tokens[assignment->sample[i]], item);
         assignment->n_offload += item->offload > 0;

@@ -52,7 +52,7 @@ struct work {
     int32_t n;
     int32_t *order;          /* samples, longest first */
     double *attention_s;     /* [n + 1] sums over the samples before, of both passes */
-    double other_s[GRID];    /* of 2^i tokens, of both passes */
+    double kernels_s[GRID];    /* of 2^i tokens, of both passes */
     double limit, memory;    /* tokens of a micro-batch; tokens of all units of a stage */
     int32_t n_micro_batches; /* they are the runs [first[i], first[i + 1]) */
     int32_t *first;
@@ -70,7 +70,7 @@ static struct cost_pass cost_of(const struct work *work, enum pass pass, const s
 
 static void measure(struct work *work)
 {
-    memset(work->other_s, 0, sizeof work->other_s);
+    memset(work->kernels_s, 0, sizeof work->kernels_s);
     work->attention_s[0] = 0;
     for (int32_t i = 0; i < work->n; i++) {
         struct slice slice = {0, 0, work->request.batch->tokens[work->order[i]]};
@@ -81,7 +81,7 @@ static void measure(struct work *work)
     for (int32_t i = 0; i < GRID - 1; i++)
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
             struct cost_pass cost = cost_of(work, pass, NULL, 1 << i);
-            work->other_s[i] += cost_pass_s(&cost);
+            work->kernels_s[i] += cost_pass_s(&cost);
         }
 }
 
@@ -99,7 +99,7 @@ static double seconds_of(const struct work *work, int32_t begin, int32_t end)
     int exponent = ilogb((double)tokens);
     CHECK(exponent < GRID - 2);
     double share = (double)tokens / (double)(1LL << exponent) - 1;
-    return (1 - share) * work->other_s[exponent] + share * work->other_s[exponent + 1] + work->attention_s[end] -
+    return (1 - share) * work->kernels_s[exponent] + share * work->kernels_s[exponent + 1] + work->attention_s[end] -
            work->attention_s[begin];
 }
 

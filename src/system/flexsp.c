@@ -65,7 +65,7 @@ static struct cost_pass profile(const struct plan_request *request, int32_t toke
         pipeline->partition[pass].units[0].context = 1 << level;
     struct cost_pass both = dag_pass_cost(pipeline, request->setting, PASS_FORWARD, 0, 0);
     struct cost_pass backward = dag_pass_cost(pipeline, request->setting, PASS_BACKWARD, 0, 0);
-    both.other_s += backward.other_s;
+    both.kernels_s += backward.kernels_s;
     both.attention_s += backward.attention_s;
     both.shard_s += backward.shard_s;
     both.context_s += backward.context_s;
@@ -79,7 +79,7 @@ static struct flexsp_cost cost_of(const struct plan_request *request, int64_t ca
     int32_t tokens = (int32_t)(capacity < 1 ? 1 : capacity < request->context ? capacity : request->context);
     struct cost_pass one = profile(request, tokens, 0);
     struct flexsp_cost cost = {
-        .quadratic_s = one.attention_s / tokens / tokens, .linear_s = one.other_s / tokens, .constant_s = one.shard_s};
+        .quadratic_s = one.attention_s / tokens / tokens, .linear_s = one.kernels_s / tokens, .constant_s = one.shard_s};
     for (int32_t level = 1; level <= widest; level++) {
         int32_t shared = (int64_t)tokens << level < INT32_MAX ? tokens << level : INT32_MAX;
         cost.exchange_s[level] = profile(request, shared, level).context_s / shared;

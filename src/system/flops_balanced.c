@@ -28,7 +28,7 @@ static bool flops_balanced_plan(const struct plan_request *request, void *state,
     (void)state;
     const struct flops_balanced_knobs *knobs = request->knobs;
     const struct batch *batch = request->batch;
-    struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
+    struct flop_curve curve = flop_model_curve(request->setting->model, PASS_FORWARD);
     double *weight = check_malloc((size_t)batch->n_samples * sizeof *weight);
     struct packing packing;
     for (int32_t i = 0; i < batch->n_samples; i++)

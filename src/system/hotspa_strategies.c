@@ -46,7 +46,7 @@ bool hotspa_lay_out(const struct plan_request *from, int64_t tp, int64_t pp, str
 {
     const struct model *model = from->setting->model;
     int64_t gpus = n_gpus(from);
-    if (tp < 1 || pp < 1 || gpus % (tp * pp) != 0 || model->heads % tp != 0 || model->kv_heads % tp != 0 ||
+    if (tp < 1 || pp < 1 || gpus % (tp * pp) != 0 || !model_shares_heads(model, tp) ||
         !scenario_stages_fit(&from->layout.stages, model->layers, (int32_t)pp, 1) ||
         from->setting->platform->gpus_per_node % tp != 0)
         return false;
@@ -143,10 +143,10 @@ static struct strategy open_strategy(const struct choosing *work, const struct p
                                 .memory_tokens = packing_memory_tokens(request),
                                 .room = packing_room_bytes(request)};
     strategy.whole.tensor = (int32_t)request->layout.tp;
-    strategy.whole.layers = (int32_t)setting->model->layers;
+    cost_hold_layers(&strategy.whole, 0, (int32_t)setting->model->layers);
     for (int32_t stage = 0; stage < layout.stages; stage++)
         strategy.parameters = fmax(strategy.parameters, dag_stage_parameters(setting, &layout, stage));
-    strategy.moving = (2 + cost_gradient_bytes(setting)) * strategy.parameters;
+    strategy.moving = (cost_precisions(setting).weight + cost_precisions(setting).gradient) * strategy.parameters;
     strategy.attention_s = measure_attention(work, &strategy);
     return strategy;
 }
@@ -210,7 +210,7 @@ static bool same_layout(const struct strategy *a, const struct strategy *b)
 static double switches_s(const struct choosing *work, const struct strategy *strategy, const struct strategy *after)
 {
     const struct strategy *own = &work->strategies[work->own];
-    double gradient_bytes = cost_gradient_bytes(work->request->setting), seconds = 0;
+    double gradient_bytes = cost_precisions(work->request->setting).gradient, seconds = 0;
     if (!same_layout(strategy, own))
         seconds += cost_of_transfer(work->request->setting, own->request.layout.pp == 1 ? COST_NVLINK : COST_NIC,
                                     2 * strategy->parameters, 1)

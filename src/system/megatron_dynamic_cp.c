@@ -62,6 +62,7 @@ struct forming {
     int32_t n_left, *left; /* remaining samples */
     int32_t n_groups;
     struct group *groups;
+    struct flop_curve curve; /* of the forward */
     int32_t n_ranks, n_free; /* all ranks; ranks behind the groups' */
 };
 
@@ -87,7 +88,7 @@ static double work_of(const struct forming *step, int32_t sample, int32_t n_rank
     int32_t tokens = step->request->batch->tokens[sample];
     double work = (double)tokens * tokens;
     if (knobs->work == DYNAMIC_CP_FLOP)
-        work = (double)flop_of_prefix(flop_layer_curve(step->request->setting->model, PASS_FORWARD), tokens);
+        work = (double)flop_of_prefix(step->curve, tokens);
     return work / n_ranks;
 }
 
@@ -293,6 +294,7 @@ static bool add_steps(const struct plan_request *request, int32_t max_tokens, in
                            .max_tokens = max_tokens,
                            .n_left = request->batch->n_samples,
                            .left = samples_by_length(request->batch),
+                           .curve = flop_model_curve(request->setting->model, PASS_FORWARD),
                            .n_ranks = (int32_t)request->layout.dp};
     *plan = (struct plan){.n_candidates = 1, .shards = scenario_plan_shards(&request->layout)};
     while (step.n_left > 0)

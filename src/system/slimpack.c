@@ -38,7 +38,7 @@ static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
 static fill_flop outlier_work(const struct slimpack_rank_group *rank_group, enum pass pass,
                               const struct slimpack_outlier *outlier)
 {
-    struct flop_curve curve = flop_layer_curve(rank_group->request->setting->model, pass);
+    struct flop_curve curve = rank_group->split->curve[pass];
     fill_flop flop = flop_of_prefix(curve, rank_group->request->batch->tokens[outlier->sample]);
     return flop * (rank_group->split->n_ranks / outlier->width);
 }
@@ -46,7 +46,7 @@ static fill_flop outlier_work(const struct slimpack_rank_group *rank_group, enum
 static fill_flop local_work(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t rank)
 {
     const struct slimpack_split *split = rank_group->split;
-    struct flop_curve curve = flop_layer_curve(rank_group->request->setting->model, pass);
+    struct flop_curve curve = rank_group->split->curve[pass];
     fill_flop sum = 0;
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
         sum += flop_of_prefix(curve, rank_group->request->batch->tokens[split->local[i]]);
@@ -125,7 +125,7 @@ static struct fill fill_of(const struct slimpack_rank_group *rank_group, enum pa
                            int32_t n_samples)
 {
     return (struct fill){.pass = pass,
-                         .curve = flop_layer_curve(rank_group->request->setting->model, pass),
+                         .curve = rank_group->split->curve[pass],
                          .tokens = rank_group->request->batch->tokens,
                          .sample = sample,
                          .n_samples = n_samples,

@@ -71,6 +71,7 @@ struct slimpack_outlier {
 
 /** Result of phase 1: the samples of each DP rank. */
 struct slimpack_split {
+    struct flop_curve curve[N_PASSES]; /* work of samples */
     int32_t n_ranks, n_outliers;
     struct slimpack_outlier *outliers; /* in order of step 3: widest first, then most FLOPs first */
     int32_t *local_first;              /* [n_ranks + 1] into local */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/pass.h"
 
 enum { ROUNDS = 6 };
 
@@ -19,7 +20,7 @@ static double unit_s(const struct cost_setting *setting, enum recompute recomput
                              .context = context,
                              .recompute = recompute};
     struct cost_pass layers = cost_of_pass(setting, pass, &work), head = cost_of_head(setting, pass, &work);
-    return layers.other_s + layers.attention_s + layers.tensor_s + layers.shard_s + head.other_s + head.tensor_s +
+    return layers.kernels_s + layers.attention_s + layers.tensor_s + layers.shard_s + head.kernels_s + head.tensor_s +
            head.shard_s;
 }
 

@@ -72,8 +72,8 @@ static int32_t add_to_least_loaded(struct blocks *blocks, int64_t flop, int32_t 
 static bool can_share(const struct cost_setting *setting, int32_t width)
 {
     int64_t parts = (int64_t)setting->tensor * width;
-    return setting->plan->cp_type != SCENARIO_ULYSSES ||
-           (setting->model->heads % parts == 0 && setting->model->kv_heads % parts == 0);
+    return setting->cp_type != SCENARIO_ULYSSES ||
+           model_shares_heads(setting->model, parts);
 }
 
 /* A sample is an outlier if it has more FLOPs than C / parts, or more tokens than capacity. */
@@ -120,10 +120,11 @@ static void split_by(const struct plan_request *request, const struct rule *rule
 {
     const struct slimpack_knobs *knobs = request->knobs;
     const struct batch *batch = request->batch;
-    struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
+    const struct model *model = request->setting->model;
+    const struct flop_curve curve = flop_model_curve(model, PASS_FORWARD);
     int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
     int32_t n = batch->n_samples, n_ranks = (int32_t)request->layout.dp;
-    *split = (struct slimpack_split){.n_ranks = n_ranks};
+    *split = (struct slimpack_split){.curve = {curve, flop_model_curve(model, PASS_BACKWARD)}, .n_ranks = n_ranks};
     split->load = check_calloc((size_t)n_ranks, sizeof *split->load);
     split->outliers = check_malloc((size_t)n * sizeof *split->outliers);
     split->local_first = check_malloc(((size_t)n_ranks + 1) * sizeof *split->local_first);

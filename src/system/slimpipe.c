@@ -48,10 +48,15 @@ static double attention_flop(const struct plan_pipeline *pipeline, const struct 
                              int32_t unit)
 {
     const struct plan_partition *partition = &pipeline->partition[pass];
+    int64_t n_layers[MODEL_MAX_KINDS];
     double flop = 0;
+    model_count_kinds(model, n_layers);
     for (int32_t i = 0; i < partition->units[unit].n_slices; i++) {
         struct slice slice = partition->slices[partition->units[unit].first_slice + i];
-        flop += (double)flop_attention(model, pass, slice.begin, slice.end);
+        for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
+            flop += n_layers[kind] > 0 ? (double)(n_layers[kind] / flop_repeats(model)) *
+                                             (double)flop_attention(model, kind, pass, slice.begin, slice.end)
+                                       : 0;
     }
     return flop;
 }

@@ -120,7 +120,7 @@ static void hold_unseen(struct work *work, const struct device *like, struct cal
 /** Hold the share of adding to a sum if no row measures it. It is taken from `like`, or from copies. */
 static void hold_sum(struct work *work, const struct device *like, struct calibration_fit *fit)
 {
-    struct family_unknown *sum = unknown_at(work, offsetof(struct device, gemm.sum));
+    struct family_unknown *sum = unknown_at(work, offsetof(struct device, gemm[PRECISION_BF16].sum));
     for (int32_t i = 0; i < work->samples.n; i++)
         if (work->samples.sample[i].gemm.sum_bytes > 0)
             return;
@@ -334,7 +334,7 @@ static bool check_links(const struct sample_source *source, struct error *err)
 /** Check that no kernel exceeds the peak, which means that its row has other units. */
 static bool check_peak(const struct work *work, struct error *err)
 {
-    double peak = work->device.peak_flop_per_s;
+    double peak = work->device.peak_flop_per_s[PRECISION_BF16];
     for (int32_t i = 0; i < work->samples.n; i++) {
         const struct sample *sample = &work->samples.sample[i];
         const struct cost_gemm *gemm = &sample->gemm;

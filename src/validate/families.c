@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/families.h"
 
+#include "cost/communication.h"
+
 #include <stddef.h>
 
 static void select_memory(const struct family *family, const struct sample_source *source, struct samples *samples)
@@ -229,14 +231,14 @@ const struct family families[] = {
      0,
      7,
      3,
-     {SHARE(gemm.efficiency),
-      {FIELD(gemm.small_tile), {0.1, 2}},
-      {FIELD(gemm.wave), {0.3, 1}},
-      {FIELD(gemm.launch_s), {5e-6, 1e-4}},
-      {FIELD(gemm.epilogue), {0.3, 1}},
-      {FIELD(gemm.sum), {0.6, 1}},
+     {SHARE(gemm[PRECISION_BF16].efficiency),
+      {FIELD(gemm[PRECISION_BF16].small_tile), {0.1, 2}},
+      {FIELD(gemm[PRECISION_BF16].wave), {0.3, 1}},
+      {FIELD(gemm[PRECISION_BF16].launch_s), {5e-6, 1e-4}},
+      {FIELD(gemm[PRECISION_BF16].epilogue), {0.3, 1}},
+      {FIELD(gemm[PRECISION_BF16].sum), {0.6, 1}},
       {BESIDE(FAMILY_RELEASE), {1, 2}}},
-     {FIELD(gemm.m), FIELD(gemm.n), FIELD(gemm.k)}},
+     {FIELD(gemm[PRECISION_BF16].m), FIELD(gemm[PRECISION_BF16].n), FIELD(gemm[PRECISION_BF16].k)}},
     ATTENTION("flash2.forward", DEVICE_FLASH2, PASS_FORWARD, forward),
     ATTENTION("flash2.backward", DEVICE_FLASH2, PASS_BACKWARD, backward),
     ATTENTION("flash3.forward", DEVICE_FLASH3, PASS_FORWARD, forward),

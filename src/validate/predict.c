@@ -5,21 +5,22 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/activation.h"
+#include "cost/states.h"
 #include "bounds/stage_memory.h"
 #include "cost/attention_choice.h"
 #include "simulate/summary.h"
 
-/** Return the settings on which the bytes of a rank depend. */
+/** Return the settings on which the bytes of a rank depend, with all layers. */
 static struct cost_setting cost_setting_of(const struct setting *setting, const struct device *device)
 {
     const struct scenario_plan *plan = &setting->plan;
-    return (struct cost_setting){
-        .model = &setting->scenario.model,
-        .device = device,
-        .plan = plan,
-        .attention = (enum device_attention)setting->scenario.attention,
-        .tensor = (int32_t)plan->tp,
-        .layers = scenario_stage_layers(&plan->stages, setting->scenario.model.layers, (int32_t)plan->pp, 1, 0)};
+    struct cost_setting cost = {.model = &setting->scenario.model,
+                                .device = device,
+                                .attention = (enum device_attention)setting->scenario.attention};
+    cost_take_plan(&cost, plan);
+    cost_hold_layers(&cost, 0, (int32_t)setting->scenario.model.layers);
+    return cost;
 }
 
 static double stage_state_bytes(const struct setting *setting, const struct device *device, int32_t stage)
@@ -43,10 +44,9 @@ double predict_state_bytes(const struct setting *setting, const struct device *d
 double predict_layer_state_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
-    const struct cost_setting cost = cost_setting_of(setting, NULL);
-    int32_t layers = (int32_t)(setting->scenario.model.layers / plan->pp);
-    double parameters = cost_stage_parameters(&setting->scenario.model, (int32_t)plan->tp, layers, false, false);
-    return cost_state_bytes(&cost, parameters, scenario_plan_shards(plan));
+    struct cost_setting cost = cost_setting_of(setting, NULL);
+    cost_hold_layers(&cost, 0, (int32_t)(setting->scenario.model.layers / plan->pp));
+    return cost_state_bytes(&cost, cost_layers_parameters(&cost), scenario_plan_shards(plan));
 }
 
 double predict_activation_bytes(const struct setting *setting)
@@ -56,10 +56,10 @@ double predict_activation_bytes(const struct setting *setting)
     struct slice sample = {0, 0, (int32_t)setting->scenario.data.context};
     struct cost_unit unit = {
         .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
-    double layer = cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) +
-                   cost_scores_bytes(&cost, &unit) / cost.layers;
+    double layers = cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) +
+                    cost_scores_bytes(&cost, &unit);
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
-    return layer * (double)(setting->micro_batch * setting->scenario.model.layers) * (1 + interleaved);
+    return layers * (double)setting->micro_batch * (1 + interleaved);
 }
 
 /** Peaks that the observer notes because point_summary does not keep them. */
@@ -123,10 +123,10 @@ double predict_layer_s(const struct setting *setting, const struct device *devic
                              .n_slices = (int32_t)setting->micro_batch,
                              .context = (int32_t)setting->plan.cp,
                              .recompute = (enum recompute)setting->plan.recompute};
-    cost.layers = 1;
+    cost_hold_layers(&cost, 0, 1);
     struct cost_pass layer = cost_of_pass(&cost, pass, &unit);
     free(slices);
-    return layer.other_s + layer.attention_s + layer.tensor_s;
+    return layer.kernels_s + layer.attention_s + layer.tensor_s;
 }
 
 bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cost/states.h"
 #include "scenario/schema_text.h"
 #include "validate/predict.h"
 
@@ -76,13 +77,13 @@ static double formula_flop(const struct file *file, const struct setting *settin
         choice(file, "flops_formula", "none|gemms+12Lhs|gemms+12Lqs|6N+12Lhs|6N+12Lqs|6N+6Lhs|6N+6Lqs|96BsLh^2");
     const struct model *model = &setting->scenario.model;
     double h = (double)model->hidden, l = (double)model->layers, s = (double)setting->scenario.data.context;
-    double gemms = l * (double)model_layer_parameters(model) + h * (double)model->vocabulary;
+    const struct flop_model of = flop_model_of(model);
     if (i == NONE)
         return 0;
     if (i == SC21)
         return 96 * l * h * h * (1 + s / (6 * h) + (double)model->vocabulary / (16 * l * h));
-    return 6 * (formulas[i].all_parameters ? cost_stage_parameters(model, 1, (int32_t)l, true, true) : gemms) +
-           formulas[i].attention_flop * l * (formulas[i].heads_width ? (double)model_query_width(model) : h) * s;
+    return 6 * (formulas[i].all_parameters ? cost_model_parameters(model) : of.parameters) +
+           formulas[i].attention_flop * (formulas[i].heads_width ? of.width : l * h) * s;
 }
 
 /** Add a reason to doubt a measurement to the row's assumptions. */
@@ -126,8 +127,7 @@ static double measured_throughput(const struct file *file, struct setting *setti
 static void doubt_implausible(struct setting *setting, const struct device *device, const struct validate_row *row)
 {
     const struct model *model = &setting->scenario.model;
-    double gemms = (double)(model->layers * model_layer_parameters(model) + model->hidden * model->vocabulary);
-    double share = row->measured * 6 * gemms / device->peak_flop_per_s;
+    double share = row->measured * 6 * flop_model_of(model).parameters / device->peak_flop_per_s[PRECISION_BF16];
     if (row->quantity == VALIDATE_THROUGHPUT && (share > 1 || share < 0.005))
         doubt(setting, "measured %.5g tokens/s/GPU would be %.2g%% of the device's peak", row->measured, 100 * share);
 }
@@ -137,7 +137,7 @@ static void doubt_parameters(const struct file *file, struct setting *setting)
 {
     const struct model *model = &setting->scenario.model;
     double stated = number(file, "params_b"),
-           made = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true) / 1e9;
+           made = cost_model_parameters(model) / 1e9;
     if (stated > 0 && fabs(made - stated) > 0.1 * stated)
         doubt(setting, "params_b is %s, though the sizes give %.2f", text(file, "params_b"), made);
 }

@@ -130,10 +130,8 @@ void samples_gemm(const struct sample_source *source, struct samples *samples)
             n == 0 || k == 0 || seconds == 0 || rate > most)
             continue;
         struct sample *sample = add(samples, row, seconds);
-        sample->gemm = (struct cost_gemm){1, m, n, k,
-                                          has(row, "op", "to fp32")   ? 8
-                                          : has(row, "op", "to bf16") ? 4
-                                                                      : 0};
+        double sum_bytes = has(row, "op", "to fp32") ? 8 : has(row, "op", "to bf16") ? 4 : 0;
+        sample->gemm = (struct cost_gemm){1, m, n, k, sum_bytes, PRECISION_BF16};
         const double span[] = {m, n, k};
         memcpy(sample->span, span, sizeof span);
     }

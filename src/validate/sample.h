@@ -4,7 +4,7 @@
 #ifndef SLIMSIM_VALIDATE_SAMPLE_H
 #define SLIMSIM_VALIDATE_SAMPLE_H
 
-#include "cost/cost.h"
+#include "cost/kernel.h"
 #include "validate/measured.h"
 
 /** One measurement. `span` holds the values of the device's ranges, in the order of the family's range fields. */

@@ -14,7 +14,7 @@
 #define FIELD(field) offsetof(struct device, field)
 
 const struct training_constant training_constants[] = {
-    {"gemm.efficiency", FIELD(gemm.efficiency), {0.7, 1}, 0.75, 0.2, "of like", "gemm"},
+    {"gemm.efficiency", FIELD(gemm[PRECISION_BF16].efficiency), {0.7, 1}, 0.75, 0.2, "of like", "gemm"},
     {"sustained.products",
      FIELD(training.products),
      {0.05, 1},
@@ -56,7 +56,7 @@ static double *value_at(struct device *device, size_t offset)
 
 static bool same_chip(const struct device *a, const struct device *b)
 {
-    return a->peak_flop_per_s == b->peak_flop_per_s && a->multiprocessors == b->multiprocessors;
+    return a->peak_flop_per_s[PRECISION_BF16] == b->peak_flop_per_s[PRECISION_BF16] && a->multiprocessors == b->multiprocessors;
 }
 
 /** Find whether rows of the device `name` are fitted with those of `device`. */

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/activation.h"
+
+#include <math.h>
+
+#include "cost/context.h"
+#include "cost/layer.h"
+
+/** Return the bytes that full recomputation keeps of a token in one layer. */
+static double full_bytes(const struct cost_setting *setting, int32_t kind, bool sliced)
+{
+    double input = cost_precisions(setting).activation * cost_sequence_width(setting);
+    return input + (sliced ? cost_kv_bytes(setting, kind) : 0);
+}
+
+/** Return the bytes that a layer keeps of a token under a list. */
+static double listed_bytes(const struct cost_setting *setting, int32_t kind, enum recompute list, bool sliced)
+{
+    const struct layer layer = layer_of(setting, kind);
+    bool keys = sliced && (list & RECOMPUTE_ALTERNATE_GEMMS) != 0; /* later slices need them */
+    return layer_kept_bytes(&layer, list) + (keys ? cost_kv_bytes(setting, kind) / 2 : 0);
+}
+
+double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct cost_run *run = &setting->runs[i];
+        int32_t again = recompute == RECOMPUTE_FULL ? run->again : 0;
+        enum recompute list = recompute == RECOMPUTE_FULL ? RECOMPUTE_NONE : recompute;
+        bytes += again > 0 ? again * full_bytes(setting, run->kind, sliced) : 0;
+        bytes += run->n > again ? (run->n - again) * listed_bytes(setting, run->kind, list, sliced) : 0;
+    }
+    return bytes;
+}
+
+/** Return the scores of a layer of a kind. */
+static double scores_of(const struct cost_setting *setting, int32_t kind, const struct cost_unit *unit)
+{
+    double n = 0;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        n += (double)slice_tokens(unit->slices[i]) * unit->slices[i].end;
+    return n * (double)setting->model->kinds[kind].heads / ((double)setting->tensor * unit->context);
+}
+
+double cost_scores(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    double most = 0;
+    for (int32_t i = 0; setting->attention == DEVICE_UNFUSED && i < setting->n_runs; i++)
+        most = fmax(most, scores_of(setting, setting->runs[i].kind, unit));
+    return most;
+}
+
+/** Return the bytes of a score: softmax, with dropout its mask and the result too. */
+static double bytes_of_score(const struct cost_setting *setting)
+{
+    const double element = cost_precisions(setting).activation, mask = 1;
+    return setting->model->dropout ? 2 * element + mask : element;
+}
+
+double cost_scores_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    double bytes = 0;
+    if (setting->attention != DEVICE_UNFUSED || unit->recompute & RECOMPUTE_ATTENTION_CORE)
+        return 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct cost_run *run = &setting->runs[i];
+        int32_t layers = run->n - (unit->recompute == RECOMPUTE_FULL ? run->again : 0);
+        bytes += layers * bytes_of_score(setting) * scores_of(setting, run->kind, unit);
+    }
+    return bytes;
+}
+
+double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct cost_run *run = &setting->runs[i];
+        int32_t layers = run->n - (recompute == RECOMPUTE_FULL ? run->again : 0);
+        bytes += layers * (cost_kv_bytes(setting, run->kind) / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1));
+    }
+    return bytes;
+}
+
+double cost_kv_gradient_bytes(const struct cost_setting *setting)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++)
+        bytes += setting->runs[i].n * cost_kv_bytes(setting, setting->runs[i].kind);
+    return bytes;
+}
+
+double cost_norm_backward_bytes(const struct cost_setting *setting, double tokens)
+{
+    double most = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        most = fmax(most, layer_work_bytes(&layer, RECOMPUTE_NORM));
+    }
+    return tokens * most;
+}
+
+/** Return the bytes a token that a layer of a kind computes again. */
+static double again_bytes(const struct cost_setting *setting, const struct layer *layer, int32_t kind,
+                          enum recompute recompute)
+{
+    if (recompute != RECOMPUTE_FULL)
+        return layer_listed_bytes(layer, recompute);
+    /* the input is there; eager norms keep a copy in fp32, too */
+    return layer_kept_bytes(layer, RECOMPUTE_NONE) -
+           (cost_is_eager_llama(setting, kind) ? 0 : full_bytes(setting, kind, false));
+}
+
+struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute)
+{
+    const double element = cost_precisions(setting).activation;
+    bool again = recompute == RECOMPUTE_FULL || recompute & RECOMPUTE_ATTENTION_CORE;
+    struct cost_workspace most = {
+        .input = (cost_gathers_inputs(setting) ? 2 : 1) * element * (double)setting->model->hidden,
+        .score_again = again ? bytes_of_score(setting) : 0,
+    };
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        most.gradients = fmax(most.gradients, layer_work_bytes(&layer, RECOMPUTE_ACTIVATION));
+        most.again = fmax(most.again, again_bytes(setting, &layer, setting->runs[i].kind, recompute));
+    }
+    return most;
+}
+
+double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores, double gathered_bytes)
+{
+    const double score_gradients = 2 * precision_bytes(PRECISION_BF16);
+    double again = each->again + (scores > 0 ? each->score_again * scores / tokens : 0);
+    double widest = fmax(each->gradients * tokens, score_gradients * scores);
+    return fmax(widest, gathered_bytes) + tokens * (each->input + again);
+}
+
+double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    double most = 0;
+    if (setting->cp_type != SCENARIO_ALL_GATHER || unit->context == 1)
+        return 0;
+    for (int32_t i = 0; i < setting->n_runs; i++)
+        most = fmax(most, cost_kv_bytes(setting, setting->runs[i].kind));
+    return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(unit) * most;
+}
+
+double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    struct cost_workspace each = cost_workspace_of(setting, unit->recompute);
+    return cost_workspace_of_tokens(&each, cost_unit_tokens(unit), cost_scores(setting, unit),
+                                    cost_gathered_kv_bytes(setting, PASS_BACKWARD, unit));
+}
+
+double cost_weight_bytes(const struct cost_setting *setting)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        bytes += setting->runs[i].n * layer_weight_gradient_bytes(setting, &layer);
+    }
+    return bytes;
+}
+
+double cost_head_weight_bytes(const struct cost_setting *setting, double tokens)
+{
+    const struct layer head = layer_of_head(setting);
+    return tokens * layer_weight_gradient_bytes(setting, &head);
+}
+
+double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
+{
+    const double mask = 1;
+    return setting->model->dropout ? tokens * mask * cost_sequence_width(setting) : 0;
+}
+
+double cost_head_bytes(const struct cost_setting *setting, double tokens)
+{
+    const struct layer head = layer_of_head(setting);
+    return tokens * layer_kept_bytes(&head, RECOMPUTE_NONE);
+}
+
+/** Return the bytes a token of the head's gathered input. */
+static double gathered_input_bytes(const struct cost_setting *setting)
+{
+    return cost_gathers_inputs(setting) ? cost_precisions(setting).activation * (double)setting->model->hidden : 0;
+}
+
+double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens)
+{
+    bool passes = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES;
+    double logit = passes ? 2 * precision_bytes(PRECISION_FP32) : cost_precisions(setting).activation;
+    return tokens * (logit * cost_logits(setting) + gathered_input_bytes(setting));
+}
+
+double cost_head_backward_bytes(const struct cost_setting *setting, double tokens)
+{
+    const double element = cost_precisions(setting).activation;
+    double kept = setting->loss == SCENARIO_LOSS_PASSES ? precision_bytes(PRECISION_FP32) : element;
+    double input = element * (double)setting->model->hidden;
+    return tokens * ((element - kept) * cost_logits(setting) + input + gathered_input_bytes(setting));
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This table says what a layer is: its operators on one TP rank. Parameters, FLOPs, kernels of passes, memory and
+ * collectives are sums over it. */
+#ifndef SLIMSIM_COST_LAYER_H
+#define SLIMSIM_COST_LAYER_H
+
+#include "cost/flop.h"
+#include "cost/kernel.h"
+#include "cost/setting.h"
+
+enum layer_op_kind { LAYER_GEMM, LAYER_ATTENTION, LAYER_MEMORY_BOUND };
+
+/** Split of a GEMM's weight over TP ranks. A column GEMM needs its input whole, so it is gathered. A row GEMM's output
+ * is a sum over ranks, so it is reduced. */
+enum layer_split { LAYER_WHOLE, LAYER_COLUMN, LAYER_ROW };
+
+/** One operator. Bytes are those of a token on one TP rank. Fields that do not apply are 0. */
+struct layer_op {
+    const char *name[N_STEP_PASSES]; /* of the forward's, the input gradient's and the weight gradient's kernel */
+    enum layer_op_kind kind;
+    enum layer_split split;              /* GEMM */
+    double in, out;                      /* GEMM: columns; its weight is in x out */
+    double vectors;                      /* parameters beside this matrix: bias, weights of a norm */
+    enum device_memory_kind memory_kind; /* MEMORY_BOUND: the curve of its bytes */
+    double bytes[N_PASSES];              /* MEMORY_BOUND: bytes to and from HBM */
+    double kept_bytes;                   /* bytes from forward to backward under every list of recomputation */
+    double listed_bytes;                 /* bytes that are kept, too, unless `list` drops them */
+    enum recompute list;                 /* entry of the list that drops them and repeats the operator */
+    double work_bytes;                   /* bytes that its backward works on */
+    struct {
+        double out, dropped_bytes, added_bytes; /* GEMM: columns that are repeated; kept bytes less; kept bytes more */
+    } alternate;                                /* under alternate-gemms */
+    bool is_end; /* no backward needs its output, so full recomputation with early_stop leaves it out */
+};
+
+enum { LAYER_MAX_OPS = 20 };
+
+struct layer {
+    int32_t n_ops;
+    struct layer_op ops[LAYER_MAX_OPS]; /* in the order of the forward, then operators between GEMMs */
+};
+
+/**
+ * Make the operators of a kind of layer.
+ *
+ * 1. A layer runs as in Megatron-LM: tensor-parallel, with sequence parallelism (Korthikanti et al. 2022,
+ *    arXiv:2205.05198, section 4.2) or without.
+ * 2. The time of biases is left out, as they are fused into their neighbours.
+ * 3. A fused LayerNorm takes RMSNorm's time. Eager GELU models run PyTorch's LayerNorm.
+ * 4. Eager SwiGLU models run Llama's modules: norms, rotations and SwiGLU of single operations. Their projections are
+ *    modules of their own, whose inputs' gradients are added up. Each operation reads its inputs and writes its output
+ *    once. The bytes of the fused kernel are subtracted, because it is another operator.
+ * 5. Eager GELU models run a joint QKV, whose three gradients are joined in the backward. LayerNorm's gradients of
+ *    weight and bias are a kernel of their own.
+ * 6. `swiglu: separate` runs silu and the product as two kernels, and keeps silu(x).
+ *
+ * docs/model.md has bytes, derivations and sources: Layer passes, Eager operations, Activations and working memory.
+ */
+struct layer layer_of(const struct cost_setting *setting, int32_t kind);
+
+/** Make the operators of the last norm, the head and the loss. Recomputation never drops anything of them. */
+struct layer layer_of_head(const struct cost_setting *setting);
+
+/** Return the parameters of a TP rank's share. Norms and biases behind row-split GEMMs are whole. */
+double layer_parameters(const struct layer *layer);
+
+/** Return the parameters of the matrices of a layer, of all TP ranks: P = h(q + 2k) + q h + 3 h f (GELU: 2 h f). */
+int64_t layer_matrix_parameters(const struct model *model, int32_t kind);
+
+/**
+ * Return the bytes an element that a weight-gradient GEMM reads and writes of the sum of gradients. They are twice the
+ * sum's own bytes, 8 or 4.
+ *
+ * It is 0 if the gradient is written anew:
+ *
+ * 1. zero2 and zero3 reduce gradients in every pass.
+ * 2. If kernels are not `fused`, autograd writes the gradients of the first micro-batch. Its kernels that add later
+ *    ones are not modelled.
+ */
+double cost_sum_bytes(const struct cost_setting *setting);
+
+/** Return the GEMM of an operator's weight gradient, which adds to the sum. */
+struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens);
+
+/** Append the GEMMs of a pass on `tokens` tokens. */
+void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
+                     enum pass pass, double tokens);
+
+/** Append the memory-bound kernels of a pass. The gradients of weights have none. */
+void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
+                            const struct layer *layer, enum pass pass, double tokens);
+
+/** Append the forward kernels that a backward repeats by a list, except attention. */
+void layer_add_listed(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
+                      enum recompute list, double tokens);
+
+/** Append the forward kernels that full recomputation with early_stop leaves out. */
+void layer_add_ends(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
+                    double tokens);
+
+/** Return the bytes that a token holds from forward to backward under a list [bytes]. */
+double layer_kept_bytes(const struct layer *layer, enum recompute list);
+
+/** Return the bytes a token that entries of a list drop. They must be computed again [bytes]. */
+double layer_listed_bytes(const struct layer *layer, enum recompute list);
+
+/** Return the most bytes a token that the backward of an operator of one entry of the list works on [bytes]. */
+double layer_work_bytes(const struct layer *layer, enum recompute list);
+
+/** Return the bytes a token of the inputs and output gradients of the GEMMs. Sequence parallelism divides the inputs
+ * that are gathered [bytes]. */
+double layer_weight_gradient_bytes(const struct cost_setting *setting, const struct layer *layer);
+
+/** Return the last GEMM of the forward. */
+const struct layer_op *layer_last_gemm(const struct layer *layer);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/pass.h"
+
+#include "cost/attention.h"
+#include "cost/context.h"
+#include "cost/layer.h"
+#include "cost/overlap.h"
+#include "cost/shards.h"
+
+static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tensor, int32_t times)
+{
+    cost->tensor_s += times * tensor->exposed_s;
+    cost->tensor_bytes += times * tensor->bytes;
+    cost->extrapolated_s[COST_COLLECTIVE] += times * tensor->extrapolated_s;
+}
+
+static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
+{
+    double flop = 0, product_s = 0, product_flop = 0, kernels_s = 0, attention_s = 0;
+    for (int32_t i = 0; i < kernels->n; i++) {
+        const struct cost_kernel *kernel = &kernels->kernel[i];
+        flop += kernel->flop;
+        *(kernel->family == COST_ATTENTION ? &attention_s : &kernels_s) += kernel->seconds;
+        product_s += kernel->family == COST_GEMM ? kernel->seconds : 0;
+        product_flop += kernel->family == COST_GEMM ? kernel->flop : 0;
+        cost->extrapolated_s[kernel->family] += times * kernel->extrapolated_s;
+    }
+    cost->flop += times * flop;
+    cost->product_s += times * product_s;
+    cost->product_flop += times * product_flop;
+    cost->kernels_s += times * kernels_s;
+    cost->attention_s += times * attention_s;
+}
+
+/** Add the attention of a run's layers, and the ring that feeds it. */
+static void add_attention(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
+                          const struct cost_unit *unit)
+{
+    const struct cost_run *run = &setting->runs[0];
+    struct cost_kernels kernels;
+    kernels.n = 0;
+    attention_add_kernels(setting, run->kind, pass, unit, &kernels);
+    add_kernels(cost, &kernels, run->n);
+    context_of_layers(setting, run, pass, unit, cost);
+}
+
+/** Add a run's layers without their attention. */
+static void add_tokens(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double tokens)
+{
+    const struct cost_run *run = &setting->runs[0];
+    const struct layer layer = layer_of(setting, run->kind);
+    const struct overlap_tensor tensor = overlap_tensor_layer(setting, &layer, pass, tokens);
+    struct cost_kernels kernels;
+    kernels.n = 0;
+    layer_add_gemms(&kernels, setting, &layer, pass, tokens);
+    layer_add_memory_bound(&kernels, setting, &layer, pass, tokens);
+    add_kernels(cost, &kernels, run->n);
+    add_tensor(cost, &tensor, run->n);
+}
+
+/** Add the forward of a run's layers without their attention, which is already known. */
+static void add_known(struct cost_pass *cost, const struct cost_setting *setting, double tokens,
+                      const struct cost_pass *forward)
+{
+    bool exact = true; /* sums in another order differ in their last bits */
+    for (int i = 0; i < COST_N_FAMILIES; i++)
+        exact = exact && (cost->extrapolated_s[i] == 0 || forward->extrapolated_s[i] == 0);
+    if (exact)
+        cost_add_pass(cost, forward);
+    else
+        add_tokens(cost, setting, PASS_FORWARD, tokens);
+}
+
+/** Add the forward of a run's layers, as the backward repeats it. */
+static void add_again(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
+                      double tokens, const struct cost_pass *forward)
+{
+    const struct cost_run *run = &setting->runs[0];
+    add_known(cost, setting, tokens, forward);
+    add_attention(cost, setting, PASS_FORWARD, unit);
+    if (!setting->early_stop)
+        return;
+    const struct layer layer = layer_of(setting, run->kind);
+    const struct layer_op *last = layer_last_gemm(&layer);
+    struct cost_kernels ends;
+    ends.n = 0;
+    layer_add_ends(&ends, setting, &layer, tokens);
+    if (last->is_end) {
+        struct overlap_tensor tensor = overlap_tensor_row(setting, last, tokens);
+        add_tensor(cost, &tensor, -run->n);
+    }
+    add_kernels(cost, &ends, -run->n);
+}
+
+/** Add the forward kernels that the backward repeats by the recomputation's list. */
+static void add_listed(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
+                       double tokens)
+{
+    const struct cost_run *run = &setting->runs[0];
+    if ((unit->recompute & ~(unsigned)(RECOMPUTE_ATTENTION_CORE | RECOMPUTE_FULL)) != 0) {
+        const struct layer layer = layer_of(setting, run->kind);
+        struct cost_kernels again;
+        again.n = 0;
+        layer_add_listed(&again, setting, &layer, unit->recompute, tokens);
+        add_kernels(cost, &again, run->n);
+    }
+    if (unit->recompute & RECOMPUTE_ATTENTION_CORE)
+        add_attention(cost, setting, PASS_FORWARD, unit);
+}
+
+struct cost_pass cost_of_tokens(const struct cost_setting *setting, enum pass pass, double tokens)
+{
+    const double element = cost_precisions(setting).wire;
+    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : element * tokens * cost_sequence_width(setting)};
+    add_tokens(&cost, setting, pass, tokens);
+    return cost;
+}
+
+bool cost_repeats(enum pass pass, const struct cost_unit *unit)
+{
+    return (pass == PASS_BACKWARD || pass == PASS_INPUT) && unit->recompute == RECOMPUTE_FULL;
+}
+
+void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
+                     const struct cost_unit *unit, const struct cost_pass *forward)
+{
+    bool backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
+    if (pass != PASS_WEIGHT)
+        add_attention(cost, setting, backward ? PASS_BACKWARD : pass, unit);
+    if (cost_repeats(pass, unit)) {
+        struct cost_setting again = cost_setting_again(setting);
+        add_again(cost, &again, unit, cost_unit_tokens(unit), forward);
+    }
+    if (backward)
+        add_listed(cost, setting, unit, cost_unit_tokens(unit));
+    shards_of_layers(setting, first, pass, cost);
+}
+
+/** Return cost_of_pass of one run. */
+static struct cost_pass pass_of_run(const struct cost_setting *setting, bool first, enum pass pass,
+                                    const struct cost_unit *unit)
+{
+    double tokens = cost_unit_tokens(unit);
+    struct cost_pass cost = cost_of_tokens(setting, pass, tokens), forward = {0};
+    if (cost_repeats(pass, unit)) {
+        struct cost_setting again = cost_setting_again(setting);
+        forward = cost_of_tokens(&again, PASS_FORWARD, tokens);
+    }
+    cost_add_slices(&cost, setting, first, pass, unit, &forward);
+    return cost;
+}
+
+struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct cost_setting room;
+    struct cost_pass sum = pass_of_run(cost_of_one_run(setting, 0, &room), true, pass, unit);
+    for (int32_t i = 1; i < setting->n_runs; i++) {
+        struct cost_pass more = pass_of_run(cost_of_one_run(setting, i, &room), false, pass, unit);
+        cost_add_pass(&sum, &more);
+    }
+    return sum;
+}
+
+void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
+                        struct cost_kernels *kernels)
+{
+    const struct layer layer = layer_of(setting, kind);
+    double tokens = cost_unit_tokens(unit);
+    kernels->n = 0;
+    layer_add_gemms(kernels, setting, &layer, pass, tokens);
+    if (pass != PASS_WEIGHT)
+        attention_add_kernels(setting, kind, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit, kernels);
+    layer_add_memory_bound(kernels, setting, &layer, pass, tokens);
+}
+
+void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                       struct cost_kernels *kernels)
+{
+    const struct layer head = layer_of_head(setting);
+    double tokens = cost_unit_tokens(unit);
+    kernels->n = 0;
+    layer_add_memory_bound(kernels, setting, &head, pass, tokens);
+    layer_add_gemms(kernels, setting, &head, pass, tokens);
+}
+
+struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    const struct layer head = layer_of_head(setting);
+    const struct overlap_tensor tensor =
+        overlap_tensor_head(setting, layer_last_gemm(&head), pass, cost_unit_tokens(unit));
+    struct cost_kernels kernels;
+    struct cost_pass cost = {0};
+    cost_head_kernels(setting, pass, unit, &kernels);
+    add_kernels(&cost, &kernels, 1);
+    add_tensor(&cost, &tensor, 1);
+    shards_of_tables(setting, pass, &cost);
+    return cost;
+}
+
+/** Return the bytes that a backward moves for each parameter of the rank's tables. The gradient is zeroed as an
+ * activation and added to the main gradient or the head's. */
+static double table_gradient_bytes(const struct cost_setting *setting)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    double added = bytes.activation + 2 * bytes.gradient;
+    if (cost_shards_in_passes(setting))
+        added = setting->model->tied_embeddings ? 3 * bytes.activation : 0;
+    return bytes.activation + added;
+}
+
+void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                            struct cost_kernels *kernels)
+{
+    const struct model *model = setting->model;
+    const struct device *device = setting->device;
+    const double element = cost_precisions(setting).activation, mask = 1;
+    bool forward = pass == PASS_FORWARD;
+    double tokens = cost_unit_tokens(unit), h = (double)model->hidden, share = 1.0 / setting->tensor;
+    double rows = h * (cost_logits(setting) + (double)model->positions);
+    kernels->n = 0;
+    /* No other pass needs the table's gradient, so it stays in the input's pass. */
+    if (tokens <= 0 || pass == PASS_WEIGHT)
+        return;
+    kernel_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "embedding" : "embedding's gradient",
+                            element * (forward ? 2 + (1 - share) : 1 + share) * h * tokens);
+    if (model->positions > 0)
+        kernel_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "positions" : "positions' gradient",
+                                element * (forward ? 2 + 3 : 2) * h * tokens);
+    if (model->dropout)
+        kernel_add_memory_bound(kernels, device, DEVICE_COPY, "dropout of the embedding",
+                                (2 * element + mask) * cost_sequence_width(setting) * tokens);
+    if (!forward)
+        kernel_add_memory_bound(kernels, device, DEVICE_COPY, "gradients of whole tables",
+                                table_gradient_bytes(setting) * rows);
+}
+
+struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct cost_kernels kernels;
+    struct cost_pass cost = {0};
+    if (pass == PASS_WEIGHT)
+        return cost;
+    cost_embedding_kernels(setting, pass, unit, &kernels);
+    add_kernels(&cost, &kernels, 1);
+    struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, cost_unit_tokens(unit));
+    add_tensor(&cost, &tensor, 1);
+    return cost;
+}

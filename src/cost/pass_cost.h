@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This file defines the cost of a pass. */
+#ifndef SLIMSIM_COST_PASS_COST_H
+#define SLIMSIM_COST_PASS_COST_H
+
+#include "cost/kernel.h"
+
+/** One pass of one micro-batch on one rank of a stage, over all layers. Seconds are without contention. */
+struct cost_pass {
+    double flop;         /* FLOPs that this rank executes, including recomputation */
+    double kernels_s;    /* GEMMs, memory-bound kernels and launches, which cannot overlap with the ring */
+    double product_s;    /* GEMMs within kernels_s */
+    double product_flop; /* FLOPs of these GEMMs, within flop */
+    double attention_s;  /* attention kernels; the ring of CP may run beside them */
+    double tensor_s;     /* exposed tensor-parallel collectives, in no other field */
+    double tensor_bytes; /* bytes that a TP rank sends in all of them, including the hidden ones */
+    double
+        shard_s; /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), in no other field */
+    double shard_bytes; /* bytes that a rank sends in all of them, including the hidden ones */
+    double ring_bytes;  /* bytes that a CP rank sends to others (ring: to the next one): cost/context.h */
+    int32_t ring_steps; /* messages of the ring one after the other, for its latency: context - 1 in each layer */
+    double context_s;   /* collectives of CP in place of a ring, which run before attention; in no other field */
+    double context_wire_bytes; /* bytes of these through a rank's NIC (over the link's efficiency); 0: none leaves its
+                                  node */
+    double boundary_bytes;     /* bytes to the next (backward: previous) stage, per TP and CP rank; without sequence
+                                  parallelism each TP rank sends all of them */
+    double extrapolated_s[COST_N_FAMILIES]; /* seconds within those above whose shapes are extrapolated */
+};
+
+/** Return all seconds of a pass except those of its ring, one after the other [s]. */
+static inline double cost_pass_s(const struct cost_pass *cost)
+{
+    return cost->kernels_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
+}
+
+/** Add another part of the micro-batch's pass on the same rank. The boundary stays. */
+static inline void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more)
+{
+    cost->flop += more->flop;
+    cost->product_s += more->product_s;
+    cost->product_flop += more->product_flop;
+    cost->kernels_s += more->kernels_s;
+    cost->attention_s += more->attention_s;
+    cost->tensor_s += more->tensor_s;
+    cost->tensor_bytes += more->tensor_bytes;
+    cost->shard_s += more->shard_s;
+    cost->shard_bytes += more->shard_bytes;
+    cost->ring_bytes += more->ring_bytes;
+    cost->ring_steps += more->ring_steps;
+    cost->context_s += more->context_s;
+    cost->context_wire_bytes += more->context_wire_bytes;
+    for (int i = 0; i < COST_N_FAMILIES; i++)
+        cost->extrapolated_s[i] += more->extrapolated_s[i];
+}
+
+#endif

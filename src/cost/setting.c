@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/setting.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *plan)
+{
+    setting->split = plan->stages;
+    setting->ranks = plan->dp * plan->cp;
+    setting->shard_group = plan->shard_group;
+    setting->fsdp = plan->fsdp;
+    setting->cp_type = plan->cp_type;
+    setting->sharding = plan->sharding;
+    setting->fsdp_prefetch = plan->fsdp_prefetch;
+    setting->fsdp_ends = plan->fsdp_ends;
+    setting->gradients = plan->gradients;
+    setting->gradient_buffers = plan->gradient_buffers;
+    setting->optimizer = plan->optimizer;
+    setting->sequence_parallel = plan->sequence_parallel;
+    setting->early_stop = plan->early_stop;
+    setting->tensor = (int32_t)plan->tp;
+    setting->recompute_layers = (int32_t)(plan->recompute_layers / plan->vpp);
+}
+
+void cost_take_communication(struct cost_setting *setting, const struct scenario_communication *communication)
+{
+    setting->tp_overlap = communication->tp_overlap;
+    setting->cp_overlap = communication->cp_overlap;
+    setting->pp_overlap = communication->pp_overlap;
+    setting->dp_overlap = communication->dp_overlap;
+}
+
+/** Return the run of a kind. If there is none yet, append it. */
+static struct cost_run *run_of(struct cost_setting *setting, int32_t kind)
+{
+    int32_t i = 0;
+    while (i < setting->n_runs && setting->runs[i].kind != kind)
+        i++;
+    CHECK(i < MODEL_MAX_KINDS);
+    if (i == setting->n_runs)
+        setting->runs[setting->n_runs++] = (struct cost_run){.kind = kind};
+    return &setting->runs[i];
+}
+
+void cost_add_layers(struct cost_setting *setting, int64_t first, int32_t n)
+{
+    int32_t again = setting->recompute_layers > 0 && setting->recompute_layers < n ? setting->recompute_layers : n;
+    bool alike = setting->model->n_runs == 0;
+    CHECK(n >= 0);
+    for (int32_t i = 0, step; i == 0 || i < n; i += step) {
+        struct cost_run *run = run_of(setting, model_kind_of(setting->model, first + i));
+        step = alike ? n + 1 : 1;
+        run->n += alike ? n : i < n;
+        run->again += alike ? again : i < again;
+    }
+}
+
+void cost_clear_layers(struct cost_setting *setting)
+{
+    for (int32_t i = 0; i < MODEL_MAX_KINDS; i++)
+        setting->runs[i] = (struct cost_run){0};
+    setting->n_runs = 0;
+}
+
+void cost_hold_layers(struct cost_setting *setting, int64_t first, int32_t n)
+{
+    cost_clear_layers(setting);
+    cost_add_layers(setting, first, n);
+}
+
+bool cost_same_layers(const struct cost_setting *a, const struct cost_setting *b)
+{
+    return a->n_runs == b->n_runs && memcmp(a->runs, b->runs, sizeof a->runs) == 0;
+}
+
+int32_t cost_n_layers(const struct cost_setting *setting)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++)
+        n += setting->runs[i].n;
+    return n;
+}
+
+const struct cost_setting *cost_of_one_run(const struct cost_setting *setting, int32_t run, struct cost_setting *room)
+{
+    if (setting->n_runs <= 1)
+        return setting;
+    *room = *setting;
+    for (int32_t i = 0; i < MODEL_MAX_KINDS; i++)
+        room->runs[i] = (struct cost_run){0};
+    room->n_runs = 1;
+    room->runs[0] = setting->runs[run];
+    return room;
+}
+
+struct cost_setting cost_setting_again(const struct cost_setting *setting)
+{
+    struct cost_setting again = *setting;
+    for (int32_t i = 0; i < setting->n_runs; i++)
+        again.runs[i].n = setting->runs[i].again;
+    return again;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This file defines everything that costs read, except the micro-batch. */
+#ifndef SLIMSIM_COST_SETTING_H
+#define SLIMSIM_COST_SETTING_H
+
+#include "scenario/scenario.h"
+
+/** Layers of one kind on a virtual stage. `again` of them recompute, if a micro-batch recomputes in full. */
+struct cost_run {
+    int32_t kind, n, again;
+};
+
+/* Settings are compared by their bytes, so the compiler refuses gaps between fields. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
+/**
+ * Setting that all costs of one pipeline share. All pointers are borrowed.
+ *
+ * The cache compares it whole (cost/cache.h). So it holds the plan's options by value. It has no degrees of the plan
+ * except tensor, because a phase, stage or micro-batch may have others.
+ */
+struct cost_setting {
+    const struct model *model;
+    const struct device *device;
+    const struct platform *platform;
+    const struct platform *shards_platform; /* has the links of zero2's and zero3's collectives; NULL: `platform` */
+    const struct faults *faults; /* slow devices; NULL: none. dag/ applies them, costs are of devices without faults */
+    struct cost_cache *cache;    /* cost/cache.h; NULL: no cache */
+    struct scenario_stages split;    /* shares the model's layers out to stages */
+    int64_t ranks;                   /* DP x CP ranks of the plan */
+    int64_t shard_group;             /* number of them that share states; 0: all */
+    int64_t fsdp;                    /* version of FSDP; 0 counts as 1 */
+    enum precision precision;        /* of GEMMs and activations */
+    enum device_attention attention; /* kernel of attention */
+    enum scenario_kernels kernels;
+    enum scenario_loss loss;
+    enum scenario_swiglu swiglu;
+    int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
+    int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
+    bool cp_overlap, sequence_parallel, early_stop, filler[5];
+    int32_t tensor;           /* TP degree */
+    int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
+    int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
+    struct cost_run runs[MODEL_MAX_KINDS]; /* in the order of their first layers; others are 0 */
+};
+#pragma GCC diagnostic pop
+
+/** Take over a plan's options, TP degree, split of layers and layers that recompute. */
+void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *plan);
+
+void cost_take_communication(struct cost_setting *setting, const struct scenario_communication *communication);
+
+/** Add n layers of the model, from layer `first` on. The first recompute_layers of them recompute. */
+void cost_add_layers(struct cost_setting *setting, int64_t first, int32_t n);
+
+/** Take all layers away. Costs need a setting with layers, or with none of a kind (cost_add_layers). */
+void cost_clear_layers(struct cost_setting *setting);
+
+/** Replace the layers by these. */
+void cost_hold_layers(struct cost_setting *setting, int64_t first, int32_t n);
+
+/** Return whether two settings hold equally many layers of each kind, in the same order. */
+bool cost_same_layers(const struct cost_setting *a, const struct cost_setting *b);
+
+/** Return the number of layers. */
+int32_t cost_n_layers(const struct cost_setting *setting);
+
+/** Return a setting with the layers of one run only: `setting` itself, if it has no other, or `room`. */
+const struct cost_setting *cost_of_one_run(const struct cost_setting *setting, int32_t run, struct cost_setting *room);
+
+/** Return the setting with the layers that recompute in full. */
+struct cost_setting cost_setting_again(const struct cost_setting *setting);
+
+/** Bytes of an element. wire: of tensors that collectives of activations send. state: of the master weight and of each
+ * moment. */
+struct cost_precisions {
+    double weight, activation, gradient, wire, state;
+};
+
+static inline struct cost_precisions cost_precisions(const struct cost_setting *setting)
+{
+    double operand = precision_bytes(setting->precision), fp32 = precision_bytes(PRECISION_FP32);
+    double gradient = setting->gradients == SCENARIO_BF16 ? precision_bytes(PRECISION_BF16) : fp32;
+    return (struct cost_precisions){operand, operand, gradient, operand, fp32};
+}
+
+/** Return the divisor of tensors outside the GEMMs: norms, residuals, dropouts. Sequence parallelism divides them. */
+static inline int32_t cost_sequence_ranks(const struct cost_setting *setting)
+{
+    return setting->sequence_parallel ? setting->tensor : 1;
+}
+
+/** Return the hidden width of norms and residuals on a rank. */
+static inline double cost_sequence_width(const struct cost_setting *setting)
+{
+    return (double)setting->model->hidden / cost_sequence_ranks(setting);
+}
+
+/** Return the rows of a rank's share of embedding and head. */
+static inline double cost_logits(const struct cost_setting *setting)
+{
+    return model_vocabulary_share(setting->model, setting->tensor);
+}
+
+/** Return whether a rank gathers the inputs of GEMMs. */
+static inline bool cost_gathers_inputs(const struct cost_setting *setting)
+{
+    return setting->tensor > 1 && setting->sequence_parallel;
+}
+
+/** Return whether passes gather parameters or reduce gradients (zero2, zero3). Otherwise the end of the iteration
+ * does. */
+static inline bool cost_shards_in_passes(const struct cost_setting *setting)
+{
+    return setting->sharding == SCENARIO_ZERO2 || setting->sharding == SCENARIO_ZERO3;
+}
+
+/** Return the number of ranks that share states. It is 1 without sharding. */
+static inline int32_t cost_shards(const struct cost_setting *setting)
+{
+    return scenario_n_shards(setting->sharding, setting->shard_group, setting->ranks);
+}
+
+/** Return the number of groups that each hold all states. */
+static inline int32_t cost_shard_groups(const struct cost_setting *setting)
+{
+    return (int32_t)(setting->ranks / cost_shards(setting));
+}
+
+/** Return whether a model runs Llama's modules of single operations. */
+static inline bool cost_is_eager_llama(const struct cost_setting *setting, int32_t kind)
+{
+    return setting->kernels == SCENARIO_EAGER && setting->model->kinds[kind].activation == MODEL_SWIGLU;
+}
+
+#endif

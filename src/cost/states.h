@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This file has the model's states on a rank: parameters, weights, gradients and optimizer, and the optimizer's time. */
+#ifndef SLIMSIM_COST_STATES_H
+#define SLIMSIM_COST_STATES_H
+
+#include "cost/setting.h"
+
+/** Return the parameters of one TP rank's share of all layers. */
+double cost_layers_parameters(const struct cost_setting *setting);
+
+/** Return the most parameters of one TP rank's share of one layer. */
+double cost_layer_parameters(const struct cost_setting *setting);
+
+/**
+ * Return the parameters of one TP rank of the ends. The first stage has embeddings, the last one norm and head.
+ *
+ * 1. Norms and learned positions are whole on every TP rank.
+ * 2. Embedding and head are padded (model_vocabulary_share).
+ * 3. Tied embeddings have a copy on both ends of the pipeline, and one if a stage is both.
+ */
+double cost_ends_parameters(const struct model *model, int32_t tensor, bool first, bool last);
+
+/** Return the parameters of one TP rank of a stage: of its layers, and of its ends. */
+double cost_stage_parameters(const struct cost_setting *setting, bool first, bool last);
+
+/** Return the parameters of a model. */
+double cost_model_parameters(const struct model *model);
+
+/** Return whether gradients are in memory only from the first backward to the optimizer's end. */
+static inline bool cost_frees_gradients(const struct cost_setting *setting)
+{
+    return setting->gradient_buffers == SCENARIO_GRADIENTS_FREED;
+}
+
+/**
+ * Return the bytes of weights, gradients and optimizer states of one rank of a stage of `parameters` parameters. They
+ * depend on the plan's `sharding`, with n = shards and g = 4 or 2 bytes by its `gradients` [bytes a parameter]:
+ *
+ *   none    2 + g + 12
+ *   zero1   2 + g + 12/n     bf16 weight, gradient; fp32 master weight and two moments, sharded
+ *   zero2   2 + (g + 12)/n
+ *   zero3   16/n             fp32 weight, moments and gradient; the bf16 weight exists only while it is gathered
+ *
+ * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
+ */
+double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/** Return the bytes of gradients in cost_state_bytes. If they are freed, they exist only from the first backward to
+ * the optimizer's end. */
+double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/** Return what PyTorch's allocator counts as allocated for a tensor [bytes]. From 10 MiB on the size is rounded up
+ * to a multiple of 2 MiB if this adds 1 MiB or less. docs/model.md, States and optimizer, has the rule and its
+ * source. */
+double cost_block_bytes(double bytes);
+
+/**
+ * Return what the allocator adds to the states of a stage's rank [bytes].
+ *
+ * 1. zero1's gradients are one tensor. Gradients that are freed are left out.
+ * 2. With several shards the weights are one tensor, too.
+ * 3. With one shard, the weight, master weight and moments of each matrix are tensors of their own.
+ * 4. zero2 and zero3 are left out.
+ */
+double cost_state_block_bytes(const struct cost_setting *setting, bool first, bool last, int32_t shards);
+
+/**
+ * Return the time of the optimizer step of a rank, on a stage of `parameters` parameters [s]. The rank updates 1/shards
+ * of them.
+ *
+ * 1. The optimizer is Adam with fp32 states. It is memory-bound, and all its bytes follow the device's curve of copies.
+ * 2. Each parameter of the rank's share counts: gradient 4 to 18, fused kernel 28 or eager kernels 88, bf16 weight 6
+ *    (zero3: 0).
+ * 3. With zero1 and none each parameter of the stage also counts 3 gradients, which are set to zero and divided by the
+ *    ranks.
+ *
+ * docs/model.md, States and optimizer, has each term and its source.
+ */
+double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
+
+#endif
