@@ -26,14 +26,14 @@ const struct scenario_plan hand_toy_plan = {.tp = 2, .pp = 1, .cp = 1, .dp = 1, 
 
 struct cost_setting hand_toy_setting_of(const struct scenario_plan *plan)
 {
-    return (struct cost_setting){.model = &hand_toy,
-                                 .device = &hand_device,
-                                 .platform = &hand_links,
-                                 .plan = plan,
-                                 .communication = {.tp_overlap = SCENARIO_EXPOSED},
-                                 .attention = DEVICE_FLASH2,
-                                 .tensor = 2,
-                                 .layers = 3};
+    return hand_with((struct cost_setting){.model = &hand_toy,
+                                           .device = &hand_device,
+                                           .platform = &hand_links,
+                                           .tp_overlap = SCENARIO_EXPOSED,
+                                           .attention = DEVICE_FLASH2,
+                                           .tensor = 2,
+                                           HAND_LAYERS(3)},
+                     plan);
 }
 
 struct cost_setting hand_toy_setting(void)
@@ -47,13 +47,18 @@ struct cost_unit hand_toy_unit(enum recompute recompute)
         .slices = hand_two_slices, .n_slices = 2, .padding_tokens = 2, .context = 2, .recompute = recompute};
 }
 
+double hand_gemm_s(const struct device *device, double m, double n, double k)
+{
+    return cost_kernel_gemm_s(device, &(struct cost_gemm){1, m, n, k, 0, PRECISION_BF16});
+}
+
 double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     struct cost_kernels kernels;
     double seconds = 0;
-    cost_layer_kernels(setting, pass, unit, &kernels);
+    cost_layer_kernels(setting, 0, pass, unit, &kernels);
     for (int32_t i = 0; i < kernels.n; i++)
         if (strcmp(kernels.kernel[i].name, "attention") == 0)
-            seconds += setting->layers * kernels.kernel[i].seconds;
+            seconds += cost_n_layers(setting) * kernels.kernel[i].seconds;
     return seconds;
 }

@@ -3,7 +3,10 @@
 #ifndef SLIMSIM_TESTS_HAND_COST_H
 #define SLIMSIM_TESTS_HAND_COST_H
 
-#include "cost/cost.h"
+#include "cost/attention.h"
+#include "cost/communication.h"
+#include "cost/pass.h"
+#include "hand_setting.h"
 
 /** The device computes 1 FLOP/s and moves 1 B/s. GEMMs take 2 s a FLOP. Attention takes 4 s a FLOP forward and 2
  * backward. Memory takes 2 s a byte. Messages take 1 s and 0.1 s a byte. */
@@ -24,6 +27,9 @@ extern const struct slice hand_two_slices[2];
 
 /** Make a unit of these two slices and 2 tokens of padding on two context ranks. */
 struct cost_unit hand_toy_unit(enum recompute recompute);
+
+/** Return the time of one product without a sum [s]. */
+double hand_gemm_s(const struct device *device, double m, double n, double k);
 
 /** Add the seconds of attention in all layers without the copies and sums of a ring [s]. */
 double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);

@@ -115,7 +115,7 @@ int32_t hand_find(const struct dag *dag, enum dag_kind kind, enum dag_purpose pu
 
 struct platform hand_platform(const char *name)
 {
-    static const struct device device = {.name = "hopper", .peak_flop_per_s = 989.4e12};
+    static const struct device device = {.name = "hopper", .peak_flop_per_s = {989.4e12}};
     struct platform_keys keys;
     struct platform platform;
     struct error err = {0};

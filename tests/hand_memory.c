@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_memory.h"
+#include "hand_setting.h"
 
 #include <math.h>
 
@@ -32,7 +33,7 @@ double hand_highest(const struct memory *memory, int32_t place, enum memory_clas
 
 double hand_activation(enum recompute recompute, bool sliced)
 {
-    return cost_activation_bytes(hand_setting(), recompute, sliced);
+    return hand_layer_bytes(hand_setting(), recompute, sliced);
 }
 
 double hand_head_kept(double tokens)

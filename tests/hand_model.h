@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_TESTS_HAND_MODEL_H
 #define SLIMSIM_TESTS_HAND_MODEL_H
 
+#include "cost/layer.h"
 #include "scenario/model.h"
 
 /** h 4, k 2, f 8: P = 4 x 8 + 16 + 3 x 32 = 144. */

@@ -12,8 +12,11 @@
 
 const struct cost_setting *hand_setting(void)
 {
-    static const struct model model = {
-        .name = "hand", .hidden = 64, .layers = 840, .heads = 4, .kv_heads = 4, .ffn = 128, .vocabulary = 1000};
+    static const struct model model = {.name = "hand",
+                                       .hidden = 64,
+                                       .layers = 840,
+                                       .vocabulary = 1000,
+                                       .kinds = {{.heads = 4, .kv_heads = 4, .ffn = 128}}};
     static const struct device device = {
         .name = "hand",
         .peak_flop_per_s = {1e12},
@@ -40,14 +43,15 @@ const struct cost_setting *hand_setting(void)
                                              .nic_bytes_per_s = 50e9,
                                              .pcie_bytes_per_s = 25e9,
                                              .host_memory_bytes = 1e12};
-    static const struct scenario_plan plan = {.tp = 1, .pp = 1, .cp = 1, .dp = 1, .vpp = 1, .sequence_parallel = true};
     static const struct cost_setting setting = {.model = &model,
                                                 .device = &device,
                                                 .platform = &platform,
-                                                .plan = &plan,
-                                                .communication = {.cp_overlap = true, .pp_overlap = true},
+                                                .ranks = 1,
+                                                .cp_overlap = true,
+                                                .pp_overlap = SCENARIO_STAGES_OVERLAP,
+                                                .sequence_parallel = true,
                                                 .tensor = 1,
-                                                .layers = 840};
+                                                HAND_LAYERS(840)};
     return &setting;
 }
 

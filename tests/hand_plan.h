@@ -4,6 +4,7 @@
 #define SLIMSIM_TESTS_HAND_PLAN_H
 
 #include "dag/dag.h"
+#include "hand_setting.h"
 
 /** The model has 840 layers (divisible by 1..8), h = 64, f = 128, 4 heads and V = 1000. The nodes have 8 GPUs of 1
  * TFLOP/s at efficiency 1, without launches, and 1 TB/s HBM. NVLink has 200 GB/s, the NIC 50 and PCIe 25, without

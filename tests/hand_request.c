@@ -15,7 +15,7 @@
 void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {
     *hand = (struct hand_request){.setting = *hand_setting()};
-    hand->setting.layers = (int32_t)hand->setting.model->layers / pp;
+    hand_layers(&hand->setting, (int32_t)hand->setting.model->layers / pp);
     hand->model = *hand->setting.model;
     hand->request = (struct plan_request){
         .batch = &hand->batch,
@@ -32,14 +32,14 @@ void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_
         .knobs = hand->knobs,
     };
     hand->setting.model = &hand->model;
-    hand->setting.plan = &hand->request.layout;
+    hand_options(&hand->setting, &hand->request.layout);
 }
 
 void hand_request(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {
     hand_request_real(hand, dp, pp, context);
-    hand->model.hidden = hand->model.heads = hand->model.kv_heads = 1;
-    hand->model.ffn = 0;
+    hand->model.hidden = hand->model.kinds[0].heads = hand->model.kinds[0].kv_heads = 1;
+    hand->model.kinds[0].ffn = 0;
 }
 
 void hand_batch(struct hand_request *hand, int32_t n_samples, const int32_t *tokens)

@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_TESTS_HAND_REQUEST_H
 #define SLIMSIM_TESTS_HAND_REQUEST_H
 
+#include "hand_setting.h"
 #include "plan/check.h"
 #include "system/system.h"
 

@@ -260,7 +260,7 @@ void sample_scenario(struct scenario *scenario, struct scenario_system systems[2
     strcpy(scenario->model.name, "llama-13b");
     scenario->model.hidden = 5120;
     scenario->model.layers = 2;
-    scenario->model.heads = scenario->model.kv_heads = 40;
+    scenario->model.kinds[0].heads = scenario->model.kinds[0].kv_heads = 40;
     strcpy(scenario->device.name, "h800");
     strcpy(scenario->framework_name, "megatron-core");
     strcpy(scenario->data.lengths, "github");

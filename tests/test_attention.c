@@ -33,7 +33,7 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.tensor = 1;
-    plan.cp_type = SCENARIO_ALL_GATHER;
+    setting.cp_type = SCENARIO_ALL_GATHER;
     struct cost_unit unit = {.slices = documents, .n_slices = 2, .context = 2};
     struct cost_pass even = cost_of_pass(&setting, PASS_FORWARD, &unit);
     unit.sharding = SLICE_PER_SEQUENCE;
@@ -56,7 +56,7 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     cost_cache_free(&cache);
     setting.cache = NULL;
     unit.sharding = SLICE_PER_SEQUENCE;
-    plan.cp_type = SCENARIO_RING;
+    setting.cp_type = SCENARIO_RING;
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
     unit.slices = &one;
     unit.n_slices = 1;
@@ -176,10 +176,10 @@ TEST(ring__copies_and_sums_beside_its_blocks)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s -
                     hand_blocks_s(&setting, PASS_FORWARD, &unlike),
                 3 * 2 * 144.0 * 4, 1e-12);
-    plan.cp_type = SCENARIO_ALL_GATHER;
+    setting.cp_type = SCENARIO_ALL_GATHER;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s,
                 hand_blocks_s(&setting, PASS_FORWARD, &unlike), 1e-14);
-    plan.cp_type = SCENARIO_RING;
+    setting.cp_type = SCENARIO_RING;
     unlike.context = 1;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s,
                 hand_blocks_s(&setting, PASS_FORWARD, &unlike), 1e-14);
@@ -204,7 +204,7 @@ TEST(contiguous_ring__takes_as_long_as_its_last_rank)
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.tensor = 1;
-    plan.cp_type = SCENARIO_RING_CONTIGUOUS;
+    setting.cp_type = SCENARIO_RING_CONTIGUOUS;
     for (int i = 0; i < 4; i++)
         for (int32_t context = 1; context <= 12; context = context == 4 ? 6 : context == 6 ? 12 : context + 1) {
             const struct cost_unit unit = {.slices = &slices[i], .n_slices = 1, .context = context};
@@ -240,7 +240,7 @@ TEST(contiguous_ring__runs_its_blocks_one_after_the_other)
     struct cost_setting setting = hand_toy_setting_of(&plan);
     const struct slice whole = {.end = 1024};
     const struct cost_unit unit = {.slices = &whole, .n_slices = 1, .context = 2};
-    plan.cp_type = SCENARIO_RING_CONTIGUOUS;
+    setting.cp_type = SCENARIO_RING_CONTIGUOUS;
     setting.device = &device;
     setting.tensor = 1;
     device.multiprocessors = 8;
@@ -260,7 +260,7 @@ TEST(contiguous_ring__sends_and_sums_gradients_in_fp32)
     const int32_t steps[N_PASSES] = {3, 4};
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    plan.cp_type = SCENARIO_RING_CONTIGUOUS;
+    setting.cp_type = SCENARIO_RING_CONTIGUOUS;
     for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
         struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
         CHECK_CLOSE(cost.attention_s - hand_blocks_s(&setting, pass, &unit), 3 * 2 * bytes[pass] * 3, 1e-12);
@@ -301,7 +301,7 @@ TEST(all_gather__brings_keys_before_attention)
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.device = &device;
-    plan.cp_type = SCENARIO_ALL_GATHER;
+    setting.cp_type = SCENARIO_ALL_GATHER;
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
@@ -328,7 +328,7 @@ TEST(ulysses__exchanges_heads_for_tokens)
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.device = &device;
-    plan.cp_type = SCENARIO_ULYSSES;
+    setting.cp_type = SCENARIO_ULYSSES;
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 4 * 2.0, 1e-14);
@@ -362,14 +362,14 @@ TEST(ulysses__copies_few_heads_of_keys_for_many_ranks)
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     struct model model = *hand_toy_setting().model;
     model.hidden = 64;
-    model.heads = 16;
-    model.kv_heads = 1;
+    model.kinds[0].heads = 16;
+    model.kinds[0].kv_heads = 1;
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.model = &model;
     setting.device = &device;
     setting.tensor = 1;
-    plan.cp_type = SCENARIO_ULYSSES;
+    setting.cp_type = SCENARIO_ULYSSES;
     const struct slice whole = {0, 0, 128};
     static const int32_t ranks[] = {4, 16, 32}, copies[] = {4, 16, 16};
     for (int i = 0; i < 3; i++) {

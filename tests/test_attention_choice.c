@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests choose the attention kernel of scenarios that say `attention: fastest`. */
 #include "cost/attention_choice.h"
+#include "hand_cost.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,15 +39,16 @@ TEST(fastest__takes_least_seconds_on_the_first_batch)
     CHECK_TRUE(0 <= scenario.attention && scenario.attention < DEVICE_N_CURVES);
     const struct scenario_plan plan = {.tp = 1, .pp = 1, .cp = 1, .dp = 1, .vpp = 1};
     for (int32_t kernel = 0; kernel < DEVICE_N_CURVES; kernel++) {
-        struct cost_setting setting = {.model = &scenario.model,
-                                       .device = &scenario.device,
-                                       .plan = &plan,
-                                       .attention = (enum device_attention)kernel,
-                                       .tensor = 1};
+        struct cost_setting setting = hand_with((struct cost_setting){.model = &scenario.model,
+                                                                      .device = &scenario.device,
+                                                                      .attention = (enum device_attention)kernel,
+                                                                      .tensor = 1,
+                                                                      HAND_LAYERS(1)},
+                                                &plan);
         double sum_s = 0;
         for (int i = 0; i < 3; i++)
             for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++)
-                sum_s += 40 * cost_attention_least_s(&setting, pass, tokens[i], 1);
+                sum_s += 40 * cost_attention_least_s(&setting, 0, pass, tokens[i], 1);
         CHECK_CLOSE(scenario.attention_s[kernel], sum_s, 1e-12);
         CHECK_TRUE(scenario.attention_s[scenario.attention] <= scenario.attention_s[kernel]);
     }

@@ -40,7 +40,7 @@ TEST(batch_bound__leaves_out_the_embedding_alone_on_one_place)
         hand_request_real(&hand, 1, 1, 5000);
         hand_batch(&hand, 3, (int32_t[]){5000, 800, 1700});
         hand.request.layout.recompute = i % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
-        hand.setting.recompute_layers = recompute_layers[i / 2];
+        hand_recompute_layers(&hand.setting, recompute_layers[i / 2]);
         double seconds = planned_s(&hand);
         CHECK_CLOSE(batch_bound_whole_samples_s(&hand.request), seconds, 1e-12);
         CHECK_CLOSE(batch_bound_shared_s(&hand.request), seconds, 1e-12);
@@ -67,6 +67,7 @@ TEST(batch_bound__shares_the_work_over_all_ranks)
     hand_request_real(&hand, 3, 1, 5000);
     hand_batch(&hand, 2, (int32_t[]){5000, 1000});
     hand.request.layout.cp = 2;
+    hand_options(&hand.setting, &hand.request.layout);
     CHECK_CLOSE(batch_bound_shared_s(&hand.request), (sample_s(5000) + sample_s(1000)) / 6, 1e-9);
     batch_bound_samples_s(&hand.request, seconds);
     CHECK_CLOSE(seconds[0], sample_s(5000), 1e-9);
@@ -87,7 +88,7 @@ TEST(batch_bound__of_any_samples_is_below_that_of_each_batch_of_as_many_flops)
     hand_request_real(&other, 2, 1, 5000);
     for (int32_t tokens = 1; tokens <= 5000; tokens = tokens < 5000 && tokens * 3 > 5000 ? 5000 : tokens * 3) {
         hand_batch(&other, 1, &tokens);
-        double seconds = batch_bound_shared_s(&other.request) * flop / flop_model_of_sample(&other.model, tokens);
+        double seconds = batch_bound_shared_s(&other.request) * flop / hand_model_flop(&other.model, tokens);
         CHECK_TRUE(any_s <= seconds * (1 + 1e-12));
         nearest = fmax(nearest, any_s / seconds);
     }
@@ -124,7 +125,8 @@ TEST(batch_bound__counts_the_stage_of_the_fewest_layers)
         hand_batch(&hand, 2, (int32_t[]){5000, 1000});
         hand.model.layers = i == 0 ? 838 : 839;
         hand.request.layout.stages.count_head = i == 1;
-        hand.setting.layers = i == 0 ? 419 : 420; /* layers of the first stage, as request_setting has it */
+        hand_options(&hand.setting, &hand.request.layout);
+        hand_layers(&hand.setting, i == 0 ? 419 : 420); /* layers of the first stage, as request_setting has it */
         seconds[i] = batch_bound_whole_samples_s(&hand.request);
         hand_request_free(&hand);
     }
@@ -145,6 +147,7 @@ TEST(batch_bound__holds_for_a_contiguous_ring)
                 hand_batch(&hand, i == 0 ? 1 : 3, batches[i]);
                 hand.request.layout.cp = context;
                 hand.request.layout.cp_type = contiguous ? SCENARIO_RING_CONTIGUOUS : SCENARIO_RING;
+                hand_options(&hand.setting, &hand.request.layout);
                 bound_s[contiguous] = batch_bound_whole_samples_s(&hand.request);
                 plan_s[contiguous] = planned_s(&hand);
                 CHECK_TRUE(batch_bound_shared_s(&hand.request) <= plan_s[contiguous] * (1 + 1e-12));

@@ -114,6 +114,7 @@ TEST(best_fit__keeps_the_context_degree_and_ranks_of_megatron)
     hand_request(&hand, 2, 3, 10);
     hand.request.layout.tp = 2;
     hand.request.layout.cp = 4;
+    hand_options(&hand.setting, &hand.request.layout);
     hand_batch(&hand, 2, (int32_t[]){5, 10});
     plan_of(&hand, "", &plan);
     CHECK_EQUAL(plan_rank(&plan.phases[0].pipelines[1].layout, 2, 3, 1), 47);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests check the bounds by which the search prunes plans. */
+#include "cost/states.h"
 #include "search/bound.h"
 
 #include <math.h>
@@ -94,7 +95,8 @@ TEST(bound__follows_the_stage_of_the_fewest_layers)
         open_two(&hand, 2, 2);
         hand.model.layers = i == 0 ? 838 : 839;
         hand.request.layout.stages.count_head = i == 1;
-        hand.setting.layers = i == 0 ? 419 : 420; /* layers of the first stage, as request_setting has it */
+        hand_options(&hand.setting, &hand.request.layout);
+        hand_layers(&hand.setting, i == 0 ? 419 : 420); /* layers of the first stage, as request_setting has it */
         after_s[i] = bound_after_passes_s(&hand.setting, &hand.request.layout);
         hand_request_free(&hand);
     }
@@ -123,12 +125,12 @@ TEST(bound_after_passes_s__counts_what_cannot_hide)
     struct scenario_plan layout = {.tp = 1, .pp = 1, .cp = 1, .dp = 2, .vpp = 1};
     model.vocabulary = 1000000;
     setting.model = &model;
-    setting.plan = &layout;
+    hand_options(&setting, &layout);
     hand_whole_samples(&plan, 2, 1, 4096);
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     const double bytes[] = {2 * parameters, parameters};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        layout.sharding = (int32_t)cases[i].sharding;
+        setting.sharding = (int32_t)cases[i].sharding;
         setting.dp_overlap = (int32_t)cases[i].overlap;
         double bound_s = cost_optimizer_s(&setting, parameters, 2), last_s = 0;
         for (int k = 0; k < 2; k++) {

@@ -86,10 +86,10 @@ static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, do
     struct cost_setting layer = hand->setting;
     struct slice slice = {0, 0, tokens};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    double layers = hand->setting.layers, best = ceil(tokens / capacity);
-    layer.layers = 1;
+    double layers = cost_n_layers(&hand->setting), best = ceil(tokens / capacity);
+    hand_layers(&layer, 1);
     struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &unit);
-    double bytes = tokens * cost_activation_bytes(&layer, RECOMPUTE_NONE, false);
+    double bytes = tokens * hand_layer_bytes(&layer, RECOMPUTE_NONE, false);
     *most = 0;
     for (int32_t i = 0; i <= 4000; i++) {
         double ratio = i / 4000.0;
@@ -127,7 +127,7 @@ TEST(bytescale_offload__saves_the_ranks_of_equation_3)
         for (int32_t rank = 0; unit == NULL && rank < 64; rank++)
             if (plan.phases[0].pipelines[rank].partition[PASS_FORWARD].n_units > 0)
                 unit = plan.phases[0].pipelines[rank].partition[PASS_FORWARD].units;
-        double ranks = ranks_by_trial(&hand, tokens, capacity, &most), layers = hand.setting.layers;
+        double ranks = ranks_by_trial(&hand, tokens, capacity, &most), layers = cost_n_layers(&hand.setting);
         CHECK_EQUAL(unit->context, (int32_t)ranks);
         CHECK_TRUE(unit->offload <= (most + 1.0 / 4000) * (layers - 2) / layers);
         CHECK_TRUE(tokens * (1 - unit->offload) <= ranks * capacity * (1 + 1e-9));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests fit devices and training constants to rows that are written from known ones. */
+#include "hand_cost.h"
 #include "validate/calibrate.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static struct device known_device(void)
                             .measured_pcie_bytes_per_s = 64e9,
                             .launch_s = 2e-6,
                             .memory_share = {0.8, 0.8, 0.8, 0.8, 0.7, 0.6},
-                            .gemm = {0.75, 0.1, 0.3, 5e-6, 0.4, 0.5, .m = {0, 0}}};
+                            .gemm = {{0.75, 0.1, 0.3, 5e-6, 0.4, 0.5, .m = {0, 0}}}};
     device.forward[DEVICE_FLASH2] = (struct device_flash){0.4, 90, 300, 25, 0.8, 0.8, 5e-6, .keys = {0}};
     device.backward[DEVICE_FLASH2] = (struct device_flash){0.35, 200, 300, 20, 0.3, 0.9, 2e-5, .keys = {0}};
     device.collective[DEVICE_ALL_GATHER] = (struct device_collective){1.5e-5, 3e-6, 0.8, 4e6, 0.2, {0, 0}};
@@ -44,7 +45,7 @@ static void write_gemms(FILE *file, const struct device *device, int *id)
             for (double k = 512; k < 30000; k *= 5) {
                 for (int sum = 0; sum < 3; sum++) {
                     static const char *const op[] = {"gemm", "wgrad to bf16", "wgrad to fp32"};
-                    const struct cost_gemm gemm = {1, m, floor(n), k, 4.0 * sum};
+                    const struct cost_gemm gemm = {1, m, floor(n), k, 4.0 * sum, PRECISION_BF16};
                     double ms = 1e3 * cost_kernel_gemm_s(device, &gemm) * (sum > 0 ? 0.9 : 1);
                     fprintf(file, "K%03d,gemm,calib,KNOWN,bf16,lib,%s,fwd,%g,%g,%g,,,,,,,,%.17g,,,%s\n", (*id)++,
                             op[sum], m, floor(n), k, ms, sum > 0 ? "analysis/measure_kernels.py" : "");
@@ -158,7 +159,8 @@ static void check_calibration(const struct calibration *calibration, const struc
     CHECK_CLOSE(device->gemm[PRECISION_BF16].efficiency, known->gemm[PRECISION_BF16].efficiency, 1e-3);
     CHECK_CLOSE(device->gemm[PRECISION_BF16].wave, known->gemm[PRECISION_BF16].wave, 1e-2);
     CHECK_CLOSE(device->gemm[PRECISION_BF16].launch_s, known->gemm[PRECISION_BF16].launch_s, 1e-2);
-    CHECK_TRUE(device->gemm[PRECISION_BF16].m.min == 512 && device->gemm[PRECISION_BF16].m.max == 8192 && device->gemm[PRECISION_BF16].n.min == 1000);
+    CHECK_TRUE(device->gemm[PRECISION_BF16].m.min == 512 && device->gemm[PRECISION_BF16].m.max == 8192 &&
+               device->gemm[PRECISION_BF16].n.min == 1000);
     check_flash(&device->forward[DEVICE_FLASH2], &known->forward[DEVICE_FLASH2]);
     check_flash(&device->backward[DEVICE_FLASH2], &known->backward[DEVICE_FLASH2]);
     CHECK_CLOSE(device->memory_share[DEVICE_NORM], 0.8, 1e-3);
@@ -236,18 +238,15 @@ static const char run_header[] =
 static void write_layer(FILE *file, const struct device *device, bool flash1, int tokens, int id)
 {
     const struct model model = {
-        .hidden = 4096, .layers = 1, .heads = 32, .kv_heads = 32, .ffn = 16384, .vocabulary = 50000};
+        .hidden = 4096, .layers = 1, .vocabulary = 50000, .kinds = {{.heads = 32, .kv_heads = 32, .ffn = 16384}}};
     const struct platform machine = {.gpus_per_node = 1, .n_nodes = 1};
     const struct slice slice = {0, 0, tokens};
     const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting setting = {.model = &model,
-                                   .device = device,
-                                   .platform = &machine,
-                                   .plan = &(struct scenario_plan){0},
-                                   .tensor = 1,
-                                   .layers = 1};
+    struct cost_setting setting = hand_with(
+        (struct cost_setting){.model = &model, .device = device, .platform = &machine, .tensor = 1, HAND_LAYERS(1)},
+        &(struct scenario_plan){0});
     struct model gelu = model;
-    gelu.activation = MODEL_GELU;
+    gelu.kinds[0].activation = MODEL_GELU;
     setting.model = &gelu;
     setting.attention = flash1 ? DEVICE_FLASH1 : DEVICE_FLASH2;
     setting.kernels = flash1 ? SCENARIO_EAGER : SCENARIO_FUSED;

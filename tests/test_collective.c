@@ -75,8 +75,6 @@ TEST(context_ring__comes_before_attention_without_overlap)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
-    struct scenario_plan gathers = *setting.plan;
-    gathers.cp_type = SCENARIO_ALL_GATHER;
     one_unit_on_two_ranks(&plan);
     setting.cp_overlap = false;
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
@@ -86,7 +84,7 @@ TEST(context_ring__comes_before_attention_without_overlap)
     dag_free(&dag);
 
     setting.cp_overlap = true; /* it has no effect on a gather */
-    setting.plan = &gathers;
+    setting.cp_type = SCENARIO_ALL_GATHER;
     dag = hand_built(&plan, &setting, (struct dag_options){0});
     double expected_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -140,7 +138,7 @@ TEST(context_ring__crosses_nodes_point_to_point)
     CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 8);
     static const int32_t to[] = {1, 8, 0, 9, 9, 0, 8, 1};
     const struct model *model = hand_setting()->model;
-    double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
+    double parameters = hand_stage_parameters(model, 1, (int32_t)model->layers, true, true);
     double bytes = parameters * 4 * 3 / 4;
     task = 0;
     for (int i = 0; i < 8; i++, task++) {
@@ -176,15 +174,13 @@ TEST(context_collective__crosses_nodes_as_transfers)
     struct platform platform = hand_platform("hopper-8x8");
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
-    struct scenario_plan layout = *setting.plan;
     struct plan plan;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
     setting.device = &device;
-    setting.plan = &layout;
     shared_sample(&plan, 8, 2, 4);
     static const int32_t others[] = {8, 16, 24};
     for (int gathers = 0; gathers < 2; gathers++) {
-        layout.cp_type = gathers ? SCENARIO_ALL_GATHER : SCENARIO_ULYSSES;
+        setting.cp_type = gathers ? SCENARIO_ALL_GATHER : SCENARIO_ULYSSES;
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
         struct cost_pass pass[N_PASSES];
         for (int i = 0; i < N_PASSES; i++)
@@ -211,11 +207,9 @@ TEST(context_collective__stays_seconds_inside_a_node)
 {
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
-    struct scenario_plan layout = *setting.plan;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
     setting.device = &device;
-    setting.plan = &layout;
-    layout.cp_type = SCENARIO_ULYSSES;
+    setting.cp_type = SCENARIO_ULYSSES;
     static const int32_t each[] = {3, 2}, tensor[] = {2, 4};
     for (int i = 0; i < 2; i++) {
         struct plan plan;

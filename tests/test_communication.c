@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests count the seconds of transfers and collectives by hand. */
-#include "cost/cost.h"
 #include "hand_cost.h"
 #include "harness.h"
 

@@ -23,7 +23,7 @@ TEST(offload__returns_before_its_backward)
     memcpy(pipeline->steps, steps, sizeof steps);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     int32_t out = hand_find(&dag, DAG_SEND, DAG_OFFLOAD, 0), in = hand_find(&dag, DAG_SEND, DAG_PREFETCH, 0);
-    double bytes = 0.5 * 16 * 840 * cost_activation_bytes(hand_setting(), RECOMPUTE_NONE, false);
+    double bytes = 0.5 * 16 * 840 * hand_layer_bytes(hand_setting(), RECOMPUTE_NONE, false);
     CHECK_CLOSE(dag.duration_s[out], 4e-6 + bytes / 25e9, 1e-15);
     CHECK_CLOSE(dag.duration_s[in], dag.duration_s[out], 1e-15);
     CHECK_EQUAL(dag.tasks[out].to_rank, -1);

@@ -12,7 +12,7 @@ enum { ALL = (1 << COST_N_COMPONENTS) - 1 };
 static struct cost_setting setting_with(struct cost_cache *cache)
 {
     struct cost_setting setting = *hand_setting();
-    setting.layers = 3;
+    hand_layers(&setting, 3);
     setting.cache = cache;
     return setting;
 }
@@ -42,7 +42,7 @@ TEST(cost_cached__gives_the_computed_cost)
 {
     struct cost_cache cache = {0};
     struct cost_setting settings[] = {setting_with(&cache), setting_with(&cache)};
-    settings[1].layers = 5;
+    hand_layers(&settings[1], 5);
     const struct slice slices[] = {{0, 0, 100}, {1, 50, 300}, {2, 50, 301}};
     const struct cost_unit units[] = {
         {slices, 2, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
@@ -81,14 +81,14 @@ TEST(cost_cached__tells_settings_apart)
     struct platform platform = *setting.platform;
     for (int i = 0; i < 12; i++)
         other[i] = setting;
-    other[1].layers = 5;
+    hand_layers(&other[1], 5);
     other[2].tensor = 2;
-    other[3].recompute_layers = 1;
+    hand_recompute_layers(&other[3], 1);
     other[4].attention = DEVICE_UNFUSED;
     other[5].kernels = SCENARIO_EAGER;
     other[6].loss = SCENARIO_LOSS_FUSED;
-    other[7].communication.tp_overlap = SCENARIO_BULK;
-    other[8].communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    other[7].tp_overlap = SCENARIO_BULK;
+    other[8].dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
     other[9].model = &model;
     other[10].device = &device;
     other[11].platform = &platform;
@@ -107,7 +107,7 @@ TEST(cost_cached__follows_a_plan_that_changes_in_place)
     struct scenario_plan plans[13], plan;
     struct cost_cache cache = {0};
     struct cost_setting setting = setting_with(&cache);
-    setting.plan = &plan;
+    hand_options(&setting, &plan);
     setting.tensor = 2;
     for (int i = 0; i < 13; i++)
         plans[i] = base;
@@ -125,10 +125,10 @@ TEST(cost_cached__follows_a_plan_that_changes_in_place)
     plans[12].offload = 0.5;
     for (int32_t round = 0; round < 2; round++)
         for (int i = 0; i < 13; i++) {
-            plan = plans[i];
+            hand_options(&setting, &plans[i]);
             CHECK_TRUE(all_passes_same(&setting));
         }
-    CHECK_EQUAL(cache.n_keys, 9);
+    CHECK_EQUAL(cache.n_keys, 11);
     cost_cache_free(&cache);
 }
 
@@ -156,7 +156,7 @@ TEST(cost_cached__starts_anew_if_it_is_full)
     for (int32_t layers = 1; layers <= 150; layers++)
         for (int32_t end = 1; end <= 100; end++) {
             struct cost_setting setting = setting_with(&cache);
-            setting.layers = layers;
+            hand_layers(&setting, layers);
             const struct slice slice = {0, 0, end};
             const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
             if (!all_same(&setting, PASS_FORWARD, &unit)) {

@@ -2,17 +2,25 @@
 /* These tests check rules that hold for any run on the shipped devices, whatever their constants are. */
 #include "base/check.h"
 #include "base/rng.h"
-#include "cost/cost.h"
+#include "hand_cost.h"
 #include "harness.h"
 
 #include <math.h>
 #include <stdio.h>
 
 static const struct model models[] = {
-    {.hidden = 4096, .layers = 32, .heads = 32, .kv_heads = 8, .ffn = 14336, .vocabulary = 128256},
-    {.hidden = 8192, .layers = 80, .heads = 64, .kv_heads = 8, .ffn = 28672, .vocabulary = 32000},
-    {.hidden = 12288, .layers = 96, .heads = 96, .kv_heads = 96, .ffn = 49152, .vocabulary = 51200, .positions = 2048},
-    {.hidden = 768, .layers = 12, .heads = 12, .kv_heads = 12, .ffn = 3072, .vocabulary = 50368, .dropout = true}};
+    {.hidden = 4096, .layers = 32, .vocabulary = 128256, .kinds = {{.heads = 32, .kv_heads = 8, .ffn = 14336}}},
+    {.hidden = 8192, .layers = 80, .vocabulary = 32000, .kinds = {{.heads = 64, .kv_heads = 8, .ffn = 28672}}},
+    {.hidden = 12288,
+     .layers = 96,
+     .vocabulary = 51200,
+     .positions = 2048,
+     .kinds = {{.heads = 96, .kv_heads = 96, .ffn = 49152}}},
+    {.hidden = 768,
+     .layers = 12,
+     .vocabulary = 50368,
+     .dropout = true,
+     .kinds = {{.heads = 12, .kv_heads = 12, .ffn = 3072}}}};
 static const char *const devices[] = {"h100-sxm", "h100-96g", "h800", "h200", "a100-80g", "a100-40g"};
 
 /* 0 stands for hidden / heads, which is 64 to 128. */
@@ -50,8 +58,8 @@ static void draw(struct rng *rng, struct run *run)
     run->name = devices[device];
     run->device = shipped[device];
     run->model = models[rng_index(rng, 4)];
-    run->model.head_width = head_widths[rng_index(rng, 4)];
-    run->model.activation = rng_index(rng, 2) == 0 ? MODEL_SWIGLU : MODEL_GELU;
+    run->model.kinds[0].head_width = head_widths[rng_index(rng, 4)];
+    run->model.kinds[0].activation = rng_index(rng, 2) == 0 ? MODEL_SWIGLU : MODEL_GELU;
     run->platform = (struct platform){.n_nodes = 256,
                                       .gpus_per_node = 8,
                                       .nvlink_bytes_per_s = 100e9 + 400e9 * rng_uniform(rng),
@@ -66,15 +74,15 @@ static void draw(struct rng *rng, struct run *run)
                                        .gradients = (int32_t)rng_index(rng, 2),
                                        .sharding = (int32_t)rng_index(rng, 4),
                                        .sequence_parallel = rng_index(rng, 2) == 0};
-    run->setting = (struct cost_setting){.model = &run->model,
-                                         .device = &run->device,
-                                         .platform = &run->platform,
-                                         .plan = &run->plan,
-                                         .communication = {.tp_overlap = (int32_t)rng_index(rng, 3)},
-                                         .attention = (enum device_attention)rng_index(rng, DEVICE_N_CURVES),
-                                         .tensor = 1 << rng_index(rng, 3),
-                                         .layers = 1 + (int32_t)rng_index(rng, 8),
-                                         .kernels = (enum scenario_kernels)rng_index(rng, 2)};
+    run->setting = hand_with((struct cost_setting){.model = &run->model,
+                                                   .device = &run->device,
+                                                   .platform = &run->platform,
+                                                   .tp_overlap = (int32_t)rng_index(rng, 3),
+                                                   .attention = (enum device_attention)rng_index(rng, DEVICE_N_CURVES),
+                                                   .tensor = 1 << rng_index(rng, 3),
+                                                   .kernels = (enum scenario_kernels)rng_index(rng, 2)},
+                             &run->plan);
+    hand_layers(&run->setting, 1 + (int32_t)rng_index(rng, 8));
 }
 
 static struct cost_unit unit_of(const struct run *run)
@@ -120,9 +128,11 @@ TEST(faster_hardware__slows_no_run_down)
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
             const double now_s = run_s(&run, pass, &flop), limit_s = now_s * (1 + 1e-12);
             const struct device *device = &run.device;
-            double best = fmax(device->gemm[PRECISION_BF16].efficiency, fmax(device->forward[run.setting.attention].efficiency,
-                                                             device->backward[run.setting.attention].efficiency));
-            hold(flop <= best * device->peak_flop_per_s[PRECISION_BF16] * limit_s, "within the best kernel's rate", &run, pass);
+            double best =
+                fmax(device->gemm[PRECISION_BF16].efficiency, fmax(device->forward[run.setting.attention].efficiency,
+                                                                   device->backward[run.setting.attention].efficiency));
+            hold(flop <= best * device->peak_flop_per_s[PRECISION_BF16] * limit_s, "within the best kernel's rate",
+                 &run, pass);
             struct run links = run, chip = run, longer = run;
             links.setting.platform = &links.platform;
             links.platform.nvlink_bytes_per_s *= 1 + rng_uniform(rng);
@@ -202,7 +212,8 @@ TEST(cost_attention_least_s__bounds_every_unit)
             samples[k] = (struct slice){k, 0, 1 + (int32_t)rng_index(rng, run.slice.end)};
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
             const struct cost_setting *setting = &run.setting;
-            double least_s = setting->layers * cost_attention_least_s(setting, pass, run.slice.end, run.context);
+            double least_s =
+                cost_n_layers(setting) * cost_attention_least_s(setting, 0, pass, run.slice.end, run.context);
             for (int32_t n = 1; n <= 4; n++) {
                 struct cost_unit unit = {.slices = samples, .n_slices = n, .context = run.context};
                 hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "the least", &run, pass);

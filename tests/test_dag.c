@@ -229,8 +229,8 @@ TEST(dag_build__takes_stages_of_different_layers)
     struct plan plan;
     struct cost_setting setting = *hand_setting();
     hand_uniform(&plan, 3, 1, 16);
-    setting.plan = &(struct scenario_plan){.stages = {.first_layers = 100, .last_layers = 100}};
-    setting.recompute_layers = 200;
+    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = 100, .last_layers = 100}});
+    hand_recompute_layers(&setting, 200);
     const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
     static const int32_t layers[] = {100, 640, 100};
@@ -239,7 +239,7 @@ TEST(dag_build__takes_stages_of_different_layers)
     int32_t task = 0;
     for (int32_t stage = 0; stage < 3; stage++, task++) {
         struct cost_setting own = setting;
-        own.layers = layers[stage];
+        hand_layers(&own, layers[stage]);
         struct cost_pass cost = cost_of_pass(&own, PASS_FORWARD, &unit), head = cost_of_head(&own, PASS_FORWARD, &unit);
         struct cost_pass embedding = cost_of_embedding(&own, PASS_FORWARD, &unit);
         task = hand_find(&dag, DAG_COMPUTE, DAG_PASS, task);
@@ -248,9 +248,9 @@ TEST(dag_build__takes_stages_of_different_layers)
                     cost.kernels_s + cost.attention_s + (stage == 2 ? head.kernels_s : 0) +
                         (stage == 0 ? embedding.kernels_s : 0),
                     1e-14);
-        CHECK_EQUAL(dag_setting(&setting, &pipeline->layout, stage).recompute_layers, stage == 1 ? 200 : 100);
+        CHECK_EQUAL(dag_setting(&setting, &pipeline->layout, stage).runs[0].again, stage == 1 ? 200 : 100);
         CHECK_CLOSE(dag_stage_parameters(&setting, &pipeline->layout, stage),
-                    cost_stage_parameters(setting.model, 1, layers[stage], stage == 0, stage == 2), 0);
+                    hand_stage_parameters(setting.model, 1, layers[stage], stage == 0, stage == 2), 0);
     }
     dag_free(&dag);
     plan_free(&plan);
@@ -438,7 +438,7 @@ TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
         struct error err = {0};
         struct cost_setting setting = *hand_setting_of_heads(seed / 2);
         setting.cp_overlap = seed % 2 == 0;
-        setting.plan = &(struct scenario_plan){.cp_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING};
+        hand_options(&setting, &(struct scenario_plan){.cp_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING});
         hand_random(&plan, seed);
         for (uint64_t round = 0; round < 4; round++) {
             struct hand_run run = {0};

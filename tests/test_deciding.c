@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests check which batches decide in a search. */
+#include "hand_setting.h"
 #include "search/deciding.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ static double work_of(const struct scenario *scenario, const struct lengths *len
     double flop = 0;
     lengths_draw(lengths, &scenario->data, seed, iteration, &batch);
     for (int32_t i = 0; i < batch.n_samples; i++)
-        flop += flop_model_of_sample(&scenario->model, batch.tokens[i]);
+        flop += hand_model_flop(&scenario->model, batch.tokens[i]);
     batch_free(&batch);
     return flop;
 }

@@ -22,8 +22,9 @@ TEST(device_read__fills_every_field_from_its_key)
     CHECK_TRUE(device.launch_s == 2e-6 && device.memory_share[DEVICE_NORM] == 0.9 &&
                device.memory_share[DEVICE_COPY] == 0.6);
     CHECK_TRUE(device.multiprocessors == 132 && device.nvls && device.rows[0] == '\0' && device.like[0] == '\0');
-    CHECK_TRUE(device.gemm[PRECISION_BF16].efficiency == 0.8 && device.gemm[PRECISION_BF16].small_tile == 0.1 && device.gemm[PRECISION_BF16].wave == 0.25 &&
-               device.gemm[PRECISION_BF16].launch_s == 7e-6 && device.gemm[PRECISION_BF16].epilogue == 0 && device.gemm[PRECISION_BF16].sum == 0.5 &&
+    CHECK_TRUE(device.gemm[PRECISION_BF16].efficiency == 0.8 && device.gemm[PRECISION_BF16].small_tile == 0.1 &&
+               device.gemm[PRECISION_BF16].wave == 0.25 && device.gemm[PRECISION_BF16].launch_s == 7e-6 &&
+               device.gemm[PRECISION_BF16].epilogue == 0 && device.gemm[PRECISION_BF16].sum == 0.5 &&
                device.gemm[PRECISION_BF16].m.max == 8192 && device.gemm[PRECISION_BF16].n.max == 0);
     const struct device_collective *all = &device.collective[DEVICE_ALL_TO_ALL];
     CHECK_TRUE(all->latency_s == 1e-6 && all->step_s == 2e-6 && all->efficiency == 0.7 && all->ramp_bytes == 3 &&
@@ -85,7 +86,7 @@ TEST(device_write_curves__gives_the_curves_that_were_read)
     CHECK_TRUE(device_read_sheet("/nowhere", fixture_write("again.yaml", text), &again, path, &err));
     CHECK_TRUE(again.ring[DEVICE_LL128].nic_s == 0.6 && again.ring[DEVICE_SIMPLE].share_alone == 0.5);
     CHECK_TRUE(again.training.persistent_gemms);
-    CHECK_TRUE(again.multiprocessors == 4 && !again.nvls && again.gemm.efficiency == 0);
+    CHECK_TRUE(again.multiprocessors == 4 && !again.nvls && again.gemm[PRECISION_BF16].efficiency == 0);
     device_write_curves(file, &device);
     CHECK_TRUE(fclose(file) == 0);
     CHECK_TRUE(device_read("/nowhere", fixture_write("again.yaml", text), &again, &err));

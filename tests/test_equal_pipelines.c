@@ -101,7 +101,7 @@ TEST(equal_pipelines__give_the_same_results_folded)
     two_sorts(&plan, 4, 2, 12, 690, 0);
     for (int i = 0; i < 2; i++) {
         struct cost_setting setting = *hand_setting();
-        setting.plan = &(struct scenario_plan){.cp_type = types[i], .sequence_parallel = true};
+        hand_options(&setting, &(struct scenario_plan){.cp_type = types[i], .sequence_parallel = true});
         setting.cp_overlap = i == 0;
         setting.dp_overlap = i == 0 ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_NONE;
         CHECK_TRUE(compare(&plan, &setting) < 10);

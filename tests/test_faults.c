@@ -231,11 +231,9 @@ TEST(context_group__is_as_slow_as_its_slowest_member)
     struct plan plan;
     struct cost_setting setting;
     group_plan(&plan, &setting);
-    struct scenario_plan layout = *setting.plan;
-    setting.plan = &layout;
     struct fault entries[] = {fault_of(FAULT_GPU, 0, 1.3), fault_of(FAULT_GPU, 4, 1.3)};
     for (int32_t type = SCENARIO_RING; type <= SCENARIO_ALL_GATHER; type++) {
-        layout.cp_type = type;
+        setting.cp_type = type;
         struct faults one = faults_of(entries, 1, setting.platform), two = faults_of(entries, 2, setting.platform);
         faults_fold(&one, 4);
         faults_fold(&two, 4);
@@ -254,7 +252,7 @@ static void replica_plan(struct plan *plan, struct cost_setting *setting, int32_
     static const struct scenario_plan replicas = {
         .tp = 1, .pp = 1, .cp = 1, .dp = 16, .vpp = 1, .sequence_parallel = true};
     *setting = *hand_setting();
-    setting->plan = &replicas;
+    hand_options(setting, &replicas);
     hand_whole_samples(plan, 16, 1, tokens);
 }
 
@@ -285,20 +283,16 @@ TEST(slow_links__equal_a_slower_platform)
     group_plan(&plan, &setting);
     struct device device = *setting.device;
     device.collective[DEVICE_ALL_TO_ALL] = device.collective[DEVICE_ALL_GATHER];
-    struct scenario_plan layout = *setting.plan;
     setting.device = &device;
-    setting.plan = &layout;
     for (int32_t type = 0; type < 2 * SCENARIO_ULYSSES + 2; type++) {
-        layout.cp_type = type / 2;
+        setting.cp_type = type / 2;
         setting.cp_overlap = type % 2 == 1;
         check_as_slower_platform(&plan, &setting, true);
     }
     plan_free(&plan);
     replica_plan(&plan, &setting, 64);
-    layout = *setting.plan;
-    setting.plan = &layout;
     for (int32_t type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
-        layout.sharding = type / 3;
+        setting.sharding = type / 3;
         setting.dp_overlap = type % 3;
         check_as_slower_platform(&plan, &setting, false);
     }
@@ -341,7 +335,7 @@ static struct device without_latencies(const struct device *device)
         free.collective[i].latency_s = 0;
     free.ring[0].start_s = free.fabric.latency_s = free.nvlink.latency_s = free.nic.latency_s = 0;
     free.launch_s = 1e-6;
-    free.gemm.launch_s = 2e-6;
+    free.gemm[PRECISION_BF16].launch_s = 2e-6;
     return free;
 }
 
@@ -359,11 +353,9 @@ TEST(slow_machine__takes_the_factor_longer)
         }
     plan_free(&plan);
     replica_plan(&plan, &setting, 4096);
-    struct scenario_plan layout = *setting.plan;
     setting.device = &device;
-    setting.plan = &layout;
     for (int32_t type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
-        layout.sharding = type / 3;
+        setting.sharding = type / 3;
         setting.dp_overlap = type % 3;
         check_three_times(&plan, &setting, (struct dag_options){.gradient_sync = true});
     }
@@ -377,8 +369,8 @@ TEST(slow_link__makes_no_other_pass_faster)
     struct plan plan;
     struct cost_setting setting;
     replica_plan(&plan, &setting, 64);
-    setting.plan =
-        &(struct scenario_plan){.tp = 2, .cp = 1, .dp = 4, .sharding = SCENARIO_ZERO3, .sequence_parallel = true};
+    setting.ranks = 4;
+    setting.sharding = SCENARIO_ZERO3;
     setting.tensor = 2;
     struct platform platform = *setting.platform;
     platform.gpus_per_node = 2;
@@ -411,7 +403,7 @@ TEST(slow_nic__holds_the_gradients_of_all)
     struct cost_setting setting;
     replica_plan(&plan, &setting, 64);
     struct dag_options options = {.gradient_sync = true};
-    double bytes = cost_stage_parameters(setting.model, 1, 840, true, true), longer_s = 0;
+    double bytes = hand_stage_parameters(setting.model, 1, 840, true, true), longer_s = 0;
     const struct cost_transfer rail[] = {cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 4 * bytes, 16, 8),
                                          cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 2 * bytes, 16, 8)};
     for (int i = 0; i < 2; i++) {

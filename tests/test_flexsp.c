@@ -278,9 +278,11 @@ TEST(flexsp__plans_a_phase_for_each_micro_batch)
     CHECK_TRUE(!system->plan(&hand.request, NULL, &plan, &err));
     CHECK_CONTAINS(err.text, "zero3");
     hand.request.layout.sharding = SCENARIO_ZERO3;
+    hand_options(&hand.setting, &hand.request.layout);
     CHECK_TRUE(!system->plan(&hand.request, NULL, &plan, &err));
     CHECK_CONTAINS(err.text, "ulysses");
     hand.request.layout.cp_type = SCENARIO_ULYSSES;
+    hand_options(&hand.setting, &hand.request.layout);
     CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
     CHECK_TRUE(plan_check(&plan, 4, hand.batch.tokens, &err));
     for (int32_t i = 0; i < plan.n_phases; i++)

@@ -18,7 +18,7 @@ TEST(zero1__reduces_gradients_and_gathers_parameters)
     struct cost_setting setting = *hand_setting();
     hand_whole_samples(&plan, 2, 1, 16);
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
-    double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
+    double parameters = hand_stage_parameters(setting.model, 1, 840, true, true);
     int32_t scatter = hand_find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0),
             gather = hand_find(&dag, DAG_SEND, DAG_ALL_GATHER, 0);
     int32_t optimizer = hand_find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
@@ -52,7 +52,7 @@ static void open_buckets(struct cost_setting *setting, struct model *model, stru
     slow->nvlink_bytes_per_s = bytes_per_s;
     setting->model = model;
     setting->platform = slow;
-    setting->plan = &layout;
+    hand_options(setting, &layout);
     setting->dp_overlap = SCENARIO_OVERLAP_BOTH;
 }
 
@@ -92,7 +92,7 @@ TEST(dp_overlap__slows_by_the_collective_inside_a_node)
     device.training.collective_multiprocessors = 4;
     setting.device = &device;
     hand_whole_samples(&plan, 2, 2, 16);
-    double parameters = cost_stage_parameters(&model, 1, 420, true, false), n = ceil(parameters / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 420, true, false), n = ceil(parameters / 40e6);
     double bucket_s = 1e-6 + parameters / n / 1e15;
     CHECK_TRUE(n >= 2);
     check_rings(&plan, &setting, bucket_s + (n - 1) * bucket_s / 4, bucket_s + (n - 1) * bucket_s / 4);
@@ -115,9 +115,9 @@ TEST(shard_group__shares_inside_a_node_and_reduces_over_nodes)
     device.training.node_multiprocessors = 2;
     device.training.collective_multiprocessors = 4;
     setting.device = &device;
-    setting.plan = &(struct scenario_plan){.cp = 1, .dp = 4, .shard_group = 2, .gradients = SCENARIO_BF16};
+    hand_options(&setting, &(struct scenario_plan){.cp = 1, .dp = 4, .shard_group = 2, .gradients = SCENARIO_BF16});
     hand_whole_samples(&plan, 4, 1, 16);
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double inside_s = 1e-6 + parameters / n / 1e15, across_s = 4e-6 + parameters / n / 1e15;
     double reduced_s = inside_s + across_s + (n - 1) * (inside_s / 4 + across_s / 2);
     double whole_s = 1e-6 + parameters / 1e15, all_s = whole_s + 4e-6 + parameters / 1e15;
@@ -143,7 +143,7 @@ TEST(uneven_replicas__send_by_the_nics_of_the_fewest)
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     const struct model *model = hand_setting()->model;
-    double bytes = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true) * 4 * 5 / 6;
+    double bytes = hand_stage_parameters(model, 1, (int32_t)model->layers, true, true) * 4 * 5 / 6;
     CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 10);
     for (int32_t i = 0, task = 0; i < 10; i++, task++) {
         task = hand_find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, task);
@@ -169,7 +169,7 @@ TEST(dp_overlap__hides_what_the_slowest_group_hides)
         open_buckets(&setting, &model, &links, 1e10);
         links.gpus_per_node = 4;
         links.nic_bytes_per_s = 1e8;
-        setting.plan = &(struct scenario_plan){.cp = 1, .dp = 6, .shard_group = 3, .gradients = SCENARIO_BF16};
+        hand_options(&setting, &(struct scenario_plan){.cp = 1, .dp = 6, .shard_group = 3, .gradients = SCENARIO_BF16});
         hand_plan(&plan, 6, 1, 1);
         for (int32_t i = 0; i < 6; i++) {
             plan.phases[0].pipelines[i].layout.first_rank = 2 * first + i;
@@ -203,7 +203,7 @@ TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
             hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){2 * i + 1, 0, i == 0 ? 8 : 12});
         }
     hand_order(&plan);
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double last_s = seconds_of(&plan, &setting, PASS_BACKWARD, 1, 0);
     double first_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 0), all_s = n * 1e-6 + parameters / 1e8;
     CHECK_TRUE(n > 3 && last_s < all_s / 2 && first_s < all_s / 2 && last_s != first_s);
@@ -249,7 +249,7 @@ TEST(early_replica__exposes_nothing_that_others_hide)
     device.hbm_bytes_per_s *= 100; /* T is longer than a token's backward through whole tables */
     setting.device = &device;
     model.vocabulary = 100000000;
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double all_s = n * 1e-6 + parameters / 200e9, gather_s = 1e-6 + parameters / 200e9;
     for (int32_t more = 0; more <= 1; more++) {
         struct plan plan;
@@ -289,7 +289,7 @@ TEST(idle_replica__exposes_nothing)
     for (int pass = 0; pass < N_PASSES; pass++)
         hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16});
     hand_order(&plan);
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double all_s = n * 1e-6 + parameters / 1e8;
     double backward_s = seconds_of(&plan, &setting, PASS_BACKWARD, 0, 0);
     double forward_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 0);
@@ -309,7 +309,7 @@ TEST(dp_overlap__hides_gradients_without_parameters)
     struct platform links, platform = hand_platform("hopper-2x8");
     open_buckets(&setting, &model, &links, 200e9);
     hand_whole_samples(&plan, 2, 1, 4096);
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double bucket_s = 1e-6 + parameters / n / 200e9, all_s = 1e-6 + parameters / 200e9;
     double passes_s = 0, optimizer_s = cost_optimizer_s(&setting, parameters, 2);
     for (int pass = 0; pass < N_PASSES; pass++) {
@@ -353,7 +353,7 @@ TEST(dp_overlap__hides_chunks_behind_what_follows_them)
         plan_fill_need(pipeline);
         order_interleaved(pipeline);
     }
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = 2 * ceil(parameters / 2 / 40e6);
+    double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = 2 * ceil(parameters / 2 / 40e6);
     double backward_s = seconds_of(&plan, &setting, PASS_BACKWARD, 1, 0);
     double backward_head_s = seconds_of(&plan, &setting, PASS_BACKWARD, 1, 1);
     double forward_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 0);
@@ -376,7 +376,7 @@ TEST(zero3__leaves_no_ring_behind_the_passes)
     hand_whole_samples(&plan, 2, 1, 16);
     double plain_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0).kernels_s;
     for (int32_t sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
-        setting.plan = &(struct scenario_plan){.cp = 1, .dp = 2, .sharding = sharding};
+        hand_options(&setting, &(struct scenario_plan){.cp = 1, .dp = 2, .sharding = sharding});
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 0);
         CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_ALL_GATHER), sharding == SCENARIO_ZERO2 ? 2 : 0);
@@ -414,9 +414,9 @@ TEST(shard_group__shares_states_or_leaves_them_whole)
         struct plan plan;
         struct cost_setting setting = *hand_setting();
         hand_whole_samples(&plan, 4, 1, 16);
-        setting.plan = &layouts[i];
+        hand_options(&setting, &layouts[i]);
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
-        double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
+        double parameters = hand_stage_parameters(setting.model, 1, 840, true, true);
         bool shared = i == 1;
         check_sends(&dag, DAG_REDUCE_SCATTER, shared ? 4 : 0, parameters * 2);
         check_sends(&dag, DAG_ALL_REDUCE, 4, parameters * (shared ? 2 : 6));

@@ -92,7 +92,7 @@ TEST(hotspa__lets_packs_wait_that_do_not_divide)
 
 static double all_parameters(const struct model *model)
 {
-    return cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
+    return hand_stage_parameters(model, 1, (int32_t)model->layers, true, true);
 }
 
 static double sent(const struct plan_phase *phase, int32_t from, int32_t to)
@@ -152,8 +152,8 @@ TEST(reshard__shares_the_sending_among_owners)
     hand_request_real(&hand, 2, 2, 100);
     const struct model *model = hand.setting.model;
     int32_t half = (int32_t)model->layers / 2;
-    double first = cost_stage_parameters(model, 1, half, true, false);
-    double last = cost_stage_parameters(model, 1, half, false, true);
+    double first = hand_stage_parameters(model, 1, half, true, false);
+    double last = hand_stage_parameters(model, 1, half, false, true);
     const struct scenario_plan stages = {.tp = 1, .pp = 2, .cp = 1, .dp = 2};
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 4};
     reshard_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
@@ -199,8 +199,8 @@ TEST(reshard__orders_messages_so_that_no_receiver_is_waited_for)
         end[away] = fmax(end[away], *sent);
     }
     const struct model *model = hand.setting.model;
-    double half = cost_stage_parameters(model, 1, (int32_t)model->layers / 2, true, false);
-    double other = cost_stage_parameters(model, 1, (int32_t)model->layers / 2, false, true);
+    double half = hand_stage_parameters(model, 1, (int32_t)model->layers / 2, true, false);
+    double other = hand_stage_parameters(model, 1, (int32_t)model->layers / 2, false, true);
     CHECK_CLOSE(most[true], 2 * fmax(half, other), 1e-12); /* 8 receivers of bf16, 8 senders */
     CHECK_CLOSE(end[true], most[true], 1e-12);
     CHECK_CLOSE(end[false], most[false], 1e-12);
@@ -322,7 +322,7 @@ TEST(hotspa__counts_the_head_on_the_last_stage)
     struct plan plan = {0};
     struct error err = {0};
     void *state = open_four_stages(&hand);
-    double layers = cost_stage_parameters(&hand.model, 1, (int32_t)hand.model.layers, false, false);
+    double layers = hand_stage_parameters(&hand.model, 1, (int32_t)hand.model.layers, false, false);
     hand.model.vocabulary = (int64_t)(layers / (double)hand.model.hidden);
     hand_batch(&hand, 9, tokens);
     CHECK_TRUE(plan_of(&hand, state, "bounds: [16]", &plan, &err));

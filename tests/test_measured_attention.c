@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "cost/attention.h"
 #include "cost/kernel.h"
+#include "hand_setting.h"
 #include "harness.h"
 #include "scenario/document_read.h"
 #include "scenario/scenario.h"
@@ -119,18 +120,20 @@ static double ring_s(const struct device *device, const struct measured *kernels
 {
     int32_t ranks = (int32_t)strtol(measured_text(kernels, row, "shape_note"), NULL, 10);
     int64_t heads = strtol(measured_text(kernels, row, "heads"), NULL, 10);
-    const struct model model = {.hidden = 128 * heads, .layers = 1, .heads = heads, .kv_heads = heads, .ffn = 1};
-    const struct cost_setting setting = {
-        .model = &model,
-        .device = device,
-        .plan = &(struct scenario_plan){.cp_type = SCENARIO_RING},
-        .attention = strstr(measured_text(kernels, row, "library"), "cuDNN") != NULL ? DEVICE_CUDNN : DEVICE_FLASH2,
-        .tensor = 1,
-        .layers = 1};
+    const struct model model = {
+        .hidden = 128 * heads, .layers = 1, .kinds = {{.heads = heads, .kv_heads = heads, .ffn = 1}}};
+    const struct cost_setting setting = hand_with(
+        (struct cost_setting){
+            .model = &model,
+            .device = device,
+            .attention = strstr(measured_text(kernels, row, "library"), "cuDNN") != NULL ? DEVICE_CUDNN : DEVICE_FLASH2,
+            .tensor = 1,
+            HAND_LAYERS(1)},
+        &(struct scenario_plan){.cp_type = SCENARIO_RING});
     const struct slice sample = {0, 0, ranks * tokens};
     const struct cost_unit unit = {.slices = &sample, .n_slices = 1, .context = ranks};
     struct cost_kernels all = {0};
-    attention_add_kernels(&setting, PASS_FORWARD, &unit, &all);
+    attention_add_kernels(&setting, 0, PASS_FORWARD, &unit, &all);
     return all.kernel[0].seconds / (1 + device->training.products);
 }
 

@@ -27,6 +27,14 @@ static double layer_workspace(enum recompute recompute, double tokens)
     return tokens * (6.0 * 128 + 2 * 64 + again);
 }
 
+/* Return what the allocator adds to the states of a stage of n layers that shares none. */
+static double hand_block_bytes(const struct cost_setting *setting, int32_t n, bool first, bool last)
+{
+    struct cost_setting stage = *setting;
+    hand_layers(&stage, n);
+    return cost_state_block_bytes(&stage, first, last, 1);
+}
+
 /* 1F1B holds min(m, p - s) micro-batches on stage s. States and workspace are those of the stage. */
 TEST(memory_1f1b__holds_as_many_units_as_stages_follow)
 {
@@ -39,9 +47,9 @@ TEST(memory_1f1b__holds_as_many_units_as_stages_follow)
             hand_open_run(&run, &plan, setting, false);
             for (int32_t s = 0; s < p; s++) {
                 double held = (m < p - s ? m : p - s) * 16.0 * 840 / p * hand_activation(RECOMPUTE_NONE, false);
-                double parameters = cost_stage_parameters(setting->model, 1, 840 / p, s == 0, s == p - 1);
-                double states = cost_state_bytes(setting, parameters, 1) +
-                                cost_state_block_bytes(setting, 840 / p, s == 0, s == p - 1, 1);
+                double parameters = hand_stage_parameters(setting->model, 1, 840 / p, s == 0, s == p - 1);
+                double states =
+                    cost_state_bytes(setting, parameters, 1) + hand_block_bytes(setting, 840 / p, s == 0, s == p - 1);
                 double workspace = s == p - 1 ? passing(16) : layer_workspace(RECOMPUTE_NONE, 16);
                 held += s == p - 1 ? hand_head_kept(16) : 0;
                 CHECK_CLOSE(hand_highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
@@ -67,7 +75,7 @@ TEST(memory_interleaved__holds_more_chunks)
     double chunk = 16 * 210 * hand_activation(RECOMPUTE_NONE, false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS), 5 * chunk, 1e-14);
     CHECK_CLOSE(hand_highest(&run.memory, 1, MEMORY_ACTIVATIONS), 3 * chunk + hand_head_kept(16), 1e-14);
-    double parameters = cost_stage_parameters(hand_setting()->model, 1, 420, true, false);
+    double parameters = hand_stage_parameters(hand_setting()->model, 1, 420, true, false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_STATES), cost_state_bytes(hand_setting(), parameters, 1), 1e-14);
     hand_close_run(&run);
     plan_free(&plan);
@@ -80,13 +88,13 @@ TEST(uneven_stages__hold_their_own_layers)
     struct plan plan;
     struct hand_run run;
     struct cost_setting setting = *hand_setting();
-    setting.plan = &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}};
+    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}});
     hand_uniform(&plan, 3, 4, 16);
     hand_open_run(&run, &plan, &setting, false);
     for (int32_t s = 0; s < 3; s++) {
         double held =
             (3 - s) * 16.0 * layers[s] * hand_activation(RECOMPUTE_NONE, false) + (s == 2 ? hand_head_kept(16) : 0);
-        double parameters = cost_stage_parameters(setting.model, 1, layers[s], s == 0, s == 2);
+        double parameters = hand_stage_parameters(setting.model, 1, layers[s], s == 0, s == 2);
         CHECK_CLOSE(hand_highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
         CHECK_CLOSE(hand_highest(&run.memory, s, MEMORY_STATES), cost_state_bytes(&setting, parameters, 1), 1e-14);
     }
@@ -216,7 +224,6 @@ TEST(shared_units__hold_their_share)
 {
     struct plan plan;
     struct hand_run run;
-    const struct model *model = hand_setting()->model;
     hand_plan(&plan, 2, 1, 1);
     struct plan_phase *phase = &plan.phases[0];
     hand_group(phase, 2);
@@ -231,7 +238,7 @@ TEST(shared_units__hold_their_share)
     hand_order(&plan);
     hand_open_run(&run, &plan, hand_setting(), false);
     for (int32_t place = 0; place < 2; place++) {
-        double kv = 840 * cost_kv_bytes(model, 1);
+        double kv = 840 * cost_kv_bytes(hand_setting(), 0);
         CHECK_CLOSE(hand_highest(&run.memory, place, MEMORY_ACTIVATIONS),
                     8 * 840 * hand_activation(RECOMPUTE_FULL, false) + hand_head_kept(8), 1e-15);
         CHECK_CLOSE(hand_highest(&run.memory, place, MEMORY_KV), 8 * kv, 1e-15);
@@ -249,17 +256,15 @@ TEST(gathered_kv__is_held_by_each_rank)
     struct plan plan;
     struct hand_run run;
     struct cost_setting setting = *hand_setting();
-    struct scenario_plan layout = *setting.plan;
     struct slice slice = {0, 0, 128};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 32};
-    setting.plan = &layout;
     hand_plan(&plan, 1, 2, 32);
     for (int pass = 0; pass < N_PASSES; pass++)
         hand_unit(&plan.phases[0].pipelines[0].partition[pass], slice)->context = 32;
     hand_order(&plan);
     double ring = cost_workspace_bytes(&setting, &unit);
     for (int i = 0; i < 2; i++) {
-        layout.cp_type = i == 0 ? SCENARIO_RING : SCENARIO_ALL_GATHER;
+        setting.cp_type = i == 0 ? SCENARIO_RING : SCENARIO_ALL_GATHER;
         hand_open_run(&run, &plan, &setting, false);
         CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_WORKSPACE), cost_workspace_bytes(&setting, &unit), 1e-15);
         hand_close_run(&run);
@@ -356,8 +361,7 @@ TEST(memory_above__tells_the_sums_of_places_above_the_limit)
         struct plan plan;
         struct hand_run run;
         struct cost_setting setting = *hand_setting_of_heads(seed);
-        setting.plan = &(struct scenario_plan){.gradient_buffers =
-                                                   seed % 4 == 0 ? SCENARIO_GRADIENTS_FREED : SCENARIO_GRADIENTS_KEPT};
+        setting.gradient_buffers = seed % 4 == 0 ? SCENARIO_GRADIENTS_FREED : SCENARIO_GRADIENTS_KEPT;
         hand_random(&plan, seed);
         hand_open_run(&run, &plan, &setting, false);
         const double *peak_bytes = run.memory.peak_bytes;
@@ -392,11 +396,9 @@ TEST(memory_classes__are_never_negative)
         struct cost_setting setting = *hand_setting();
         struct plan plan;
         struct hand_run run;
-        struct scenario_plan states = *setting.plan;
-        states.gradient_buffers = SCENARIO_GRADIENTS_FREED;
+        setting.gradient_buffers = SCENARIO_GRADIENTS_FREED;
         setting.loss = i % 2 == 0 ? SCENARIO_LOSS_PASSES : SCENARIO_LOSS_FUSED;
-        states.sharding = i / 2 % 4;
-        setting.plan = &states;
+        setting.sharding = i / 2 % 4;
         hand_uniform(&plan, 1, 4, 4096);
         for (int32_t unit = 0; unit < 4; unit++)
             for (int pass = 0; pass < N_PASSES; pass++)

@@ -67,7 +67,7 @@ TEST(memory_fit__offloads_on_no_stage_with_room)
     CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &roomy, &err));
     CHECK_TRUE(pipeline->offload == NULL);
     struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
-    double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
+    double unit_bytes = 4096 * cost_activation_bytes(&own, RECOMPUTE_NONE, false);
     hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* stage 0 has 4 units and the table */
     CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.offload = true}, &plan, &evaluator, &adapted, &err));
     CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);

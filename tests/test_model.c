@@ -18,8 +18,8 @@ TEST(model_parameters__are_13_015_864_320_for_llama_13b)
     CHECK_TRUE(model_read(fixture_data("model"), "llama-13b", &model, &err));
     CHECK_TEXT(err.text, "");
     CHECK_TEXT(model.name, "llama-13b");
-    CHECK_EQUAL(model_kv_width(&model), 5120);
-    CHECK_EQUAL(model_layer_parameters(&model), 317194240);
+    CHECK_EQUAL(model_kv_width(&model, 0), 5120);
+    CHECK_EQUAL(layer_matrix_parameters(&model, 0), 317194240);
     CHECK_EQUAL(hand_parameters(&model), INT64_C(13015864320));
 }
 
@@ -32,8 +32,8 @@ TEST(model_parameters__are_fewer_with_grouped_queries_and_gelu)
         fixture_write("small-model.yaml", "name: s\nsource: test\nhidden: 8\nlayers: 1\nheads: 4\nkv_heads: 2\n"
                                           "ffn: 32\nvocabulary: 10\nactivation: gelu\ntied_embeddings: true\n");
     CHECK_TRUE(model_read("/nowhere", path, &model, &err));
-    CHECK_EQUAL(model_kv_width(&model), 4);
-    CHECK_EQUAL(model_layer_parameters(&model), 704);
+    CHECK_EQUAL(model_kv_width(&model, 0), 4);
+    CHECK_EQUAL(layer_matrix_parameters(&model, 0), 704);
     CHECK_EQUAL(hand_parameters(&model), 704 + 3 * 8 + 10 * 8);
 }
 
@@ -140,9 +140,9 @@ TEST(head_width__may_differ_from_hidden_over_heads)
     static const char text[] = "name: s\nsource: test\nhidden: 8\nlayers: 1\nheads: 4\nkv_heads: 2\nhead_width: 4\n"
                                "ffn: 32\nvocabulary: 10\nactivation: gelu\ntied_embeddings: true\n";
     CHECK_TRUE(model_read("/nowhere", fixture_write("wide-heads.yaml", text), &model, &err));
-    CHECK_EQUAL(model_query_width(&model), 16);
-    CHECK_EQUAL(model_kv_width(&model), 8);
-    CHECK_EQUAL(model_layer_parameters(&model), 896);
+    CHECK_EQUAL(model_query_width(&model, 0), 16);
+    CHECK_EQUAL(model_kv_width(&model, 0), 8);
+    CHECK_EQUAL(layer_matrix_parameters(&model, 0), 896);
 }
 
 static const struct {

@@ -2,6 +2,7 @@
 /* These tests count by hand what collectives expose and slow. */
 #include "cost/overlap.h"
 #include "hand_model.h"
+#include "hand_setting.h"
 #include "harness.h"
 
 /* A GEMM takes 1 s a FLOP, a collective 1 s and 0.1 s a byte sent, a copy 2 s and 0.1 s a byte. */
@@ -20,13 +21,13 @@ static const struct scenario_plan sequence_parallel = {.sequence_parallel = true
 static struct cost_setting setting_of(const struct device *device, int32_t tensor,
                                       enum scenario_tensor_overlap tp_overlap)
 {
-    return (struct cost_setting){.model = &hand_toy,
-                                 .device = device,
-                                 .platform = &links,
-                                 .plan = &sequence_parallel,
-                                 .communication = {.tp_overlap = (int32_t)tp_overlap},
-                                 .tensor = tensor,
-                                 .layers = 3};
+    return hand_with((struct cost_setting){.model = &hand_toy,
+                                           .device = device,
+                                           .platform = &links,
+                                           .tp_overlap = (int32_t)tp_overlap,
+                                           .tensor = tensor,
+                                           HAND_LAYERS(3)},
+                     &sequence_parallel);
 }
 
 /* A collective holds a quarter of the multiprocessors. 8 s of kernels beside 4 s lose 1 s. Beside 20 s they end before.
@@ -110,25 +111,44 @@ TEST(gemm_chunks__run_in_waves_of_what_is_left)
     CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * 2 * wave_s + scatter_s, 1e-14);
 }
 
-/* T is 10 and TP 2. Each collective of 80 bytes sends 40, which takes 5 s. Widths are h 4, qkv 4, heads 2, up 8, ffn 4.
- * GEMMs of a FLOP a second are longer than all collectives, so bulk leaves two of the six backward. Chunked forward
- * hides a gather under halves of rows. It leaves the last of four chunks of a reduce-scatter, 20 bytes: 2 s. */
+/* Return the collectives of a layer on 10 tokens. */
+static struct overlap_tensor of_layer(const struct cost_setting *setting, enum pass pass)
+{
+    const struct layer layer = layer_of(setting, 0);
+    return overlap_tensor_layer(setting, &layer, pass, 10);
+}
+
+static double layer_s(const struct cost_setting *setting, enum pass pass)
+{
+    return of_layer(setting, pass).exposed_s;
+}
+
+/* Return the seconds of the head's collectives on 10 tokens. */
+static double head_s(const struct cost_setting *setting, enum pass pass)
+{
+    const struct layer head = layer_of_head(setting);
+    return overlap_tensor_head(setting, layer_last_gemm(&head), pass, 10).exposed_s;
+}
+
+/* T is 10 and TP 2. Each collective of 80 bytes sends 40, which takes 5 s. Widths of hand_toy are h 4, qkv 4, heads 2,
+ * up 8, ffn 4, logits 8. GEMMs of a FLOP a second are longer than all collectives, so bulk leaves two of the six
+ * backward. Chunked forward hides a gather under halves of rows. It leaves the last of four chunks of a reduce-scatter,
+ * 20 bytes: 2 s. */
 TEST(exposed_s__is_counted_by_hand_for_a_layer)
 {
-    const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     const double forward_s[] = {4 * 5.0, 4 * 5.0, 2 * 2.0}, backward_s[] = {6 * 5.0, 2 * 5.0, 0};
     for (int i = 0; i < 3; i++) {
         struct cost_setting setting = setting_of(&plain, 2, (enum scenario_tensor_overlap)i);
-        struct overlap_tensor forward = overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths);
-        struct overlap_tensor backward = overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths);
+        struct overlap_tensor forward = of_layer(&setting, PASS_FORWARD);
+        struct overlap_tensor backward = of_layer(&setting, PASS_BACKWARD);
         CHECK_CLOSE(forward.exposed_s, forward_s[i], 1e-12);
         CHECK_CLOSE(backward.exposed_s, backward_s[i], 1e-12);
         CHECK_CLOSE(forward.bytes, 4 * 40.0, 1e-15);
         CHECK_CLOSE(backward.bytes, 6 * 40.0, 1e-15);
-        CHECK_CLOSE(overlap_tensor_head(&setting, PASS_FORWARD, 10, 8).exposed_s, 5.0, 1e-12);
-        CHECK_CLOSE(overlap_tensor_head(&setting, PASS_BACKWARD, 10, 8).exposed_s, i == 0 ? 10 : 0, 1e-12);
+        CHECK_CLOSE(head_s(&setting, PASS_FORWARD), 5.0, 1e-12);
+        CHECK_CLOSE(head_s(&setting, PASS_BACKWARD), i == 0 ? 10 : 0, 1e-12);
         setting.tensor = 1;
-        CHECK_TRUE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s == 0);
+        CHECK_TRUE(layer_s(&setting, PASS_FORWARD) == 0);
     }
 }
 
@@ -140,30 +160,28 @@ TEST(gemm_chunks__may_cost_more_than_they_hide)
     struct device device = plain;
     device.peak_flop_per_s[PRECISION_BF16] = 1e30;
     device.gemm[PRECISION_BF16].launch_s = 3;
-    const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_BULK);
-    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 4 * 5.0, 1e-14);
-    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 5 + 4 * 2.0, 1e-14);
+    CHECK_CLOSE(layer_s(&setting, PASS_FORWARD), 4 * 5.0, 1e-14);
+    CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), 2 * 5 + 4 * 2.0, 1e-14);
     setting.tp_overlap = SCENARIO_CHUNKED;
-    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 2 * 6 + 2 * 11.0, 1e-14);
-    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 6 + 4 * 2.0, 1e-14);
+    CHECK_CLOSE(layer_s(&setting, PASS_FORWARD), 2 * 6 + 2 * 11.0, 1e-14);
+    CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), 2 * 6 + 4 * 2.0, 1e-14);
 }
 
 /* Without sequence parallelism, with TP 2 and T 10, an all-reduce of 80 bytes takes 1 + 8 s. Training slows GEMMs by a
  * quarter. The GEMMs of the weight gradients of up, QKV and head take 1.25 x 640/100, 320/100 and 640/100 s. */
 TEST(all_reduce__hides_under_the_gemms_of_training)
 {
-    const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     struct device device = plain;
     device.peak_flop_per_s[PRECISION_BF16] = 100;
     device.training.products = 0.25;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_BULK);
-    setting.plan = &(struct scenario_plan){.sequence_parallel = false};
-    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 2 * 9.0, 1e-14);
-    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, (9 - 8) + (9 - 4), 1e-13);
-    CHECK_CLOSE(overlap_tensor_head(&setting, PASS_BACKWARD, 10, 8).exposed_s, 9 - 8, 1e-13);
-    CHECK_TRUE(overlap_tensor_head(&setting, PASS_FORWARD, 10, 8).exposed_s == 0);
+    hand_options(&setting, &(struct scenario_plan){.sequence_parallel = false});
+    CHECK_CLOSE(layer_s(&setting, PASS_FORWARD), 2 * 9.0, 1e-14);
+    CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), (9 - 8) + (9 - 4), 1e-13);
+    CHECK_CLOSE(head_s(&setting, PASS_BACKWARD), 9 - 8, 1e-13);
+    CHECK_TRUE(head_s(&setting, PASS_FORWARD) == 0);
     setting.tp_overlap = SCENARIO_EXPOSED;
-    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 9.0, 1e-14);
+    CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), 2 * 9.0, 1e-14);
 }

@@ -117,6 +117,7 @@ TEST(longest_first__keeps_grahams_bound)
         for (int32_t i = 0; i < n; i++)
             longest = fmax(longest, weight[i] = hand.batch.tokens[i]);
         hand.request.layout.dp = 2;
+        hand_options(&hand.setting, &hand.request.layout);
         hand.request.context = 1000;
         packing_balance(&hand.request, weight, 1000, &packing);
         CHECK_EQUAL(packing.n_packs, 2);
@@ -181,8 +182,9 @@ TEST(packing_memory_tokens__fit_the_memory)
                     hand.request.layout.gradient_buffers = SCENARIO_GRADIENTS_FREED;
                 hand.request.memory_bytes = 8e9;
                 hand.request.layout.cp = cp;
+                hand_options(&hand.setting, &hand.request.layout);
                 hand.request.layout.vpp = vpp;
-                hand.setting.layers /= vpp;
+                hand_layers(&hand.setting, cost_n_layers(&hand.setting) / vpp);
                 int64_t tokens = packing_memory_tokens(&hand.request);
                 CHECK_TRUE(tokens > 1000);
                 double peak_bytes = peak_of(&hand, 16, (int32_t)tokens);
@@ -233,6 +235,7 @@ TEST(memory_bound__holds_for_freed_gradients)
         hand_heads(&hand.model, (uint64_t)i);
         hand.request.layout.gradient_buffers = i / 4 % 2 == 1 ? SCENARIO_GRADIENTS_FREED : SCENARIO_GRADIENTS_KEPT;
         hand.request.layout.sharding = i / 8 % 2 == 1 ? SCENARIO_ZERO2 : SCENARIO_ZERO1;
+        hand_options(&hand.setting, &hand.request.layout);
         double peak_bytes = peak_of(&hand, 2, tokens[i % 4]);
         hand_knobs(&hand, &system_length_balanced, "");
         double bound_bytes = bound_of(&system_length_balanced, &hand.request, 1).peak_bytes;
@@ -253,6 +256,7 @@ TEST(packing_memory_tokens__leave_room_for_whole_tensors)
         hand.request.layout.sharding = i % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
         hand.request.layout.fsdp = 1 + i / 2 % 2;
         hand.request.layout.gradients = i / 4 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
+        hand_options(&hand.setting, &hand.request.layout);
         hand.request.layout.recompute = i / 8 % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
         hand.request.memory_bytes = 2 * peak_of(&hand, 1, 8);
         int64_t tokens = packing_memory_tokens(&hand.request);
@@ -279,6 +283,7 @@ TEST(memory_bound__holds_for_whole_tensors)
         hand.request.layout.fsdp_ends = i / 12 % 2 == 0 ? SCENARIO_ENDS_ROOT : SCENARIO_ENDS_OWN;
         hand.request.layout.gradients = i / 24 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
         hand.request.layout.gradient_buffers = i / 48 % 2 == 1 ? SCENARIO_GRADIENTS_FREED : SCENARIO_GRADIENTS_KEPT;
+        hand_options(&hand.setting, &hand.request.layout);
         hand.request.layout.recompute = i / 96 % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
         double peak_bytes = peak_of(&hand, 2, tokens[i % 3]);
         hand_knobs(&hand, &system_length_balanced, "");

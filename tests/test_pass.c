@@ -32,16 +32,12 @@ static void varied_plan(struct plan *plan, bool chunks)
 
 static struct cost_setting sharded_setting(bool chunks)
 {
-    static struct scenario_plan layouts[2];
-    struct scenario_plan *layout = &layouts[chunks];
     struct cost_setting setting = *hand_setting();
-    *layout = *setting.plan;
-    layout->sharding = SCENARIO_ZERO3;
-    layout->dp = 16; /* over nodes: with TP 2 a node has four of them */
-    layout->cp_type = SCENARIO_ALL_GATHER;
+    setting.sharding = SCENARIO_ZERO3;
+    setting.ranks = 16; /* over nodes: with TP 2 a node has four of them */
+    setting.cp_type = SCENARIO_ALL_GATHER;
     if (!chunks)
-        layout->stages = (struct scenario_stages){.first_layers = 100, .last_layers = 180};
-    setting.plan = layout;
+        setting.split = (struct scenario_stages){.first_layers = 100, .last_layers = 180};
     setting.tp_overlap = SCENARIO_EXPOSED;
     return setting;
 }
@@ -94,7 +90,7 @@ static void check_costs(const struct plan_pipeline *pipeline, const struct cost_
                 struct cost_setting own = *setting;
                 int32_t n = 1;
                 own.tensor = 2;
-                own.layers = layers_of(chunks, stage);
+                hand_layers(&own, layers_of(chunks, stage));
                 part[0] = cost_of_pass(&own, pass, &unit);
                 if (stage == 0)
                     part[n++] = cost_of_embedding(&own, pass, &unit);

@@ -143,7 +143,7 @@ static struct platform platform_of(int32_t topology, int64_t nodes, int64_t gpus
                                        .oversubscription = oversubscription,
                                        .topology = topology,
                                        .contention = true};
-    const struct device device = {.name = "hand", .peak_flop_per_s = 1e15};
+    const struct device device = {.name = "hand", .peak_flop_per_s = {1e15}};
     struct platform platform = {0};
     struct error err = {0};
     CHECK_TRUE(platform_from_keys(&keys, &device, &platform, &err));

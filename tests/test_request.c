@@ -41,6 +41,7 @@ TEST(megatron_layout__goes_by_tensor_context_data_and_stage)
     hand_request(&hand, 4, 2, 100);
     hand.request.layout.tp = 2;
     hand.request.layout.cp = 3;
+    hand_options(&hand.setting, &hand.request.layout);
     request_megatron_layout(&hand.request, &phase);
     CHECK_EQUAL(phase.n_pipelines, 4);
     for (int32_t i = 0; i < phase.n_pipelines; i++) {

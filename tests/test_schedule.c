@@ -139,7 +139,7 @@ static double most_held(const struct plan *plan, int32_t stage, const double sec
 static double held(int32_t p, int32_t stage, double tokens)
 {
     int32_t layers = 840 / p;
-    double bytes = layers * cost_activation_bytes(hand_setting(), RECOMPUTE_NONE, false);
+    double bytes = layers * hand_layer_bytes(hand_setting(), RECOMPUTE_NONE, false);
     return tokens * bytes + (stage == p - 1 ? cost_head_bytes(hand_setting(), tokens) : 0);
 }
 
@@ -181,7 +181,7 @@ TEST(zero_bubble__holds_as_many_units_as_1f1b)
         apply(&plan, SCENARIO_ZERO_BUBBLE, 0);
         for (int32_t s = 0; s < p; s++) {
             int32_t layers = 840 / p;
-            double weight = 48 * layers * cost_weight_bytes(hand_setting());
+            double weight = 48 * layers * (cost_weight_bytes(hand_setting()) / 840);
             weight += s == p - 1 ? cost_head_weight_bytes(hand_setting(), 48) : 0;
             double unit = held(p, s, 48), before = (p - s) * unit + s * weight;
             CHECK_CLOSE(most_held(&plan, s, seconds), fmax(before, before + weight - unit), 1e-12);
@@ -224,7 +224,7 @@ TEST(slicing_equal_length__follows_the_packed_sequence)
  * tokens at its two ends. */
 TEST(seq1f1b_slices__have_equal_flop)
 {
-    struct flop_curve curve = flop_layer_curve(hand_setting()->model, PASS_FORWARD);
+    struct flop_curve curve = flop_layer_curve(hand_setting()->model, 0, PASS_FORWARD);
     uint64_t seed = 3;
     for (int32_t round = 0; round < 50; round++) {
         struct plan plan;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests count the traffic of sharded parameters and gradients by hand. */
 #include "cost/shards.h"
+#include "cost/states.h"
 #include "hand_cost.h"
 #include "harness.h"
 
@@ -21,18 +22,18 @@ TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
     platform.gpus_per_node = 8;
     setting.device = &device;
     setting.platform = &platform;
-    plan.cp_type = SCENARIO_ALL_GATHER;
+    setting.cp_type = SCENARIO_ALL_GATHER;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int32_t ranks = cases[i].ranks;
         const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = ranks}, empty = {.context = ranks};
         platform.n_nodes = cases[i].nodes;
-        plan.sharding = SCENARIO_ZERO1;
-        double bytes = 48 * cost_kv_bytes(setting.model, 2);
+        setting.sharding = SCENARIO_ZERO1;
+        double bytes = 48 * cost_kv_bytes(&setting, 0);
         CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
                     3 * cost_rails_s(&setting, DEVICE_ALL_GATHER, bytes, ranks, cases[i].each), 1e-14);
-        plan.sharding = SCENARIO_ZERO3;
-        plan.dp = 2 * ranks; /* two groups */
-        plan.shard_group = ranks;
+        setting.sharding = SCENARIO_ZERO3;
+        setting.ranks = 2 * ranks; /* two groups */
+        setting.shard_group = ranks;
         double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
         device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
         CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
@@ -58,8 +59,8 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE), empty = {.context = 2};
     setting.device = &device;
     setting.platform = &nodes;
-    plan.dp = 4;
-    plan.sharding = SCENARIO_ZERO3;
+    setting.ranks = 4;
+    setting.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 13.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 3 * 80 * 6 / 4.0 * 2, 1e-14);
@@ -71,8 +72,8 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 20.4, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4 + 13, 1e-14);
-    plan.gradients = SCENARIO_BF16;
-    plan.sharding = SCENARIO_ZERO2;
+    setting.gradients = SCENARIO_BF16;
+    setting.sharding = SCENARIO_ZERO2;
     setting.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
     CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
@@ -83,9 +84,9 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
     setting.dp_overlap = SCENARIO_OVERLAP_BOTH;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);
-    plan.sharding = SCENARIO_ZERO3;
+    setting.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 10.2 + 13, 1e-14);
-    plan.dp = 1;
+    setting.ranks = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
@@ -98,14 +99,13 @@ TEST(fsdp2__copies_in_and_out)
 {
     struct platform nodes = hand_links;
     nodes.gpus_per_node = 8;
-    struct scenario_plan plan = hand_toy_plan, first_plan;
-    struct cost_setting setting = hand_toy_setting_of(&plan), first = hand_toy_setting_of(&first_plan);
+    struct cost_setting setting = hand_toy_setting(), first;
     const struct cost_unit empty = {.context = 2};
-    setting.platform = first.platform = &nodes;
-    plan.dp = 4;
-    plan.sharding = SCENARIO_ZERO3;
-    first_plan = plan;
-    plan.fsdp = 2;
+    setting.platform = &nodes;
+    setting.ranks = 4;
+    setting.sharding = SCENARIO_ZERO3;
+    first = setting;
+    setting.fsdp = 2;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 3 * 80 * (4 + 10 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (10 + 22 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &empty).kernels_s, 68 * (4 + 10 / 4.0) * 2, 1e-14);
@@ -113,10 +113,10 @@ TEST(fsdp2__copies_in_and_out)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &empty).shard_bytes, cost_of_pass(&first, pass, &empty).shard_bytes,
                     1e-15);
-    plan.gradients = SCENARIO_BF16;
+    setting.gradients = SCENARIO_BF16;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (8 + 28 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_optimizer_s(&setting, 40, 4), 2 * 10 * 40.0, 1e-14);
-    plan.sharding = SCENARIO_ZERO2;
+    setting.sharding = SCENARIO_ZERO2;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (4 + 18 / 4.0) * 2, 1e-14);
 }
@@ -136,8 +136,8 @@ TEST(shards__slow_the_kernels_beside_their_collectives)
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     setting.device = &device;
     setting.platform = &nodes;
-    plan.dp = 4;
-    plan.sharding = SCENARIO_ZERO3;
+    setting.ranks = 4;
+    setting.sharding = SCENARIO_ZERO3;
     const double alone_s[] = {13, 25}, beside_s[] = {13, 13 + 25};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         device.training.persistent_gemms = false;
@@ -169,17 +169,17 @@ TEST(shard_group__holds_the_channels_of_a_node_inside_it)
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     setting.device = &device;
     setting.platform = &nodes;
-    plan.dp = 8; /* two groups */
-    plan.shard_group = 4;
-    plan.sharding = SCENARIO_ZERO3;
+    setting.ranks = 8; /* two groups */
+    setting.shard_group = 4;
+    setting.sharding = SCENARIO_ZERO3;
     double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
     double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
     double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s,
                 scatter_s + across_s + 2 * ((gather_s + scatter_s) / 4 + across_s / 2), 1e-9);
-    plan.dp = 6;
-    plan.shard_group = 3;
+    setting.ranks = 6;
+    setting.shard_group = 3;
     device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
     nodes.n_nodes = 2;
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
@@ -202,9 +202,9 @@ TEST(shard_group__reduces_gradients_between_groups)
     struct cost_unit empty = {.context = 2};
     setting.device = &device;
     setting.platform = &nodes;
-    plan.dp = 8; /* two groups */
-    plan.shard_group = 4;
-    plan.sharding = SCENARIO_ZERO3;
+    setting.ranks = 8; /* two groups */
+    setting.shard_group = 4;
+    setting.sharding = SCENARIO_ZERO3;
     double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
     double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
     double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
@@ -213,7 +213,7 @@ TEST(shard_group__reduces_gradients_between_groups)
                 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (120 + 240 + 80.0), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
-    plan.shard_group = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
+    setting.shard_group = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (80 + 160 + 2 * 160 * 0.75), 1e-14);
     across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 4, 2);
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 2, 2);
@@ -221,17 +221,18 @@ TEST(shard_group__reduces_gradients_between_groups)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
     nodes.gpus_per_node = 16; /* six groups, four on one node, two on the other: by the NICs of two */
-    plan.dp = 12;
+    setting.ranks = 12;
     across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2, 4);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
-    plan.shard_group = 3; /* three of groups 0-2, 3-5, 6-8, 9-11 begin on the first node, 8 is on the other with 11 */
+    setting.shard_group =
+        3; /* three of groups 0-2, 3-5, 6-8, 9-11 begin on the first node, 8 is on the other with 11 */
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
     scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 3, 1);
     across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 4, 1);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
-    plan.dp = 24; /* eight groups: of each shard three, three and two on three nodes, in some order */
+    setting.ranks = 24; /* eight groups: of each shard three, three and two on three nodes, in some order */
     across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 8, 2, 3);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);

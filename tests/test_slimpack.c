@@ -179,6 +179,7 @@ TEST(slimpack__refuses_cp)
     hand_batch(&hand, 1, (int32_t[]){4});
     hand_knobs(&hand, &system_slimpack, "");
     hand.request.layout.cp = 2;
+    hand_options(&hand.setting, &hand.request.layout);
     CHECK_TRUE(!system_slimpack.plan(&hand.request, NULL, &plan, &err));
     CHECK_CONTAINS(err.text, "slimpack: plan.cp must be 1, is 2");
     hand_request_free(&hand);
@@ -187,7 +188,7 @@ TEST(slimpack__refuses_cp)
 /* Check every share that an outlier leaves on a rank, and the other rules of phase 1 that hold for any batch. */
 static void check_split(const struct hand_request *hand, const struct slimpack_split *split)
 {
-    struct flop_curve curve = flop_layer_curve(&hand->model, PASS_FORWARD);
+    struct flop_curve curve = flop_layer_curve(&hand->model, 0, PASS_FORWARD);
     fill_flop load[16] = {0}, sum = 0, least, most, largest = 0;
     int32_t n = split->n_outliers + split->local_first[split->n_ranks], ranks = split->n_ranks, wrong = 0;
     for (int32_t i = 0; i < split->n_outliers; i++) {
@@ -226,7 +227,7 @@ static void check_split(const struct hand_request *hand, const struct slimpack_s
 /* Check that each local sample, longest first, went to the rank that had the least load then (ties: the lowest). */
 static void check_greedy(const struct hand_request *hand, const struct slimpack_split *split)
 {
-    struct flop_curve curve = flop_layer_curve(&hand->model, PASS_FORWARD);
+    struct flop_curve curve = flop_layer_curve(&hand->model, 0, PASS_FORWARD);
     fill_flop load[16] = {0};
     int32_t next[16] = {0}, wrong = 0, ranks = split->n_ranks, *order = samples_by_length(&hand->batch);
     for (int32_t i = 0; i < split->n_outliers; i++)
@@ -297,7 +298,7 @@ TEST(slimpack_build__balances_units_within_a_token)
         for (int32_t rank = 0; rank < phase.n_pipelines; rank++)
             for (int pass = 0; pass < N_PASSES; pass++) {
                 const struct plan_partition *partition = &phase.pipelines[rank].partition[pass];
-                struct flop_curve curve = flop_layer_curve(&hand.model, (enum pass)pass);
+                struct flop_curve curve = flop_layer_curve(&hand.model, 0, (enum pass)pass);
                 fill_flop least = -1, most = 0, token = 0, flop;
                 for (int32_t unit = 0; unit < partition->n_units; unit++) {
                     if (partition->units[unit].group >= 0)
@@ -329,7 +330,7 @@ struct parts {
 static struct parts parts_of(const struct hand_request *hand, const struct slimpack_split *split,
                              const struct plan_partition *partition, enum pass pass, int32_t rank)
 {
-    struct flop_curve curve = flop_layer_curve(&hand->model, pass);
+    struct flop_curve curve = flop_layer_curve(&hand->model, 0, pass);
     struct parts parts = {0};
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
@@ -734,10 +735,11 @@ TEST(slimpack_ulysses__assigns_whole_heads)
     hand_request_real(&hand, 4, 2, 100000);
     hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
     hand_knobs(&hand, &system_slimpack, "");
-    hand.model.heads = 6;
-    hand.model.kv_heads = 2;
+    hand.model.kinds[0].heads = 6;
+    hand.model.kinds[0].kv_heads = 2;
     for (int ulysses = 0; ulysses < 2; ulysses++) {
         hand.request.layout.cp_type = ulysses ? SCENARIO_ULYSSES : SCENARIO_RING;
+        hand_options(&hand.setting, &hand.request.layout);
         slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
         CHECK_EQUAL(split.n_outliers, 1);
         CHECK_EQUAL(split.outliers[0].width, ulysses ? 2 : 4);

@@ -43,7 +43,7 @@ static double attention_s(const struct cost_setting *setting, enum pass pass, in
 {
     struct slice part = {0, 2000 * slice, 2000 * (slice + 1)};
     struct cost_setting own = *setting;
-    own.layers = 420;
+    hand_layers(&own, 420);
     struct cost_unit unit = {.slices = &part, .n_slices = 1, .context = 1};
     return cost_of_pass(&own, pass, &unit).attention_s;
 }
@@ -176,7 +176,7 @@ TEST(exchange__repeats_with_recomputed_attention)
     CHECK_CLOSE(again.back_bytes, once.back_bytes + forward.back_bytes, 1e-12);
     CHECK_EQUAL(again.taker_bytes, once.taker_bytes);
     CHECK_TRUE(forward.n_messages == 840 && once.n_messages == 840 && again.n_messages == 2 * 840);
-    setting.recompute_layers = 210;
+    hand_recompute_layers(&setting, 210);
     again = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
     CHECK_EQUAL(again.n_messages, 840 + 210);
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes / 4, 1e-12);
@@ -299,7 +299,7 @@ TEST(slimpipe__holds_what_the_header_says)
         critical_path(&dag, &timeline);
         memory_of(&plan, &dag, &timeline, &hand.setting, false, &memory);
         for (int32_t s = 0; s < 3; s++) {
-            double slice = 1000 * 210 * cost_activation_bytes(&hand.setting, RECOMPUTE_NONE, false);
+            double slice = 1000 * 210 * hand_layer_bytes(&hand.setting, RECOMPUTE_NONE, false);
             CHECK_CLOSE(memory.at_peak[s][MEMORY_ACTIVATIONS], slice * (8 + (i + 1) * (3 - s)), 1e-12);
         }
         memory_free(&memory);

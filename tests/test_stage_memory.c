@@ -64,7 +64,8 @@ TEST(stage_memory_tokens__fill_the_room_at_the_largest_moment)
     struct hand_request hand;
     hand_request_real(&hand, 2, 1, 4096);
     hand.request.layout.sharding = SCENARIO_ZERO3;
-    hand.setting.plan = &hand.request.layout;
+    hand_options(&hand.setting, &hand.request.layout);
+    hand_options(&hand.setting, &hand.request.layout);
     struct stage_memory memory = memory_of_stage(&hand, 0, RECOMPUTE_FULL);
     CHECK_EQUAL(memory.n_moments, STAGE_MEMORY_MAX_MOMENTS);
     CHECK_TRUE(memory.gathered_bytes > 0);

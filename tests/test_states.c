@@ -17,7 +17,7 @@ static const struct scenario_plan freeing_plan = {.gradient_buffers = SCENARIO_G
 static struct cost_setting freeing(void)
 {
     struct cost_setting setting = *hand_setting();
-    setting.plan = &freeing_plan;
+    hand_options(&setting, &freeing_plan);
     return setting;
 }
 
@@ -154,8 +154,7 @@ TEST(freed_gradients__come_with_the_weights_pass_of_a_split_backward)
                 continue;
             grown = fmax(grown, event->bytes[MEMORY_STATES] - 14 * first);
             CHECK_TRUE(event->bytes[MEMORY_ACTIVATIONS] <=
-                       16 * (420 * cost_weight_bytes(&setting) + (s == 1 ? cost_head_weight_bytes(&setting, 1) : 0)) +
-                           1);
+                       16 * (cost_weight_bytes(&setting) / 2 + (s == 1 ? cost_head_weight_bytes(&setting, 1) : 0)) + 1);
         }
         CHECK_CLOSE(grown, 4 * first, 1e-12);
     }
@@ -173,14 +172,15 @@ TEST(freed_gradients__are_shards_under_zero2)
     struct plan plan;
     hand_uniform(&plan, 1, 1, 16);
     plan.shards = 4;
-    setting.plan = &(struct scenario_plan){.sharding = SCENARIO_ZERO2, .gradient_buffers = SCENARIO_GRADIENTS_FREED};
+    hand_options(&setting,
+                 &(struct scenario_plan){.sharding = SCENARIO_ZERO2, .gradient_buffers = SCENARIO_GRADIENTS_FREED});
     struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, 0);
     CHECK_CLOSE(gradients.head + gradients.tables, 128064.0, 1e-15);
     CHECK_TRUE(gradients.head == 0 && gradients.layers == 840);
     CHECK_CLOSE(gradients.layer, 41088.0, 1e-15);
     tied.tied_embeddings = true;
     setting.model = &tied;
-    setting.plan = &freeing_plan;
+    hand_options(&setting, &freeing_plan);
     gradients = states_gradients_of(&plan, &setting, &place, 0);
     CHECK_CLOSE(gradients.head, 4 * 64064.0, 1e-15);
     CHECK_TRUE(gradients.tables == 0);
@@ -229,7 +229,7 @@ TEST(freed_gradients__stay_between_none_and_kept)
         struct plan plan;
         struct hand_run kept, freed;
         struct memory quick;
-        setting.plan = &freeing_plan;
+        hand_options(&setting, &freeing_plan);
         hand_random(&plan, seed);
         hand_open_run(&kept, &plan, keeping, seed % 2);
         hand_open_run(&freed, &plan, &setting, seed % 2);

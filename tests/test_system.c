@@ -116,7 +116,7 @@ static double work_share(const struct hand_request *hand, const struct plan *pla
     const struct batch *batch = &hand->batch;
     double batch_flop = flop_model_of_samples(&hand->model, batch->tokens, batch->n_samples), flop = batch_flop;
     for (int32_t i = 0; i < plan->n_delayed; i++)
-        flop -= flop_model_of_sample(&hand->model, batch->tokens[plan->delayed[i]]);
+        flop -= hand_model_flop(&hand->model, batch->tokens[plan->delayed[i]]);
     return (flop + flop_model_of_samples(&hand->model, plan->carried_tokens, plan->n_carried)) / batch_flop;
 }
 
@@ -199,8 +199,11 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand.request.layout.cp = 2;
     hand.request.layout.cp_type = (int32_t)system->context_type;
     hand.request.layout.sharding = (int32_t)system->sharding;
+    hand_options(&hand.setting, &hand.request.layout);
     if (pp == 1 && hand_below(&state, 2) == 0)
-        hand.model.layers = hand.setting.layers = 1 + hand_below(&state, 4);
+        hand.model.layers = 1 + hand_below(&state, 4);
+    if (pp == 1)
+        hand_layers(&hand.setting, (int32_t)hand.model.layers);
     hand.request.layout.offload = 0.25 * hand_below(&state, 5);
     hand_batch_of(&hand, law, n_samples, seed);
     hand_knobs(&hand, system, knobs);
@@ -265,6 +268,7 @@ TEST(contract__what_a_system_decides_the_request_does_not_change)
             hand_heads(&hand.model, seed);
             hand.request.layout.cp_type = (int32_t)system->context_type;
             hand.request.layout.sharding = (int32_t)system->sharding;
+            hand_options(&hand.setting, &hand.request.layout);
             hand_batch_of(&hand, (enum hand_law)(seed % HAND_N_LAWS), 12, seed);
             hand_knobs(&hand, system, "");
             snprintf(of, sizeof of, "%s, seed %d", system->name, (int)seed);
@@ -333,6 +337,7 @@ TEST(schedules__run_with_every_system_that_takes_them)
             hand.request.layout.schedule = schedule;
             hand.request.layout.cp_type = (int32_t)training_systems[i]->context_type;
             hand.request.layout.cp = training_systems[i]->degrees & SYSTEM_CP && round % 2 == 1 ? 2 : 1;
+            hand_options(&hand.setting, &hand.request.layout);
             hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 20, (uint64_t)round);
             hand_knobs(&hand, training_systems[i], "");
             snprintf(of, sizeof of, "%s, schedule %d, round %d", training_systems[i]->name, schedule, round);

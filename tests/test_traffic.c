@@ -51,14 +51,14 @@ TEST(traffic__counts_what_others_lack_in_a_ring)
 TEST(traffic__counts_gradients_and_parameters_of_replicas)
 {
     struct cost_setting groups = *hand_setting();
-    double parameters = cost_stage_parameters(groups.model, 1, LAYERS, true, true);
+    double parameters = hand_stage_parameters(groups.model, 1, LAYERS, true, true);
     for (int32_t n = 2; n <= 8; n += 2) {
         struct plan plan;
         hand_whole_samples(&plan, n, 1, 16);
         struct traffic sent = traffic(&plan, hand_setting());
         CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], (n - 1) * 6 * parameters, 1e-14);
         double m = n / 2.0;
-        groups.plan = &(struct scenario_plan){.cp = 1, .dp = n, .shard_group = 2};
+        hand_options(&groups, &(struct scenario_plan){.cp = 1, .dp = n, .shard_group = 2});
         sent = traffic(&plan, &groups);
         double one = n == 2 ? 3 * parameters : parameters * (2 + 1 + 4 * (m - 1) / m);
         CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], n * one, 1e-14);
@@ -77,8 +77,8 @@ TEST(traffic__counts_what_passes_send)
     hand_uniform(&plan, STAGES, UNITS, 16);
     struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     pipeline->layout.tensor = pipeline->layout.stage_stride = TENSOR;
-    setting.plan =
-        &(struct scenario_plan){.tp = 2, .cp = 1, .dp = 3, .sharding = SCENARIO_ZERO3, .sequence_parallel = true};
+    setting.ranks = 3;
+    setting.sharding = SCENARIO_ZERO3;
     double tensor_bytes = 0, shard_bytes = 0, middle_bytes = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t stage = 0; stage < STAGES; stage++) {

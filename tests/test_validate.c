@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "cost/attention_choice.h"
 #include "cost/kernel.h"
+#include "cost/states.h"
+#include "hand_cost.h"
 #include "harness.h"
 #include "validate/cause.h"
 #include "validate/measured.h"
@@ -176,7 +178,7 @@ TEST(setting_read__makes_a_scenario_of_a_row)
     CHECK_TEXT(err.text, "");
     CHECK_TEXT(scenario->model.name, "tiny");
     CHECK_EQUAL(scenario->model.vocabulary, 32000);
-    CHECK_EQUAL(scenario->model.activation, MODEL_GELU);
+    CHECK_EQUAL(scenario->model.kinds[0].activation, MODEL_GELU);
     CHECK_TEXT(scenario->device_name, "h100-sxm");
     CHECK_EQUAL(scenario->platform.n_nodes, 2);
     CHECK_EQUAL(scenario->platform.gpus_per_node, 8);
@@ -235,7 +237,7 @@ TEST(setting_read__sets_the_rows_sizes_over_a_models_file)
     CHECK_TEXT(setting.scenario.model.name, "llama3-8b");
     CHECK_EQUAL(setting.scenario.model.hidden, 4096);
     CHECK_EQUAL(setting.scenario.model.layers, 16);
-    CHECK_EQUAL(setting.scenario.model.activation, MODEL_SWIGLU);
+    CHECK_EQUAL(setting.scenario.model.kinds[0].activation, MODEL_SWIGLU);
     CHECK_EQUAL(setting.scenario.model.vocabulary_multiple, 0);
 }
 
@@ -454,15 +456,16 @@ TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
     CHECK(predict_run(&setting, &device, &result, &err));
     const struct slice slices[] = {{0, 0, 2048}, {1, 0, 2048}};
     const struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 1};
-    const struct cost_setting cost = {.model = &setting.scenario.model,
-                                      .device = &device,
-                                      .platform = &setting.scenario.platform,
-                                      .plan = &(struct scenario_plan){.sequence_parallel = true},
-                                      .communication = setting.scenario.communication,
-                                      .attention = DEVICE_FLASH2,
-                                      .tensor = 1,
-                                      .layers = 4};
-    double step_s = cost_optimizer_s(&cost, cost_stage_parameters(&setting.scenario.model, 1, 4, true, true), 1);
+    const struct cost_setting cost =
+        hand_with((struct cost_setting){.model = &setting.scenario.model,
+                                        .device = &device,
+                                        .platform = &setting.scenario.platform,
+                                        .tp_overlap = setting.scenario.communication.tp_overlap,
+                                        .attention = DEVICE_FLASH2,
+                                        .tensor = 1,
+                                        HAND_LAYERS(4)},
+                  &(struct scenario_plan){.sequence_parallel = true});
+    double step_s = cost_optimizer_s(&cost, hand_stage_parameters(&setting.scenario.model, 1, 4, true, true), 1);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass layers = cost_of_pass(&cost, pass, &unit), head = cost_of_head(&cost, pass, &unit);
         struct cost_pass embedding = cost_of_embedding(&cost, pass, &unit);

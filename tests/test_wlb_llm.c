@@ -285,6 +285,7 @@ TEST(wlb_sharding__takes_the_shorter_attention)
     hand_request_real(&hand, 1, 1, 4096);
     hand.request.layout.cp = 2;
     hand.request.layout.cp_type = SCENARIO_ALL_GATHER;
+    hand_options(&hand.setting, &hand.request.layout);
     hand_batch(&hand, 3, (int32_t[]){3000, 500, 500});
     for (int32_t adaptive = 0; adaptive < 2; adaptive++) {
         void *state = calloc(1, system_wlb_llm.state_size);
@@ -336,6 +337,7 @@ TEST(wlb_sharding__shards_short_documents_by_sequence)
     hand.setting.device = &device;
     hand.request.layout.cp = 2;
     hand.request.layout.cp_type = SCENARIO_ALL_GATHER;
+    hand_options(&hand.setting, &hand.request.layout);
     for (int32_t i = 0; i < 64; i++)
         tokens[i] = 64;
     hand_batch(&hand, 64, tokens);
@@ -359,7 +361,7 @@ TEST(wlb_llm__interleaves_micro_batches)
     void *state = calloc(1, system_wlb_llm.state_size);
     hand_request_real(&hand, 2, 2, 1000);
     hand.request.layout.vpp = 2;
-    hand.setting.layers /= 2;
+    hand_layers(&hand.setting, cost_n_layers(&hand.setting) / 2);
     hand_batch_of(&hand, HAND_UNIFORM, 60, 3);
     hand_knobs(&hand, &system_wlb_llm, "queues: 0");
     int32_t per_rank = (int32_t)((hand.batch.n_tokens + 3999) / 4000) * 2; /* windows of 1000, four by four */
@@ -388,6 +390,7 @@ TEST(wlb_llm__refuses_impossible_knobs)
     CHECK_TEXT(err.text, "wlb-llm: thresholds must ascend; 7 follows 7");
     hand_knobs(&hand, &system_wlb_llm, "");
     hand.request.layout.cp = 2;
+    hand_options(&hand.setting, &hand.request.layout);
     err = (struct error){0};
     CHECK_TRUE(!system_wlb_llm.plan(&hand.request, state, &plan, &err));
     CHECK_CONTAINS(err.text, "plan.cp_type must be all-gather");

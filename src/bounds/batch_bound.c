@@ -84,8 +84,7 @@ static double layers_s(const struct cost_setting *setting, double n_tokens, enum
         const struct layer layer = layer_of(setting, setting->runs[i].kind);
         struct cost_kernels kernels = {0};
         cost_layer_kernels(setting, setting->runs[i].kind, pass, &unit, &kernels);
-        sum += setting->runs[i].n *
-               (best_s(setting, &kernels) + exposed_s(setting, &layer, unit.padding_tokens, pass));
+        sum += setting->runs[i].n * (best_s(setting, &kernels) + exposed_s(setting, &layer, unit.padding_tokens, pass));
     }
     return sum;
 }
@@ -265,8 +264,8 @@ static double least_s_of_flop(const struct plan_request *request)
     for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
         double attention = sample_s(request, most, 0) / ((double)most * (most + 1.0));
         for (int32_t tokens = most; tokens >= 1 && tokens >= most / 2; tokens -= most - most / 2)
-            least = fmin(least, (one_s * tokens + attention * tokens * (tokens + 1.0)) /
-                                    flop_model_of_sample(&model, tokens));
+            least = fmin(least,
+                         (one_s * tokens + attention * tokens * (tokens + 1.0)) / flop_model_of_sample(&model, tokens));
     }
     return least;
 }

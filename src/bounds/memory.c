@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cost/states.h"
 #include "bounds/memory_copies.h"
 #include "bounds/memory_pipe.h"
 #include "bounds/states.h"
+#include "cost/states.h"
 
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activations",   "kv",       "kv_gradients",
                                                          "workspace", "communication", "libraries"};

@@ -42,10 +42,9 @@ struct opening {
 static void add_weight(const struct cost_setting *stage_setting, double tokens, struct memory_unit *bytes)
 {
     bytes->weight = tokens * cost_weight_bytes(stage_setting);
-    bytes->weight_workspace =
-        cost_gathers_inputs(stage_setting)
-            ? cost_precisions(stage_setting).activation * tokens * (double)stage_setting->model->hidden
-            : 0;
+    bytes->weight_workspace = cost_gathers_inputs(stage_setting) ? cost_precisions(stage_setting).activation * tokens *
+                                                                       (double)stage_setting->model->hidden
+                                                                 : 0;
 }
 
 /* Return the bytes that the layers hold for the tokens of a forward unit that one backward unit consumes. */
@@ -73,8 +72,7 @@ static struct token *tokens_of(const struct plan_pipeline *pipeline, const struc
     struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
     for (int32_t unit = 0; unit < n; unit++) {
         const struct plan_unit *planned = &pipeline->partition[PASS_FORWARD].units[unit];
-        if (unit > 0 && stage_setting->attention != DEVICE_UNFUSED && planned[-1].recompute == planned->recompute &&
-            planned[-1].context == planned->context) {
+        if (unit > 0 && dag_has_same_token(pipeline, stage_setting, unit)) {
             tokens[unit] = tokens[unit - 1];
             continue;
         }

@@ -45,8 +45,9 @@ double states_moving_bytes(const struct plan *plan, const struct cost_setting *s
     const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
     const struct plan_phase *before = &plan->phases[(dag_rank->phase > 0 ? dag_rank->phase : plan->n_phases) - 1];
     double gradient_bytes = dag_rank->phase > 0 ? cost_precisions(setting).gradient : 0;
-    return (cost_precisions(setting).weight + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, dag_rank->stage, 0, 0),
-                                                      layout->context * layout->tensor);
+    return (cost_precisions(setting).weight + gradient_bytes) *
+           parameters_of_ranks(before, setting, plan_rank(layout, dag_rank->stage, 0, 0),
+                               layout->context * layout->tensor);
 }
 
 struct states_gradients states_gradients_of(const struct plan *plan, const struct cost_setting *setting,

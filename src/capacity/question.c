@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "cost/flop.h"
 #include "cost/states.h"
-#include "cost/flop.h"
 #include "operation/money.h"
 #include "scenario/document_set.h"
 #include "scenario/scenario_read.h"

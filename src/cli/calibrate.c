@@ -216,7 +216,8 @@ static bool check_named_rows(const struct device *device, const struct device *l
         return true;
     if (kernels == NULL)
         return error_set(err, "KERNELS.csv is needed: device %s names rows of it: '%s'", device->name, device->rows);
-    return like == NULL || device->peak_flop_per_s[PRECISION_BF16] == like->peak_flop_per_s[PRECISION_BF16] || strcmp(device->rows, like->rows) != 0 ||
+    return like == NULL || device->peak_flop_per_s[PRECISION_BF16] == like->peak_flop_per_s[PRECISION_BF16] ||
+           strcmp(device->rows, like->rows) != 0 ||
            error_set(err,
                      "%s: rows: '%s' are the rows of %s, another chip; remove rows and measured, or name rows that "
                      "were measured on this device",

@@ -93,7 +93,8 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
 {
     if (!model_shares_heads(&question->model, arguments->tp))
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
-                         arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads, question->model.name);
+                         arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads,
+                         question->model.name);
     int64_t node_gpus = question->platform.gpus_per_node, ranks = arguments->tp * arguments->cp;
     if (node_gpus % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of a node of %s", arguments->tp,
@@ -102,8 +103,8 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
         return error_set(err,
                          "--cp-type: ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide the %" PRId64
                          " heads and %" PRId64 " groups of %s",
-                         arguments->tp, arguments->cp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads,
-                         question->model.name);
+                         arguments->tp, arguments->cp, question->model.kinds[0].heads,
+                         question->model.kinds[0].kv_heads, question->model.name);
     if (arguments->layers > question->model.layers)
         return error_set(err, "--layers: %s has %" PRId64 " layers, not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
@@ -208,8 +209,8 @@ static void print_pass(const struct question *question, enum pass pass)
     struct cost_pass head = cost_of_head(&question->setting, pass, &question->unit);
     struct cost_pass embedding = cost_of_embedding(&question->setting, pass, &question->unit);
     printf("\n%s\n", pass_name[pass]);
-    printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n", cost_n_layers(&question->setting),
-           exact.layers, exact.attention, exact.head);
+    printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n",
+           cost_n_layers(&question->setting), exact.layers, exact.attention, exact.head);
     cost_layer_kernels(&question->setting, 0, pass, &question->unit, &kernels);
     print_kernels("kernels of one layer on one rank", &kernels);
     cost_embedding_kernels(&question->setting, pass, &question->unit, &kernels);
@@ -312,13 +313,13 @@ static void print_json(const struct question *question)
         "{s:s, s:s, s:s, s:o, s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
         "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slices",
         json_of_slices(question), "tp", question->setting.tensor, "sequence_parallel", question->plan.sequence_parallel,
-        "cp", question->unit.context, "layers", cost_n_layers(&question->setting), "flop", "forward", (json_int_t)forward.layers,
-        "backward", (json_int_t)backward.layers, "forward_attention", (json_int_t)forward.attention,
-        "backward_attention", (json_int_t)backward.attention, "forward_head", (json_int_t)forward.head, "backward_head",
-        (json_int_t)backward.head, "forward", json_of_pass(question, PASS_FORWARD), "backward",
-        json_of_pass(question, PASS_BACKWARD), "activation_bytes", "none", activation_bytes(question, RECOMPUTE_NONE),
-        "selective", activation_bytes(question, RECOMPUTE_SELECTIVE), "full",
-        activation_bytes(question, RECOMPUTE_FULL));
+        "cp", question->unit.context, "layers", cost_n_layers(&question->setting), "flop", "forward",
+        (json_int_t)forward.layers, "backward", (json_int_t)backward.layers, "forward_attention",
+        (json_int_t)forward.attention, "backward_attention", (json_int_t)backward.attention, "forward_head",
+        (json_int_t)forward.head, "backward_head", (json_int_t)backward.head, "forward",
+        json_of_pass(question, PASS_FORWARD), "backward", json_of_pass(question, PASS_BACKWARD), "activation_bytes",
+        "none", activation_bytes(question, RECOMPUTE_NONE), "selective",
+        activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     json_object_set_new(root, "cp_type", json_string(cp_type));
     json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));

@@ -164,10 +164,11 @@ static void print_results(const struct scenario *scenario, const struct lengths 
         json_array_append_new(systems, json_of_system(&explained[i]));
     json_object_set_new(json_array_get(systems, 0), "faster_settings",
                         json_of_settings(scenario, lengths, explained[0].system->entry));
-    command_print_json(json_pack(
-        "{s:s, s:s, s:s, s:i, s:f, s:I, s:o}", "name", scenario->name, "model", scenario->model.name, "device",
-        scenario->device.name, "gpus", platform_n_gpus(&scenario->platform), "peak_flop_per_s",
-        scenario->device.peak_flop_per_s[PRECISION_BF16], "measured_iterations", (json_int_t)scenario->measured, "systems", systems));
+    command_print_json(json_pack("{s:s, s:s, s:s, s:i, s:f, s:I, s:o}", "name", scenario->name, "model",
+                                 scenario->model.name, "device", scenario->device.name, "gpus",
+                                 platform_n_gpus(&scenario->platform), "peak_flop_per_s",
+                                 scenario->device.peak_flop_per_s[PRECISION_BF16], "measured_iterations",
+                                 (json_int_t)scenario->measured, "systems", systems));
 }
 
 /** Plans that are kept while all systems run. */

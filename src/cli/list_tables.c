@@ -11,7 +11,6 @@
 #include "cli/columns.h"
 #include "cost/flop.h"
 #include "cost/states.h"
-#include "cost/flop.h"
 #include "lengths/lengths.h"
 #include "scenario/document_read.h"
 #include "scenario/library.h"
@@ -62,8 +61,9 @@ static bool add_model(const char *name, struct columns *table, struct error *err
     columns_add(table, "%s", name);
     columns_add(table, "%.2f", cost_model_parameters(&model) / giga);
     const struct model_kind *kind = &model.kinds[0];
-    const int64_t sizes[] = {
-        model.layers, model.hidden, kind->ffn, kind->heads, kind->kv_heads, model_head_width(&model, 0), model.vocabulary};
+    const int64_t sizes[] = {model.layers,    model.hidden,   kind->ffn,
+                             kind->heads,     kind->kv_heads, model_head_width(&model, 0),
+                             model.vocabulary};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         columns_add(table, "%lld", (long long)sizes[i]);
     return true;

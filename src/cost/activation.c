@@ -71,33 +71,33 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_u
     return bytes;
 }
 
-double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute)
+static double kv_bytes(const struct cost_setting *setting, const struct layer *layer)
 {
-    double bytes = 0;
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct cost_run *run = &setting->runs[i];
-        int32_t layers = run->n - (recompute == RECOMPUTE_FULL ? run->again : 0);
-        bytes += layers * (cost_kv_bytes(setting, run->kind) / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1));
-    }
-    return bytes;
+    return cost_kv_bytes(setting, layer->kind);
 }
 
 double cost_kv_gradient_bytes(const struct cost_setting *setting)
 {
-    double bytes = 0;
-    for (int32_t i = 0; i < setting->n_runs; i++)
-        bytes += setting->runs[i].n * cost_kv_bytes(setting, setting->runs[i].kind);
-    return bytes;
+    return layer_sum(setting, kv_bytes);
+}
+
+double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute)
+{
+    struct cost_setting keeps = *setting;
+    for (int32_t i = 0; recompute == RECOMPUTE_FULL && i < setting->n_runs; i++)
+        keeps.runs[i].n -= setting->runs[i].again;
+    return layer_sum(&keeps, kv_bytes) / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
+}
+
+static double norm_bytes(const struct cost_setting *setting, const struct layer *layer)
+{
+    (void)setting;
+    return layer_work_bytes(layer, RECOMPUTE_NORM);
 }
 
 double cost_norm_backward_bytes(const struct cost_setting *setting, double tokens)
 {
-    double most = 0;
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
-        most = fmax(most, layer_work_bytes(&layer, RECOMPUTE_NORM));
-    }
-    return tokens * most;
+    return tokens * layer_most(setting, norm_bytes);
 }
 
 /** Return the bytes a token that a layer of a kind computes again. */
@@ -137,12 +137,9 @@ double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens
 
 double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
-    double most = 0;
     if (setting->cp_type != SCENARIO_ALL_GATHER || unit->context == 1)
         return 0;
-    for (int32_t i = 0; i < setting->n_runs; i++)
-        most = fmax(most, cost_kv_bytes(setting, setting->runs[i].kind));
-    return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(unit) * most;
+    return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(unit) * layer_most(setting, kv_bytes);
 }
 
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
@@ -154,12 +151,7 @@ double cost_workspace_bytes(const struct cost_setting *setting, const struct cos
 
 double cost_weight_bytes(const struct cost_setting *setting)
 {
-    double bytes = 0;
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
-        bytes += setting->runs[i].n * layer_weight_gradient_bytes(setting, &layer);
-    }
-    return bytes;
+    return layer_sum(setting, layer_weight_gradient_bytes);
 }
 
 double cost_head_weight_bytes(const struct cost_setting *setting, double tokens)

@@ -50,7 +50,7 @@ double cost_norm_backward_bytes(const struct cost_setting *setting, double token
  *    rank, 4h.
  * 3. Activations that are computed again. With a list these are its entries. Under full recomputation they are all of a
  *    layer except its input, which was kept (eager norms keep a copy in fp32 as well).
- * 4. Of several kinds of layers each term is the largest.
+ * 4. With several kinds of layers each term is the largest.
  */
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/context.h"
+#include "cost/flop.h"
 
 /** Shapes of a ring's other blocks. All of a rank's queries see half of the keys, or half of the queries see all
  * keys. In a contiguous ring all queries see all keys. */
@@ -213,7 +214,8 @@ static struct cost_kernel fused_kernel(const struct sharing *of, const struct pa
         .family = COST_ATTENTION,
         .flop = (1 + of->n_others) * pack->flop,
         .seconds = kernel_sustained_s(device, blocks_s(of, pack, shape)),
-        .extrapolated_s = kernel_sustained_s(device, pack->load.extrapolated_s + of->n_others * pack->other[shape].extrapolated_s),
+        .extrapolated_s =
+            kernel_sustained_s(device, pack->load.extrapolated_s + of->n_others * pack->other[shape].extrapolated_s),
     };
 }
 
@@ -264,8 +266,7 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_u
 static void add_fused(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
                       struct cost_kernels *kernels)
 {
-    bool even =
-        unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->cp_type == SCENARIO_ULYSSES;
+    bool even = unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->cp_type == SCENARIO_ULYSSES;
     const struct sharing sharing = sharing_of(setting, kind, pass, unit->context, even ? unit->context : 1);
     CHECK(even || setting->cp_type != SCENARIO_RING_CONTIGUOUS);
     struct pack pack = even ? even_pack(&sharing, unit) : slowest_pack(&sharing, unit);
@@ -298,7 +299,8 @@ static struct batch batch_of(const struct cost_setting *setting, int32_t kind, c
 {
     const struct model *model = setting->model;
     bool ulysses = setting->cp_type == SCENARIO_ULYSSES;
-    double heads = (double)model->kinds[kind].heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0, scores = 0;
+    double heads = (double)model->kinds[kind].heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0,
+           scores = 0;
     double query_ranks = ulysses ? 1 : unit->context;
     double key_ranks = scenario_is_ring(setting->cp_type) ? unit->context : 1;
     for (int32_t i = 0; i < unit->n_slices; i++) {
@@ -319,28 +321,30 @@ static void add_unfused_forward(struct cost_kernels *kernels, const struct devic
 {
     const double element = precision_bytes(b->precision), mask = 1;
     kernel_add_gemms(kernels, device, "attention scores",
-                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
     kernel_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 2 * element * b->scores);
     if (b->dropout)
-        kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", (2 * element + mask) * b->scores);
+        kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout",
+                                (2 * element + mask) * b->scores);
     kernel_add_gemms(kernels, device, "attention output",
-                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
 }
 
 static void add_unfused_backward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
     const double element = precision_bytes(b->precision), mask = 1;
     kernel_add_gemms(kernels, device, "attention output's gradient",
-                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
     kernel_add_gemms(kernels, device, "attention values' gradient",
-                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
+                     (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
     if (b->dropout)
-        kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", (2 * element + mask) * b->scores);
+        kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout",
+                                (2 * element + mask) * b->scores);
     kernel_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 3 * element * b->scores);
     kernel_add_gemms(kernels, device, "attention queries' gradient",
-                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
     kernel_add_gemms(kernels, device, "attention keys' gradient",
-                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
+                     (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
 }
 
 static void add_unfused(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,

@@ -11,8 +11,8 @@ enum cost_component { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_COMPONENTS 
 
 enum { COST_CACHE_BLOCKS = 16 };
 
-/** A cache for one scenario. {0} is empty. Model, device and platform must not change while it is in use. Settings are compared
- * whole. */
+/** A cache for one scenario. {0} is empty. Model, device and platform must not change while it is in use. Settings are
+ * compared whole. */
 struct cost_cache {
     int32_t n_keys, n_costs;
     int32_t latest;                              /* latest key that was used */
@@ -25,8 +25,8 @@ struct cost_cache {
 /**
  * Return costs of the components asked for. They equal those of the functions to the last bit.
  *
- * 1. Most of a cost depends on a rank's tokens only (cost_of_tokens), and most of these costs were computed before. They
- *    come from setting->cache if it has them.
+ * 1. Most of a cost depends on a rank's tokens only (cost_of_tokens), and most of these costs were computed before.
+ * They come from setting->cache if it has them.
  * 2. Without a cache everything is computed.
  * 3. A cache that grows large is emptied.
  *

@@ -185,7 +185,7 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
 }
 
 bool cost_collective_extrapolates(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
-                             int32_t ranks)
+                                  int32_t ranks)
 {
     bool node = ranks <= setting->platform->gpus_per_node;
     enum device_collective_kind by = algorithm(setting->device, kind, ranks);

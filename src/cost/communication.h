@@ -32,7 +32,7 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
 
 /** Return whether the message of a collective lies outside the measured range. */
 bool cost_collective_extrapolates(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
-                             int32_t ranks);
+                                  int32_t ranks);
 
 /**
  * Return how many ranks a group of `ranks` has on a node: all of them, or as many as fit. Each rank has its TP.

@@ -37,8 +37,8 @@ static double gather_wire_bytes(const struct cost_setting *setting, enum device_
     return cost_of_rails(setting, kind, COST_NIC, bytes, context, cost_ranks_each(setting, context)).wire_bytes;
 }
 
-static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, int32_t layers, enum pass pass, double bytes,
-                     int32_t context)
+static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, int32_t layers, enum pass pass,
+                     double bytes, int32_t context)
 {
     bool home = pass != PASS_FORWARD && setting->cp_type == SCENARIO_RING_CONTIGUOUS;
     double sent = bytes * (context - 1) / context, gradients = home ? 2 * bytes : sent;
@@ -47,8 +47,8 @@ static void add_ring(struct cost_pass *cost, const struct cost_setting *setting,
         cost->ring_steps += layers * (home ? context : context - 1);
 }
 
-static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, int32_t layers, enum pass pass, double bytes,
-                       int32_t context)
+static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, int32_t layers, enum pass pass,
+                       double bytes, int32_t context)
 {
     int32_t fit = setting->platform->gpus_per_node / setting->tensor, most = context < fit ? context : fit;
     int32_t each = cost_ranks_each(setting, context);

@@ -3,7 +3,6 @@
 #ifndef SLIMSIM_COST_CONTEXT_H
 #define SLIMSIM_COST_CONTEXT_H
 
-#include "cost/flop.h"
 #include "cost/pass_cost.h"
 #include "cost/setting.h"
 #include "cost/unit.h"

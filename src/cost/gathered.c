@@ -35,15 +35,10 @@ double cost_gathered_bytes(const struct cost_setting *setting)
     return has_own_ends(setting) ? 0 : weight_bytes(setting) * root_parameters(setting);
 }
 
-/** Return the input columns of the last GEMM of a layer. */
-static double last_columns(const struct cost_setting *setting)
+static double last_columns(const struct cost_setting *setting, const struct layer *layer)
 {
-    double most = 0;
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
-        most = fmax(most, layer_last_gemm(&layer)->in);
-    }
-    return most;
+    (void)setting;
+    return layer_last_gemm(layer)->in;
 }
 
 /** Bytes of whole tensors. While the head's gradient waits or is reduced, it counts among those of layers. */
@@ -110,7 +105,7 @@ void cost_forward_moments_of(const struct cost_setting *setting, const struct co
     double w = weight_bytes(setting), layer = w * cost_layer_parameters(setting), head = w * head_parameters(setting);
     double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
     double logits = cost_logits(setting) * work->tokens;
-    double inner = cost_precisions(setting).activation * last_columns(setting);
+    double inner = cost_precisions(setting).activation * layer_most(setting, last_columns);
     bytes[COST_FORWARD_HEAD] = work->head_workspace - missing.at_head * logits + (two ? at_head : 0);
     bytes[COST_FORWARD_LOSS] =
         work->head_workspace - missing.at_loss * logits + (two ? whole_of_fsdp2(setting).at_head : 0);
@@ -124,11 +119,11 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
     const struct whole whole = setting->fsdp == 2 ? whole_of_fsdp2(setting) : whole_of_fsdp1(setting);
     double input = element * (double)setting->model->hidden * work->tokens;
     double norm = cost_norm_backward_bytes(setting, work->tokens), shard = input / cost_sequence_ranks(setting);
-    double inner = element * last_columns(setting), down = inner * (double)setting->model->hidden;
+    double inner = element * layer_most(setting, last_columns), down = inner * (double)setting->model->hidden;
     double workspace = work->workspace - inner * work->tokens; /* the down GEMM's input has gone by then */
     bytes[COST_AT_LOSS] = work->head_workspace + whole.at_head;
-    bytes[COST_AT_HEAD] = cost_head_backward_bytes(setting, work->tokens) + element * head_parameters(setting) +
-                          whole.at_head;
+    bytes[COST_AT_HEAD] =
+        cost_head_backward_bytes(setting, work->tokens) + element * head_parameters(setting) + whole.at_head;
     for (int i = 0; i < 2; i++) { /* layers before this one have gone */
         double gone = work->head + i * work->layer;
         bytes[COST_IN_LAYER + 3 * i] = workspace + down + whole.in_layer[i] - gone;

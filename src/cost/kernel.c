@@ -22,12 +22,13 @@ void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device,
     double m = gemm.m, n = gemm.n, k = gemm.k, operand_bytes = precision_bytes(gemm.precision);
     double output_bytes = gemm.sum_bytes > 0 ? gemm.sum_bytes : operand_bytes;
     double seconds = kernel_sustained_s(device, cost_kernel_gemm_s(device, &gemm));
-    kernel_add(kernels, (struct cost_kernel){.name = name,
-                                             .family = COST_GEMM,
-                                             .flop = 2 * gemm.batch * m * n * k,
-                                             .bytes = gemm.batch * (output_bytes * m * n + operand_bytes * (m * k + n * k)),
-                                             .seconds = seconds,
-                                             .extrapolated_s = cost_gemm_extrapolates(device, &gemm) ? seconds : 0});
+    kernel_add(kernels,
+               (struct cost_kernel){.name = name,
+                                    .family = COST_GEMM,
+                                    .flop = 2 * gemm.batch * m * n * k,
+                                    .bytes = gemm.batch * (output_bytes * m * n + operand_bytes * (m * k + n * k)),
+                                    .seconds = seconds,
+                                    .extrapolated_s = cost_gemm_extrapolates(device, &gemm) ? seconds : 0});
 }
 
 void kernel_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
@@ -37,7 +38,7 @@ void kernel_add_gemm(struct cost_kernels *kernels, const struct device *device, 
 }
 
 void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
-                              const char *name, double bytes)
+                             const char *name, double bytes)
 {
     struct device_range range = device->memory_range;
     struct cost_kernel kernel = {
@@ -106,8 +107,8 @@ struct cost_attention_curve cost_attention_curve(const struct device *device, en
     bool forward = pass == PASS_FORWARD;
     struct cost_attention_curve curve = {.flash = flash_of(device, kernel, pass)};
     const struct device_flash *flash = &curve.flash;
-    curve.flop_s =
-        (1 + flash->d_half / head_dim) / (1 + flash->d_half / 128) / (device->peak_flop_per_s[PRECISION_BF16] * flash->efficiency);
+    curve.flop_s = (1 + flash->d_half / head_dim) / (1 + flash->d_half / 128) /
+                   (device->peak_flop_per_s[PRECISION_BF16] * flash->efficiency);
     curve.other_half = (forward ? flash->k_half : flash->q_half) / 2; /* a mean tile of a causal sample has half of L */
     curve.tile_flop = (forward ? 4 : 10) * COST_ATTENTION_TILE * head_dim;
     curve.multiprocessors = (double)device->multiprocessors;

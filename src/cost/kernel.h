@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_COST_KERNEL_H
 #define SLIMSIM_COST_KERNEL_H
 
-#include "cost/flop.h"
+#include "cost/slice.h"
 #include "scenario/device.h"
 
 /** Kinds of work. Each is measured, and so extrapolated, separately. */
@@ -102,7 +102,7 @@ static inline bool kernel_within(struct device_range range, double value)
 
 /** Return the seconds that one sequence adds to a packed kernel [s]. */
 static inline double kernel_attention_work_s(const struct cost_attention_curve *curve,
-                                              const struct cost_attention *work)
+                                             const struct cost_attention *work)
 {
     if (work->flop <= 0)
         return 0;
@@ -112,7 +112,7 @@ static inline double kernel_attention_work_s(const struct cost_attention_curve *
 
 /** Return the seconds of a sequence's longest tile on an otherwise idle multiprocessor [s]. */
 static inline double kernel_attention_tile_s(const struct cost_attention_curve *curve,
-                                              const struct cost_attention *work)
+                                             const struct cost_attention *work)
 {
     if (work->tile_flop <= 0)
         return 0;
@@ -122,7 +122,7 @@ static inline double kernel_attention_tile_s(const struct cost_attention_curve *
 
 /** Add one sequence to a packed kernel. It is inline because a solver adds millions. */
 static inline void kernel_attention_add(struct cost_attention_load *load, const struct cost_attention_curve *curve,
-                                         const struct cost_attention *work)
+                                        const struct cost_attention *work)
 {
     double seconds = kernel_attention_work_s(curve, work), longest_s = kernel_attention_tile_s(curve, work);
     load->work_s += seconds;
@@ -138,13 +138,13 @@ void kernel_add(struct cost_kernels *kernels, struct cost_kernel kernel);
 /** Append GEMMs in one kernel, at the speed that training reaches (device_training.products). kernel_add_gemm
  * appends one GEMM without a sum. */
 void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device, const char *name,
-                       struct cost_gemm gemm);
+                      struct cost_gemm gemm);
 void kernel_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
-                      double k, enum precision precision);
+                     double k, enum precision precision);
 
 /** Append a kernel that takes the time of its bytes. Without bytes, append nothing. */
 void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
-                              const char *name, double bytes);
+                             const char *name, double bytes);
 
 /** Return the seconds that benchmarked tensor-core work takes in training. */
 double kernel_sustained_s(const struct device *device, double seconds);

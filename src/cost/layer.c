@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/layer.h"
 
+#include <math.h>
+
 #include "base/check.h"
 
-#define GEMM(of)                                                                                                     \
-    .kind = LAYER_GEMM, .name = {of " GEMM", of " input-gradient GEMM", of " weight-gradient GEMM"}
+#define GEMM(of)                .kind = LAYER_GEMM, .name = {of " GEMM", of " input-gradient GEMM", of " weight-gradient GEMM"}
 #define MEMORY_BOUND(of, curve) .kind = LAYER_MEMORY_BOUND, .name = {of, of, of}, .memory_kind = (curve)
 
 /** Widths of one rank's share of a layer, and bytes of an element. */
@@ -65,22 +66,15 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
 {
     double heads = (double)setting->model->kinds[kind].heads / setting->tensor;
     bool whole = setting->tensor == 1;
-    add(layer, (struct layer_op){GEMM("QKV"),
-                                 .split = LAYER_COLUMN,
-                                 .in = w->h,
-                                 .out = w->q + 2 * w->k,
-                                 .vectors = w->biases ? w->q + 2 * w->k : 0,
-                                 .kept_bytes = w->half * (w->q + 2 * w->k),
+    add(layer, (struct layer_op){GEMM("QKV"), .split = LAYER_COLUMN, .in = w->h, .out = w->q + 2 * w->k,
+                                 .vectors = w->biases ? w->q + 2 * w->k : 0, .kept_bytes = w->half * (w->q + 2 * w->k),
                                  .alternate = {w->k, w->half * w->k, 0}});
     add(layer, (struct layer_op){.kind = LAYER_ATTENTION,
                                  .name = {"attention", "attention", "attention"},
                                  .kept_bytes = w->half * w->q,
                                  .listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads,
                                  .list = RECOMPUTE_ATTENTION_CORE});
-    add(layer, (struct layer_op){GEMM("projection"),
-                                 .split = LAYER_ROW,
-                                 .in = w->q,
-                                 .out = w->h,
+    add(layer, (struct layer_op){GEMM("projection"), .split = LAYER_ROW, .in = w->q, .out = w->h,
                                  .vectors = w->biases ? w->h : 0,
                                  .alternate = {whole || w->eager ? w->h : 0, whole ? w->half * w->h : 0, 0}});
 }
@@ -90,27 +84,19 @@ static void add_feed_forward(struct layer *layer, const struct cost_setting *set
 {
     bool swiglu = setting->model->kinds[kind].activation == MODEL_SWIGLU, whole = setting->tensor == 1;
     bool separate = w->eager_llama || (swiglu && setting->swiglu == SCENARIO_SWIGLU_SEPARATE);
-    add(layer, (struct layer_op){GEMM("up"),
-                                 .split = LAYER_COLUMN,
-                                 .in = w->h,
-                                 .out = w->up,
-                                 .vectors = w->biases ? w->up : 0,
-                                 .kept_bytes = w->half * w->up,
-                                 .alternate = {w->f, w->half * w->f, 0}});
-    add(layer, (struct layer_op){
-                   MEMORY_BOUND("activation",
-                                swiglu && setting->kernels != SCENARIO_COMPILED ? DEVICE_ACTIVATION : DEVICE_GELU),
-                   .bytes = {w->half * (w->up + w->f), w->half * (2 * w->up + w->f)},
-                   .listed_bytes = (separate ? 2 : 1) * w->half * w->f,
-                   .list = RECOMPUTE_ACTIVATION,
-                   .work_bytes = w->half * (w->up + w->f)});
-    add(layer, (struct layer_op){GEMM("down"),
-                                 .split = LAYER_ROW,
-                                 .in = w->f,
-                                 .out = w->h,
-                                 .vectors = w->biases ? w->h : 0,
-                                 .alternate = {0, 0, w->eager ? w->half * (w->h + (whole ? 0 : w->sequence)) : 0},
-                                 .is_end = !setting->model->dropout});
+    add(layer,
+        (struct layer_op){GEMM("up"), .split = LAYER_COLUMN, .in = w->h, .out = w->up, .vectors = w->biases ? w->up : 0,
+                          .kept_bytes = w->half * w->up, .alternate = {w->f, w->half * w->f, 0}});
+    add(layer,
+        (struct layer_op){MEMORY_BOUND("activation", swiglu && setting->kernels != SCENARIO_COMPILED ? DEVICE_ACTIVATION
+                                                                                                     : DEVICE_GELU),
+                          .bytes = {w->half * (w->up + w->f), w->half * (2 * w->up + w->f)},
+                          .listed_bytes = (separate ? 2 : 1) * w->half * w->f, .list = RECOMPUTE_ACTIVATION,
+                          .work_bytes = w->half * (w->up + w->f)});
+    add(layer,
+        (struct layer_op){GEMM("down"), .split = LAYER_ROW, .in = w->f, .out = w->h, .vectors = w->biases ? w->h : 0,
+                          .alternate = {0, 0, w->eager ? w->half * (w->h + (whole ? 0 : w->sequence)) : 0},
+                          .is_end = !setting->model->dropout});
 }
 
 /** Add the operators between GEMMs that keep nothing but masks. */
@@ -121,20 +107,16 @@ static void add_between(struct layer *layer, const struct cost_setting *setting,
         add(layer, (struct layer_op){MEMORY_BOUND("dropout of both residuals", DEVICE_COPY),
                                      .bytes = {2 * mask * w->sequence, (2 * mask + 4 * w->half) * w->sequence},
                                      .kept_bytes = 2 * mask * w->sequence});
-    add(layer, (struct layer_op){MEMORY_BOUND("residual add of attention", DEVICE_COPY),
-                                 .bytes = {residual, residual},
+    add(layer, (struct layer_op){MEMORY_BOUND("residual add of attention", DEVICE_COPY), .bytes = {residual, residual},
                                  .list = RECOMPUTE_ALTERNATE_GEMMS});
     add(layer, (struct layer_op){MEMORY_BOUND("residual add of the feed-forward block", DEVICE_COPY),
-                                 .bytes = {residual, residual},
-                                 .is_end = true});
+                                 .bytes = {residual, residual}, .is_end = true});
     if (setting->model->positions > 0)
         return;
     add(layer, (struct layer_op){MEMORY_BOUND("rotation of queries", DEVICE_COPY),
-                                 .bytes = {2 * w->half * w->q, 2 * w->half * w->q},
-                                 .list = RECOMPUTE_ALTERNATE_GEMMS});
+                                 .bytes = {2 * w->half * w->q, 2 * w->half * w->q}, .list = RECOMPUTE_ALTERNATE_GEMMS});
     add(layer, (struct layer_op){MEMORY_BOUND("rotation of keys", DEVICE_COPY),
-                                 .bytes = {2 * w->half * w->k, 2 * w->half * w->k},
-                                 .list = RECOMPUTE_ALTERNATE_GEMMS});
+                                 .bytes = {2 * w->half * w->k, 2 * w->half * w->k}, .list = RECOMPUTE_ALTERNATE_GEMMS});
 }
 
 /** Return the bytes of `n` norms of single operations, beside those of the fused ones. */
@@ -155,8 +137,7 @@ static void add_single_operations(struct layer *layer, const struct cost_setting
         add(layer, single_norms(w, 2));
     if (w->eager_llama && setting->model->positions == 0)
         add(layer, (struct layer_op){MEMORY_BOUND("rotations by single operations", DEVICE_COPY),
-                                     .bytes = {rotations, rotations},
-                                     .list = RECOMPUTE_ALTERNATE_GEMMS});
+                                     .bytes = {rotations, rotations}, .list = RECOMPUTE_ALTERNATE_GEMMS});
     if (w->eager_llama || (swiglu && setting->swiglu == SCENARIO_SWIGLU_SEPARATE))
         add(layer, (struct layer_op){MEMORY_BOUND("activation by single operations", DEVICE_COPY),
                                      .bytes = {(5 - 3) * w->half * w->f, (9 - 5) * w->half * w->f},
@@ -176,6 +157,7 @@ struct layer layer_of(const struct cost_setting *setting, int32_t kind)
 {
     const struct widths w = widths_of(setting, kind);
     struct layer layer;
+    layer.kind = kind;
     layer.n_ops = 0;
     add(&layer, norm_of(setting, &w, "norm before attention"));
     add_attention(&layer, setting, &w, kind);
@@ -200,21 +182,42 @@ struct layer layer_of_head(const struct cost_setting *setting)
     const struct widths w = widths_of(setting, 0);
     double logits = cost_logits(setting);
     struct layer layer;
+    layer.kind = -1;
     layer.n_ops = 0;
     add(&layer, norm_of(setting, &w, "final norm"));
     if (w.eager_llama)
         add(&layer, single_norms(&w, 1));
-    add(&layer,
-        (struct layer_op){MEMORY_BOUND("cross-entropy", DEVICE_LOSS),
-                          .bytes = {loss_bytes(setting->loss, &w, true) * logits,
-                                    loss_bytes(setting->loss, &w, false) * logits},
-                          .kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits});
+    add(&layer, (struct layer_op){MEMORY_BOUND("cross-entropy", DEVICE_LOSS),
+                                  .bytes = {loss_bytes(setting->loss, &w, true) * logits,
+                                            loss_bytes(setting->loss, &w, false) * logits},
+                                  .kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits});
     add(&layer, (struct layer_op){GEMM("head"), .split = LAYER_COLUMN, .in = w.h, .out = logits});
     return layer;
 }
 
-double layer_parameters(const struct layer *layer)
+double layer_sum(const struct cost_setting *setting, layer_quantity *quantity)
 {
+    double sum = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        sum += setting->runs[i].n * quantity(setting, &layer);
+    }
+    return sum;
+}
+
+double layer_most(const struct cost_setting *setting, layer_quantity *quantity)
+{
+    double most = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        most = fmax(most, quantity(setting, &layer));
+    }
+    return most;
+}
+
+double layer_parameters(const struct cost_setting *setting, const struct layer *layer)
+{
+    (void)setting;
     double parameters = 0;
     for (int32_t i = 0; i < layer->n_ops; i++)
         parameters += layer->ops[i].in * layer->ops[i].out + layer->ops[i].vectors;
@@ -267,8 +270,8 @@ static void add_moved(struct cost_kernels *kernels, const struct cost_setting *s
     kernel_add_memory_bound(kernels, setting->device, op->memory_kind, op->name[of], op->bytes[of] * tokens);
 }
 
-void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
-                            const struct layer *layer, enum pass pass, double tokens)
+void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
+                            enum pass pass, double tokens)
 {
     for (int32_t i = 0; pass != PASS_WEIGHT && i < layer->n_ops; i++)
         if (layer->ops[i].kind == LAYER_MEMORY_BOUND)

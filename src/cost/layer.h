@@ -4,7 +4,6 @@
 #ifndef SLIMSIM_COST_LAYER_H
 #define SLIMSIM_COST_LAYER_H
 
-#include "cost/flop.h"
 #include "cost/kernel.h"
 #include "cost/setting.h"
 
@@ -36,6 +35,7 @@ struct layer_op {
 enum { LAYER_MAX_OPS = 20 };
 
 struct layer {
+    int32_t kind; /* of the model's kinds of layers */
     int32_t n_ops;
     struct layer_op ops[LAYER_MAX_OPS]; /* in the order of the forward, then operators between GEMMs */
 };
@@ -61,8 +61,15 @@ struct layer layer_of(const struct cost_setting *setting, int32_t kind);
 /** Make the operators of the last norm, the head and the loss. Recomputation never drops anything of them. */
 struct layer layer_of_head(const struct cost_setting *setting);
 
+/** A quantity of one layer of a setting. */
+typedef double layer_quantity(const struct cost_setting *setting, const struct layer *layer);
+
+/** Return the sum of a quantity over the setting's layers, and the most of any of them. */
+double layer_sum(const struct cost_setting *setting, layer_quantity *quantity);
+double layer_most(const struct cost_setting *setting, layer_quantity *quantity);
+
 /** Return the parameters of a TP rank's share. Norms and biases behind row-split GEMMs are whole. */
-double layer_parameters(const struct layer *layer);
+double layer_parameters(const struct cost_setting *setting, const struct layer *layer);
 
 /** Return the parameters of the matrices of a layer, of all TP ranks: P = h(q + 2k) + q h + 3 h f (GELU: 2 h f). */
 int64_t layer_matrix_parameters(const struct model *model, int32_t kind);
@@ -87,8 +94,8 @@ void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *se
                      enum pass pass, double tokens);
 
 /** Append the memory-bound kernels of a pass. The gradients of weights have none. */
-void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
-                            const struct layer *layer, enum pass pass, double tokens);
+void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
+                            enum pass pass, double tokens);
 
 /** Append the forward kernels that a backward repeats by a list, except attention. */
 void layer_add_listed(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,

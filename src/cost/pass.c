@@ -111,7 +111,8 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
 struct cost_pass cost_of_tokens(const struct cost_setting *setting, enum pass pass, double tokens)
 {
     const double element = cost_precisions(setting).wire;
-    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : element * tokens * cost_sequence_width(setting)};
+    struct cost_pass cost = {.boundary_bytes =
+                                 pass == PASS_WEIGHT ? 0 : element * tokens * cost_sequence_width(setting)};
     add_tokens(&cost, setting, pass, tokens);
     return cost;
 }
@@ -173,14 +174,19 @@ void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum p
     layer_add_memory_bound(kernels, setting, &layer, pass, tokens);
 }
 
+static void head_kernels(const struct cost_setting *setting, const struct layer *head, enum pass pass, double tokens,
+                         struct cost_kernels *kernels)
+{
+    kernels->n = 0;
+    layer_add_memory_bound(kernels, setting, head, pass, tokens);
+    layer_add_gemms(kernels, setting, head, pass, tokens);
+}
+
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                        struct cost_kernels *kernels)
 {
     const struct layer head = layer_of_head(setting);
-    double tokens = cost_unit_tokens(unit);
-    kernels->n = 0;
-    layer_add_memory_bound(kernels, setting, &head, pass, tokens);
-    layer_add_gemms(kernels, setting, &head, pass, tokens);
+    head_kernels(setting, &head, pass, cost_unit_tokens(unit), kernels);
 }
 
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
@@ -190,7 +196,7 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
         overlap_tensor_head(setting, layer_last_gemm(&head), pass, cost_unit_tokens(unit));
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
-    cost_head_kernels(setting, pass, unit, &kernels);
+    head_kernels(setting, &head, pass, cost_unit_tokens(unit), &kernels);
     add_kernels(&cost, &kernels, 1);
     add_tensor(&cost, &tensor, 1);
     shards_of_tables(setting, pass, &cost);

@@ -25,13 +25,13 @@ struct cost_setting {
     const struct device *device;
     const struct platform *platform;
     const struct platform *shards_platform; /* has the links of zero2's and zero3's collectives; NULL: `platform` */
-    const struct faults *faults; /* slow devices; NULL: none. dag/ applies them, costs are of devices without faults */
-    struct cost_cache *cache;    /* cost/cache.h; NULL: no cache */
-    struct scenario_stages split;    /* shares the model's layers out to stages */
-    int64_t ranks;                   /* DP x CP ranks of the plan */
-    int64_t shard_group;             /* number of them that share states; 0: all */
-    int64_t fsdp;                    /* version of FSDP; 0 counts as 1 */
-    enum precision precision;        /* of GEMMs and activations */
+    const struct faults *faults;  /* slow devices; NULL: none. dag/ applies them, costs are of devices without faults */
+    struct cost_cache *cache;     /* cost/cache.h; NULL: no cache */
+    struct scenario_stages split; /* shares the model's layers out to stages */
+    int64_t ranks;                /* DP x CP ranks of the plan */
+    int64_t shard_group;          /* number of them that share states; 0: all */
+    int64_t fsdp;                 /* version of FSDP; 0 counts as 1 */
+    enum precision precision;     /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;
     enum scenario_loss loss;

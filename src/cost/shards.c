@@ -26,7 +26,8 @@ static int32_t ranks_each(const struct cost_setting *setting)
 /** Return the largest number of a group's ranks on one node. */
 static int32_t most_each(const struct cost_setting *setting)
 {
-    int32_t n = cost_shards(setting), each = ranks_each(setting), fit = setting->platform->gpus_per_node / setting->tensor;
+    int32_t n = cost_shards(setting), each = ranks_each(setting),
+            fit = setting->platform->gpus_per_node / setting->tensor;
     return each == n || n < fit ? n : fit;
 }
 
@@ -67,7 +68,8 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
  * are filled from the first one on. */
 static void count_groups(const struct cost_setting *setting, int32_t *fewest, int32_t *most)
 {
-    int32_t m = cost_shard_groups(setting), n = cost_shards(setting), fit = setting->platform->gpus_per_node / setting->tensor;
+    int32_t m = cost_shard_groups(setting), n = cost_shards(setting),
+            fit = setting->platform->gpus_per_node / setting->tensor;
     int32_t n_node = fit > 1 ? fit : 1;
     *fewest = m;
     *most = 0;
@@ -110,7 +112,8 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
     double gradient_bytes = cost_precisions(setting).gradient;
     if (gathers && setting->sharding == SCENARIO_ZERO3)
-        traffic.gather_s = collective_s(&on_links, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &traffic.bytes);
+        traffic.gather_s =
+            collective_s(&on_links, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &traffic.bytes);
     if (reduces(setting, pass)) {
         traffic.scatter_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
         traffic.across_s = group_reduce_s(&on_links, parameters, &traffic.bytes);
@@ -149,7 +152,7 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
         return 0;
     gathers = gathers && setting->sharding == SCENARIO_ZERO3;
     struct copies copies = setting->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
-                                                    : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
+                                              : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
                                (copies.whole + copies.shard / cost_shards(setting)) * parameters);
 }

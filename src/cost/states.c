@@ -8,22 +8,12 @@
 
 double cost_layers_parameters(const struct cost_setting *setting)
 {
-    double parameters = 0;
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
-        parameters += setting->runs[i].n * layer_parameters(&layer);
-    }
-    return parameters;
+    return layer_sum(setting, layer_parameters);
 }
 
 double cost_layer_parameters(const struct cost_setting *setting)
 {
-    double most = 0;
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
-        most = fmax(most, layer_parameters(&layer));
-    }
-    return most;
+    return layer_most(setting, layer_parameters);
 }
 
 double cost_ends_parameters(const struct model *model, int32_t tensor, bool first, bool last)
@@ -87,9 +77,18 @@ static double rest(double bytes)
 }
 
 /** Return the rest of a matrix. Its weight, master weight and two moments are tensors of their own. */
-static double matrix_rest(const struct cost_precisions *bytes, double parameters)
+static double matrix_rest(const struct cost_setting *setting, double parameters)
 {
-    return rest(bytes->weight * parameters) + 3 * rest(bytes->state * parameters);
+    const struct cost_precisions bytes = cost_precisions(setting);
+    return rest(bytes.weight * parameters) + 3 * rest(bytes.state * parameters);
+}
+
+static double layer_rest(const struct cost_setting *setting, const struct layer *layer)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < layer->n_ops; i++)
+        sum += matrix_rest(setting, layer->ops[i].in * layer->ops[i].out);
+    return sum;
 }
 
 double cost_state_block_bytes(const struct cost_setting *setting, bool first, bool last, int32_t shards)
@@ -102,15 +101,9 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
     double sum = cost_frees_gradients(setting) ? 0 : rest(bytes.gradient * parameters);
     if (shards > 1)
         return sum + rest(bytes.weight * parameters);
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
-        double each = 0;
-        for (int32_t j = 0; j < layer.n_ops; j++)
-            each += matrix_rest(&bytes, layer.ops[j].in * layer.ops[j].out);
-        sum += setting->runs[i].n * each;
-    }
     int32_t tables = first + (last && !(first && model->tied_embeddings));
-    return sum + tables * matrix_rest(&bytes, (double)model->hidden * cost_logits(setting));
+    double table = (double)model->hidden * cost_logits(setting);
+    return sum + layer_sum(setting, layer_rest) + tables * matrix_rest(setting, table);
 }
 
 /** Return the bytes to and from HBM for a parameter of a rank's share. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file has the model's states on a rank: parameters, weights, gradients and optimizer, and the optimizer's time. */
+/** This file has the model's states on a rank: parameters, weights, gradients and optimizer, and the optimizer's time.
+ */
 #ifndef SLIMSIM_COST_STATES_H
 #define SLIMSIM_COST_STATES_H
 

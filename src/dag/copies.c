@@ -75,11 +75,14 @@ void pass_offload(struct pass_work *work, const struct builder_participant *part
 void pass_open_tokens(struct builder_pipe *pipe)
 {
     const struct plan_partition *partition = &pipe->plan->partition[PASS_FORWARD];
-    int32_t n = partition->n_units * pipe->kinds.n;
+    int32_t n_kinds = pipe->kinds.n, n = partition->n_units * n_kinds;
     pipe->tokens = check_malloc((size_t)partition->n_units * sizeof *pipe->tokens);
     pipe->token = check_malloc((size_t)n * sizeof *pipe->token);
     for (int32_t unit = 0; unit < partition->n_units; unit++)
         pipe->tokens[unit] = plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
-    for (int32_t i = 0; i < n; i++)
-        pipe->token[i] = dag_token_of(pipe->plan, &pipe->stage_setting[i % pipe->kinds.n], i / pipe->kinds.n);
+    for (int32_t i = 0; i < n; i++) {
+        const struct cost_setting *stage_setting = &pipe->stage_setting[i % n_kinds];
+        bool same = i >= n_kinds && dag_has_same_token(pipe->plan, stage_setting, i / n_kinds);
+        pipe->token[i] = same ? pipe->token[i - n_kinds] : dag_token_of(pipe->plan, stage_setting, i / n_kinds);
+    }
 }

@@ -221,6 +221,13 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
     return sum;
 }
 
+bool dag_has_same_token(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting, int32_t unit)
+{
+    const struct plan_unit *planned = &pipeline->partition[PASS_FORWARD].units[unit];
+    return stage_setting->attention != DEVICE_UNFUSED && planned[-1].recompute == planned->recompute &&
+           planned[-1].context == planned->context;
+}
+
 struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
                               int32_t unit)
 {

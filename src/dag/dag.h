@@ -222,6 +222,9 @@ struct dag_token {
     int32_t context; /* context degree of the unit */
 };
 
+/** Return whether a unit's token equals that of the unit before. Scores that are kept differ by unit. */
+bool dag_has_same_token(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting, int32_t unit);
+
 /** Return the bytes of a unit's token. @param stage_setting  dag_setting of the stage */
 struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
                               int32_t unit);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cost/states.h"
 #include "cost/overlap.h"
+#include "cost/states.h"
 #include "dag/builder.h"
 
 /* Tasks that end a rank's passes: the last one on the compute stream, its ring, its copy in. */

@@ -121,8 +121,8 @@ static void move_all(struct switching *work, double bytes, bool forward)
     move(work, 0, 0, first * bytes, forward);
     for (int32_t i = 0; i < model->layers; i++) {
         cost_hold_layers(&whole, i, 1);
-        move(work, stage_of(work, &work->from, i), stage_of(work, &work->to, i),
-             cost_layers_parameters(&whole) * bytes, forward);
+        move(work, stage_of(work, &work->from, i), stage_of(work, &work->to, i), cost_layers_parameters(&whole) * bytes,
+             forward);
     }
     move(work, work->from.pp - 1, work->to.pp - 1, last * bytes, forward);
 }

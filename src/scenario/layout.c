@@ -145,8 +145,7 @@ static bool check_shard_group(const struct scenario *scenario, const struct scen
 static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    if (plan->cp_type != SCENARIO_ULYSSES ||
-        model_shares_heads(&scenario->model, plan->tp * plan->cp))
+    if (plan->cp_type != SCENARIO_ULYSSES || model_shares_heads(&scenario->model, plan->tp * plan->cp))
         return true;
     return refuse(scenario, system, "cp_type", err,
                   "ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide heads and kv_heads, %" PRId64

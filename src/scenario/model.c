@@ -10,7 +10,7 @@
 #include "scenario/schema_text.h"
 
 #define FIELD(field) offsetof(struct model, field)
-#define KIND(field) FIELD(kinds[0].field)
+#define KIND(field)  FIELD(kinds[0].field)
 
 /* The upper limits are far above any model. They keep products of sizes within 63 bits. */
 static const struct schema_key keys[] = {
@@ -78,8 +78,8 @@ bool model_shares_heads(const struct model *model, int64_t ranks)
     bool shares = true;
     model_count_kinds(model, n_layers);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
-        shares = shares && (n_layers[kind] == 0 || (model->kinds[kind].heads % ranks == 0 &&
-                                                    model->kinds[kind].kv_heads % ranks == 0));
+        shares = shares && (n_layers[kind] == 0 ||
+                            (model->kinds[kind].heads % ranks == 0 && model->kinds[kind].kv_heads % ranks == 0));
     return shares;
 }
 

@@ -160,7 +160,8 @@ struct scenario_plan {
     double offload;           /* share of activations that goes to the host, 0..1 */
 };
 
-/** Return the number of `ranks` DP x CP ranks that share states, and so hold them together. It is 1 without sharding. */
+/** Return the number of `ranks` DP x CP ranks that share states, and so hold them together. It is 1 without sharding.
+ */
 static inline int32_t scenario_n_shards(int32_t sharding, int64_t shard_group, int64_t ranks)
 {
     if (sharding == SCENARIO_UNSHARDED)

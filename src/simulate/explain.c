@@ -259,7 +259,8 @@ static void fill_shares(const struct explainer *explainer, const struct point_su
 {
     const struct bubble *bubble = &summary->bubble;
     const struct work *least = &explainer->least;
-    double peak = explainer->scenario->device.peak_flop_per_s[PRECISION_BF16], gpus = platform_n_gpus(&explainer->scenario->platform);
+    double peak = explainer->scenario->device.peak_flop_per_s[PRECISION_BF16],
+           gpus = platform_n_gpus(&explainer->scenario->platform);
     double all_s = gpus * time_s, model_s = summary->mfu * all_s;
     double beside_s = bubble->busy_s - summary->tensor_s - summary->shard_s - explainer->kernels_s; /* optimizer */
     share[EXPLAIN_PRODUCTS] = least->product_s - least->product_flop / peak;

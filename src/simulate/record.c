@@ -46,7 +46,8 @@ static bool set_inputs(struct trace *trace, const struct scenario *scenario, con
            trace_set_text(trace, "platform", scenario->platform.name, err) &&
            trace_set_text(trace, "lengths", scenario->data.lengths, err) &&
            trace_set_integer(trace, "context", scenario->data.context, err) &&
-           trace_set_integer(trace, "peak_flop_per_s", (int64_t)scenario->device.peak_flop_per_s[PRECISION_BF16], err) &&
+           trace_set_integer(trace, "peak_flop_per_s", (int64_t)scenario->device.peak_flop_per_s[PRECISION_BF16],
+                             err) &&
            trace_set_integer(trace, "global_batch", scenario->data.global_batch, err) &&
            trace_set_integer(trace, "global_batch_tokens", scenario->data.global_batch_tokens, err) &&
            trace_set_integer(trace, "layer_flop_quadratic", curve.q, err) &&

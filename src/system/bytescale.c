@@ -40,8 +40,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "cost/activation.h"
 #include "bounds/batch_bound.h"
+#include "cost/activation.h"
 #include "dag/dag.h"
 #include "packing/packing.h"
 #include "packing/samples.h"

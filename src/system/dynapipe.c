@@ -52,7 +52,7 @@ struct work {
     int32_t n;
     int32_t *order;          /* samples, longest first */
     double *attention_s;     /* [n + 1] sums over the samples before, of both passes */
-    double kernels_s[GRID];    /* of 2^i tokens, of both passes */
+    double kernels_s[GRID];  /* of 2^i tokens, of both passes */
     double limit, memory;    /* tokens of a micro-batch; tokens of all units of a stage */
     int32_t n_micro_batches; /* they are the runs [first[i], first[i + 1]) */
     int32_t *first;

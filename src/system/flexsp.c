@@ -78,8 +78,9 @@ static struct flexsp_cost cost_of(const struct plan_request *request, int64_t ca
     int32_t widest = flexsp_widest((int32_t)request->layout.dp);
     int32_t tokens = (int32_t)(capacity < 1 ? 1 : capacity < request->context ? capacity : request->context);
     struct cost_pass one = profile(request, tokens, 0);
-    struct flexsp_cost cost = {
-        .quadratic_s = one.attention_s / tokens / tokens, .linear_s = one.kernels_s / tokens, .constant_s = one.shard_s};
+    struct flexsp_cost cost = {.quadratic_s = one.attention_s / tokens / tokens,
+                               .linear_s = one.kernels_s / tokens,
+                               .constant_s = one.shard_s};
     for (int32_t level = 1; level <= widest; level++) {
         int32_t shared = (int64_t)tokens << level < INT32_MAX ? tokens << level : INT32_MAX;
         cost.exchange_s[level] = profile(request, shared, level).context_s / shared;

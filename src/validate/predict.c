@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "cost/activation.h"
-#include "cost/states.h"
 #include "bounds/stage_memory.h"
+#include "cost/activation.h"
 #include "cost/attention_choice.h"
+#include "cost/states.h"
 #include "simulate/summary.h"
 
 /** Return the settings on which the bytes of a rank depend, with all layers. */
@@ -56,8 +56,8 @@ double predict_activation_bytes(const struct setting *setting)
     struct slice sample = {0, 0, (int32_t)setting->scenario.data.context};
     struct cost_unit unit = {
         .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
-    double layers = cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) +
-                    cost_scores_bytes(&cost, &unit);
+    double layers =
+        cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) + cost_scores_bytes(&cost, &unit);
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
     return layers * (double)setting->micro_batch * (1 + interleaved);
 }

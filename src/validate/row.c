@@ -136,8 +136,7 @@ static void doubt_implausible(struct setting *setting, const struct device *devi
 static void doubt_parameters(const struct file *file, struct setting *setting)
 {
     const struct model *model = &setting->scenario.model;
-    double stated = number(file, "params_b"),
-           made = cost_model_parameters(model) / 1e9;
+    double stated = number(file, "params_b"), made = cost_model_parameters(model) / 1e9;
     if (stated > 0 && fabs(made - stated) > 0.1 * stated)
         doubt(setting, "params_b is %s, though the sizes give %.2f", text(file, "params_b"), made);
 }

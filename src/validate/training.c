@@ -56,7 +56,8 @@ static double *value_at(struct device *device, size_t offset)
 
 static bool same_chip(const struct device *a, const struct device *b)
 {
-    return a->peak_flop_per_s[PRECISION_BF16] == b->peak_flop_per_s[PRECISION_BF16] && a->multiprocessors == b->multiprocessors;
+    return a->peak_flop_per_s[PRECISION_BF16] == b->peak_flop_per_s[PRECISION_BF16] &&
+           a->multiprocessors == b->multiprocessors;
 }
 
 /** Find whether rows of the device `name` are fitted with those of `device`. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests count the seconds, FLOPs and bytes of a stage's passes by hand. */
-#include "cost/cost.h"
 #include "hand_cost.h"
 #include "hand_model.h"
 #include "hand_plan.h"
@@ -43,7 +42,7 @@ TEST(forward_pass__is_counted_by_hand)
 TEST(heads__may_have_a_width_of_their_own)
 {
     struct model model = hand_toy;
-    model.head_width = 4;
+    model.kinds[0].head_width = 4;
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     setting.model = &model;
@@ -55,10 +54,10 @@ TEST(heads__may_have_a_width_of_their_own)
     CHECK_CLOSE(backward.kernels_s - backward.product_s, 3 * 1120.0, 1e-13);
     CHECK_CLOSE(forward.tensor_bytes, 3 * 4 * 20.0, 1e-14);
     CHECK_CLOSE(forward.ring_bytes, 3 * 48.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), 68.0, 1e-14);
-    CHECK_CLOSE(cost_weight_bytes(&setting), 72.0, 1e-14);
-    CHECK_CLOSE(cost_stage_parameters(&model, 1, 3, false, false), 3 * (192.0 + 2 * 4), 1e-14);
-    model.head_width = 2;
+    CHECK_CLOSE(hand_layer_bytes(&setting, RECOMPUTE_NONE, false), 68.0, 1e-14);
+    CHECK_CLOSE(cost_weight_bytes(&setting), 3 * 72.0, 1e-14);
+    CHECK_CLOSE(hand_stage_parameters(&model, 1, 3, false, false), 3 * (192.0 + 2 * 4), 1e-14);
+    model.kinds[0].head_width = 2;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * (1440.0 + 760), 1e-14);
 }
 
@@ -143,9 +142,9 @@ TEST(sequence_parallel__splits_norms_and_adds)
     setting.device = &device;
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        plan.sequence_parallel = true;
+        setting.sequence_parallel = true;
         struct cost_pass shared = cost_of_pass(&setting, pass, &unit);
-        plan.sequence_parallel = false;
+        setting.sequence_parallel = false;
         struct cost_pass whole = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
         CHECK_CLOSE(whole.kernels_s - shared.kernels_s, 3 * 5 * 2 * (pass == PASS_FORWARD ? 40.0 : 48.0), 1e-12);
         CHECK_CLOSE(whole.tensor_bytes, 3 * 2 * 40.0, 1e-14);
@@ -190,9 +189,9 @@ TEST(embedding__is_counted_by_hand)
     struct cost_pass backward = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(backward.kernels_s, 2 * (5 * (8 + 4.0) + 12 * 32), 1e-14);
     CHECK_CLOSE(backward.tensor_s, 3.0, 1e-14);
-    plan.gradients = SCENARIO_BF16;
+    setting.gradients = SCENARIO_BF16;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s, 2 * (5 * (8 + 4.0) + 8 * 32), 1e-14);
-    plan.sharding = SCENARIO_ZERO3;
+    setting.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s, 2 * (5 * (8 + 4.0) + 2 * 32), 1e-14);
     struct cost_unit empty = {.context = 1};
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &empty).kernels_s == 0);
@@ -217,14 +216,15 @@ TEST(embedding__takes_learned_positions_and_dropout)
     struct cost_pass layers = cost_of_pass(&setting, PASS_FORWARD, &unit);
     model.positions = 7;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).kernels_s - f.kernels_s, 2 * 5 * 40.0, 1e-12);
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s - b.kernels_s, 2 * (5 * 16 + 12 * 28.0), 1e-12);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s - b.kernels_s, 2 * (5 * 16 + 12 * 28.0),
+                1e-12);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s, 3.0, 1e-14);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s, 3.0, 1e-14);
     /* there is no rotation then: 4h + 4k = 24 bytes a token, over TP */
     CHECK_CLOSE(layers.kernels_s - cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * 2 * 5 * 12.0, 1e-12);
     model.positions = 0;
-    plan.sequence_parallel = false;
+    setting.sequence_parallel = false;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s == 0);
     CHECK_TRUE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s == 0);
@@ -232,9 +232,9 @@ TEST(embedding__takes_learned_positions_and_dropout)
         double before_s = pass == PASS_FORWARD ? f.kernels_s : b.kernels_s;
         model.dropout = true;
         CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).kernels_s - before_s, 2 * 5 * 20.0, 1e-12);
-        plan.sequence_parallel = true;
+        setting.sequence_parallel = true;
         CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).kernels_s - before_s, 2 * 5 * 10.0, 1e-12);
-        plan.sequence_parallel = false;
+        setting.sequence_parallel = false;
     }
 }
 
@@ -259,7 +259,7 @@ TEST(empty_stage__costs_nothing)
     struct cost_setting setting = hand_toy_setting();
     struct slice slice = {.sample = 0, .begin = 0, .end = 8};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_FULL};
-    setting.layers = 0;
+    hand_layers(&setting, 0);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
         CHECK_TRUE(cost.flop == 0 && cost_pass_s(&cost) == 0 && cost.boundary_bytes > 0);
@@ -267,7 +267,7 @@ TEST(empty_stage__costs_nothing)
 }
 
 /* Without limits nothing lies outside. With keys up to 2 the slice of 4/2 keys does not, but that of 8/2 does. */
-TEST(outside_s__holds_what_was_not_measured)
+TEST(extrapolated_s__holds_what_was_not_measured)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
@@ -295,15 +295,14 @@ TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
     device.hbm_bytes_per_s = 3e12;
     device.launch_s = 4e-6;
     device.multiprocessors = 132;
-    device.gemm[PRECISION_BF16] = (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
+    device.gemm[PRECISION_BF16] =
+        (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
     device.forward[0] = (struct device_flash){0.45, 64, 490, 26, .tail = 0.9};
     device.backward[0] = (struct device_flash){0.42, 725, 64, 30, .tail = 0.3};
-    struct cost_setting setting = {.model = &hand_llama_13b,
-                                   .device = &device,
-                                   .platform = &hand_links,
-                                   .plan = &hand_toy_plan,
-                                   .tensor = 1,
-                                   .layers = 10};
+    struct cost_setting setting = hand_with(
+        (struct cost_setting){
+            .model = &hand_llama_13b, .device = &device, .platform = &hand_links, .tensor = 1, HAND_LAYERS(10)},
+        &hand_toy_plan);
     for (int32_t tensor = 1; tensor <= 8; tensor *= 2)
         for (int32_t end = 1; end < 1 << 18; end = 3 * end + 1)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -315,8 +314,8 @@ TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
                 setting.tensor = 2 * tensor;
                 struct cost_pass c = cost_of_pass(&setting, pass, &unit);
                 bool grows = b.kernels_s > a.kernels_s && b.attention_s >= a.attention_s && b.tensor_s >= a.tensor_s;
-                if (!harness_true(grows && c.kernels_s < a.kernels_s && c.attention_s <= a.attention_s, "cost is monotonic",
-                                  __FILE__, __LINE__))
+                if (!harness_true(grows && c.kernels_s < a.kernels_s && c.attention_s <= a.attention_s,
+                                  "cost is monotonic", __FILE__, __LINE__))
                     printf("case: tensor %d end %d pass %d\n", (int)tensor, (int)end, (int)pass);
             }
 }
@@ -329,19 +328,19 @@ TEST(recompute_layers__limits_what_is_recomputed)
     struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), full = hand_toy_unit(RECOMPUTE_FULL);
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &none);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &none);
-    setting.recompute_layers = 2;
+    hand_recompute_layers(&setting, 2);
     struct cost_pass both = cost_of_pass(&setting, PASS_BACKWARD, &full);
     CHECK_CLOSE(both.flop, backward.flop + forward.flop * 2 / 3, 1e-14);
     CHECK_CLOSE(both.kernels_s, backward.kernels_s + forward.kernels_s * 2 / 3, 1e-14);
     CHECK_CLOSE(both.attention_s, backward.attention_s + forward.attention_s * 2 / 3, 1e-14);
     CHECK_CLOSE(both.tensor_s, backward.tensor_s + forward.tensor_s * 2 / 3, 1e-14);
     CHECK_EQUAL(both.ring_steps, backward.ring_steps + 2);
-    double kept = cost_activation_bytes(&setting, RECOMPUTE_NONE, true);
-    double input = cost_activation_bytes(&setting, RECOMPUTE_FULL, true);
-    CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 2 * input + kept, 1e-14);
-    CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_NONE, true), 3 * kept, 1e-14);
-    setting.recompute_layers = 0;
-    CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 3 * input, 1e-14);
+    double kept = hand_layer_bytes(&setting, RECOMPUTE_NONE, true);
+    double input = hand_layer_bytes(&setting, RECOMPUTE_FULL, true);
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_FULL, true), 2 * input + kept, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, true), 3 * kept, 1e-14);
+    hand_recompute_layers(&setting, 0);
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_FULL, true), 3 * input, 1e-14);
 }
 
 /* Each of 3 layers (forward_pass__is_counted_by_hand) leaves out the down GEMM of 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s. It
@@ -349,13 +348,12 @@ TEST(recompute_layers__limits_what_is_recomputed)
  * mask the backward needs, it leaves out the residual add alone. */
 TEST(early_stop__leaves_out_the_last_gemm)
 {
-    struct scenario_plan plan = hand_toy_plan, stopping = hand_toy_plan;
-    struct cost_setting setting = hand_toy_setting_of(&plan), dropped = hand_toy_setting();
+    struct cost_setting setting = hand_toy_setting(), dropped = hand_toy_setting();
     struct model dropping = *setting.model;
     struct cost_unit full = hand_toy_unit(RECOMPUTE_FULL), listed = hand_toy_unit(RECOMPUTE_SELECTIVE);
     struct cost_pass all = cost_of_pass(&setting, PASS_BACKWARD, &full);
     struct cost_pass selective = cost_of_pass(&setting, PASS_BACKWARD, &listed);
-    stopping.early_stop = plan.early_stop = true;
+    setting.early_stop = true;
     struct cost_pass stopped = cost_of_pass(&setting, PASS_BACKWARD, &full);
     CHECK_CLOSE(stopped.flop, all.flop - 3 * 160, 1e-14);
     CHECK_CLOSE(stopped.kernels_s, all.kernels_s - 3 * (320 + 120), 1e-14);
@@ -363,14 +361,14 @@ TEST(early_stop__leaves_out_the_last_gemm)
     CHECK_CLOSE(stopped.tensor_s, all.tensor_s - 3 * 3, 1e-14);
     CHECK_CLOSE(stopped.tensor_bytes, all.tensor_bytes - 3 * 20, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &listed).kernels_s, selective.kernels_s, 1e-14);
-    setting.recompute_layers = 2;
+    hand_recompute_layers(&setting, 2);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).flop, all.flop - 832 - 2 * 160, 1e-14);
-    plan.sequence_parallel = false; /* an all-reduce of twice the bytes */
+    setting.sequence_parallel = false; /* an all-reduce of twice the bytes */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).tensor_bytes, 40 * (3 * 2 + 2 * 1), 1e-14);
     dropping.dropout = true;
     dropped.model = &dropping;
     struct cost_pass whole = cost_of_pass(&dropped, PASS_BACKWARD, &full);
-    dropped.plan = &stopping;
+    dropped.early_stop = true;
     stopped = cost_of_pass(&dropped, PASS_BACKWARD, &full);
     CHECK_CLOSE(stopped.flop, whole.flop, 1e-14);
     CHECK_CLOSE(stopped.kernels_s, whole.kernels_s - 3 * 120, 1e-14);
@@ -449,7 +447,7 @@ TEST(split_backward__adds_up_to_the_whole)
             CHECK_CLOSE(input.tensor_bytes + weight.tensor_bytes, whole.tensor_bytes, 1e-12);
             CHECK_TRUE(weight.attention_s == 0 && weight.boundary_bytes == 0 && weight.ring_bytes == 0);
             CHECK_TRUE(input.boundary_bytes == whole.boundary_bytes);
-            double tokens = cost_unit_tokens(&unit), parameters = (double)model_layer_parameters(setting.model);
+            double tokens = cost_unit_tokens(&unit), parameters = (double)layer_matrix_parameters(setting.model, 0);
             CHECK_CLOSE(weight.flop, 840 * 2 * parameters * tokens / tensor, 1e-12);
             struct cost_pass head = cost_of_head(&setting, PASS_BACKWARD, &unit);
             struct cost_pass head_input = cost_of_head(&setting, PASS_INPUT, &unit);
@@ -459,7 +457,8 @@ TEST(split_backward__adds_up_to_the_whole)
             CHECK_CLOSE(head_input.tensor_s + head_weight.tensor_s, head.tensor_s, 1e-12);
             struct cost_pass embedding = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
             struct cost_pass embedding_input = cost_of_embedding(&setting, PASS_INPUT, &unit);
-            CHECK_TRUE(embedding_input.kernels_s == embedding.kernels_s && embedding_input.tensor_s == embedding.tensor_s);
+            CHECK_TRUE(embedding_input.kernels_s == embedding.kernels_s &&
+                       embedding_input.tensor_s == embedding.tensor_s);
             CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &unit).kernels_s == 0);
         }
 }

@@ -46,26 +46,27 @@ TEST(cost_attention_s__follows_the_curve_of_the_device)
  * 256, 8 full waves. 1024 x 1280 has 40, which are 10 waves. In 128 x 256 one tile is a quarter of a wave and costs
  * (1/4 + 1)/2 of one. Two square tiles, a tenth slower each, cost (1/2 + 1)/2 of half one times 1.1, which is less. 129
  * x 256 has 2 wide tiles or, cheaper, 1 tall one. */
-TEST(cost_gemm_s__runs_in_tiles_and_waves)
+TEST(cost_kernel_gemm_s__runs_in_tiles_and_waves)
 {
     struct device device = hand_device;
     device.multiprocessors = 4;
     device.hbm_bytes_per_s = 1e30;
-    device.gemm[PRECISION_BF16] = (struct device_gemm){.efficiency = 0.5, .small_tile = 0.1, .wave = 0.5, .launch_s = 1};
+    device.gemm[PRECISION_BF16] =
+        (struct device_gemm){.efficiency = 0.5, .small_tile = 0.1, .wave = 0.5, .launch_s = 1};
     const double wave_s = 4 * 2 * 128 * 256 / 0.5;
-    CHECK_CLOSE(cost_gemm_s(&device, 1024, 1024, 1), 8 * wave_s + 1, 1e-14);
-    CHECK_CLOSE(cost_gemm_s(&device, 1024, 1280, 1), 10 * wave_s + 1, 1e-14);
-    CHECK_CLOSE(cost_gemm_s(&device, 128, 256, 1), 0.75 / 2 * 1.1 * wave_s + 1, 1e-14);
-    CHECK_CLOSE(cost_gemm_s(&device, 129, 256, 1), 1.1 / 2 * wave_s + 1, 1e-14);
-    CHECK_CLOSE(cost_gemm_s(&device, 1024, 1024, 3), 24 * wave_s + 1, 1e-14);
+    CHECK_CLOSE(hand_gemm_s(&device, 1024, 1024, 1), 8 * wave_s + 1, 1e-14);
+    CHECK_CLOSE(hand_gemm_s(&device, 1024, 1280, 1), 10 * wave_s + 1, 1e-14);
+    CHECK_CLOSE(hand_gemm_s(&device, 128, 256, 1), 0.75 / 2 * 1.1 * wave_s + 1, 1e-14);
+    CHECK_CLOSE(hand_gemm_s(&device, 129, 256, 1), 1.1 / 2 * wave_s + 1, 1e-14);
+    CHECK_CLOSE(hand_gemm_s(&device, 1024, 1024, 3), 24 * wave_s + 1, 1e-14);
 }
 
 /* One row of 1024 x 1024 weights moves 2 x (1024 + 1024 + 1024^2) bytes at half of 1 B/s, longer than its products. */
-TEST(cost_gemm_s__waits_for_the_weights_of_few_rows)
+TEST(cost_kernel_gemm_s__waits_for_the_weights_of_few_rows)
 {
     struct device device = hand_device;
     device.peak_flop_per_s[PRECISION_BF16] = 1e6;
-    CHECK_CLOSE(cost_gemm_s(&device, 1, 1024, 1024), 2 * 2 * (1024 + 1024 + 1048576.0), 1e-14);
+    CHECK_CLOSE(hand_gemm_s(&device, 1, 1024, 1024), 2 * 2 * (1024 + 1024 + 1048576.0), 1e-14);
 }
 
 /* 4 multiprocessors have 1 FLOP/s each at the curve's efficiency 1/4 x 16 FLOP/s in all. A tile of 10 FLOP takes 10 s
@@ -91,17 +92,17 @@ TEST(cost_attention_s__ends_with_the_longest_tile)
 /* 16 x 8 outputs of 4 inner columns are 128 products of 2 x 4 FLOP at 0.5 FLOP/s. An output has 2 bytes at half of 1
  * B/s, of which a quarter is not hidden. Added to an fp32 sum it has 8 bytes at a tenth. If little is computed, memory
  * decides. */
-TEST(cost_gemm_s__pays_memory_for_outputs_and_sums)
+TEST(cost_kernel_gemm_s__pays_memory_for_outputs_and_sums)
 {
     struct device device = hand_device;
     device.gemm[PRECISION_BF16].epilogue = 0.25;
     device.gemm[PRECISION_BF16].sum = 0.1;
     device.peak_flop_per_s[PRECISION_BF16] = 100;
     double work_s = 128 * 2 * 4000 / 50.0;
-    CHECK_CLOSE(cost_gemm_s(&device, 16, 8, 4000), fmax(work_s + 0.25 * 512, 512 + 2 * 2 * 24 * 4000.0), 1e-14);
+    CHECK_CLOSE(hand_gemm_s(&device, 16, 8, 4000), fmax(work_s + 0.25 * 512, 512 + 2 * 2 * 24 * 4000.0), 1e-14);
     device.hbm_bytes_per_s = 1000;
-    CHECK_CLOSE(cost_gemm_s(&device, 16, 8, 4000), work_s + 0.25 * 0.512, 1e-14);
-    const struct cost_gemm summed = {1, 16, 8, 4000, 8}, short_one = {1, 16, 8, 1, 8};
+    CHECK_CLOSE(hand_gemm_s(&device, 16, 8, 4000), work_s + 0.25 * 0.512, 1e-14);
+    const struct cost_gemm summed = {1, 16, 8, 4000, 8, PRECISION_BF16}, short_one = {1, 16, 8, 1, 8, PRECISION_BF16};
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &summed), work_s + 0.25 * 128 * 8 / 100, 1e-14);
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &short_one), 128 * 8 / 100.0 + 2 * 24 / 500.0, 1e-14);
 }
@@ -112,11 +113,11 @@ TEST(cost_sum_bytes__are_of_fused_kernels_only)
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     CHECK_TRUE(cost_sum_bytes(&setting) == 8);
-    plan.gradients = SCENARIO_BF16;
+    setting.gradients = SCENARIO_BF16;
     CHECK_TRUE(cost_sum_bytes(&setting) == 4);
-    plan.sharding = SCENARIO_ZERO3;
+    setting.sharding = SCENARIO_ZERO3;
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
-    plan.sharding = SCENARIO_ZERO1;
+    setting.sharding = SCENARIO_ZERO1;
     setting.kernels = SCENARIO_COMPILED;
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
     setting.kernels = SCENARIO_EAGER;
@@ -143,26 +144,29 @@ static int32_t counted(const struct cost_kernels *kernels, const char *name, dou
  * and GEMM takes 2 x 96 FLOPs. The mask saves nothing. */
 TEST(unfused_attention__moves_its_scores)
 {
-    const struct model model = {
-        .hidden = 6144, .layers = 1, .heads = 64, .kv_heads = 64, .ffn = 24576, .vocabulary = 8, .dropout = true};
+    const struct model model = {.hidden = 6144,
+                                .layers = 1,
+                                .vocabulary = 8,
+                                .dropout = true,
+                                .kinds = {{.heads = 64, .kv_heads = 64, .ffn = 24576}}};
     const struct slice slices[] = {{0, 0, 2048}, {1, 0, 2048}, {2, 0, 2048}, {3, 0, 2048}};
     const struct cost_unit unit = {.slices = slices, .n_slices = 4, .context = 1};
-    struct cost_setting setting = {.model = &model,
-                                   .device = &hand_device,
-                                   .platform = &hand_links,
-                                   .plan = &hand_toy_plan,
-                                   .attention = DEVICE_UNFUSED,
-                                   .tensor = 8,
-                                   .layers = 1};
+    struct cost_setting setting = hand_with((struct cost_setting){.model = &model,
+                                                                  .device = &hand_device,
+                                                                  .platform = &hand_links,
+                                                                  .attention = DEVICE_UNFUSED,
+                                                                  .tensor = 8,
+                                                                  HAND_LAYERS(1)},
+                                            &hand_toy_plan);
     struct cost_kernels kernels;
     double scores = 8.0 * 4 * 2048 * 2048, narrow = 8.0 * 4 * 2048 * 96, bytes, flop;
-    cost_layer_kernels(&setting, PASS_FORWARD, &unit, &kernels);
+    cost_layer_kernels(&setting, 0, PASS_FORWARD, &unit, &kernels);
     CHECK_EQUAL(counted(&kernels, "attention", &bytes, &flop), 4);
     CHECK_CLOSE(bytes, 13 * scores + 2 * 4 * narrow, 1e-14);
     CHECK_CLOSE(flop, 4 * 96 * scores, 1e-14);
     counted(&kernels, "dropout", &bytes, &flop);
     CHECK_CLOSE(bytes, 2.0 * 6144 * 4 * 2048 / 8, 1e-14);
-    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &kernels);
+    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &unit, &kernels);
     CHECK_EQUAL(counted(&kernels, "attention", &bytes, &flop), 6);
     CHECK_CLOSE(bytes, 19 * scores + 2 * 8 * narrow, 1e-14);
     CHECK_CLOSE(flop, 8 * 96 * scores, 1e-14);
@@ -176,9 +180,9 @@ TEST(training__slows_the_kernels_it_names)
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     struct cost_kernels before, after;
     setting.device = &device;
-    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &before);
+    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &unit, &before);
     device.training = (struct device_training){.products = 0.25, .flash1 = 1};
-    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &after);
+    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &unit, &after);
     CHECK_EQUAL(after.n, before.n);
     for (int32_t i = 0; i < after.n; i++) {
         bool moves = before.kernel[i].family == COST_MEMORY_BOUND ||
@@ -200,10 +204,10 @@ TEST(cost_kernel_gemm_s__shares_waves_in_a_batch)
     device.multiprocessors = 132;
     device.gemm[PRECISION_BF16].wave = 1;
     device.gemm[PRECISION_BF16].small_tile = 10;
-    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){16, 128, 256, 1000, 0}),
-                cost_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
-    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){133, 128, 256, 1000, 0}),
-                2 * cost_gemm_s(&device, 128, 256, 1000), 1e-14);
+    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){16, 128, 256, 1000, 0, PRECISION_BF16}),
+                hand_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
+    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){133, 128, 256, 1000, 0, PRECISION_BF16}),
+                2 * hand_gemm_s(&device, 128, 256, 1000), 1e-14);
 }
 
 /* A token at h 4, k 2, f 8 moves more in two norms: 2 x 32h = 256 forward, 2 x 62h = 496 backward. Rotations move 16(h
@@ -226,20 +230,20 @@ TEST(eager__moves_more_than_fused)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).kernels_s - fused.kernels_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
                     1e-12);
     }
-    plan.sequence_parallel = false; /* norms of all tokens on both TP ranks */
+    setting.sequence_parallel = false; /* norms of all tokens on both TP ranks */
     double eager_s = cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s;
     setting.kernels = SCENARIO_FUSED;
     CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
                 1e-12);
     struct model gelu = hand_toy;
-    gelu.activation = MODEL_GELU;
+    gelu.kinds[0].activation = MODEL_GELU;
     setting.model = &gelu;
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     setting.kernels = SCENARIO_EAGER;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, forward.kernels_s, 1e-15);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).kernels_s - backward.kernels_s, 3 * 2 * 5 * (32 + 32 / 2.0),
-                1e-12);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).kernels_s - backward.kernels_s,
+                3 * 2 * 5 * (32 + 32 / 2.0), 1e-12);
 }
 
 /* SwiGLU runs as two operations in three layers, as in Llama's modules. A token moves 4f = 32 bytes more forward and 8f
@@ -249,15 +253,15 @@ TEST(separate_swiglu__moves_and_keeps_more)
     struct cost_setting setting = hand_toy_setting();
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
     const double bytes[] = {32, 64};
-    double passes_s[N_PASSES], kept = cost_activation_bytes(&setting, RECOMPUTE_NONE, false);
-    double listed = cost_activation_bytes(&setting, RECOMPUTE_ACTIVATION, false);
+    double passes_s[N_PASSES], kept = hand_layer_bytes(&setting, RECOMPUTE_NONE, false);
+    double listed = hand_layer_bytes(&setting, RECOMPUTE_ACTIVATION, false);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         passes_s[pass] = cost_of_pass(&setting, pass, &unit).kernels_s;
     setting.swiglu = SCENARIO_SWIGLU_SEPARATE;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).kernels_s - passes_s[pass], 3 * 2 * bytes[pass] * 5 / 2, 1e-12);
-    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false) - kept, 2 * 8 / 2.0, 1e-12);
-    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_ACTIVATION, false), listed, 1e-12);
+    CHECK_CLOSE(hand_layer_bytes(&setting, RECOMPUTE_NONE, false) - kept, 2 * 8 / 2.0, 1e-12);
+    CHECK_CLOSE(hand_layer_bytes(&setting, RECOMPUTE_ACTIVATION, false), listed, 1e-12);
 }
 
 /* The figures are bytes a logit of 16, over TP 2, with 2 s a byte and 5 tokens of 2 bytes a rank's half. Passes take 30

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count parameters, states and the optimizer's seconds. */
+#include "cost/states.h"
+#include "cost/gathered.h"
+#include "hand_cost.h"
+#include "hand_model.h"
+#include "harness.h"
+
+/* h = 8, GELU, f = 32, LayerNorm, biases and 6 learned positions. V = 10 is padded to 16 over TP 2, which is 8 rows
+ * each. A layer has matrices of (4 x 64 + 2 x 256)/2 = 384, biases of (24 + 32)/2 + 16 = 44 and norms of 32: 460. The
+ * first stage has 2 x 460 + 64 + 48. The last has 2 x 460 + 64 + 16. One stage with tied embeddings has 4 x 460 + 64 +
+ * 48 + 16. */
+TEST(cost_stage_parameters__count_vectors_and_padding)
+{
+    const struct model model = {
+        .hidden = 8,
+        .layers = 4,
+        .vocabulary = 10,
+        .tied_embeddings = true,
+        .norm = MODEL_LAYERNORM,
+        .positions = 6,
+        .vocabulary_multiple = 8,
+        .kinds = {{.heads = 2, .kv_heads = 2, .ffn = 32, .activation = MODEL_GELU, .biases = true}}};
+    CHECK_CLOSE(hand_stage_parameters(&model, 2, 2, true, false), 1032.0, 1e-15);
+    CHECK_CLOSE(hand_stage_parameters(&model, 2, 2, false, true), 1000.0, 1e-15);
+    CHECK_CLOSE(hand_stage_parameters(&model, 2, 4, true, true), 1968.0, 1e-15);
+    CHECK_EQUAL(hand_parameters(&model), 4 * (768 + 24 + 8 + 32 + 8 + 32) + 16 + 16 * 8);
+    CHECK_CLOSE(model_vocabulary_share(&model, 1), 16.0, 1e-15);
+    CHECK_CLOSE(model_vocabulary_share(&hand_toy, 2), 8.0, 1e-15); /* not padded */
+}
+
+/* From 10 MiB on blocks grow in steps of 2 MiB, but a rest above 1 MiB is given back. The states of one shard have h =
+ * 512, V = 25216 a rank, 6 layers and no other matrix of 10 MiB. The head's fp32 tensors of 49.25 MiB take 50, and its
+ * weight of 24.625 is split. Gradients of 22,354,048 parameters at 4 bytes are 85.274 MiB of 86. On two shards the
+ * gradients and weights of 42.637 MiB are split. */
+TEST(allocator__splits_no_block_for_less_than_a_mebibyte)
+{
+    const double mib = 1 << 20;
+    static const double cases[][2] = {{1, 1}, {9.5, 9.5}, {10, 10}, {10.5, 10.5}, {11, 12}, {11.25, 12}, {12, 12}};
+    for (int i = 0; i < 7; i++)
+        CHECK_CLOSE(cost_block_bytes(cases[i][0] * mib), cases[i][1] * mib, 1e-15);
+    const struct model model = {.hidden = 512,
+                                .layers = 12,
+                                .vocabulary = 50257,
+                                .tied_embeddings = true,
+                                .vocabulary_multiple = 128,
+                                .kinds = {{.heads = 8, .kv_heads = 8, .ffn = 2048, .activation = MODEL_GELU}}};
+    struct scenario_plan plan = {0};
+    struct cost_setting setting = hand_with((struct cost_setting){.model = &model, .tensor = 2, HAND_LAYERS(6)}, &plan);
+    double parameters = 6 * (1572864 + 1024) + 512 + 25216 * 512.0;
+    double gradients = 86 * mib - 4 * parameters;
+    CHECK_CLOSE(cost_state_block_bytes(&setting, false, true, 1), 3 * 0.75 * mib + gradients, 1e-12);
+    CHECK_CLOSE(cost_state_block_bytes(&setting, false, true, 2), gradients, 1e-12);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_TRUE(cost_state_block_bytes(&setting, false, true, 2) == 0);
+}
+
+/* h = 1856, k = 464 and f = 4928 (SwiGLU). A layer's matrices have 5,167,104, 3,444,736, 18,292,736 and 9,146,368
+ * parameters. In bf16 they are 9.855, 6.570, 34.891 and 17.445 MiB, of which the last one wastes 0.5547. In fp32 they
+ * are 19.711, 13.141, 69.781 and 34.891, three tensors each. These waste 0.2891, 0.8594, 0.2188 and, above a mebibyte,
+ * nothing. TP 2 halves each. In bf16 up wastes as much as down did; in fp32 down wastes that much. */
+TEST(allocator__gives_each_matrix_a_block)
+{
+    const double mib = 1 << 20;
+    const struct model model = {.hidden = 1856,
+                                .layers = 3,
+                                .vocabulary = 32000,
+                                .kinds = {{.heads = 16, .kv_heads = 4, .ffn = 4928, .activation = MODEL_SWIGLU}}};
+    struct cost_setting setting = hand_with((struct cost_setting){.model = &model, .tensor = 1, HAND_LAYERS(3)},
+                                            &(struct scenario_plan){.gradient_buffers = SCENARIO_GRADIENTS_FREED});
+    double layer = 0.5546875 + 3 * (0.2890625 + 0.859375 + 0.21875);
+    CHECK_CLOSE(cost_state_block_bytes(&setting, false, false, 1), 3 * layer * mib, 1e-12);
+    setting.tensor = 2;
+    CHECK_CLOSE(cost_state_block_bytes(&setting, false, false, 1), 3 * (1 + 3) * 0.5546875 * mib, 1e-12);
+}
+
+/* 100 parameters over 4 ranks take 2 + 4 + 12/4 bytes. bf16 gradients take 2 bytes less. Sharded gradients take (2 +
+ * 12)/4. Sharded weights, too, have no bf16 copy and a gradient in fp32 however it was reduced, 16/4. Unsharded bf16
+ * gradients take 2 + 2 + 12. Embedding, head and last norm have 2 x 4 x 16/2 + 4 = 68 parameters. zero3 has their
+ * weights throughout, unless they are units of their own. */
+TEST(cost_state_bytes__follow_precision_and_sharding)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 700.0, 1e-14);
+    setting.sharding = SCENARIO_UNSHARDED;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 1), 1600.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    setting.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    setting.gradients = SCENARIO_FP32;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 68.0, 1e-14);
+    setting.fsdp_ends = SCENARIO_ENDS_OWN;
+    setting.fsdp = 2;
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+}
+
+/* The gradients of 100 parameters over 4 ranks take whole 4 or 2 bytes each. zero2 takes a quarter. zero3 takes fp32 in
+ * any case. */
+TEST(cost_gradient_state_bytes__follow_precision_and_sharding)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    static const double bytes[][2] = {[SCENARIO_ZERO1] = {400, 200},
+                                      [SCENARIO_ZERO2] = {100, 50},
+                                      [SCENARIO_ZERO3] = {100, 100},
+                                      [SCENARIO_UNSHARDED] = {400, 200}};
+    for (int32_t i = 0; i < 8; i++) {
+        setting.sharding = i / 2;
+        setting.gradients = i % 2;
+        CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), bytes[i / 2][i % 2], 1e-15);
+    }
+}
+
+/* Without TP the stages hold the model once. Tied embeddings are on both ends, and once if there is one stage. */
+TEST(cost_stage_parameters__add_up_to_the_model)
+{
+    const struct model *const models[] = {&hand_llama_13b, &hand_gpt_3};
+    for (int i = 0; i < 2; i++) {
+        const struct model *model = models[i];
+        int32_t quarter = (int32_t)model->layers / 4;
+        double sum = hand_stage_parameters(model, 1, quarter, true, false) +
+                     2 * hand_stage_parameters(model, 1, quarter, false, false) +
+                     hand_stage_parameters(model, 1, quarter, false, true);
+        double copy = model->tied_embeddings ? (double)(model->vocabulary * model->hidden) : 0;
+        CHECK_CLOSE(sum, (double)hand_parameters(model) + copy, 1e-15);
+        CHECK_CLOSE(hand_stage_parameters(model, 1, (int32_t)model->layers, true, true), (double)hand_parameters(model),
+                    1e-15);
+    }
+}
+
+/* 12 parameters take 2 s a byte and 1 s to start, in 4 shards. zero1 takes 3 parameters x (4 + 28 + 6) and 12 x 3 x 4.
+ * bf16 takes 6 more, and 3 x 2. zero2 takes 3 x (4 + 8 + 28 + 6), and zero3 the same without the weight's copy. Eager
+ * takes 88 instead of 28. */
+TEST(cost_optimizer_s__is_counted_by_hand)
+{
+    struct device device = hand_device;
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    device.launch_s = 1;
+    setting.device = &device;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * (3 * 38 + 144.0), 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * (3 * 44 + 72.0), 1e-14);
+    setting.gradients = SCENARIO_FP32;
+    setting.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 46.0, 1e-14);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 40.0, 1e-14);
+    setting.optimizer = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 100.0, 1e-14);
+}
