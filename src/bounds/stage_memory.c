@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "cost/activation.h"
+#include "cost/cache.h"
 #include "cost/states.h"
 
 struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool first, bool last, int32_t context,
@@ -14,11 +15,11 @@ struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool
     struct slice token = {0, 0, gathers};
     struct cost_unit work = {.slices = &token, .n_slices = 1, .context = gathers, .recompute = recompute};
     struct cost_workspace each = cost_workspace_of(stage_setting, recompute);
-    double held = cost_activation_bytes(stage_setting, recompute, false);
+    double held = cost_cached_activation_bytes(stage_setting, recompute, false);
     return (struct stage_token){
         .held = held,
         .kept = cost_kept_kv_bytes(stage_setting, recompute),
-        .kv = cost_activation_bytes(stage_setting, recompute, true) - held,
+        .kv = cost_cached_activation_bytes(stage_setting, recompute, true) - held,
         .kv_gradient = cost_kv_gradient_bytes(stage_setting),
         .workspace = cost_workspace_of_tokens(&each, 1, 0, cost_gathered_kv_bytes(stage_setting, PASS_BACKWARD, &work)),
         .embedding = first ? cost_embedding_bytes(stage_setting, 1) : 0,

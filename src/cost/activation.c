@@ -71,22 +71,25 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_u
     return bytes;
 }
 
-static double kv_bytes(const struct cost_setting *setting, const struct layer *layer)
+double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute)
 {
-    return cost_kv_bytes(setting, layer->kind);
+    double bytes = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct cost_run *run = &setting->runs[i];
+        int32_t layers = run->n - (recompute == RECOMPUTE_FULL ? run->again : 0);
+        bytes += layers * cost_kv_bytes(setting, run->kind);
+    }
+    return bytes / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
 }
 
 double cost_kv_gradient_bytes(const struct cost_setting *setting)
 {
-    return layer_sum(setting, kv_bytes);
+    return cost_kept_kv_bytes(setting, RECOMPUTE_NONE);
 }
 
-double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute)
+static double kv_bytes(const struct cost_setting *setting, const struct layer *layer)
 {
-    struct cost_setting keeps = *setting;
-    for (int32_t i = 0; recompute == RECOMPUTE_FULL && i < setting->n_runs; i++)
-        keeps.runs[i].n -= setting->runs[i].again;
-    return layer_sum(&keeps, kv_bytes) / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
+    return cost_kv_bytes(setting, layer->kind);
 }
 
 static double norm_bytes(const struct cost_setting *setting, const struct layer *layer)

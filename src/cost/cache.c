@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/activation.h"
 
 enum { MAX_KEYS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
 
@@ -58,24 +59,41 @@ static void empty(struct cost_cache *cache)
         memset(cache->slot, 0, (size_t)cache->slots * sizeof *cache->slot);
 }
 
-/** Return whether two settings are equal. They have no gaps between fields (cost/setting.h). */
-static bool same(const struct cost_setting *a, const struct cost_setting *b)
+/** A setting, and what follows from it alone. */
+struct cost_key {
+    struct cost_setting setting;
+    struct layer layer; /* of its first run */
+    double activation_bytes[RECOMPUTE_FULL + 1]
+                           [2]; /* by recomputation, not sliced and sliced; below 0: not known yet */
+};
+
+/** Return whether a key is that of a setting. Settings have no gaps between fields (cost/setting.h). */
+static bool is_of(const struct cost_key *key, const struct cost_setting *setting)
 {
-    return memcmp(a, b, sizeof *a) == 0;
+    return memcmp(&key->setting, setting, sizeof *setting) == 0;
 }
 
+static void open_key(struct cost_key *key, const struct cost_setting *setting)
+{
+    key->setting = *setting;
+    key->layer = layer_of(setting, setting->runs[0].kind);
+    for (int recompute = 0; recompute <= RECOMPUTE_FULL; recompute++)
+        key->activation_bytes[recompute][0] = key->activation_bytes[recompute][1] = -1;
+}
+
+/** Return the number of a setting's key, which may be new. */
 static int32_t key_number(struct cost_cache *cache, const struct cost_setting *setting)
 {
-    if (cache->latest < cache->n_keys && same(&cache->keys[cache->latest], setting))
+    if (cache->latest < cache->n_keys && is_of(&cache->keys[cache->latest], setting))
         return cache->latest;
     for (cache->latest = cache->n_keys - 1; cache->latest >= 0; cache->latest--)
-        if (same(&cache->keys[cache->latest], setting))
+        if (is_of(&cache->keys[cache->latest], setting))
             return cache->latest;
     if (cache->n_keys == MAX_KEYS)
         empty(cache);
     if (cache->keys == NULL)
         cache->keys = check_malloc(MAX_KEYS * sizeof *cache->keys);
-    cache->keys[cache->n_keys] = *setting;
+    open_key(&cache->keys[cache->n_keys], setting);
     return cache->latest = cache->n_keys++;
 }
 
@@ -128,11 +146,11 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
 }
 
 /** Compute costs that depend on tokens only. For head and embedding these are all their costs. */
-static void compute(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                    unsigned components, struct cost_pass *costs)
+static void compute(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
+                    const struct cost_unit *unit, unsigned components, struct cost_pass *costs)
 {
     if (components & 1U << COST_LAYERS)
-        costs[COST_LAYERS] = cost_of_tokens(setting, pass, cost_unit_tokens(unit));
+        costs[COST_LAYERS] = cost_of_tokens(setting, layer, pass, cost_unit_tokens(unit));
     if (components & 1U << COST_EMBEDDING)
         costs[COST_EMBEDDING] = cost_of_embedding(setting, pass, unit);
     if (components & 1U << COST_HEAD)
@@ -144,12 +162,14 @@ static void look_up(const struct cost_setting *setting, enum pass pass, const st
                     unsigned components, struct cost_pass *costs)
 {
     if (setting->cache == NULL) {
-        compute(setting, pass, unit, components, costs);
+        const struct layer layer = layer_of(setting, setting->runs[0].kind);
+        compute(setting, &layer, pass, unit, components, costs);
         return;
     }
     struct cost_known *known = known_of(setting->cache, setting, pass, cost_unit_tokens(unit));
     if ((components & ~known->known) != 0)
-        compute(setting, pass, unit, components & ~known->known, known->components);
+        compute(setting, &setting->cache->keys[known->key].layer, pass, unit, components & ~known->known,
+                known->components);
     known->known |= components;
     for (int component = 0; component < COST_N_COMPONENTS; component++)
         if (components & 1U << component)
@@ -184,6 +204,17 @@ void cost_cached(const struct cost_setting *setting, enum pass pass, const struc
         add_slices(&more[COST_LAYERS], run, false, pass, unit);
         cost_add_pass(&costs[COST_LAYERS], &more[COST_LAYERS]);
     }
+}
+
+double cost_cached_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced)
+{
+    if (setting->cache == NULL)
+        return cost_activation_bytes(setting, recompute, sliced);
+    int32_t number = key_number(setting->cache, setting);
+    double *bytes = &setting->cache->keys[number].activation_bytes[recompute][sliced];
+    if (*bytes < 0)
+        *bytes = cost_activation_bytes(setting, recompute, sliced);
+    return *bytes;
 }
 
 void cost_cache_free(struct cost_cache *cache)

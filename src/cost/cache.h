@@ -17,7 +17,7 @@ struct cost_cache {
     int32_t n_keys, n_costs;
     int32_t latest;                              /* latest key that was used */
     int32_t slots;                               /* number of slots, a power of two */
-    struct cost_setting *keys;                   /* settings with stored costs; they have no cache */
+    struct cost_key *keys;                       /* settings with stored costs */
     struct cost_known *costs[COST_CACHE_BLOCKS]; /* blocks of stored costs; NULL: not allocated yet */
     uint32_t *slot;                              /* [slots] numbers of stored costs */
 };
@@ -35,6 +35,9 @@ struct cost_cache {
  */
 void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
                  struct cost_pass *costs);
+
+/** Return cost_activation_bytes, from the cache if it has them. */
+double cost_cached_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
 
 void cost_cache_free(struct cost_cache *cache);
 

@@ -5,15 +5,13 @@
 
 #include "base/check.h"
 
-#define GEMM(of)                .kind = LAYER_GEMM, .name = {of " GEMM", of " input-gradient GEMM", of " weight-gradient GEMM"}
-#define MEMORY_BOUND(of, curve) .kind = LAYER_MEMORY_BOUND, .name = {of, of, of}, .memory_kind = (curve)
-
 /** Widths of one rank's share of a layer, and bytes of an element. */
 struct widths {
-    double h, sequence; /* hidden width, and that of norms and residuals */
-    double q, k, f, up; /* columns of queries, of keys, of the inner width, of the up GEMM */
-    double half, full;  /* bytes of an activation, bytes in fp32 */
-    bool biases, eager, eager_llama;
+    double h, sequence;            /* hidden width, and that of norms and residuals */
+    double q, k, f, up;            /* columns of queries, of keys, of the inner width, of the up GEMM */
+    double half, full;             /* bytes of an activation, bytes in fp32 */
+    bool biases, swiglu, separate; /* separate: SwiGLU is two operations */
+    bool eager, eager_llama;
 };
 
 static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
@@ -32,15 +30,50 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .half = cost_precisions(setting).activation,
         .full = precision_bytes(PRECISION_FP32),
         .biases = model->kinds[kind].biases,
+        .swiglu = swiglu,
+        .separate = swiglu && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
         .eager = eager,
         .eager_llama = eager && swiglu,
     };
 }
 
-static void add(struct layer *layer, struct layer_op op)
+static struct layer_op *add(struct layer *layer, enum layer_op_kind kind)
 {
-    CHECK(layer->n_ops < LAYER_MAX_OPS);
-    layer->ops[layer->n_ops++] = op;
+    struct layer_op *op = &layer->ops[layer->n_ops++];
+    CHECK(layer->n_ops <= LAYER_MAX_OPS);
+    op->kind = kind;
+    return op;
+}
+
+/** Names of a GEMM's kernels: forward, gradient of the input, gradient of the weight. */
+#define GEMM(name)                                                                                                     \
+    (const char *const[])                                                                                              \
+    {                                                                                                                  \
+        name " GEMM", name " input-gradient GEMM", name " weight-gradient GEMM"                                        \
+    }
+
+static struct layer_op *add_gemm(struct layer *layer, const char *const names[N_STEP_PASSES], enum layer_split split,
+                                 double in, double out)
+{
+    struct layer_op *op = add(layer, LAYER_GEMM);
+    for (int pass = 0; pass < N_STEP_PASSES; pass++)
+        op->name[pass] = names[pass];
+    op->split = split;
+    op->in = in;
+    op->out = out;
+    return op;
+}
+
+static struct layer_op *add_memory_bound(struct layer *layer, const char *name, enum device_memory_kind curve,
+                                         double forward_bytes, double backward_bytes)
+{
+    struct layer_op *op = add(layer, LAYER_MEMORY_BOUND);
+    for (int pass = 0; pass < N_STEP_PASSES; pass++)
+        op->name[pass] = name;
+    op->memory_kind = curve;
+    op->bytes[PASS_FORWARD] = forward_bytes;
+    op->bytes[PASS_BACKWARD] = backward_bytes;
+    return op;
 }
 
 /** Return the curve of norms: PyTorch's LayerNorm in eager GELU models. */
@@ -49,122 +82,116 @@ static enum device_memory_kind norm_curve(const struct widths *w)
     return w->eager && !w->eager_llama ? DEVICE_LAYER_NORM : DEVICE_NORM;
 }
 
-static struct layer_op norm_of(const struct cost_setting *setting, const struct widths *w, const char *name)
+static void add_norm(struct layer *layer, const struct cost_setting *setting, const struct widths *w, const char *name)
 {
-    return (struct layer_op){
-        MEMORY_BOUND(name, norm_curve(w)),
-        .vectors = (double)model_norm_parameters(setting->model),
-        .bytes = {2 * w->half * w->sequence, 3 * w->half * w->sequence},
-        .kept_bytes = w->half * w->sequence,
-        .listed_bytes = (w->eager_llama ? w->half + w->full : w->half) * w->sequence,
-        .list = RECOMPUTE_NORM,
-        .work_bytes = (w->eager_llama ? 2 * w->half + 6 * w->full : 4 * w->half) * w->sequence,
-    };
+    double width = w->sequence, half = w->half, full = w->full;
+    struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * half * width, 3 * half * width);
+    op->vectors = (double)model_norm_parameters(setting->model);
+    op->kept_bytes = half * width;
+    op->listed_bytes = (w->eager_llama ? half + full : half) * width;
+    op->list = RECOMPUTE_NORM;
+    op->work_bytes = (w->eager_llama ? 2 * half + 6 * full : 4 * half) * width;
 }
 
-static void add_attention(struct layer *layer, const struct cost_setting *setting, const struct widths *w, int32_t kind)
+static void add_attention(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    double heads = (double)setting->model->kinds[kind].heads / setting->tensor;
+    double heads = (double)setting->model->kinds[layer->kind].heads / setting->tensor;
     bool whole = setting->tensor == 1;
-    add(layer, (struct layer_op){GEMM("QKV"), .split = LAYER_COLUMN, .in = w->h, .out = w->q + 2 * w->k,
-                                 .vectors = w->biases ? w->q + 2 * w->k : 0, .kept_bytes = w->half * (w->q + 2 * w->k),
-                                 .alternate = {w->k, w->half * w->k, 0}});
-    add(layer, (struct layer_op){.kind = LAYER_ATTENTION,
-                                 .name = {"attention", "attention", "attention"},
-                                 .kept_bytes = w->half * w->q,
-                                 .listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads,
-                                 .list = RECOMPUTE_ATTENTION_CORE});
-    add(layer, (struct layer_op){GEMM("projection"), .split = LAYER_ROW, .in = w->q, .out = w->h,
-                                 .vectors = w->biases ? w->h : 0,
-                                 .alternate = {whole || w->eager ? w->h : 0, whole ? w->half * w->h : 0, 0}});
+    struct layer_op *op = add_gemm(layer, GEMM("QKV"), LAYER_COLUMN, w->h, w->q + 2 * w->k);
+    op->vectors = w->biases ? op->out : 0;
+    op->kept_bytes = w->half * op->out;
+    op->alternate.out = w->k;
+    op->alternate.dropped_bytes = w->half * w->k;
+
+    op = add(layer, LAYER_ATTENTION);
+    op->kept_bytes = w->half * w->q;
+    op->listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads; /* log-sum-exp */
+    op->list = RECOMPUTE_ATTENTION_CORE;
+
+    op = add_gemm(layer, GEMM("projection"), LAYER_ROW, w->q, w->h);
+    op->vectors = w->biases ? op->out : 0;
+    op->alternate.out = whole || w->eager ? w->h : 0;
+    op->alternate.dropped_bytes = whole ? w->half * w->h : 0;
 }
 
-static void add_feed_forward(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
-                             int32_t kind)
+static void add_feed_forward(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    bool swiglu = setting->model->kinds[kind].activation == MODEL_SWIGLU, whole = setting->tensor == 1;
-    bool separate = w->eager_llama || (swiglu && setting->swiglu == SCENARIO_SWIGLU_SEPARATE);
-    add(layer,
-        (struct layer_op){GEMM("up"), .split = LAYER_COLUMN, .in = w->h, .out = w->up, .vectors = w->biases ? w->up : 0,
-                          .kept_bytes = w->half * w->up, .alternate = {w->f, w->half * w->f, 0}});
-    add(layer,
-        (struct layer_op){MEMORY_BOUND("activation", swiglu && setting->kernels != SCENARIO_COMPILED ? DEVICE_ACTIVATION
-                                                                                                     : DEVICE_GELU),
-                          .bytes = {w->half * (w->up + w->f), w->half * (2 * w->up + w->f)},
-                          .listed_bytes = (separate ? 2 : 1) * w->half * w->f, .list = RECOMPUTE_ACTIVATION,
-                          .work_bytes = w->half * (w->up + w->f)});
-    add(layer,
-        (struct layer_op){GEMM("down"), .split = LAYER_ROW, .in = w->f, .out = w->h, .vectors = w->biases ? w->h : 0,
-                          .alternate = {0, 0, w->eager ? w->half * (w->h + (whole ? 0 : w->sequence)) : 0},
-                          .is_end = !setting->model->dropout});
+    bool whole = setting->tensor == 1, fused = w->swiglu && setting->kernels != SCENARIO_COMPILED;
+    struct layer_op *op = add_gemm(layer, GEMM("up"), LAYER_COLUMN, w->h, w->up);
+    op->vectors = w->biases ? op->out : 0;
+    op->kept_bytes = w->half * op->out;
+    op->alternate.out = w->f;
+    op->alternate.dropped_bytes = w->half * w->f;
+
+    op = add_memory_bound(layer, "activation", fused ? DEVICE_ACTIVATION : DEVICE_GELU, w->half * (w->up + w->f),
+                          w->half * (2 * w->up + w->f));
+    op->listed_bytes = (w->separate ? 2 : 1) * w->half * w->f;
+    op->list = RECOMPUTE_ACTIVATION;
+    op->work_bytes = w->half * (w->up + w->f);
+
+    op = add_gemm(layer, GEMM("down"), LAYER_ROW, w->f, w->h);
+    op->vectors = w->biases ? op->out : 0;
+    op->alternate.added_bytes = w->eager ? w->half * (w->h + (whole ? 0 : w->sequence)) : 0;
+    op->is_end = !setting->model->dropout;
 }
 
 /** Add the operators between GEMMs that keep nothing but masks. */
 static void add_between(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    const double residual = 3 * w->half * w->sequence, mask = 1;
+    double width = w->sequence, sum = 3 * w->half * width, q = 2 * w->half * w->q, k = 2 * w->half * w->k;
+    const double mask = 1;
     if (setting->model->dropout)
-        add(layer, (struct layer_op){MEMORY_BOUND("dropout of both residuals", DEVICE_COPY),
-                                     .bytes = {2 * mask * w->sequence, (2 * mask + 4 * w->half) * w->sequence},
-                                     .kept_bytes = 2 * mask * w->sequence});
-    add(layer, (struct layer_op){MEMORY_BOUND("residual add of attention", DEVICE_COPY), .bytes = {residual, residual},
-                                 .list = RECOMPUTE_ALTERNATE_GEMMS});
-    add(layer, (struct layer_op){MEMORY_BOUND("residual add of the feed-forward block", DEVICE_COPY),
-                                 .bytes = {residual, residual}, .is_end = true});
+        add_memory_bound(layer, "dropout of both residuals", DEVICE_COPY, 2 * mask * width,
+                         (2 * mask + 4 * w->half) * width)
+            ->kept_bytes = 2 * mask * width;
+    add_memory_bound(layer, "residual add of attention", DEVICE_COPY, sum, sum)->list = RECOMPUTE_ALTERNATE_GEMMS;
+    add_memory_bound(layer, "residual add of the feed-forward block", DEVICE_COPY, sum, sum)->is_end = true;
     if (setting->model->positions > 0)
         return;
-    add(layer, (struct layer_op){MEMORY_BOUND("rotation of queries", DEVICE_COPY),
-                                 .bytes = {2 * w->half * w->q, 2 * w->half * w->q}, .list = RECOMPUTE_ALTERNATE_GEMMS});
-    add(layer, (struct layer_op){MEMORY_BOUND("rotation of keys", DEVICE_COPY),
-                                 .bytes = {2 * w->half * w->k, 2 * w->half * w->k}, .list = RECOMPUTE_ALTERNATE_GEMMS});
+    add_memory_bound(layer, "rotation of queries", DEVICE_COPY, q, q)->list = RECOMPUTE_ALTERNATE_GEMMS;
+    add_memory_bound(layer, "rotation of keys", DEVICE_COPY, k, k)->list = RECOMPUTE_ALTERNATE_GEMMS;
 }
 
-/** Return the bytes of `n` norms of single operations, beside those of the fused ones. */
-static struct layer_op single_norms(const struct widths *w, int32_t n)
+/** Add the bytes of `n` norms of single operations, beside those of the fused ones. */
+static void add_single_norms(struct layer *layer, const struct widths *w, int32_t n)
 {
-    return (struct layer_op){MEMORY_BOUND("norms by single operations", DEVICE_COPY),
-                             .bytes = {n * (4 * w->half + 7 * w->full - 2 * w->half) * w->sequence,
-                                       n * (8 * w->half + 13 * w->full - 3 * w->half) * w->sequence},
-                             .list = RECOMPUTE_NORM};
+    double forward = 4 * w->half + 7 * w->full - 2 * w->half, backward = 8 * w->half + 13 * w->full - 3 * w->half;
+    add_memory_bound(layer, "norms by single operations", DEVICE_COPY, n * forward * w->sequence,
+                     n * backward * w->sequence)
+        ->list = RECOMPUTE_NORM;
 }
 
-static void add_single_operations(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
-                                  int32_t kind)
+static void add_single_operations(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    bool swiglu = setting->model->kinds[kind].activation == MODEL_SWIGLU;
     double rotations = (10 - 2) * w->half * (w->q + w->k);
     if (w->eager_llama)
-        add(layer, single_norms(w, 2));
+        add_single_norms(layer, w, 2);
     if (w->eager_llama && setting->model->positions == 0)
-        add(layer, (struct layer_op){MEMORY_BOUND("rotations by single operations", DEVICE_COPY),
-                                     .bytes = {rotations, rotations}, .list = RECOMPUTE_ALTERNATE_GEMMS});
-    if (w->eager_llama || (swiglu && setting->swiglu == SCENARIO_SWIGLU_SEPARATE))
-        add(layer, (struct layer_op){MEMORY_BOUND("activation by single operations", DEVICE_COPY),
-                                     .bytes = {(5 - 3) * w->half * w->f, (9 - 5) * w->half * w->f},
-                                     .list = RECOMPUTE_ACTIVATION});
+        add_memory_bound(layer, "rotations by single operations", DEVICE_COPY, rotations, rotations)->list =
+            RECOMPUTE_ALTERNATE_GEMMS;
+    if (w->separate)
+        add_memory_bound(layer, "activation by single operations", DEVICE_COPY, (5 - 3) * w->half * w->f,
+                         (9 - 5) * w->half * w->f)
+            ->list = RECOMPUTE_ACTIVATION;
     if (w->eager_llama)
-        add(layer, (struct layer_op){MEMORY_BOUND("input's gradients summed", DEVICE_COPY),
-                                     .bytes = {0, (2 + 1) * 3 * w->half * w->h}});
+        add_memory_bound(layer, "input's gradients summed", DEVICE_COPY, 0, (2 + 1) * 3 * w->half * w->h);
     if (!w->eager || w->eager_llama)
         return;
-    add(layer, (struct layer_op){MEMORY_BOUND("norms' weight gradients", norm_curve(w)),
-                                 .bytes = {0, 2 * 2 * w->half * w->sequence}});
-    add(layer, (struct layer_op){MEMORY_BOUND("gradients of queries, keys and values joined", DEVICE_COPY),
-                                 .bytes = {0, 2 * w->half * (w->q + 2 * w->k)}});
+    add_memory_bound(layer, "norms' weight gradients", norm_curve(w), 0, 2 * 2 * w->half * w->sequence);
+    add_memory_bound(layer, "gradients of queries, keys and values joined", DEVICE_COPY, 0,
+                     2 * w->half * (w->q + 2 * w->k));
 }
 
 struct layer layer_of(const struct cost_setting *setting, int32_t kind)
 {
     const struct widths w = widths_of(setting, kind);
-    struct layer layer;
-    layer.kind = kind;
-    layer.n_ops = 0;
-    add(&layer, norm_of(setting, &w, "norm before attention"));
-    add_attention(&layer, setting, &w, kind);
-    add(&layer, norm_of(setting, &w, "norm before the feed-forward block"));
-    add_feed_forward(&layer, setting, &w, kind);
+    struct layer layer = {.kind = kind};
+    add_norm(&layer, setting, &w, "norm before attention");
+    add_attention(&layer, setting, &w);
+    add_norm(&layer, setting, &w, "norm before the feed-forward block");
+    add_feed_forward(&layer, setting, &w);
     add_between(&layer, setting, &w);
-    add_single_operations(&layer, setting, &w, kind);
+    add_single_operations(&layer, setting, &w);
     return layer;
 }
 
@@ -181,17 +208,14 @@ struct layer layer_of_head(const struct cost_setting *setting)
 {
     const struct widths w = widths_of(setting, 0);
     double logits = cost_logits(setting);
-    struct layer layer;
-    layer.kind = -1;
-    layer.n_ops = 0;
-    add(&layer, norm_of(setting, &w, "final norm"));
+    struct layer layer = {0};
+    add_norm(&layer, setting, &w, "final norm");
     if (w.eager_llama)
-        add(&layer, single_norms(&w, 1));
-    add(&layer, (struct layer_op){MEMORY_BOUND("cross-entropy", DEVICE_LOSS),
-                                  .bytes = {loss_bytes(setting->loss, &w, true) * logits,
-                                            loss_bytes(setting->loss, &w, false) * logits},
-                                  .kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits});
-    add(&layer, (struct layer_op){GEMM("head"), .split = LAYER_COLUMN, .in = w.h, .out = logits});
+        add_single_norms(&layer, &w, 1);
+    add_memory_bound(&layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,
+                     loss_bytes(setting->loss, &w, false) * logits)
+        ->kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits;
+    add_gemm(&layer, GEMM("head"), LAYER_COLUMN, w.h, logits);
     return layer;
 }
 

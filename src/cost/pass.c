@@ -3,7 +3,6 @@
 
 #include "cost/attention.h"
 #include "cost/context.h"
-#include "cost/layer.h"
 #include "cost/overlap.h"
 #include "cost/shards.h"
 
@@ -45,15 +44,15 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
 }
 
 /** Add a run's layers without their attention. */
-static void add_tokens(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double tokens)
+static void add_tokens(struct cost_pass *cost, const struct cost_setting *setting, const struct layer *layer,
+                       enum pass pass, double tokens)
 {
     const struct cost_run *run = &setting->runs[0];
-    const struct layer layer = layer_of(setting, run->kind);
-    const struct overlap_tensor tensor = overlap_tensor_layer(setting, &layer, pass, tokens);
+    const struct overlap_tensor tensor = overlap_tensor_layer(setting, layer, pass, tokens);
     struct cost_kernels kernels;
     kernels.n = 0;
-    layer_add_gemms(&kernels, setting, &layer, pass, tokens);
-    layer_add_memory_bound(&kernels, setting, &layer, pass, tokens);
+    layer_add_gemms(&kernels, setting, layer, pass, tokens);
+    layer_add_memory_bound(&kernels, setting, layer, pass, tokens);
     add_kernels(cost, &kernels, run->n);
     add_tensor(cost, &tensor, run->n);
 }
@@ -65,10 +64,12 @@ static void add_known(struct cost_pass *cost, const struct cost_setting *setting
     bool exact = true; /* sums in another order differ in their last bits */
     for (int i = 0; i < COST_N_FAMILIES; i++)
         exact = exact && (cost->extrapolated_s[i] == 0 || forward->extrapolated_s[i] == 0);
-    if (exact)
+    if (exact) {
         cost_add_pass(cost, forward);
-    else
-        add_tokens(cost, setting, PASS_FORWARD, tokens);
+        return;
+    }
+    const struct layer layer = layer_of(setting, setting->runs[0].kind);
+    add_tokens(cost, setting, &layer, PASS_FORWARD, tokens);
 }
 
 /** Add the forward of a run's layers, as the backward repeats it. */
@@ -108,12 +109,13 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
         add_attention(cost, setting, PASS_FORWARD, unit);
 }
 
-struct cost_pass cost_of_tokens(const struct cost_setting *setting, enum pass pass, double tokens)
+struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
+                                double tokens)
 {
     const double element = cost_precisions(setting).wire;
     struct cost_pass cost = {.boundary_bytes =
                                  pass == PASS_WEIGHT ? 0 : element * tokens * cost_sequence_width(setting)};
-    add_tokens(&cost, setting, pass, tokens);
+    add_tokens(&cost, setting, layer, pass, tokens);
     return cost;
 }
 
@@ -142,10 +144,11 @@ static struct cost_pass pass_of_run(const struct cost_setting *setting, bool fir
                                     const struct cost_unit *unit)
 {
     double tokens = cost_unit_tokens(unit);
-    struct cost_pass cost = cost_of_tokens(setting, pass, tokens), forward = {0};
+    const struct layer layer = layer_of(setting, setting->runs[0].kind);
+    struct cost_pass cost = cost_of_tokens(setting, &layer, pass, tokens), forward = {0};
     if (cost_repeats(pass, unit)) {
         struct cost_setting again = cost_setting_again(setting);
-        forward = cost_of_tokens(&again, PASS_FORWARD, tokens);
+        forward = cost_of_tokens(&again, &layer, PASS_FORWARD, tokens);
     }
     cost_add_slices(&cost, setting, first, pass, unit, &forward);
     return cost;

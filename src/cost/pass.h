@@ -4,8 +4,8 @@
 #ifndef SLIMSIM_COST_PASS_H
 #define SLIMSIM_COST_PASS_H
 
+#include "cost/layer.h"
 #include "cost/pass_cost.h"
-#include "cost/setting.h"
 #include "cost/unit.h"
 
 /**
@@ -73,9 +73,11 @@ void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, 
  * Compute a pass of the layers of one run, before the terms of cost_add_slices. It depends on a rank's tokens only, so
  * that cost/cache.h can keep it.
  *
- * @param setting  holds one run at most: cost_of_one_run
+ * @param setting  holds one run: cost_of_one_run
+ * @param layer    layer_of this run
  */
-struct cost_pass cost_of_tokens(const struct cost_setting *setting, enum pass pass, double tokens);
+struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
+                                double tokens);
 
 /**
  * Add attention and its transfers, what is computed again, and what zero2 and zero3 gather and reduce. The sum over all

@@ -234,7 +234,7 @@ struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct
     const struct plan_unit *part = &pipeline->partition[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
     double scores = cost_scores_bytes(stage_setting, &work);
-    double bytes = cost_activation_bytes(stage_setting, part->recompute, false);
+    double bytes = cost_cached_activation_bytes(stage_setting, part->recompute, false);
     return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
                               .kept = cost_kept_kv_bytes(stage_setting, part->recompute),
                               .context = part->context};

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "cost/activation.h"
 #include "base/compare.h"
+#include "cost/activation.h"
+#include "cost/cache.h"
 
 /* A forward unit on a rank, as a candidate for the host. */
 struct stay {
@@ -319,8 +320,8 @@ static double held_bytes(const struct memory_fit_excess *excess, int32_t unit, e
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
     work.recompute = recompute;
     double sliced = (double)pipe->relations->sliced_tokens[unit], whole = (double)tokens_of(pipe, unit) - sliced;
-    return (whole * cost_activation_bytes(&excess->stage_setting, recompute, false) +
-            sliced * cost_activation_bytes(&excess->stage_setting, recompute, true)) /
+    return (whole * cost_cached_activation_bytes(&excess->stage_setting, recompute, false) +
+            sliced * cost_cached_activation_bytes(&excess->stage_setting, recompute, true)) /
                work.context +
            cost_scores_bytes(&excess->stage_setting, &work);
 }
