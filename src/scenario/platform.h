@@ -68,4 +68,10 @@ static inline bool platform_same_node(const struct platform *platform, int32_t g
     return gpu / platform->gpus_per_node == other / platform->gpus_per_node;
 }
 
+/** Return the GPUs of a server, which is bought, powered and repaired as a whole. Each node is one server. */
+static inline int32_t platform_gpus_per_server(const struct platform *platform)
+{
+    return platform->gpus_per_node;
+}
+
 #endif
