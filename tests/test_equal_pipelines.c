@@ -36,7 +36,7 @@ static void tell(const struct plan *plan, const struct cost_setting *setting, bo
                           .traffic = traffic_of(plan, &dag, setting),
                           .work = work_of(plan, &dag, setting)};
     memory_of(plan, &dag, &timeline, setting, false, &told->memory);
-    told->host = memory_host_of(plan, &dag, &told->memory, setting->platform->gpus_per_node, 0);
+    told->host = memory_host_of(plan, &dag, &told->memory, setting->platform, 0);
     timeline_free(&timeline);
     dag_free(&dag);
 }

@@ -491,7 +491,7 @@ static struct resolved resolve(const struct hand_request *hand, const struct pla
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
     struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_rank], 0, 0, 0};
-    resolved.node_bytes = memory_host_of(plan, &dag, &memory, hand->setting.platform->gpus_per_node, 0).bytes;
+    resolved.node_bytes = memory_host_of(plan, &dag, &memory, hand->setting.platform, 0).bytes;
     for (int32_t i = 0; i < memory.n_ranks; i++)
         resolved.host_bytes = fmax(resolved.host_bytes, memory.host_peak_bytes[i]);
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)

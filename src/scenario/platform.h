@@ -33,6 +33,7 @@ struct platform_keys {
  * - Hosts are g<node>_<gpu> and cpu<node>. Links are nv.._u/_d, ib.._u/_d and pc.._u/_d, named as platform_xml_write
  * does.
  * - Bandwidths are those of one direction.
+ * - A node is a host. Its GPUs share host memory and links above the NICs, and each has PCIe of its own.
  * - Links above the NICs may have any names. Only pt<node>_u/_d of a node and up<leaf>_u/_d of a leaf switch can have
  *   faults (scenario/faults.h).
  */
@@ -63,9 +64,27 @@ static inline int32_t platform_n_leaves(const struct platform *platform)
     return (int32_t)((platform->keys.nodes + platform->keys.leaf - 1) / platform->keys.leaf);
 }
 
+static inline int32_t platform_node_of(const struct platform *platform, int32_t gpu)
+{
+    return gpu / platform->gpus_per_node;
+}
+
+/** Return the number of a GPU among those of its node. */
+static inline int32_t platform_gpu_in_node(const struct platform *platform, int32_t gpu)
+{
+    return gpu % platform->gpus_per_node;
+}
+
+/** Return how many GPUs of a node train if GPUs 0 to n_gpus - 1 of the platform do. */
+static inline int32_t platform_gpus_in_use(const struct platform *platform, int32_t node, int32_t n_gpus)
+{
+    int32_t left = n_gpus - node * platform->gpus_per_node;
+    return left < platform->gpus_per_node ? left : platform->gpus_per_node;
+}
+
 static inline bool platform_same_node(const struct platform *platform, int32_t gpu, int32_t other)
 {
-    return gpu / platform->gpus_per_node == other / platform->gpus_per_node;
+    return platform_node_of(platform, gpu) == platform_node_of(platform, other);
 }
 
 /** Return the GPUs of a server, which is bought, powered and repaired as a whole. Each node is one server. */
