@@ -38,7 +38,7 @@ TEST(memory_host_of__adds_what_all_its_gpus_offload)
     struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, nodes_of_8, 0);
     CHECK_CLOSE(one.bytes, 2 * 8 * half, 1e-14);
     CHECK_EQUAL(one.node, 0);
-    struct platform nodes_of_1 = *nodes_of_8;
+    struct platform nodes_of_1 = *nodes_of_8; /* eight nodes in one NVLink domain */
     nodes_of_1.gpus_per_node = 1;
     struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, &nodes_of_1, 0);
     CHECK_CLOSE(each.bytes, 8 * half, 1e-14);

@@ -13,7 +13,8 @@ static const struct device plain = {
     .collective = {{.latency_s = 1, .efficiency = 1}, {.latency_s = 1, .efficiency = 1}},
     .nvlink = {.latency_s = 2, .efficiency = 1},
 };
-static const struct platform links = {.gpus_per_node = 8, .nvlink_bytes_per_s = 10, .nic_bytes_per_s = 1};
+static const struct platform links = {
+    .gpus_per_node = 8, .nvlink_domain = 8, .nvlink_bytes_per_s = 10, .nic_bytes_per_s = 1};
 
 static const struct scenario_plan sequence_parallel = {.sequence_parallel = true};
 

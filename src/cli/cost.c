@@ -92,10 +92,10 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
     if (question->model.heads % arguments->tp != 0 || question->model.kv_heads % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
                          arguments->tp, question->model.heads, question->model.kv_heads, question->model.name);
-    int64_t node_gpus = question->platform.gpus_per_node, ranks = arguments->tp * arguments->cp;
-    if (node_gpus % arguments->tp != 0)
+    int64_t domain = platform_nvlink_domain(&question->platform), ranks = arguments->tp * arguments->cp;
+    if (domain % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of a node of %s", arguments->tp,
-                         node_gpus, question->platform.name);
+                         domain, question->platform.name);
     if (arguments->cp_type == SCENARIO_ULYSSES &&
         (question->model.heads % ranks != 0 || question->model.kv_heads % ranks != 0))
         return error_set(err,
