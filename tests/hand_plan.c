@@ -39,6 +39,7 @@ const struct cost_setting *hand_setting(void)
     static const struct platform platform = {.name = "hand",
                                              .n_nodes = 64,
                                              .gpus_per_node = 8,
+                                             .nvlink_domain = 8,
                                              .nvlink_bytes_per_s = 200e9,
                                              .nic_bytes_per_s = 50e9,
                                              .pcie_bytes_per_s = 25e9,
@@ -52,6 +53,17 @@ const struct cost_setting *hand_setting(void)
                                                 .sequence_parallel = true,
                                                 .tensor = 1,
                                                 HAND_LAYERS(840)};
+    return &setting;
+}
+
+const struct cost_setting *hand_rack_setting(void)
+{
+    static struct platform platform;
+    static struct cost_setting setting;
+    platform = *hand_setting()->platform;
+    platform.gpus_per_node = 4;
+    setting = *hand_setting();
+    setting.platform = &platform;
     return &setting;
 }
 

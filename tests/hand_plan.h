@@ -11,6 +11,9 @@
  * ramps. Their latencies are 1, 2 and 4 us. */
 const struct cost_setting *hand_setting(void);
 
+/** The setting is the same on nodes of 4 GPUs. Every two nodes are one NVLink domain. */
+const struct cost_setting *hand_rack_setting(void);
+
 /** The setting is the same with heads of another width (hand_heads). */
 const struct cost_setting *hand_setting_of_heads(uint64_t number);
 

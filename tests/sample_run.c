@@ -256,7 +256,8 @@ void sample_scenario(struct scenario *scenario, struct scenario_system systems[2
 {
     *scenario = (struct scenario){.name = "sample", .n_systems = 2, .systems = systems, .warm_up = 2, .measured = 3};
     scenario->trace = SCENARIO_TRACE_FULL;
-    scenario->platform = (struct platform){.name = "by-hand", .n_nodes = 1, .gpus_per_node = 8, .hash = 0xabcdef};
+    scenario->platform =
+        (struct platform){.name = "by-hand", .n_nodes = 1, .gpus_per_node = 8, .nvlink_domain = 8, .hash = 0xabcdef};
     strcpy(scenario->model.name, "llama-13b");
     scenario->model.hidden = 5120;
     scenario->model.layers = 2;

@@ -337,7 +337,7 @@ TEST(ulysses__exchanges_heads_for_tokens)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s,
                 3 * 4 * (40 * 2.6 * (1 + 16 / 5.0) + 72 * (1 + 8 / 6.0) * (1 + 16 / 9.0)), 1e-14);
     struct platform pairs = hand_links;
-    pairs.gpus_per_node = 2;
+    pairs.gpus_per_node = pairs.nvlink_domain = 2;
     setting.platform = &pairs;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s, 3 * 4 * (2 + (10 + 10 * 50 / 60.0) / 10), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_wire_bytes, 3 * 4 * (10 + 10 * 50 / 60.0) / 0.5,

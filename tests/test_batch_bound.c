@@ -158,3 +158,13 @@ TEST(batch_bound__holds_for_a_contiguous_ring)
             CHECK_TRUE(i > 0 || bound_s[1] > bound_s[0]);
         }
 }
+
+/* If k of 64 ranks share NVLink, a NIC sends 1/k of the bytes at 50 GB/s, and NVLink the rest at 200. Both take as long
+ * for k = 5. A node has only 4 GPUs, but two nodes are an NVLink domain. */
+TEST(batch_bound_rails__count_the_ranks_of_an_nvlink_domain)
+{
+    const struct cost_setting *rack = hand_rack_setting();
+    double five_s = cost_rails_s(rack, DEVICE_ALL_GATHER, 1e9, 64, 5);
+    CHECK_TRUE(five_s < cost_rails_s(rack, DEVICE_ALL_GATHER, 1e9, 64, 4));
+    CHECK_CLOSE(batch_bound_rails_s(rack, DEVICE_ALL_GATHER, 1e9, 64), five_s, 1e-15);
+}

@@ -236,7 +236,7 @@ static struct outcome outcome_of(struct hand_request *hand, const char *knobs)
     struct dag dag = hand_built(&plan, &hand->setting, (struct dag_options){0});
     critical_path(&dag, &timeline);
     memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
-    double host_bytes = memory_host_of(&plan, &dag, &memory, hand->setting.platform->gpus_per_node, 0).bytes;
+    double host_bytes = memory_host_of(&plan, &dag, &memory, hand->setting.platform, 0).bytes;
     struct outcome outcome = {timeline.makespan_s, memory.peak_bytes[memory.worst_rank], host_bytes};
     memory_free(&memory);
     timeline_free(&timeline);

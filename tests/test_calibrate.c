@@ -116,7 +116,7 @@ static const char *write_collectives(const struct device *device)
     fputs("id,split,gpu,n_gpus,n_nodes,collective,algo,size_bytes,time_us,algbw_GBps,busbw_GBps\n", file);
     for (int32_t ranks = 2; ranks <= 8; ranks *= 2)
         for (double bytes = 1 << 20; bytes < 1e10; bytes *= 4) {
-            struct platform machine = {.gpus_per_node = ranks, .nvlink_bytes_per_s = 450e9};
+            struct platform machine = {.gpus_per_node = ranks, .nvlink_domain = ranks, .nvlink_bytes_per_s = 450e9};
             struct cost_setting setting = {.device = device, .platform = &machine};
             double us = 1e6 * cost_collective_s(&setting, DEVICE_ALL_GATHER, bytes, ranks);
             fprintf(file, "C%03d,calib,KNOWN,%d,1,all_gather,,%g,%.17g,,\n", id++, (int)ranks, bytes, us);
@@ -239,7 +239,7 @@ static void write_layer(FILE *file, const struct device *device, bool flash1, in
 {
     const struct model model = {
         .hidden = 4096, .layers = 1, .vocabulary = 50000, .kinds = {{.heads = 32, .kv_heads = 32, .ffn = 16384}}};
-    const struct platform machine = {.gpus_per_node = 1, .n_nodes = 1};
+    const struct platform machine = {.gpus_per_node = 1, .nvlink_domain = 1, .n_nodes = 1};
     const struct slice slice = {0, 0, tokens};
     const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
     struct cost_setting setting = hand_with(

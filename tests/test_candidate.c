@@ -27,7 +27,7 @@ static void ask(struct asked *asked)
     for (int i = 0; i < N_OFFERS; i++) {
         struct scenario *scenario = &asked->offers[i].scenario;
         asked->offers[i].from = asked->offers[i].to = 1;
-        scenario->platform.gpus_per_node = 8;
+        scenario->platform.gpus_per_node = scenario->platform.nvlink_domain = 8;
         scenario->platform.pcie_bytes_per_s = 64e9;
         scenario->model = hand_llama_13b;
         scenario->price = (struct price){.usd_per_gpu_hour = NAN,

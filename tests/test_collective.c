@@ -151,6 +151,25 @@ TEST(context_ring__crosses_nodes_point_to_point)
     plan_free(&plan);
 }
 
+/* Eight replicas on two nodes of 4 GPUs, which are one NVLink domain, form one ring. Two domains of eight are joined by
+ * eight rails. */
+TEST(gradients__take_rails_between_nvlink_domains_only)
+{
+    for (int32_t domains = 1; domains <= 2; domains++) {
+        struct plan plan;
+        int32_t n_rails = 0;
+        hand_whole_samples(&plan, 8 * domains, 1, 64);
+        struct dag dag = hand_built(&plan, hand_rack_setting(), (struct dag_options){.gradient_sync = true});
+        for (int32_t i = 0; i < dag.n_tasks; i++)
+            n_rails += dag.tasks[i].kind == DAG_SEND && dag.tasks[i].stream % DAG_N_STREAMS == DAG_STREAM_RAIL;
+        int32_t n_sends = hand_count(&dag, DAG_SEND, DAG_REDUCE_SCATTER) + hand_count(&dag, DAG_SEND, DAG_ALL_GATHER);
+        CHECK_EQUAL(n_sends, domains == 1 ? 16 : 64); /* two collectives */
+        CHECK_EQUAL(n_rails, domains == 1 ? 0 : 32);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}
+
 /* Check that `first` and the next n - 1 SENDs of the context are of one NIC. They have so many bytes and seconds and
  * go, one after the other, to the ranks given. */
 static void check_flows(const struct dag *dag, int32_t first, int32_t n, const int32_t *to, double bytes,

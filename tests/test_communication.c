@@ -107,7 +107,7 @@ TEST(rails__are_the_collective_inside_a_node)
     struct device device = hand_device;
     struct platform node = hand_links;
     struct cost_setting setting = hand_toy_setting();
-    node.gpus_per_node = 8;
+    node.gpus_per_node = node.nvlink_domain = 8;
     setting.platform = &node;
     setting.device = &device;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 2, .efficiency = 0.5};

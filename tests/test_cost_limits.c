@@ -62,6 +62,7 @@ static void draw(struct rng *rng, struct run *run)
     run->model.kinds[0].activation = rng_index(rng, 2) == 0 ? MODEL_SWIGLU : MODEL_GELU;
     run->platform = (struct platform){.n_nodes = 256,
                                       .gpus_per_node = 8,
+                                      .nvlink_domain = 8,
                                       .nvlink_bytes_per_s = 100e9 + 400e9 * rng_uniform(rng),
                                       .nic_bytes_per_s = 5e9 + 50e9 * rng_uniform(rng),
                                       .pcie_bytes_per_s = 32e9};

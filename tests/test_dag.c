@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "bounds/critical_path.h"
+#include "dag/builder.h"
 #include "dag/relations.h"
 #include "hand_dag.h"
 #include "hand_memory.h"
@@ -98,6 +99,26 @@ TEST(boundary__is_a_send_between_neighbours)
     }
     dag_free(&dag);
     plan_free(&plan);
+}
+
+/* Two nodes of 4 GPUs are one NVLink domain. GPU 4 is on another node and in the same domain, GPU 8 in another one. */
+TEST(boundary__takes_nvlink_inside_a_domain_of_two_nodes)
+{
+    const struct builder builder = {.setting = hand_rack_setting()};
+    static const double seconds[] = {1e-6 + 2048 / 200e9, 2e-6 + 2048 / 50e9};
+    for (int domains = 0; domains < 2; domains++) {
+        int32_t to = 4 + 4 * domains;
+        struct plan plan;
+        hand_uniform(&plan, 2, 1, 16);
+        plan.phases[0].pipelines[0].layout.stage_stride = to;
+        struct dag dag = hand_built(&plan, hand_rack_setting(), (struct dag_options){0});
+        int32_t send = hand_find(&dag, DAG_SEND, DAG_BOUNDARY, 0);
+        CHECK_EQUAL(dag.tasks[send].to_rank, to);
+        CHECK_CLOSE(dag.duration_s[send], seconds[domains], 1e-15);
+        CHECK_EQUAL(builder_route(&builder, 0, to), domains == 0 ? COST_NVLINK : COST_NIC);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
 }
 
 /* The second stage is on another node. The same bytes take the NIC with its latency. */

@@ -36,7 +36,7 @@ static void tell(const struct plan *plan, const struct cost_setting *setting, bo
                           .traffic = traffic_of(plan, &dag, setting),
                           .work = work_of(plan, &dag, setting)};
     memory_of(plan, &dag, &timeline, setting, false, &told->memory);
-    told->host = memory_host_of(plan, &dag, &told->memory, setting->platform->gpus_per_node, 0);
+    told->host = memory_host_of(plan, &dag, &told->memory, setting->platform, 0);
     timeline_free(&timeline);
     dag_free(&dag);
 }
@@ -126,12 +126,26 @@ TEST(equal_pipelines__leave_small_graphs_unfolded)
     plan_free(&plan);
 }
 
-static void check_alike(const struct plan *plan, const int32_t *expected)
+/* Hosts are of nodes, so equal pipelines offload to as many hosts. */
+TEST(equal_pipelines__give_the_same_results_over_nvlink_domains)
 {
-    int32_t *alike = equal_pipelines_of(&plan->phases[0], 8);
+    struct plan plan;
+    two_sorts(&plan, 8, 2, 1, 4100, 0.5);
+    CHECK_TRUE(compare(&plan, hand_rack_setting()) < 30);
+    plan_free(&plan);
+}
+
+static void check_alike_on(const struct platform *platform, const struct plan *plan, const int32_t *expected)
+{
+    int32_t *alike = equal_pipelines_of(&plan->phases[0], platform);
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
         CHECK_EQUAL(alike[i], expected[i]);
     free(alike);
+}
+
+static void check_alike(const struct plan *plan, const int32_t *expected)
+{
+    check_alike_on(hand_setting()->platform, plan, expected);
 }
 
 TEST(equal_pipelines__differ_if_one_thing_differs)
@@ -156,11 +170,37 @@ TEST(equal_pipelines__include_context_ranks_that_all_leave_the_node)
 {
     struct plan plan;
     two_sorts(&plan, 1, 2, 12, 3, 0);
-    CHECK_TRUE(equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
+    CHECK_TRUE(equal_pipelines_contexts(&plan.phases[0].pipelines[0], hand_setting()->platform));
     plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 1;
-    CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
+    CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], hand_setting()->platform));
     plan_free(&plan);
     two_sorts(&plan, 1, 2, 6, 3, 0);
-    CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
+    CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], hand_setting()->platform));
+    plan_free(&plan);
+}
+
+/* Ranks 0..5 send to 6..11. Pipelines 0, 1, 4 and 5 send to the next node, 2 and 3 to the one behind it. Pipelines 0
+ * and 1 stay in their domain of 8. So 4 differs from 0 by the domain and from 2 by the node. */
+TEST(equal_pipelines__are_as_many_nodes_and_domains_apart)
+{
+    struct plan plan;
+    two_sorts(&plan, 6, 2, 1, 3, 0);
+    check_alike_on(hand_rack_setting()->platform, &plan, (int32_t[]){0, 1, 2, 3, 4, 5});
+    plan_free(&plan);
+    two_sorts(&plan, 8, 2, 1, 3, 0);
+    check_alike_on(hand_rack_setting()->platform, &plan, (int32_t[]){0, 1, 0, 1, 0, 1, 0, 1});
+    plan_free(&plan);
+}
+
+/* Stages of 3 ranks stay in their domain, although only rank 0 sends inside its node of 4. With 6 ranks each sends to
+ * another node, but two stay in the domain. */
+TEST(equal_pipelines__include_context_ranks_of_one_domain)
+{
+    struct plan plan;
+    two_sorts(&plan, 1, 2, 3, 3, 0);
+    CHECK_TRUE(equal_pipelines_contexts(&plan.phases[0].pipelines[0], hand_rack_setting()->platform));
+    plan_free(&plan);
+    two_sorts(&plan, 1, 2, 6, 3, 0);
+    CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], hand_rack_setting()->platform));
     plan_free(&plan);
 }

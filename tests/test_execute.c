@@ -283,7 +283,7 @@ TEST(execute__ignores_hosts_beyond_the_platform)
         struct timeline timeline = {0};
         struct error err = {0};
         platform.n_nodes = 1;
-        platform.gpus_per_node = gpus;
+        platform.gpus_per_node = platform.nvlink_domain = gpus;
         hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 64e9, 64e9));
         CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
         CHECK_TEXT(err.text, "");

@@ -373,7 +373,7 @@ TEST(slow_link__makes_no_other_pass_faster)
     setting.sharding = SCENARIO_ZERO3;
     setting.tensor = 2;
     struct platform platform = *setting.platform;
-    platform.gpus_per_node = 2;
+    platform.gpus_per_node = platform.nvlink_domain = 2;
     platform.nic_bytes_per_s = 1e9; /* passes hide a part only */
     setting.platform = &platform;
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
@@ -452,7 +452,7 @@ static int32_t n_slow(const struct faults *faults, enum fault_kind kind)
  * It is beyond 31 +- 5 sqrt(31 x 31/32) in one of 10^6 runs. */
 TEST(fault_draws__follow_their_seed)
 {
-    struct platform platform = {.n_nodes = 16, .gpus_per_node = 8};
+    struct platform platform = {.n_nodes = 16, .gpus_per_node = 8, .nvlink_domain = 8};
     int32_t drawn[128] = {0};
     for (int64_t seed = 0; seed < 1000; seed++) {
         struct fault fault = {.kind = FAULT_GPU, .share = 0.03, .seed = seed, .factor = 2};
@@ -472,7 +472,8 @@ TEST(fault_draws__follow_their_seed)
 /* A quarter of 16 uplinks and half of 4 spine links are slow. Each kind draws among its own devices. */
 TEST(fault_draws__are_separate_for_links_above_the_nics)
 {
-    struct platform platform = {.n_nodes = 16, .gpus_per_node = 8, .n_uplinks = 16, .n_spine_links = 4};
+    struct platform platform = {
+        .n_nodes = 16, .gpus_per_node = 8, .nvlink_domain = 8, .n_uplinks = 16, .n_spine_links = 4};
     const struct fault entries[] = {{.kind = FAULT_UPLINK, .share = 0.25, .seed = 1, .factor = 2},
                                     {.kind = FAULT_SPINE, .share = 0.5, .seed = 1, .factor = 3}};
     struct faults faults = faults_of(entries, 2, &platform);
@@ -486,7 +487,7 @@ TEST(fault_draws__are_separate_for_links_above_the_nics)
 /* Node 1's NICs are twice as slow and GPU 9's three times, which is 6 in all. With TP 2 GPU 8 is as slow as GPU 9. */
 TEST(faults__multiply_and_groups_take_the_worst)
 {
-    struct platform platform = {.n_nodes = 2, .gpus_per_node = 8};
+    struct platform platform = {.n_nodes = 2, .gpus_per_node = 8, .nvlink_domain = 8};
     const struct fault entries[] = {{.kind = FAULT_NIC, .nodes = {1, {1}}, .factor = 2}, fault_of(FAULT_NIC, 9, 3)};
     struct faults faults = faults_of(entries, 2, &platform);
     CHECK_EQUAL(n_slow(&faults, FAULT_NIC), 8);

@@ -41,7 +41,7 @@ static void make(struct training *training, double bias, double deviation)
     struct scenario *scenario = &training->offer.scenario;
     scenario->seed = 1;
     scenario->model = hand_llama_13b;
-    scenario->platform.gpus_per_node = 8;
+    scenario->platform.gpus_per_node = scenario->platform.nvlink_domain = 8;
     scenario->platform.pcie_bytes_per_s = 64e9;
 }
 

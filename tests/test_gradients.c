@@ -85,7 +85,7 @@ TEST(dp_overlap__slows_by_the_collective_inside_a_node)
     struct model model;
     struct platform links;
     open_buckets(&setting, &model, &links, 1e15);
-    links.gpus_per_node = 2;
+    links.gpus_per_node = links.nvlink_domain = 2;
     struct device device = *setting.device;
     device.multiprocessors = 8;
     device.training.node_multiprocessors = 2;
@@ -108,7 +108,7 @@ TEST(shard_group__shares_inside_a_node_and_reduces_over_nodes)
     struct model model;
     struct platform links;
     open_buckets(&setting, &model, &links, 1e15);
-    links.gpus_per_node = 2;
+    links.gpus_per_node = links.nvlink_domain = 2;
     links.nic_bytes_per_s = 1e15;
     struct device device = *setting.device;
     device.multiprocessors = 8;
@@ -167,7 +167,7 @@ TEST(dp_overlap__hides_what_the_slowest_group_hides)
         struct model model;
         struct platform links;
         open_buckets(&setting, &model, &links, 1e10);
-        links.gpus_per_node = 4;
+        links.gpus_per_node = links.nvlink_domain = 4;
         links.nic_bytes_per_s = 1e8;
         hand_options(&setting, &(struct scenario_plan){.cp = 1, .dp = 6, .shard_group = 3, .gradients = SCENARIO_BF16});
         hand_plan(&plan, 6, 1, 1);

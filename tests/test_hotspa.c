@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "hand_dag.h"
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "packing/packing.h"
@@ -172,6 +173,40 @@ TEST(reshard__shares_the_sending_among_owners)
     CHECK_CLOSE(out[3], 2 * last, 1e-12);
     plan_phase_free(&phase);
     reshard_forget(&memory);
+    hand_request_free(&hand);
+}
+
+/* Four nodes of 4 GPUs are two NVLink domains. The messages are those of two nodes of 8, and not those of four nodes
+ * without a common domain. TP 8 fits a domain, TP 16 does not. */
+TEST(reshard__stays_inside_nvlink_domains)
+{
+    struct hand_request hand;
+    struct plan_phase phase[3] = {{0}};
+    const struct platform *rack = hand_rack_setting()->platform;
+    struct platform nodes = *rack;
+    nodes.nvlink_domain = 4;
+    const struct platform *platforms[] = {hand_setting()->platform, rack, &nodes};
+    const struct scenario_plan stages = {.tp = 4, .pp = 2, .cp = 1, .dp = 2};
+    const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 16};
+    hand_request_real(&hand, 2, 8, 100);
+    hand.model.kinds[0].heads = hand.model.kinds[0].kv_heads = 16;
+    for (int i = 0; i < 3; i++) {
+        struct reshard_memory memory = {0};
+        struct plan_request trial;
+        hand.setting.platform = platforms[i];
+        reshard_plan(&hand.setting, &stages, &replicas, false, &memory, &phase[i]);
+        reshard_forget(&memory);
+        CHECK_EQUAL(hotspa_lay_out(&hand.request, 8, 1, &trial), i < 2);
+        CHECK_TRUE(!hotspa_lay_out(&hand.request, 16, 1, &trial));
+    }
+    int32_t n_differ[3] = {0};
+    for (int i = 1; i < 3; i++)
+        for (int32_t j = 0; j < 16 * 16; j++)
+            n_differ[i] += sent(&phase[0], j / 16, j % 16) != sent(&phase[i], j / 16, j % 16);
+    CHECK_EQUAL(n_differ[1], 0);
+    CHECK_TRUE(n_differ[2] > 0);
+    for (int i = 0; i < 3; i++)
+        plan_phase_free(&phase[i]);
     hand_request_free(&hand);
 }
 

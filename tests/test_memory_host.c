@@ -34,13 +34,16 @@ TEST(memory_host_of__adds_what_all_its_gpus_offload)
     memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &run.memory);
     double half = 0.5 * 16.0 * 840 * hand_activation(RECOMPUTE_NONE, false);
     CHECK_CLOSE(run.memory.host_peak_bytes[0], 8 * half, 1e-14);
-    struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, 8, 0);
+    const struct platform *nodes_of_8 = hand_setting()->platform;
+    struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, nodes_of_8, 0);
     CHECK_CLOSE(one.bytes, 2 * 8 * half, 1e-14);
     CHECK_EQUAL(one.node, 0);
-    struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1, 0);
+    struct platform nodes_of_1 = *nodes_of_8; /* eight nodes in one NVLink domain */
+    nodes_of_1.gpus_per_node = 1;
+    struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, &nodes_of_1, 0);
     CHECK_CLOSE(each.bytes, 8 * half, 1e-14);
     run.dag.ranks[1].n_gpus = 4;
-    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, 0).bytes, 5 * 8 * half, 1e-14);
+    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, nodes_of_8, 0).bytes, 5 * 8 * half, 1e-14);
     hand_close_run(&run);
     plan_free(&plan);
 }

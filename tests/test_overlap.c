@@ -14,7 +14,8 @@ static const struct device plain = {
     .collective = {{.latency_s = 1, .efficiency = 1}, {.latency_s = 1, .efficiency = 1}},
     .nvlink = {.latency_s = 2, .efficiency = 1},
 };
-static const struct platform links = {.gpus_per_node = 8, .nvlink_bytes_per_s = 10, .nic_bytes_per_s = 1};
+static const struct platform links = {
+    .gpus_per_node = 8, .nvlink_domain = 8, .nvlink_bytes_per_s = 10, .nic_bytes_per_s = 1};
 
 static const struct scenario_plan sequence_parallel = {.sequence_parallel = true};
 
@@ -39,13 +40,13 @@ TEST(overlap_beside_s__takes_multiprocessors_while_it_runs)
     device.multiprocessors = 8;
     device.training.collective_multiprocessors = 2;
     device.training.node_multiprocessors = 4;
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, eight, 4), 9.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, eight, 20), 20.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, twelve, 16), 16.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, eight, 0), 8.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, eight, 4), 10.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, eight, 4), 9.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, eight, 20), 20.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, twelve, 16), 16.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, eight, 0), 8.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_DOMAIN, eight, 4), 10.0, 1e-15);
     device.multiprocessors = 0;
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, eight, 4), 8.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_DOMAIN, eight, 4), 8.0, 1e-15);
 }
 
 /* Six of 8 multiprocessors are left to GEMMs of 8 blocks. 6 s take two rounds, 12 s, and 2 s of other kernels take 8/3
@@ -59,15 +60,15 @@ TEST(persistent_gemms__run_in_rounds_beside_a_collective)
     device.training.collective_multiprocessors = 2;
     device.training.node_multiprocessors = 4;
     device.training.persistent_gemms = true;
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, kernels, 4), 4 + 8 - 4 * 8 * 3 / 44.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, kernels, 44 / 3.0), 44 / 3.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, others, 4), 9.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, gemms, 4), 10.0, 1e-15);
-    CHECK_CLOSE(overlap_loss(&device, OVERLAP_IN_NODE, kernels), 0.5, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, kernels, 4), 4 + 8 - 4 * 8 * 3 / 44.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, kernels, 44 / 3.0), 44 / 3.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, others, 4), 9.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_DOMAINS, gemms, 4), 10.0, 1e-15);
+    CHECK_CLOSE(overlap_loss(&device, OVERLAP_IN_DOMAIN, kernels), 0.5, 1e-15);
     device.training.node_multiprocessors = 5;
-    CHECK_CLOSE(overlap_loss(&device, OVERLAP_IN_NODE, kernels), 1 - 8 / (18 + 16 / 3.0), 1e-15);
+    CHECK_CLOSE(overlap_loss(&device, OVERLAP_IN_DOMAIN, kernels), 1 - 8 / (18 + 16 / 3.0), 1e-15);
     device.multiprocessors = 0;
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, kernels, 4), 8.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_DOMAIN, kernels, 4), 8.0, 1e-15);
 }
 
 /* T is 12, TP 4, n 5 and k 4. Chunks of 3 rows take 2 x 3 x 5 x 4 = 120 s. Copies of 3 x 4 x 2 bytes take 4.4 s, and

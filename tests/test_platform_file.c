@@ -22,6 +22,7 @@ TEST(platform_file__reads_counts_and_bandwidths_of_a_written_platform)
         CHECK_TEXT(err.text, "");
         CHECK_TEXT(read.name, "written");
         CHECK_TRUE(read.n_nodes == written.n_nodes && read.gpus_per_node == written.gpus_per_node);
+        CHECK_EQUAL(read.nvlink_domain, read.gpus_per_node);
         CHECK_TRUE(read.n_uplinks == written.n_uplinks && read.n_spine_links == written.n_spine_links);
         CHECK_TRUE(read.nvlink_bytes_per_s == written.nvlink_bytes_per_s);
         CHECK_TRUE(read.nic_bytes_per_s == written.nic_bytes_per_s);

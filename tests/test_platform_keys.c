@@ -42,7 +42,8 @@ TEST(platform__every_key_reaches_its_field)
                   0, NULL, &s, &err));
     CHECK_TEXT(err.text, "");
     CHECK_TEXT(s.platform.name, "3x4-free");
-    CHECK_TRUE(s.platform.n_nodes == 3 && s.platform.gpus_per_node == 4 && *s.platform.path == '\0');
+    CHECK_TRUE(s.platform.n_nodes == 3 && s.platform.gpus_per_node == 4 && s.platform.nvlink_domain == 4 &&
+               *s.platform.path == '\0');
     CHECK_TRUE(s.platform.nvlink_bytes_per_s == 450e9 && s.platform.nic_bytes_per_s == 50e9);
     CHECK_TRUE(s.platform.pcie_bytes_per_s == 64e9 && s.platform.host_memory_bytes == 1000 * 0x1p30);
     CHECK_TRUE(s.platform.keys.leaf == 2 && s.platform.keys.oversubscription == 2);

@@ -175,7 +175,7 @@ static double all_to_all_s(const struct platform *platform)
     struct dag dag = hand_dag(n * n, n * n, 0); /* each transfer has its own rank, so all start at once */
     for (int32_t from = 0; from < n; from++)
         for (int32_t to = 0; to < n; to++)
-            if (!platform_same_node(platform, from, to)) {
+            if (!platform_same_domain(platform, from, to)) {
                 int32_t send =
                     hand_send(&dag, from * n + to, DAG_STREAM_SEND_FORWARD, to, hand_transfer(0, giga, 50e9));
                 dag.tasks[send].from_rank = from;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "scenario/layout.h"
 #include "scenario_fixture.h"
 
 static const char full[] =
@@ -234,6 +235,26 @@ TEST(assignments__win_over_the_file_in_order)
     CHECK_TRUE(document_find(&s.document, s.systems[0].knobs, "lead") >= 0);
     CHECK_TEXT(s.name, "set");
     scenario_free(&s);
+}
+
+/* TP 8 does not fit nodes of 4 GPUs. It fits if two of them are one NVLink domain. */
+TEST(layout_check__takes_tp_inside_an_nvlink_domain)
+{
+    struct scenario s;
+    struct error err;
+    char *text = fixture_replace(minimal, "hopper-2x8", "hopper-4x4");
+    CHECK_TRUE(read_text(text, &s, &err));
+    CHECK_EQUAL(s.platform.nvlink_domain, 4);
+    s.systems[0].plan.tp = 8;
+    s.systems[0].plan.dp = 1;
+    CHECK_TRUE(!layout_check(&s, &s.systems[0], &err));
+    CHECK_CONTAINS(err.text, "plan.tp: 8 does not divide the GPUs of a node");
+    err = (struct error){0};
+    s.platform.nvlink_domain = 8;
+    CHECK_TRUE(layout_check(&s, &s.systems[0], &err));
+    CHECK_TEXT(err.text, "");
+    scenario_free(&s);
+    free(text);
 }
 
 static const struct {

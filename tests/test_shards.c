@@ -19,7 +19,7 @@ TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
     const struct slice slice = {0, 0, 48};
     device.fabric.efficiency = 0.5;
     device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
-    platform.gpus_per_node = 8;
+    platform.gpus_per_node = platform.nvlink_domain = 8;
     setting.device = &device;
     setting.platform = &platform;
     setting.cp_type = SCENARIO_ALL_GATHER;
@@ -53,7 +53,7 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
 {
     struct platform nodes = hand_links;
     struct device device = hand_device;
-    nodes.gpus_per_node = 8;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE), empty = {.context = 2};
@@ -98,7 +98,7 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
 TEST(fsdp2__copies_in_and_out)
 {
     struct platform nodes = hand_links;
-    nodes.gpus_per_node = 8;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
     struct cost_setting setting = hand_toy_setting(), first;
     const struct cost_unit empty = {.context = 2};
     setting.platform = &nodes;
@@ -128,7 +128,7 @@ TEST(shards__slow_the_kernels_beside_their_collectives)
 {
     struct platform nodes = hand_links;
     struct device device = hand_device;
-    nodes.gpus_per_node = 8;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
     device.multiprocessors = 4;
     device.training.node_multiprocessors = 1;
     struct scenario_plan plan = hand_toy_plan;
@@ -159,7 +159,7 @@ TEST(shard_group__holds_the_channels_of_a_node_inside_it)
 {
     struct platform nodes = hand_links;
     struct device device = hand_device;
-    nodes.gpus_per_node = 8;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
     device.multiprocessors = 4;
     device.training.node_multiprocessors = 1;
     device.training.collective_multiprocessors = 2;
@@ -192,7 +192,7 @@ TEST(shard_group__holds_the_channels_of_a_node_inside_it)
 TEST(shard_group__reduces_gradients_between_groups)
 {
     struct platform nodes = hand_links;
-    nodes.gpus_per_node = 8;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
     struct device device = hand_device;
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
     device.fabric =

@@ -492,7 +492,7 @@ static struct resolved resolve(const struct hand_request *hand, const struct pla
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
     struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_rank], 0, 0, 0};
-    resolved.node_bytes = memory_host_of(plan, &dag, &memory, hand->setting.platform->gpus_per_node, 0).bytes;
+    resolved.node_bytes = memory_host_of(plan, &dag, &memory, hand->setting.platform, 0).bytes;
     for (int32_t i = 0; i < memory.n_ranks; i++)
         resolved.host_bytes = fmax(resolved.host_bytes, memory.host_peak_bytes[i]);
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
@@ -657,6 +657,27 @@ TEST(slimpack__fits_as_many_tokens_as_it_says)
         CHECK_TRUE(solve(&hand, knobs).peak_bytes > hand.request.memory_bytes);
         hand_request_free(&hand);
     }
+}
+
+/* Hosts of 10 GB offload for the 4 GPUs of their node, or for 8. NVLink domains of two nodes do not matter. */
+TEST(slimpack__shares_a_host_among_the_gpus_of_its_node)
+{
+    int64_t tokens[3];
+    for (int i = 0; i < 3; i++) {
+        struct hand_request hand;
+        struct platform platform = *hand_setting()->platform;
+        platform.host_memory_bytes = 10e9;
+        platform.gpus_per_node = i < 2 ? 4 : 8;
+        platform.nvlink_domain = i < 1 ? 4 : 8;
+        hand_request_real(&hand, 4, 2, 16000000);
+        hand.setting.platform = &platform;
+        hand.request.memory_bytes = 70e9;
+        hand_knobs(&hand, &system_slimpack, "{offload: auto}");
+        tokens[i] = slimpack_rank_tokens(&hand.request, true);
+        hand_request_free(&hand);
+    }
+    CHECK_EQUAL(tokens[0], tokens[1]);
+    CHECK_TRUE(tokens[2] < tokens[1]);
 }
 
 /* Find the seconds of the slowest unit of a rank on the last stage. */

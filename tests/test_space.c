@@ -120,6 +120,29 @@ TEST(cp_across_nodes__is_demanded_beyond_a_node)
     hand_close_cell(&hand);
 }
 
+/* On four nodes of 4 GPUs there are the 15 + 10 + 6 layouts of TP 1, 2, 4. If two nodes are an NVLink domain, the 3 of
+ * TP 8 join them, and context ranks leave the domain with TP x CP = 16. */
+TEST(space_plans__keep_tensor_groups_inside_an_nvlink_domain)
+{
+    struct hand_cell cell = {
+        "llama-7b", "hopper-4x4", "best-fit", "4Ki", "recompute: none, offload: 0, on_demand: cp-across-nodes", "", 1};
+    struct hand_search hand;
+    struct error err = {0};
+    CHECK_TRUE(hand_open_cell(&hand, &cell, &err));
+    for (int32_t domain = 4; domain <= 8; domain += 4) {
+        int32_t n_plans = 0;
+        hand.scenario.platform.nvlink_domain = domain;
+        struct search_plan *plans =
+            space_plans(&hand.scenario, &hand.scenario.systems[0], system_find("best-fit", &err), NULL, &n_plans);
+        CHECK_EQUAL(n_plans, domain == 4 ? 31 : 34);
+        for (int32_t i = 0; i < n_plans; i++)
+            CHECK_EQUAL(plans[i].n_demanded,
+                        plans[i].layout.cp > 1 && plans[i].layout.tp * plans[i].layout.cp > domain);
+        free(plans);
+    }
+    hand_close_cell(&hand);
+}
+
 TEST(search_check__refuses_an_empty_space_with_its_place)
 {
     struct hand_cell cell = {"llama-7b", "hopper-2x8", "best-fit", "4Ki", "pp: [3, 5]", "", 1};

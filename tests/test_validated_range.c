@@ -23,8 +23,9 @@ static int32_t outside(const char *lengths, const char *device, int64_t cp, cons
     struct scenario_system entry = {.plan = {.tp = 8, .pp = 4, .cp = cp, .dp = 1, .vpp = 2}};
     struct point_system systems[2] = {{.entry = &entry, .system = &training}, {.entry = &entry, .system = &training}};
     struct point point = {.n_systems = 2, .systems = systems};
-    struct scenario scenario = {
-        .framework_name = "nemo", .platform = {.n_nodes = 2, .gpus_per_node = 8}, .data = {.context = 4096 * cp / 2}};
+    struct scenario scenario = {.framework_name = "nemo",
+                                .platform = {.n_nodes = 2, .gpus_per_node = 8, .nvlink_domain = 8},
+                                .data = {.context = 4096 * cp / 2}};
     strcpy(scenario.data.lengths, lengths);
     strcpy(scenario.device.name, device);
     return validated_range_outside(&range, &scenario, &point, items);

@@ -135,7 +135,7 @@ static double token_s(const struct plan_request *request, double n_tokens)
 double batch_bound_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            int32_t n)
 {
-    int32_t most = setting->platform->gpus_per_node / setting->tensor;
+    int32_t most = platform_nvlink_domain(setting->platform) / setting->tensor;
     double least = INFINITY;
     for (int32_t n_each = 1; n_each <= most && n_each <= n; n_each++)
         least = fmin(least, cost_rails_s(setting, kind, bytes, n, n_each));

@@ -46,7 +46,7 @@ void batch_bound_samples_s(const struct plan_request *request, double *seconds);
 
 /**
  * Return a reduce-scatter or all-gather of `bytes` in all among n ranks, with the fastest number of
- * them on a node [s].
+ * them in an NVLink domain [s].
  */
 double batch_bound_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            int32_t n);

@@ -52,7 +52,7 @@ struct evaluation evaluation_of(const struct evaluator *evaluator, const struct 
     struct evaluation evaluation = {
         .makespan_s = timeline->makespan_s,
         .peak_bytes = memory->peak_bytes[worst],
-        .host_bytes = memory_host_of(plan, &evaluator->dag, memory, platform->gpus_per_node, evaluator->n_gpus).bytes,
+        .host_bytes = memory_host_of(plan, &evaluator->dag, memory, platform, evaluator->n_gpus).bytes,
         .stage = evaluator->dag.ranks[worst].stage,
     };
     for (int i = 1; i < MEMORY_N_CLASSES; i++)

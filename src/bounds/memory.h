@@ -98,7 +98,7 @@ struct memory_host {
  *                like those of the plan
  */
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
-                                  int32_t gpus_per_node, int32_t n_gpus);
+                                  const struct platform *platform, int32_t n_gpus);
 
 void memory_free(struct memory *memory);
 

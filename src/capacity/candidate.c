@@ -53,7 +53,7 @@ void candidate_price(const struct question *question, const struct offer *offer,
     row->gpu_hours = (double)row->gpus * time_s / s_per_hour;
     row->mwh = energy_kwh(joules) / 1000;
     row->co2_t = energy_kg_co2(&scenario->price, joules) / 1000;
-    row->usd = money_usd(&scenario->price, scenario->platform.gpus_per_node, row->gpu_hours, joules);
+    row->usd = money_usd(&scenario->price, platform_gpus_per_server(&scenario->platform), row->gpu_hours, joules);
     row->usd_per_1t_tokens = row->usd / question->tokens * 1e12;
 }
 

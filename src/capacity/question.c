@@ -47,7 +47,7 @@ const char *const capacity_limit_name[CAPACITY_N_LIMITS] = {"days", "usd", "mwh"
 
 int64_t offer_gpus(const struct offer *offer, int64_t nodes)
 {
-    return nodes * offer->scenario.platform.gpus_per_node;
+    return nodes * platform_gpus_per_server(&offer->scenario.platform);
 }
 
 struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
@@ -55,8 +55,8 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
     const struct scenario *scenario = &offer->scenario;
     return (struct goodput_setting){
         .reliability = &scenario->reliability,
-        .n_nodes = nodes,
-        .gpus_per_node = scenario->platform.gpus_per_node,
+        .n_servers = nodes,
+        .gpus_per_server = platform_gpus_per_server(&scenario->platform),
         .parameters = cost_model_parameters(&scenario->model),
         .pcie_bytes_per_s = scenario->platform.pcie_bytes_per_s,
     };
@@ -126,7 +126,7 @@ static bool check_offer(const struct question *question, int32_t index, struct e
                               "nodes: from %" PRId64 " to %" PRId64 " is no size; allowed: from <= to", offer->from,
                               offer->to);
     if (!isnan(question->limit[LIMIT_USD]) &&
-        isnan(money_usd_per_gpu_hour(&scenario->price, scenario->platform.gpus_per_node)))
+        isnan(money_usd_per_gpu_hour(&scenario->price, platform_gpus_per_server(&scenario->platform))))
         return document_error(document, offer->node, err,
                               "capacity.usd: the offer %s has no price, so no limit of money can be held; give it a "
                               "price such as {usd_per_gpu_hour: 2}, or leave usd out",

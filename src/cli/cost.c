@@ -95,10 +95,10 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
                          arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads,
                          question->model.name);
-    int64_t node_gpus = question->platform.gpus_per_node, ranks = arguments->tp * arguments->cp;
-    if (node_gpus % arguments->tp != 0)
+    int64_t domain = platform_nvlink_domain(&question->platform), ranks = arguments->tp * arguments->cp;
+    if (domain % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of a node of %s", arguments->tp,
-                         node_gpus, question->platform.name);
+                         domain, question->platform.name);
     if (arguments->cp_type == SCENARIO_ULYSSES && !model_shares_heads(&question->model, ranks))
         return error_set(err,
                          "--cp-type: ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide the %" PRId64

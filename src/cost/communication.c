@@ -49,9 +49,9 @@ static struct cost_transfer transfer_of(double latency_s, double wire_bytes, dou
     return (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s};
 }
 
-/** Return a collective of `ranks` GPUs of a node. Each GPU sends `sent`. */
-static struct cost_transfer inside_node(const struct cost_setting *setting, enum device_collective_kind by, double sent,
-                                        int32_t ranks)
+/** Return a collective of `ranks` GPUs of an NVLink domain. Each GPU sends `sent`. */
+static struct cost_transfer inside_domain(const struct cost_setting *setting, enum device_collective_kind by,
+                                          double sent, int32_t ranks)
 {
     const struct device_collective *curve = &setting->device->collective[by];
     double wire_bytes = ramped(sent, curve->ramp_bytes) * (1 + curve->pair / ranks) / curve->efficiency;
@@ -60,15 +60,15 @@ static struct cost_transfer inside_node(const struct cost_setting *setting, enum
 }
 
 /** Return a collective of a tensor of `bytes` with all GPUs on one node. */
-static struct cost_transfer one_node(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
-                                     int32_t ranks)
+static struct cost_transfer one_domain(const struct cost_setting *setting, enum device_collective_kind kind,
+                                       double bytes, int32_t ranks)
 {
     enum device_collective_kind by = algorithm(setting->device, kind, ranks);
-    return inside_node(setting, by, sent_bytes(by, bytes, ranks), ranks);
+    return inside_domain(setting, by, sent_bytes(by, bytes, ranks), ranks);
 }
 
 /** Return an all-reduce over `nodes` nodes. Each NIC sends `sent`. */
-static struct cost_transfer between_nodes(const struct cost_setting *setting, double sent, double nodes)
+static struct cost_transfer between_domains(const struct cost_setting *setting, double sent, double nodes)
 {
     const struct device_fabric *curve = &setting->device->fabric;
     double doublings = log2(nodes);
@@ -77,8 +77,8 @@ static struct cost_transfer between_nodes(const struct cost_setting *setting, do
 }
 
 /** Return a ring through `ranks` GPUs, with ranks_each on each node. Each NIC sends `sent`. */
-static struct cost_transfer ring_between_nodes(const struct cost_setting *setting, double sent, int32_t ranks,
-                                               int32_t ranks_each)
+static struct cost_transfer ring_between_domains(const struct cost_setting *setting, double sent, int32_t ranks,
+                                                 int32_t ranks_each)
 {
     double nodes = (double)ranks / ranks_each;
     struct cost_transfer best = {.duration_s = INFINITY};
@@ -96,11 +96,12 @@ static struct cost_transfer ring_between_nodes(const struct cost_setting *settin
     return best;
 }
 
-/** Return a reduce-scatter and an all-gather in a node, one after the other. Each GPU sends `sent` in both together. */
-static struct cost_transfer both_inside_node(const struct cost_setting *setting, double sent, int32_t ranks)
+/** Return a reduce-scatter and an all-gather in an NVLink domain, one after the other. Each GPU sends `sent` in both
+ * together. */
+static struct cost_transfer both_inside_domain(const struct cost_setting *setting, double sent, int32_t ranks)
 {
-    struct cost_transfer first = inside_node(setting, DEVICE_REDUCE_SCATTER, sent / 2, ranks);
-    struct cost_transfer second = inside_node(setting, DEVICE_ALL_GATHER, sent / 2, ranks);
+    struct cost_transfer first = inside_domain(setting, DEVICE_REDUCE_SCATTER, sent / 2, ranks);
+    struct cost_transfer second = inside_domain(setting, DEVICE_ALL_GATHER, sent / 2, ranks);
     return transfer_of(first.latency_s + second.latency_s, first.wire_bytes + second.wire_bytes, first.bytes_per_s);
 }
 
@@ -113,20 +114,20 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
     if (sent == 0 || (route == COST_NIC && rail == 0) || (route == COST_NVLINK && rail == sent))
         return (struct cost_transfer){.bytes_per_s = 1};
     if (ranks_each == ranks)
-        return one_node(setting, kind, bytes, ranks);
+        return one_domain(setting, kind, bytes, ranks);
     if (route == COST_NVLINK && kind == DEVICE_ALL_REDUCE)
-        return both_inside_node(setting, sent - rail, ranks_each);
+        return both_inside_domain(setting, sent - rail, ranks_each);
     if (route == COST_NVLINK)
-        return inside_node(setting, kind, sent - rail, ranks_each);
+        return inside_domain(setting, kind, sent - rail, ranks_each);
     if (kind == DEVICE_ALL_REDUCE)
-        return between_nodes(setting, rail, (double)ranks / ranks_each);
-    return ring_between_nodes(setting, rail, ranks, ranks_each);
+        return between_domains(setting, rail, (double)ranks / ranks_each);
+    return ring_between_domains(setting, rail, ranks, ranks_each);
 }
 
 int32_t cost_ranks_each(const struct cost_setting *setting, int32_t ranks)
 {
-    int32_t fit = setting->platform->gpus_per_node / setting->tensor, rest = ranks, each = fit > 1 ? fit : 1;
-    if (ranks <= each && setting->platform->n_nodes == 1)
+    int32_t fit = platform_nvlink_domain(setting->platform) / setting->tensor, rest = ranks, each = fit > 1 ? fit : 1;
+    if (ranks <= each && platform_n_gpus(setting->platform) <= platform_nvlink_domain(setting->platform))
         return ranks;
     while (rest != 0) { /* Euclid's greatest common divisor */
         int32_t left = each % rest;
@@ -165,7 +166,7 @@ double cost_uneven_rails_s(const struct cost_setting *setting, enum device_colle
 /** Return the bytes that one NIC sends in an all-reduce. */
 static double fabric_bytes(const struct cost_setting *setting, double bytes, int32_t ranks)
 {
-    return sent_bytes(DEVICE_ALL_REDUCE, bytes, ranks) / setting->platform->gpus_per_node;
+    return sent_bytes(DEVICE_ALL_REDUCE, bytes, ranks) / platform_nvlink_domain(setting->platform);
 }
 
 double cost_collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
@@ -174,20 +175,20 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
     CHECK(bytes >= 0 && ranks >= 1);
     if (bytes == 0 || ranks == 1)
         return 0;
-    int32_t each = setting->platform->gpus_per_node;
+    int32_t each = platform_nvlink_domain(setting->platform);
     if (ranks <= each)
-        return one_node(setting, kind, bytes, ranks).duration_s;
+        return one_domain(setting, kind, bytes, ranks).duration_s;
     if (kind == DEVICE_ALL_TO_ALL)
         return cost_of_transfer(setting, COST_NIC, sent_bytes(kind, bytes, ranks), 1).duration_s;
     if (kind == DEVICE_ALL_REDUCE)
-        return between_nodes(setting, fabric_bytes(setting, bytes, ranks), (double)ranks / each).duration_s;
+        return between_domains(setting, fabric_bytes(setting, bytes, ranks), (double)ranks / each).duration_s;
     return cost_rails_s(setting, kind, bytes, ranks, ranks % each == 0 ? each : 1);
 }
 
 bool cost_collective_extrapolates(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                                   int32_t ranks)
 {
-    bool node = ranks <= setting->platform->gpus_per_node;
+    bool node = ranks <= platform_nvlink_domain(setting->platform);
     enum device_collective_kind by = algorithm(setting->device, kind, ranks);
     struct device_range range = node ? setting->device->collective[by].bytes : setting->device->fabric.bytes;
     double sent = node ? sent_bytes(by, bytes, ranks) : fabric_bytes(setting, bytes, ranks);

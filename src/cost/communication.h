@@ -35,7 +35,8 @@ bool cost_collective_extrapolates(const struct cost_setting *setting, enum devic
                                   int32_t ranks);
 
 /**
- * Return how many ranks a group of `ranks` has on a node: all of them, or as many as fit. Each rank has its TP.
+ * Return how many ranks a group of `ranks` has in an NVLink domain: all of them, or as many as fit. Each rank has its
+ * TP.
  *
  * If groups one after the other do not fill nodes, it is the fewest that some group has on some node. This is the
  * greatest common divisor of both numbers. This group is the slowest, and its NICs on that node carry all that enters

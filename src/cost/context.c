@@ -22,7 +22,7 @@ static double all_to_all_s(const struct cost_setting *setting, double sent, int3
     double away = sent * (context - each) / (context - 1);
     struct cost_setting node = *setting;
     struct platform platform = *setting->platform;
-    platform.gpus_per_node = each;
+    platform.nvlink_domain = each;
     node.platform = &platform;
     double tensor_bytes = each > 1 ? (sent - away) * each / (each - 1) : 0;
     struct cost_transfer nic = cost_of_transfer(setting, COST_NIC, away, 1);
@@ -50,7 +50,7 @@ static void add_ring(struct cost_pass *cost, const struct cost_setting *setting,
 static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, int32_t layers, enum pass pass,
                        double bytes, int32_t context)
 {
-    int32_t fit = setting->platform->gpus_per_node / setting->tensor, most = context < fit ? context : fit;
+    int32_t fit = platform_nvlink_domain(setting->platform) / setting->tensor, most = context < fit ? context : fit;
     int32_t each = cost_ranks_each(setting, context);
     double seconds = cost_uneven_rails_s(setting, DEVICE_ALL_GATHER, bytes, context, each, most);
     double wire_bytes = gather_wire_bytes(setting, DEVICE_ALL_GATHER, bytes, context);

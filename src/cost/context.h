@@ -23,7 +23,7 @@
  * 5. Padding is sent like a sample of its own. A slice of a padded micro-batch counts its own padding only.
  * 6. The time of a ring is that of its transfers (dag/dag.h).
  * 7. All-gather and ulysses are exposed, in context_s. An all-gather is one collective a layer for all slices
- *    (cost_rails_s), with cost_ranks_each ranks on a node.
+ *    (cost_rails_s), with cost_ranks_each ranks on an NVLink domain.
  * 8. There are four all-to-alls a layer. If e of the c ranks share a node, (c - e)/(c - 1) of a rank's bytes go by its
  *    NIC. They pay its latency once. The rest go by NVLink at the same time.
  * 9. context_wire_bytes are the bytes of all layers by NIC. dag/ makes transfers of them.

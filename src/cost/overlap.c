@@ -22,7 +22,7 @@ enum { SPLITS = 4 }; /* chunks of a GEMM whose output is reduced */
 static double multiprocessors(const struct device *device, enum overlap_extent extent)
 {
     const struct device_training *training = &device->training;
-    return extent == OVERLAP_IN_NODE ? training->node_multiprocessors : training->collective_multiprocessors;
+    return extent == OVERLAP_IN_DOMAIN ? training->node_multiprocessors : training->collective_multiprocessors;
 }
 
 /** Return the share of the multiprocessors that a collective holds. */
@@ -49,14 +49,15 @@ double overlap_beside_s(const struct device *device, enum overlap_extent extent,
 static enum overlap_extent tensor_extent(const struct cost_setting *setting)
 {
     bool chunked = setting->tp_overlap == SCENARIO_CHUNKED;
-    return chunked || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
+    return chunked || setting->tensor > platform_nvlink_domain(setting->platform) ? OVERLAP_OVER_DOMAINS
+                                                                                  : OVERLAP_IN_DOMAIN;
 }
 
 double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
 {
     double rows = tokens / setting->tensor;
     double gemm_s = sustained_gemm_s(setting->device, (struct cost_gemm){1, rows, n, k, 0, setting->precision});
-    enum cost_route route = setting->tensor > setting->platform->gpus_per_node ? COST_NIC : COST_NVLINK;
+    enum cost_route route = setting->tensor > platform_nvlink_domain(setting->platform) ? COST_NIC : COST_NVLINK;
     double copy_s = cost_of_transfer(setting, route, activation_bytes(setting, rows, k), 1).duration_s;
     return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
 }

@@ -6,10 +6,10 @@
 
 #include "cost/layer.h"
 
-/** Extent of a collective's ranks. NCCL runs more channels inside a node. Transformer Engine's own collectives
- * (chunked) count as over nodes, because they take 16 multiprocessors too
+/** Extent of a collective's ranks. NCCL runs more channels inside an NVLink domain. Transformer Engine's own
+ * collectives (chunked) count as over nodes, because they take 16 multiprocessors too
  * (transformer_engine/pytorch/module/base.py, num_sm). */
-enum overlap_extent { OVERLAP_IN_NODE, OVERLAP_OVER_NODES };
+enum overlap_extent { OVERLAP_IN_DOMAIN, OVERLAP_OVER_DOMAINS };
 
 /** Seconds of kernels without a collective, and of the GEMMs among them. */
 struct overlap_kernels {

@@ -15,33 +15,35 @@ struct traffic {
     bool reduce_hides;
 };
 
-/** Return the ranks of a group on a node. A single group begins at the start of a node. */
+/** Return the ranks of a group in an NVLink domain. A single group begins at the start of a domain. */
 static int32_t ranks_each(const struct cost_setting *setting)
 {
     int32_t n = cost_shards(setting);
-    bool one_node = cost_shard_groups(setting) == 1 && n * setting->tensor <= setting->platform->gpus_per_node;
-    return one_node ? n : cost_ranks_each(setting, n);
+    bool one_domain =
+        cost_shard_groups(setting) == 1 && n * setting->tensor <= platform_nvlink_domain(setting->platform);
+    return one_domain ? n : cost_ranks_each(setting, n);
 }
 
 /** Return the largest number of a group's ranks on one node. */
 static int32_t most_each(const struct cost_setting *setting)
 {
     int32_t n = cost_shards(setting), each = ranks_each(setting),
-            fit = setting->platform->gpus_per_node / setting->tensor;
+            fit = platform_nvlink_domain(setting->platform) / setting->tensor;
     return each == n || n < fit ? n : fit;
 }
 
 /** Return the extent of each group's ranks. */
 static enum overlap_extent extent_of_group(const struct cost_setting *setting)
 {
-    return ranks_each(setting) == cost_shards(setting) ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+    return ranks_each(setting) == cost_shards(setting) ? OVERLAP_IN_DOMAIN : OVERLAP_OVER_DOMAINS;
 }
 
 /** Return the extent of all groups' ranks, if there are several groups. */
 static enum overlap_extent extent_of_all(const struct cost_setting *setting)
 {
-    bool node = cost_shards(setting) * cost_shard_groups(setting) * setting->tensor <= setting->platform->gpus_per_node;
-    return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+    bool node = cost_shards(setting) * cost_shard_groups(setting) * setting->tensor <=
+                platform_nvlink_domain(setting->platform);
+    return node ? OVERLAP_IN_DOMAIN : OVERLAP_OVER_DOMAINS;
 }
 
 /** Return the time until kernels and collectives that started together have all ended. The collectives of a group
@@ -69,7 +71,7 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
 static void count_groups(const struct cost_setting *setting, int32_t *fewest, int32_t *most)
 {
     int32_t m = cost_shard_groups(setting), n = cost_shards(setting),
-            fit = setting->platform->gpus_per_node / setting->tensor;
+            fit = platform_nvlink_domain(setting->platform) / setting->tensor;
     int32_t n_node = fit > 1 ? fit : 1;
     *fewest = m;
     *most = 0;

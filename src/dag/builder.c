@@ -40,7 +40,7 @@ int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_
 
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank)
 {
-    return platform_same_node(builder->setting->platform, from_rank, to_rank) ? COST_NVLINK : COST_NIC;
+    return platform_same_domain(builder->setting->platform, from_rank, to_rank) ? COST_NVLINK : COST_NIC;
 }
 
 int32_t builder_sync(struct builder *builder, int32_t dag_rank, enum dag_purpose purpose)

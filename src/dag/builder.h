@@ -20,8 +20,8 @@ struct builder_end {
 
 /** Directions of the rings of a stage's context ranks, if only the first rank is built. */
 struct builder_fold {
-    int32_t each;     /* participants on each node if all nodes have equally many; otherwise 0 */
-    bool nvlink, nic; /* some participant's next one is on its node; on another node */
+    int32_t each;     /* participants in each NVLink domain if all have equally many; otherwise 0 */
+    bool nvlink, nic; /* some participant's next one is in its NVLink domain; in another one */
 };
 
 /** A pipeline of the current phase. An instance is (virtual stage, pass, unit) as one number. */
@@ -62,11 +62,11 @@ struct builder_participant {
 
 /** Tasks of a rank that later ones must still wait for, -1: none. */
 struct builder_rank {
-    int32_t ring;  /* SYNC that must end before the next pass */
-    int32_t send;  /* SEND to a neighbour that must end before the next pass */
-    int32_t copy;  /* copy in of a unit that streams; the next pass waits for it, and gradients do, too */
-    int32_t begin; /* COMPUTE of the latest pass */
-    int32_t node;  /* of the rank's GPU */
+    int32_t ring;   /* SYNC that must end before the next pass */
+    int32_t send;   /* SEND to a neighbour that must end before the next pass */
+    int32_t copy;   /* copy in of a unit that streams; the next pass waits for it, and gradients do, too */
+    int32_t begin;  /* COMPUTE of the latest pass */
+    int32_t domain; /* NVLink domain of the rank's GPU */
 };
 
 /** A cursor walks one stage of one pipeline along its order. */
@@ -182,7 +182,7 @@ double builder_link_factor(const struct builder *builder, int32_t from_rank, int
 /** Append a SEND from rank to rank; `transfer` is its cost on sound links. @return its number */
 int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer);
 
-/** Return NVLink inside a node, otherwise NIC. */
+/** Return NVLink inside an NVLink domain, otherwise NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
 /** Return whether passes on a GPU cost something other than on a sound one. If so, dag_gpu_pass_cost gives the cost. */
@@ -207,21 +207,23 @@ struct builder_collective {
     double share;      /* share of a reduce-scatter or all-gather that is not hidden */
     double exact_s;    /* if > 0: seconds of the participant for which the collective takes longest; replaces bytes */
     double wire_bytes; /* with exact_s: bytes that each participant's NIC sends */
-    bool to_all;       /* wire_bytes go to all other nodes instead of the next one */
+    bool to_all;       /* wire_bytes go to all other domains instead of the next one */
     const struct builder_fold *fold; /* set if only the first context rank, ranks[0], sends for all; NULL: all send */
 };
 
 /**
  * Append SYNC, SENDs, SYNC.
  *
- *  1. Context parallelism's ring, and participants on one node: each sends all bytes to the next participant. The same
- *     holds if a participant has its node for itself. The ring is point-to-point, as Megatron-LM's default kind p2p.
- *  2. Otherwise rings follow NCCL's rails. NCCL takes as many channels as the node with the fewest participants, k > 1.
- *     So k rings enter and leave each node by different NICs. A share 1/k of a participant's bytes goes to the next
- *     node, from k participants to k (stream RAIL). The rest goes to its neighbour inside the node, at the same time.
+ *  1. Context parallelism's ring, and participants in one domain: each sends all bytes to the next participant. The
+ *     same holds if a participant has its domain for itself. The ring is point-to-point, as Megatron-LM's default kind
+ *     p2p.
+ *  2. Otherwise rings follow NCCL's rails. NCCL takes as many channels as the domain with the fewest participants,
+ *     k > 1. So k rings enter and leave each domain by different NICs. A share 1/k of a participant's bytes goes to the
+ *     next domain, from k participants to k (stream RAIL). The rest goes to its neighbour inside the domain, at the
+ *     same time.
  *  3. SENDs of reduce-scatters, all-gathers and all-reduces take the time of cost_of_rails (cost/cost.h).
- *  4. With exact_s and wire_bytes, and equally many participants on each node, each participant sends to its
- *     counterpart on the next node. With to_all it sends to those on all other nodes, one after the other. All
+ *  4. With exact_s and wire_bytes, and equally many participants in each domain, each participant sends to its
+ *     counterpart in the next domain. With to_all it sends to those in all other domains, one after the other. All
  *     participants send to the same distance at a time. The part of exact_s that the bytes do not take (latencies,
  *     slower NVLink) is latency of the SENDs. So SENDs without other traffic on their links take exact_s.
  *

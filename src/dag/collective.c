@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file appends collectives: rings inside nodes, and rails between them. */
+/* This file appends collectives: rings inside NVLink domains, and rails between them. */
 #include "dag/builder.h"
 
 #include <math.h>
@@ -12,38 +12,38 @@ struct hop {
     bool without_rail; /* there are rails, but none of this participant */
 };
 
-/* Return the participants on each node if all nodes have equally many; otherwise 0. */
-static int32_t participants_on_each_node(const struct builder *builder, const struct builder_collective *collective)
+/* Return the participants in each NVLink domain if all domains have equally many; otherwise 0. */
+static int32_t participants_in_each_domain(const struct builder *builder, const struct builder_collective *collective)
 {
     int32_t k = 1;
-    while (k < collective->n && builder->at[collective->ranks[k]].node == builder->at[collective->ranks[0]].node)
+    while (k < collective->n && builder->at[collective->ranks[k]].domain == builder->at[collective->ranks[0]].domain)
         k++;
     for (int32_t i = 1; i < collective->n; i++) {
-        bool same = builder->at[collective->ranks[i]].node == builder->at[collective->ranks[i - 1]].node;
+        bool same = builder->at[collective->ranks[i]].domain == builder->at[collective->ranks[i - 1]].domain;
         if (same == (i % k == 0))
             return 0;
     }
     return collective->n % k == 0 ? k : 0;
 }
 
-/* Return one past the last of the neighbours on a node, of which `first` is the first. */
+/* Return one past the last of the neighbours in an NVLink domain, of which `first` is the first. */
 static int32_t end_of_run(const struct builder *builder, const struct builder_collective *collective, int32_t first)
 {
     int32_t end = first + 1;
     while (end < collective->n &&
-           builder->at[collective->ranks[end]].node == builder->at[collective->ranks[first]].node)
+           builder->at[collective->ranks[end]].domain == builder->at[collective->ranks[first]].domain)
         end++;
     return end;
 }
 
-/* Participants on the node with fewest of them, and on the node with most. */
-struct node_counts {
+/* Participants in the NVLink domain with fewest of them, and in the one with most. */
+struct domain_counts {
     int32_t fewest, most;
 };
 
-static struct node_counts node_counts_of(const struct builder *builder, const struct builder_collective *collective)
+static struct domain_counts domain_counts_of(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct node_counts counts = {collective->n, 0};
+    struct domain_counts counts = {collective->n, 0};
     for (int32_t first = 0, end; first < collective->n; first = end) {
         end = end_of_run(builder, collective, first);
         counts.fewest = end - first < counts.fewest ? end - first : counts.fewest;
@@ -53,13 +53,13 @@ static struct node_counts node_counts_of(const struct builder *builder, const st
 }
 
 /*
- * Return the fewest participants on a node, because this many rings enter and leave each node by NICs of their own.
+ * Return the fewest participants in a domain, since so many rings enter and leave each domain by NICs of their own.
  * With 1, neighbours send to each other. Context parallelism always does, because its ring is point-to-point and no
  * collective of NCCL.
  */
 static int32_t rails(const struct builder *builder, const struct builder_collective *collective)
 {
-    int32_t k = node_counts_of(builder, collective).fewest;
+    int32_t k = domain_counts_of(builder, collective).fewest;
     return collective->purpose == DAG_RING || k == collective->n ? 1 : k;
 }
 
@@ -142,7 +142,7 @@ static double worst_nic(const struct builder *builder, const struct builder_coll
     return worst;
 }
 
-/* Append SENDs from each participant to its counterparts on other nodes; each node has k participants. */
+/* Append SENDs from each participant to its counterparts in other domains; each domain has k participants. */
 static void add_flows(struct builder *builder, const struct builder_collective *collective, int32_t open, int32_t k)
 {
     double bytes_per_s = builder->setting->platform->nic_bytes_per_s;
@@ -191,10 +191,10 @@ static void add_folded_hops(struct builder *builder, const struct builder_collec
 
 struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct builder_fold fold = {.each = participants_on_each_node(builder, collective)};
+    struct builder_fold fold = {.each = participants_in_each_domain(builder, collective)};
     for (int32_t i = 0; i < collective->n; i++) {
         int32_t next = (i + 1) % collective->n;
-        bool inside = builder->at[collective->ranks[i]].node == builder->at[collective->ranks[next]].node;
+        bool inside = builder->at[collective->ranks[i]].domain == builder->at[collective->ranks[next]].domain;
         fold.nvlink = fold.nvlink || inside;
         fold.nic = fold.nic || !inside;
     }
@@ -203,7 +203,7 @@ struct builder_fold builder_fold_of(const struct builder *builder, const struct 
 
 static void add_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
-    int32_t each = collective->wire_bytes > 0 ? participants_on_each_node(builder, collective) : 0;
+    int32_t each = collective->wire_bytes > 0 ? participants_in_each_domain(builder, collective) : 0;
     if (each > 0 && each < collective->n) {
         add_flows(builder, collective, open, each);
         return;
@@ -242,7 +242,7 @@ int32_t builder_collective(struct builder *builder, const struct builder_collect
 
 double builder_collective_s(const struct builder *builder, const struct builder_collective *collective)
 {
-    struct node_counts counts = node_counts_of(builder, collective);
+    struct domain_counts counts = domain_counts_of(builder, collective);
     double nvlink = 1, nic = 1;
     for (int32_t i = 0; i < collective->n; i++) {
         int32_t gpu = builder->dag->ranks[collective->ranks[i]].rank;

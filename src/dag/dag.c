@@ -260,9 +260,8 @@ static void add_ranks(struct builder *builder, int32_t phase)
     for (int32_t pipeline = 0; pipeline < plan->phases[phase].n_pipelines; pipeline++) {
         const struct plan_layout *layout = &plan->phases[phase].pipelines[pipeline].layout;
         int32_t n_folded = pipeline - builder_equal_pipeline(builder, pipeline);
-        bool folded =
-            builder->equal_pipelines != NULL && equal_pipelines_contexts(&plan->phases[phase].pipelines[pipeline],
-                                                                         builder->setting->platform->gpus_per_node);
+        bool folded = builder->equal_pipelines != NULL &&
+                      equal_pipelines_contexts(&plan->phases[phase].pipelines[pipeline], builder->setting->platform);
         for (int32_t stage = 0; stage < layout->stages; stage++)
             for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
                 int32_t n = layout->stages * layout->context * n_tensor(layout, options);
@@ -345,8 +344,8 @@ static void open_builder(struct builder *builder)
     builder->stream_last = check_malloc(n_streams * sizeof *builder->stream_last);
     builder->at = check_malloc(n_ranks * sizeof *builder->at);
     for (size_t i = 0; i < n_ranks; i++) {
-        int32_t node = builder->dag->ranks[i].rank / builder->setting->platform->gpus_per_node;
-        builder->at[i] = (struct builder_rank){.ring = -1, .send = -1, .copy = -1, .begin = -1, .node = node};
+        int32_t domain = platform_domain_of(builder->setting->platform, builder->dag->ranks[i].rank);
+        builder->at[i] = (struct builder_rank){.ring = -1, .send = -1, .copy = -1, .begin = -1, .domain = domain};
     }
     for (size_t i = 0; i < n_streams; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
@@ -367,7 +366,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     dag->n_tasks = dag->n_edges = dag->n_ranks = 0;
     dag->faults = setting->faults;
     if (equal_pipelines_fold(plan, setting, options))
-        builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform->gpus_per_node);
+        builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform);
     make_ranks(&builder);
     free_pipes(dag);
     make_pipes(dag, plan);

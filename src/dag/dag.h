@@ -64,7 +64,7 @@ enum dag_stream {
     DAG_STREAM_SEND_FORWARD,
     DAG_STREAM_SEND_BACKWARD,
     DAG_STREAM_COLLECTIVE,
-    DAG_STREAM_RAIL, /* bytes of a collective that go between nodes, beside those inside them */
+    DAG_STREAM_RAIL, /* bytes of a collective between NVLink domains, beside those inside them */
     DAG_STREAM_TO_HOST,
     DAG_STREAM_FROM_HOST,
     DAG_N_STREAMS
@@ -78,7 +78,7 @@ struct dag_task {
     int32_t dag_rank;            /* index into ranks */
     /*
      * rank x DAG_N_STREAMS + enum dag_stream. A re-sharding's SEND runs on a stream of its GPU: (n_ranks + from_rank) x
-     * DAG_N_STREAMS + COLLECTIVE inside nodes, RAIL between them
+     * DAG_N_STREAMS + COLLECTIVE inside NVLink domains, RAIL between them
      */
     int32_t stream;
     /* GPUs of a SEND; to_rank -1: host memory of from_rank's node (offload); from_rank -1 for prefetch */

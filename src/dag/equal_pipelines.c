@@ -60,18 +60,26 @@ static struct form form_of(const struct plan_phase *phase, int32_t number, struc
     return form;
 }
 
-static bool equal_layouts(const struct plan_layout *a, const struct plan_layout *b, int32_t gpus_per_node)
+/** Return whether a rank is as many nodes and NVLink domains behind the first rank in both layouts. */
+static bool equal_places(const struct plan_layout *a, const struct plan_layout *b, int32_t rank,
+                         const struct platform *platform)
+{
+    int32_t i = a->first_rank, j = b->first_rank;
+    return platform_node_of(platform, i + rank) - platform_node_of(platform, i) ==
+               platform_node_of(platform, j + rank) - platform_node_of(platform, j) &&
+           platform_domain_of(platform, i + rank) - platform_domain_of(platform, i) ==
+               platform_domain_of(platform, j + rank) - platform_domain_of(platform, j);
+}
+
+static bool equal_layouts(const struct plan_layout *a, const struct plan_layout *b, const struct platform *platform)
 {
     if (a->tensor != b->tensor || a->context != b->context || a->stages != b->stages || a->chunks != b->chunks ||
         a->stage_stride != b->stage_stride)
         return false;
-    int32_t a_node = a->first_rank / gpus_per_node, b_node = b->first_rank / gpus_per_node;
     for (int32_t stage = 0; stage < a->stages; stage++)
-        for (int32_t i = 0; i < a->context * a->tensor; i++) {
-            int32_t rank = stage * a->stage_stride + i;
-            if ((a->first_rank + rank) / gpus_per_node - a_node != (b->first_rank + rank) / gpus_per_node - b_node)
+        for (int32_t i = 0; i < a->context * a->tensor; i++)
+            if (!equal_places(a, b, stage * a->stage_stride + i, platform))
                 return false;
-        }
     return true;
 }
 
@@ -114,11 +122,11 @@ static bool equal_offloads(const struct plan_pipeline *a, const struct plan_pipe
     return true;
 }
 
-static bool are_equal(const struct form *a, const struct form *b, int32_t gpus_per_node)
+static bool are_equal(const struct form *a, const struct form *b, const struct platform *platform)
 {
     const struct plan_pipeline *x = a->pipeline, *y = b->pipeline;
     return a->n_slices == b->n_slices && memcmp(a->slices, b->slices, (size_t)a->n_slices * sizeof *a->slices) == 0 &&
-           equal_layouts(&x->layout, &y->layout, gpus_per_node) && x->splits_backward == y->splits_backward &&
+           equal_layouts(&x->layout, &y->layout, platform) && x->splits_backward == y->splits_backward &&
            equal_units(&x->partition[PASS_FORWARD], &y->partition[PASS_FORWARD]) &&
            equal_units(&x->partition[PASS_BACKWARD], &y->partition[PASS_BACKWARD]) && equal_orders(x, y) &&
            equal_offloads(x, y);
@@ -130,7 +138,7 @@ static int by_hash(const void *a, const void *b)
     return x->hash != y->hash ? COMPARE(x->hash, y->hash) : COMPARE(x->number, y->number);
 }
 
-bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node)
+bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, const struct platform *platform)
 {
     const struct plan_layout *layout = &pipeline->layout;
     bool equal = layout->context > 1;
@@ -141,13 +149,13 @@ bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus
         int32_t n_inside = 0;
         for (int32_t i = 0; i < layout->context; i++)
             n_inside +=
-                plan_rank(layout, stage - 1, i, 0) / gpus_per_node == plan_rank(layout, stage, i, 0) / gpus_per_node;
+                platform_same_domain(platform, plan_rank(layout, stage - 1, i, 0), plan_rank(layout, stage, i, 0));
         equal = n_inside == 0 || n_inside == layout->context;
     }
     return equal;
 }
 
-int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_node)
+int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct platform *platform)
 {
     int32_t n = phase->n_pipelines, n_numbers = n_samples(phase);
     int32_t *equal = check_malloc((size_t)n * sizeof *equal);
@@ -162,8 +170,8 @@ int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_nod
     for (int32_t i = 0, first = 0; i < n; i++) { /* first: the first pipeline with this hash */
         first = forms[first].hash == forms[i].hash ? first : i;
         int32_t other = first;
-        while (other < i && (equal[forms[other].number] != forms[other].number ||
-                             !are_equal(&forms[other], &forms[i], gpus_per_node)))
+        while (other < i &&
+               (equal[forms[other].number] != forms[other].number || !are_equal(&forms[other], &forms[i], platform)))
             other++;
         equal[forms[i].number] = forms[other].number;
     }

@@ -20,7 +20,7 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
  * Find equal pipelines. Two pipelines are equal if these are the same:
  *
  *  - the layout, except for the first rank;
- *  - the node of each rank, counted from the first rank's node;
+ *  - the node and the NVLink domain of each rank, counted from those of the first rank;
  *  - the slices, although samples may be others of the same lengths;
  *  - units, orders and offload.
  *
@@ -29,13 +29,13 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
  * @param phase  without groups and exchanges
  * @return       [n_pipelines] for each the lowest pipeline that equals it, often itself. Caller frees.
  */
-int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_node);
+int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct platform *platform);
 
 /**
  * Return whether the context ranks of a pipeline are equal. All of them must share every unit. All of them, or none,
- * must send to the next stage inside a node. Each task of one then takes as long as the same task of the other. A ring
- * takes as long as its longest message.
+ * must send to the next stage inside an NVLink domain. Each task of one then takes as long as the same task of the
+ * other. A ring takes as long as its longest message.
  */
-bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node);
+bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, const struct platform *platform);
 
 #endif

@@ -167,13 +167,13 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
     return parameters / ceil(parameters / most);
 }
 
-/* Return whether each n successive GPUs of the replicas are on one node. Other stages may be on other nodes. */
+/* Return whether each n successive GPUs of the replicas are in one NVLink domain. Other stages may be in others. */
 static enum overlap_extent overlap_place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
 {
     for (int32_t i = 0; i < replicas->n; i++)
-        if (builder->at[replicas->ranks[i]].node != builder->at[replicas->ranks[i - i % n]].node)
-            return OVERLAP_OVER_NODES;
-    return OVERLAP_IN_NODE;
+        if (builder->at[replicas->ranks[i]].domain != builder->at[replicas->ranks[i - i % n]].domain)
+            return OVERLAP_OVER_DOMAINS;
+    return OVERLAP_IN_DOMAIN;
 }
 
 /* Return the kernels beside the replicas' collectives: those of the first unit's pass on all chunks of a rank. */

@@ -232,7 +232,7 @@ static void add_boundary(struct pass_work *work, const struct builder_participan
     struct dag_task task = pass_task_of(work, participant, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
     enum cost_route route =
-        builder->at[participant->dag_rank].node == builder->at[dag_rank].node ? COST_NVLINK : COST_NIC;
+        builder->at[participant->dag_rank].domain == builder->at[dag_rank].domain ? COST_NVLINK : COST_NIC;
     end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
     after_end(work, end, DAG_INTER_STAGE);
 }

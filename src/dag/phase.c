@@ -282,8 +282,7 @@ static void open_exchange_groups(struct builder_pipe *pipe)
 /* Build one context rank for all of them, if they are equal. */
 static void open_fold(struct builder *builder, struct builder_pipe *pipe)
 {
-    if (builder->equal_pipelines == NULL ||
-        !equal_pipelines_contexts(pipe->plan, builder->setting->platform->gpus_per_node))
+    if (builder->equal_pipelines == NULL || !equal_pipelines_contexts(pipe->plan, builder->setting->platform))
         return;
     pipe->n_built = 1;
     pipe->fold = check_malloc((size_t)pipe->stages * sizeof *pipe->fold);

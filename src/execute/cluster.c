@@ -157,8 +157,8 @@ static void hosts_find(struct cluster *cluster)
     free(list);
     for (int32_t rank = 0; rank < platform_n_gpus(platform); rank++)
         if (cluster->gpu[rank] == NULL)
-            cluster_refuse("host g%d_%d (GPU %d) is missing", rank / platform->gpus_per_node,
-                           rank % platform->gpus_per_node, rank);
+            cluster_refuse("host g%d_%d (GPU %d) is missing", platform_node_of(platform, rank),
+                           platform_gpu_in_node(platform, rank), rank);
     for (int32_t node = 0; node < platform->n_nodes; node++)
         if (cluster->cpu[node] == NULL)
             cluster_refuse("host cpu%d (memory of node %d) is missing", node, node);
@@ -170,10 +170,10 @@ static void link_slow_down(const struct platform *platform, enum fault_kind kind
     static const char *const prefix[FAULT_N_KINDS] = {"", "nv", "ib", "pc", "pt", "up"};
     char name[64], of_node[32] = "";
     if (kind < FAULT_N_OF_GPUS)
-        snprintf(of_node, sizeof of_node, "_%d", device % platform->gpus_per_node);
+        snprintf(of_node, sizeof of_node, "_%d", platform_gpu_in_node(platform, device));
     for (int direction = 0; direction < 2; direction++) {
         snprintf(name, sizeof name, "%s%d%s_%c", prefix[kind],
-                 kind < FAULT_N_OF_GPUS ? device / platform->gpus_per_node : device, of_node, "ud"[direction]);
+                 kind < FAULT_N_OF_GPUS ? platform_node_of(platform, device) : device, of_node, "ud"[direction]);
         sg_link_t link = sg_link_by_name(name);
         sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) / factor);
     }

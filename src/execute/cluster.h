@@ -46,7 +46,7 @@ void cluster_accept(void);
 /** Return the host of a GPU. Rank -1 is the memory of the node of the other end's GPU. */
 static inline sg_host_t cluster_host(const struct cluster *cluster, int32_t rank, int32_t other_rank)
 {
-    return rank >= 0 ? cluster->gpu[rank] : cluster->cpu[other_rank / cluster->platform->gpus_per_node];
+    return rank >= 0 ? cluster->gpu[rank] : cluster->cpu[platform_node_of(cluster->platform, other_rank)];
 }
 
 void cluster_free(struct cluster *cluster);

@@ -57,11 +57,11 @@ double goodput_waiting_share(double mean_in_repair, int64_t spares)
 struct renewal goodput_renewal(const struct goodput_setting *setting)
 {
     const struct reliability *reliability = setting->reliability;
-    CHECK(reliability->present && setting->n_nodes >= 1 && setting->gpus_per_node >= 1);
+    CHECK(reliability->present && setting->n_servers >= 1 && setting->gpus_per_server >= 1);
     double bytes = setting->parameters * reliability->bytes_per_parameter;
-    double n_gpus = (double)setting->n_nodes * (double)setting->gpus_per_node;
+    double n_gpus = (double)setting->n_servers * (double)setting->gpus_per_server;
     struct renewal renewal = {
-        .mttf_s = 1 / ((double)setting->n_nodes * reliability_failures_per_s(reliability)),
+        .mttf_s = 1 / ((double)setting->n_servers * reliability_failures_per_s(reliability)),
         .blocked_s = reliability->blocked_s,
         .save_s = bytes / reliability->storage_bytes_per_s,
     };
@@ -82,7 +82,7 @@ int64_t goodput_spares(const struct goodput_setting *setting)
     const struct reliability *reliability = setting->reliability;
     if (!isnan(reliability->spares))
         return (int64_t)reliability->spares;
-    double mean = (double)setting->n_nodes * reliability_failures_per_s(reliability) * reliability->repair_s;
+    double mean = (double)setting->n_servers * reliability_failures_per_s(reliability) * reliability->repair_s;
     int64_t spares = (int64_t)fmin(mean, RELIABILITY_MOST_SPARES); /* fewer are missing half of the time */
     while (spares < RELIABILITY_MOST_SPARES && goodput_waiting_share(mean, spares) > most_waiting)
         spares++;

@@ -54,17 +54,17 @@ double goodput_daly_interval_s(double mttf_s, double blocked_s);
 double goodput_best_interval_s(double mttf_s, double blocked_s);
 
 /**
- * Return the share of time in which more nodes are in repair than there are spares. Nodes in repair are Poisson with
- * this mean, by the law of a queue with unlimited servers.
+ * Return the share of time in which more servers are in repair than there are spares. Servers in repair are Poisson
+ * with this mean, by the law of the queue M/G/infinity.
  */
 double goodput_waiting_share(double mean_in_repair, int64_t spares);
 
-/** The training on a cluster whose goodput is asked. */
+/** The training on a cluster whose goodput is asked. A server is what fails and is repaired: a node of the platform. */
 struct goodput_setting {
     const struct reliability *reliability;
-    int64_t n_nodes, gpus_per_node; /* both at least 1; n_nodes does not count spares */
-    double parameters;              /* of the whole model */
-    double pcie_bytes_per_s;        /* of a GPU, towards the host */
+    int64_t n_servers, gpus_per_server; /* both at least 1; n_servers does not count spares */
+    double parameters;                  /* of the whole model */
+    double pcie_bytes_per_s;            /* of a GPU, towards the host */
 };
 
 /** Causes of lost time. */
@@ -72,7 +72,7 @@ enum goodput_loss {
     GOODPUT_BLOCKED, /* checkpoints that block training */
     GOODPUT_WORK,    /* work since the last checkpoint, done again */
     GOODPUT_RESTART, /* detection, replacement, start, load */
-    GOODPUT_SPARES,  /* waiting for a node, since all spares are in repair */
+    GOODPUT_SPARES,  /* waiting for a server, since all spares are in repair */
     GOODPUT_SLOW,    /* steps beside a slow GPU */
     GOODPUT_N_LOSSES
 };
@@ -81,7 +81,7 @@ enum goodput_loss {
 extern const char *const goodput_loss_name[GOODPUT_N_LOSSES];
 
 struct goodput {
-    int64_t spares;                      /* nodes beside those that train */
+    int64_t spares;                      /* servers beside those that train */
     struct renewal renewal;              /* with `auto` resolved */
     double ettr;                         /* share of time that trains at full speed, 0..1 */
     double lost_share[GOODPUT_N_LOSSES]; /* of all time; they add up to 1 - ettr but for rounding */
@@ -96,14 +96,14 @@ struct goodput {
  */
 struct renewal goodput_renewal(const struct goodput_setting *setting);
 
-/** Return the number of spare nodes. `auto` is the smallest one whose goodput_waiting_share is at most 0.1%, and at
+/** Return the number of spare servers. `auto` is the smallest one whose goodput_waiting_share is at most 0.1%, and at
  * most RELIABILITY_MOST_SPARES. */
 int64_t goodput_spares(const struct goodput_setting *setting);
 
 /**
  * Return the goodput of a training in closed form.
  * 1. Times between failures are exponential, whatever weibull_shape says.
- * 2. Training stops while more nodes are in repair than there are spares (goodput_waiting_share). The exact form
+ * 2. Training stops while more servers are in repair than there are spares (goodput_waiting_share). The exact form
  * divides the rest of the time.
  * 3. While a GPU is slow, steps take slow_factor times as long.
  */

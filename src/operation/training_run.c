@@ -38,14 +38,14 @@ static double draw_s(const struct simulation *simulation, const struct failure_c
 }
 
 /** Start the clocks of all causes that have failures. */
-static void start_clocks(struct simulation *simulation, int64_t n_nodes, int64_t seed, int32_t run)
+static void start_clocks(struct simulation *simulation, int64_t n_servers, int64_t seed, int32_t run)
 {
     const struct reliability *reliability = simulation->reliability;
     for (int i = 0; i < FAILURE_N_CAUSES; i++) {
         if (reliability->failures[i] == 0)
             continue;
         struct failure_clock *clock = &simulation->clocks[simulation->n_clocks++];
-        double mean_s = 1000.0 * 86400.0 / (reliability->failures[i] * (double)n_nodes);
+        double mean_s = 1000.0 * 86400.0 / (reliability->failures[i] * (double)n_servers);
         clock->cause = (enum failure_cause)i;
         clock->rng = rng_create(seed, (int64_t)run * FAILURE_N_CAUSES + i, RNG_FAILURES);
         clock->scale_s = mean_s / tgamma(1 + 1 / reliability->weibull_shape);
@@ -70,7 +70,7 @@ static double failed_s(const struct simulation *simulation, int64_t back)
     return simulation->failed_s[(simulation->n_failures - 1 + n - back) % n];
 }
 
-/** Take a node away. All spares are used until the oldest of the last `spares` failures is repaired. */
+/** Take a server away. All spares are used until the oldest of the last `spares` failures is repaired. */
 static void fail(struct simulation *simulation, struct failure_clock *clock)
 {
     int64_t spares = simulation->spares;
@@ -104,11 +104,11 @@ static double restart(struct simulation *simulation, struct failure_clock *clock
         double from_s = clock->next_s;
         fail(simulation, clock);
         double detected_s = from_s + reliability->detect_s;
-        double node_s = fmax(detected_s, failed_s(simulation, simulation->spares) + reliability->repair_s);
-        double ready_s = node_s + behind_s;
+        double server_s = fmax(detected_s, failed_s(simulation, simulation->spares) + reliability->repair_s);
+        double ready_s = server_s + behind_s;
         clock = next_failure(simulation);
         double until_s = fmin(ready_s, clock->next_s);
-        double waited_s = fmax(0, fmin(until_s, node_s) - detected_s);
+        double waited_s = fmax(0, fmin(until_s, server_s) - detected_s);
         lost_s[GOODPUT_SPARES] += waited_s;
         lost_s[GOODPUT_RESTART] += until_s - from_s - waited_s;
         if (until_s == ready_s || gives_up(simulation, until_s))
@@ -161,7 +161,7 @@ struct training_run training_run(const struct goodput_setting *setting, double w
     simulation.failed_s = check_malloc((size_t)(spares + 1) * sizeof *simulation.failed_s);
     for (int64_t i = 0; i <= spares; i++)
         simulation.failed_s[i] = -INFINITY;
-    start_clocks(&simulation, setting->n_nodes, seed, run);
+    start_clocks(&simulation, setting->n_servers, seed, run);
     train(&simulation, work_s);
     struct training_run *result = &simulation.result;
     if (spares == 0)

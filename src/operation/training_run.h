@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module simulates a whole training of weeks: failures, restarts, spare nodes and repairs. It jumps from failure
+ * This module simulates a whole training of weeks: failures, restarts, spare servers and repairs. It jumps from failure
  * to failure, and computes the checkpoints between them.
  *
  * 1. Each cause of failures is a renewal process of the whole cluster, with a Weibull law of the times between failures
  *    (weibull_shape 1: exponential). The first of them starts with the training, which begins with running.
- * 2. Failures strike at all times, also during a restart and while the training waits. Each takes one node away for the
- *    time of its repair.
+ * 2. Failures strike at all times, also during a restart and while the training waits. Each takes one server away
+ *    for the time of its repair.
  * 3. Training runs `interval_s` and then blocks `blocked_s` for a checkpoint, over and over. A checkpoint counts once
  *    `save_s` have passed behind it. No checkpoint follows the end.
  * 4. A failure throws away the work since the last checkpoint that counts, and starts a restart. This detects, waits
- *    until no more nodes are in repair than there are spares, replaces, starts and loads. A failure during the restart
- *    starts it again.
+ *    until no more servers are in repair than there are spares, replaces, starts and loads. A failure during
+ *    the restart starts it again.
  * 5. Slow GPUs count on average: the share slow_share of the running time advances 1/slow_factor as fast.
  */
 #ifndef SLIMSIM_OPERATION_TRAINING_RUN_H

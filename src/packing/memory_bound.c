@@ -46,7 +46,7 @@ double memory_bound_excess(const struct plan_request *request, struct memory_fit
     const struct stage_memory_unit unit = {.recompute = rule.recompute ? RECOMPUTE_FULL
                                                                        : (enum recompute)request->layout.recompute};
     int32_t n_gpus = (int32_t)(request->layout.tp * request->layout.cp * request->layout.dp * request->layout.pp);
-    int32_t n_node = platform->gpus_per_node, n_nodes = (n_gpus + n_node - 1) / n_node;
+    int32_t n_nodes = platform_node_of(platform, n_gpus - 1) + 1;
     double stays = rule.offload ? 1 : 1 - request_offload_share(request, request->layout.offload), worst = 0;
     double *on_host = check_calloc(2 * (size_t)n_nodes, sizeof *on_host), *gpus = on_host + n_nodes;
     double *most = check_malloc((size_t)layout->stages * sizeof *most);
@@ -57,7 +57,7 @@ double memory_bound_excess(const struct plan_request *request, struct memory_fit
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         most_tokens(&phase->pipelines[i], most);
         for (int32_t stage = 0; stage < layout->stages; stage++) {
-            int32_t node = plan_rank(&phase->pipelines[i].layout, stage, 0, 0) / n_node;
+            int32_t node = platform_node_of(platform, plan_rank(&phase->pipelines[i].layout, stage, 0, 0));
             double bytes = stage_memory_standing_bytes(&stages[stage]) - stages[stage].gradients_bytes +
                            stays * most[stage] * stages[stage].token.held;
             on_host[node] += layout->tensor * fmax(0, bytes - request->memory_bytes);
@@ -66,7 +66,8 @@ double memory_bound_excess(const struct plan_request *request, struct memory_fit
         }
     }
     for (int32_t node = 0; rule.offload && node < n_nodes; node++) {
-        double in_use = fmin(n_node, n_gpus - node * n_node); /* the node's other GPUs have their share of its host */
+        /* the node's other GPUs have their share of its host */
+        double in_use = platform_gpus_in_use(platform, node, n_gpus);
         worst = fmax(worst, gpus[node] > 0 ? on_host[node] * in_use / gpus[node] / platform->host_memory_bytes - 1 : 0);
     }
     free(on_host);

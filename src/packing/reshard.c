@@ -61,8 +61,8 @@ static int64_t rank_of(const struct switching *work, const struct side *side, in
     return (stage * side->dp + replica) * side->tp + slice * side->tp / work->n_slices;
 }
 
-/* Choose a replica of a side that holds a slice of a stage, for `rank`. The order is: itself (-1), one on its node
- * with the least of `inside`, any with the least of `across`. */
+/* Choose a replica of a side that holds a slice of a stage, for `rank`. The order is: itself (-1), one in its NVLink
+ * domain with the least of `inside`, any with the least of `across`. */
 static int64_t partner_of(const struct switching *work, const struct side *side, int64_t stage, int64_t slice,
                           int64_t rank)
 {
@@ -72,7 +72,7 @@ static int64_t partner_of(const struct switching *work, const struct side *side,
         int64_t other = rank_of(work, side, stage, replica, slice);
         if (other == rank)
             return -1;
-        if (platform_same_node(platform, (int32_t)other, (int32_t)rank)) {
+        if (platform_same_domain(platform, (int32_t)other, (int32_t)rank)) {
             if (near < 0 || work->inside[other] < work->inside[near])
                 near = other;
         } else if (far < 0 || work->across[other] < work->across[far]) {
@@ -94,7 +94,7 @@ static void move(struct switching *work, int64_t from_stage, int64_t to_stage, d
             int64_t other = partner_of(work, theirs, their_stage, slice, rank);
             if (other < 0)
                 continue;
-            bool near = platform_same_node(work->setting->platform, (int32_t)other, (int32_t)rank);
+            bool near = platform_same_domain(work->setting->platform, (int32_t)other, (int32_t)rank);
             double slice_bytes = bytes / (double)work->n_slices;
             (near ? work->inside : work->across)[other] += slice_bytes;
             add_moved(work, forward ? other : rank, forward ? rank : other, slice_bytes);
@@ -171,7 +171,7 @@ static void open_ordering(const struct switching *work, const struct reshard_mes
     for (int32_t from = 0, i = 0; from < order->n_ranks; from++) {
         order->begin[from] = n_left;
         for (; i < all->n && all->message[i].from_rank == from; i++)
-            if (platform_same_node(work->setting->platform, from, all->message[i].to_rank) == near)
+            if (platform_same_domain(work->setting->platform, from, all->message[i].to_rank) == near)
                 order->left[n_left++] = all->message[i];
         order->n[from] = n_left - order->begin[from];
         find_first(order, from);
@@ -216,7 +216,7 @@ static struct plan_reshard take_message(struct ordering *order, int32_t sender)
 }
 
 /*
- * Take the messages inside nodes, or those across, each time the one that can begin first.
+ * Take the messages inside NVLink domains, or those across, each time the one that can begin first.
  *
  * @return the end of the messages taken
  */

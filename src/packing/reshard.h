@@ -33,14 +33,14 @@ void reshard_forget(struct reshard_memory *memory);
  * 2. Every layer, the embedding and the head is cut into equal slices. Their number is the least common multiple of
  *    both tensor degrees.
  * 3. bf16 parameters, for each slice and each rank that needs it: if that rank has it, nothing moves. Otherwise the
- *    rank of the same node that has it and has sent least inside nodes sends it. If there is none, the one that has
- *    sent least across nodes does.
+ *    rank of the same NVLink domain that has it and has sent least inside domains sends it. If there is none, the one
+ *    that has sent least across domains does.
  * 4. Gradients (4 or 2 bytes) are sums of each replica's own micro-batches, which the update adds up. Each rank's slice
- *    goes to one rank that needs it: to itself if it does. Otherwise it goes to the one on its node that has received
- *    least inside nodes. If there is none, it goes to the one that has received least across.
+ *    goes to one rank that needs it: to itself if it does. Otherwise it goes to the one in its domain that has received
+ *    least inside domains. If there is none, it goes to the one that has received least across.
  * 5. Ties go to the lowest rank.
  * 6. All slices from one rank to another are one message.
- * 7. Messages inside nodes are listed first, then those across. Every rank sends and receives one at a time. The next
+ * 7. Messages inside domains are listed first, then those across. Every rank sends and receives one at a time. The next
  *    message is the one that can begin first (ties: to the nearest higher rank, around the cluster). So no receiver has
  *    several senders while another has none.
  *

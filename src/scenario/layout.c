@@ -259,7 +259,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     int32_t tp = document_find(document, system->node, "plan.tp");
     layout_fit(scenario, system->node, &system->plan);
     bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
-    ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
+    ok &= check_divides(document, tp, plan->tp, platform_nvlink_domain(&scenario->platform),
                         "the GPUs of a node (a tensor-parallel group stays inside a node)", err);
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);

@@ -10,7 +10,7 @@
  * no plan of the space with fewer fits. The iteration that ranks decides this.
  *
  *   cp               context-parallel degree above 1
- *   cp-across-nodes  TP x CP beyond the GPUs of a node
+ *   cp-across-nodes  TP x CP beyond the GPUs of an NVLink domain
  *   full-recompute   recompute full
  *   offload          a share of activations goes to the host
  */

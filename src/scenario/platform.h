@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "scenario/schema_key.h"
 
 /** Topologies of the switches above the NICs (scenario/platform_xml.h draws them). */
@@ -33,6 +34,10 @@ struct platform_keys {
  * - Hosts are g<node>_<gpu> and cpu<node>. Links are nv.._u/_d, ib.._u/_d and pc.._u/_d, named as platform_xml_write
  * does.
  * - Bandwidths are those of one direction.
+ * - A node is a host. Its GPUs share host memory and links above the NICs, and each has PCIe of its own.
+ * - Every nvlink_domain successive GPUs are an NVLink domain. They send to each other by NVLink, to others by NICs.
+ * - Keys and XML files set nvlink_domain to gpus_per_node. SimGrid's XML has NVLink only inside nodes. So SimGrid
+ *   cannot represent a domain of several nodes yet, and platform_xml_write stops.
  * - Links above the NICs may have any names. Only pt<node>_u/_d of a node and up<leaf>_u/_d of a leaf switch can have
  *   faults (scenario/faults.h).
  */
@@ -40,6 +45,7 @@ struct platform {
     char name[64];
     char path[1024]; /* path of an XML file; "": the keys describe the cluster */
     int32_t n_nodes, gpus_per_node;
+    int32_t nvlink_domain;     /* GPUs of an NVLink domain; platform_nvlink_domain reads it */
     int32_t n_uplinks;         /* number of pt0 to pt<n-1> in both directions; 0: some are missing */
     int32_t n_spine_links;     /* number of up0 to up<n-1> in both directions; 0: some are missing */
     double nvlink_bytes_per_s; /* per GPU and direction */
@@ -63,9 +69,47 @@ static inline int32_t platform_n_leaves(const struct platform *platform)
     return (int32_t)((platform->keys.nodes + platform->keys.leaf - 1) / platform->keys.leaf);
 }
 
-static inline bool platform_same_node(const struct platform *platform, int32_t gpu, int32_t other)
+static inline int32_t platform_node_of(const struct platform *platform, int32_t gpu)
 {
-    return gpu / platform->gpus_per_node == other / platform->gpus_per_node;
+    return gpu / platform->gpus_per_node;
+}
+
+/** Return the number of a GPU among those of its node. */
+static inline int32_t platform_gpu_in_node(const struct platform *platform, int32_t gpu)
+{
+    return gpu % platform->gpus_per_node;
+}
+
+/** Return how many GPUs of a node train if GPUs 0 to n_gpus - 1 of the platform do. */
+static inline int32_t platform_gpus_in_use(const struct platform *platform, int32_t node, int32_t n_gpus)
+{
+    int32_t left = n_gpus - node * platform->gpus_per_node;
+    return left < platform->gpus_per_node ? left : platform->gpus_per_node;
+}
+
+/** Return the GPUs of an NVLink domain. A platform without one is a bug. */
+static inline int32_t platform_nvlink_domain(const struct platform *platform)
+{
+    CHECK(platform->nvlink_domain >= 1);
+    return platform->nvlink_domain;
+}
+
+/** Return the number of a GPU's NVLink domain. */
+static inline int32_t platform_domain_of(const struct platform *platform, int32_t gpu)
+{
+    return gpu / platform_nvlink_domain(platform);
+}
+
+/** Return whether two GPUs send to each other by NVLink. */
+static inline bool platform_same_domain(const struct platform *platform, int32_t gpu, int32_t other)
+{
+    return platform_domain_of(platform, gpu) == platform_domain_of(platform, other);
+}
+
+/** Return the GPUs of a server, which is bought, powered and repaired as a whole. Each node is one server. */
+static inline int32_t platform_gpus_per_server(const struct platform *platform)
+{
+    return platform->gpus_per_node;
 }
 
 #endif

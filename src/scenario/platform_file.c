@@ -463,6 +463,7 @@ static void resolve(struct reader *reader, struct platform *platform)
         return;
     common_value(reader, GPU, GPU,
                  "speed"); /* nodes must be equal; the value itself is unused, since passes are given in seconds */
+    platform->nvlink_domain = platform->gpus_per_node;
     platform->nvlink_bytes_per_s = common_value(reader, NVLINK_UP, NVLINK_DOWN, "bandwidth");
     platform->nic_bytes_per_s = common_value(reader, NIC_UP, NIC_DOWN, "bandwidth");
     platform->pcie_bytes_per_s = common_value(reader, PCIE_UP, PCIE_DOWN, "bandwidth");

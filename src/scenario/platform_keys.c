@@ -241,6 +241,7 @@ bool platform_from_keys(const struct platform_keys *keys, const struct device *d
         return false;
     platform->n_nodes = (int32_t)all->nodes;
     platform->gpus_per_node = (int32_t)all->gpus_per_node;
+    platform->nvlink_domain = platform->gpus_per_node;
     platform->nvlink_bytes_per_s = all->nvlink_bytes_per_s;
     platform->nic_bytes_per_s = all->nic_bytes_per_s;
     platform->pcie_bytes_per_s = all->pcie_bytes_per_s;

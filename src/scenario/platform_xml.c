@@ -249,6 +249,7 @@ void platform_xml_write(FILE *file, const struct platform *platform)
                                     .n_leaves = platform_n_leaves(platform),
                                     .gpus = platform->gpus_per_node};
     int64_t nodes = platform->n_nodes, leaf = platform->keys.leaf;
+    CHECK(platform_nvlink_domain(platform) == platform->gpus_per_node);
     write_header(&drawing);
     write_links(&drawing);
     for (int32_t i = 0; i < drawing.n_leaves; i++) {

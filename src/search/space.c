@@ -37,7 +37,7 @@ static bool has_feature(const struct listing *listing, const struct scenario_pla
     case PLAN_SPACE_CP:
         return layout->cp > 1;
     case PLAN_SPACE_CP_ACROSS_NODES:
-        return layout->cp > 1 && layout->tp * layout->cp > listing->scenario->platform.gpus_per_node;
+        return layout->cp > 1 && layout->tp * layout->cp > platform_nvlink_domain(&listing->scenario->platform);
     case PLAN_SPACE_FULL_RECOMPUTE:
         return layout->recompute == RECOMPUTE_FULL;
     case PLAN_SPACE_OFFLOAD:
@@ -154,12 +154,12 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
     const struct plan_space *space = &entry->space;
     struct listing listing = {
         .scenario = scenario, .space = space, .system = system, .decides = system_decides(system, knobs, &entry->plan)};
-    int64_t n_gpus = platform_n_gpus(&scenario->platform), n_node = scenario->platform.gpus_per_node;
+    int64_t n_gpus = platform_n_gpus(&scenario->platform), n_domain = platform_nvlink_domain(&scenario->platform);
     sort_lists(&listing);
-    for (int64_t tp = 1; tp <= n_node; tp++) {
+    for (int64_t tp = 1; tp <= n_domain; tp++) {
         if (tp > 1 && !(system->degrees & SYSTEM_TP))
             break;
-        if (n_node % tp != 0 || !model_shares_heads(model, tp) || !allows(&space->tp, tp))
+        if (n_domain % tp != 0 || !model_shares_heads(model, tp) || !allows(&space->tp, tp))
             continue;
         for (int64_t pp = 1; tp * pp <= n_gpus; pp++) {
             struct scenario_stages split;

@@ -358,7 +358,7 @@ static int32_t operation_lines(const struct scenario *scenario, char lines[][ASS
                  "power %s: a node of %d GPUs draws %g W busy and %g W waiting, %s; a GPU that does not compute in a "
                  "step waits in a collective or a receive; %s",
                  power->name, (int)power->gpus, power->node.busy_w, power->node.waiting_w, network, site);
-    double usd = money_usd_per_gpu_hour(price, scenario->platform.gpus_per_node);
+    double usd = money_usd_per_gpu_hour(price, platform_gpus_per_server(&scenario->platform));
     if (!isnan(usd))
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "money: a GPU costs $%.4g an hour%s; failures, restarts and spare nodes are not in it", usd,

@@ -87,7 +87,7 @@ static bool takes(const struct scenario *scenario, const struct point_system *sy
     const struct scenario_plan *plan = &entry->plan;
     struct error refused = {0};
     bool heads = model_shares_heads(&scenario->model, plan->tp);
-    return scenario->platform.gpus_per_node % plan->tp == 0 && heads &&
+    return platform_nvlink_domain(&scenario->platform) % plan->tp == 0 && heads &&
            (plan->tp == 1 || training->degrees & SYSTEM_TP) && (plan->pp == 1 || training->degrees & SYSTEM_PP) &&
            (plan->cp == 1 || training->degrees & SYSTEM_CP) &&
            (plan->offload <= 0 || !(decides & SYSTEM_OFFLOAD || refuses_offload(scenario, system->entry))) &&

@@ -192,7 +192,7 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
         result->at_peak[i] = runner->evaluator.memory.at_peak[runner->evaluator.memory.worst_rank][i];
     result->host = memory_host_of(&runner->plan, &runner->evaluator.dag, &runner->evaluator.memory,
-                                  runner->scenario->platform.gpus_per_node, 0);
+                                  &runner->scenario->platform, 0);
     result->bubble = bubble_of(&runner->evaluator.dag, timeline);
     for (int32_t i = 0; i < runner->evaluator.dag.n_ranks; i++)
         result->represented_ranks += runner->evaluator.dag.ranks[i].representative != i;

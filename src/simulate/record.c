@@ -85,7 +85,7 @@ static bool append_faults(struct trace *trace, const struct scenario *scenario, 
             if (kind == FAULT_SPINE)
                 row.leaf = device;
             else
-                row.node = kind == FAULT_UPLINK ? device : device / scenario->platform.gpus_per_node;
+                row.node = kind == FAULT_UPLINK ? device : platform_node_of(&scenario->platform, device);
             if (kind < FAULT_N_OF_GPUS)
                 row.rank = device;
             ok = row.factor == 1 || trace_append(trace, TRACE_FAULTS, &row, 1, err);

@@ -78,7 +78,8 @@ static void add_operation(const struct scenario *scenario, double tokens, double
     summary->power_w = joules / total_s;
     summary->energy_j_per_token = joules / tokens;
     summary->usd_per_1t_tokens =
-        money_usd(&scenario->price, scenario->platform.gpus_per_node, gpu_hours, joules) * (trillion / tokens);
+        money_usd(&scenario->price, platform_gpus_per_server(&scenario->platform), gpu_hours, joules) *
+        (trillion / tokens);
     summary->kg_co2_per_1t_tokens = energy_kg_co2(&scenario->price, joules) * (trillion / tokens);
 }
 

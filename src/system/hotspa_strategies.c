@@ -48,7 +48,7 @@ bool hotspa_lay_out(const struct plan_request *from, int64_t tp, int64_t pp, str
     int64_t gpus = n_gpus(from);
     if (tp < 1 || pp < 1 || gpus % (tp * pp) != 0 || !model_shares_heads(model, tp) ||
         !scenario_stages_fit(&from->layout.stages, model->layers, (int32_t)pp, 1) ||
-        from->setting->platform->gpus_per_node % tp != 0)
+        platform_nvlink_domain(from->setting->platform) % tp != 0)
         return false;
     *request = *from;
     request->layout.tp = tp;

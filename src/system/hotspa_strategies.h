@@ -42,8 +42,8 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  *    one of head and embedding.
  * 3. When it runs it adds its switches. The bf16 parameters of a GPU move to its strategy, unless it is the longest
  *    bucket's. The gradients of a GPU move to the next longer bucket's strategy, unless it is the same. The side that
- *    gives parameters or takes gradients decides the links. With all of the model in a node (one stage) they move
- *    inside nodes, otherwise across.
+ *    gives parameters or takes gradients decides the links. With all of the model in an NVLink domain (one
+ *    stage) they move by NVLink, otherwise by NICs.
  * 4. From the longest bucket down, each takes the strategy of the least sum that has memory. It needs memory for the
  *    packs, and for its weights and gradients beside the states of the next longer bucket. Ties: the fewest TP x PP,
  *    then the most TP. If there is none, it takes the plan's own.

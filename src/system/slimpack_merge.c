@@ -210,8 +210,8 @@ static double tokens_on_stage(const struct plan_request *request, bool adapted, 
         stage_memory_of(request->setting, &layout, stage, scenario_plan_shards(&request->layout), &unit);
     bool offloads = adapted && request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO;
     double offload = request_offload_share(request, offloads ? 1 : request->layout.offload);
-    int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp, n_node = platform->gpus_per_node;
-    double host_bytes = platform->host_memory_bytes / (double)(n_gpus < n_node ? n_gpus : n_node);
+    int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp;
+    double host_bytes = platform->host_memory_bytes / platform_gpus_in_use(platform, 0, (int32_t)n_gpus);
     double room = request->memory_bytes - stage_memory_standing_bytes(&memory);
     double token = memory.token.held + memory.token.embedding, away;
     if (sliced) {

@@ -56,7 +56,9 @@ static double attention_s(const struct family *family, const struct device *devi
 /** Return the machine of the collectives' rows. A plateau's row counts as one GPU a node. */
 static struct platform machine_of(const struct device *device, const struct sample *sample)
 {
-    return (struct platform){.gpus_per_node = sample->nodes > 1 ? sample->ranks / sample->nodes : sample->ranks,
+    int32_t gpus = sample->nodes > 1 ? sample->ranks / sample->nodes : sample->ranks;
+    return (struct platform){.gpus_per_node = gpus,
+                             .nvlink_domain = gpus,
                              .nvlink_bytes_per_s = device->measured_nvlink_bytes_per_s,
                              .nic_bytes_per_s = device->measured_nic_bytes_per_s,
                              .pcie_bytes_per_s = device->measured_pcie_bytes_per_s};
