@@ -78,8 +78,6 @@ static bool simgrid_traces_may_be_written(const char *path, const struct scenari
         if (lstat(file, &status) == 0 && S_ISLNK(status.st_mode))
             ok = error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: it is not a regular file", file);
         ok = ok && output_may_replace(file, is_simgrid_trace, "SimGrid trace", "another --simgrid-trace FILE", err);
-        if (ok)
-            output_clean(file);
         free(file);
     }
     return ok;

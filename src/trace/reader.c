@@ -273,6 +273,7 @@ static struct trace_reader *open_file(const char *path, struct error *err)
     hdf5_quiet();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     CHECK(access >= 0 && H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
+    CHECK(H5Pset_file_locking(access, false, true) >= 0); /* a run reads its own output, which is locked */
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
     bool ok = hdf5_ok(file);
     H5Pclose(access);
