@@ -375,6 +375,9 @@ class Messages(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, r"^slimsim: [^\n]*escape.csv:2: '12\?\[2J[^\n]*\n$")
         self.assertNotRegex(done.stderr, "[\x00-\x09\x0b-\x1f\x7f]")
+        done = run("run", write("escape.yaml", SMALL.replace("best-fit,", r'best-fit, label: "a\x9b31mRED",')))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"^slimsim: [^\n]*label: 'a\?31mRED' contains a line end or control character; [^\n]*\n$")
 
     def test_a_platform_on_which_simgrid_crashes_is_invalid(self):
         """SimGrid 3.32 dies of SIGSEGV if there is a zoneRoute twice."""
