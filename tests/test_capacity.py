@@ -364,6 +364,12 @@ class Words(unittest.TestCase):
             self.assertEqual(answer(ONE, *sets)["notes"], notes)
         self.assertIn(f"\n{none}\n{slow}\n", ask(SCRATCH / "shared", ONE, "platform.nodes=7", "reliability.slow={share: 0, factor: 3}").stdout)
 
+    def test_a_huge_size_is_said_before_it_is_computed(self):
+        done = ask(fresh("huge"), "capacity.offers=[{name: huge, nodes: {from: 1, to: 1000000}}]", "capacity.gpus=8")
+        self.assertIn("huge, 64 documents on 8,000,000 GPUs: an iteration of a system takes at least about 480 s of one "
+                      "core and 8.0 GB\n", done.stderr)
+        self.assertNotIn("an iteration of a system", ask(SCRATCH / "shared", ONE).stderr)
+
     def test_the_verdict_has_at_most_15_lines(self):
         for sets in ((), ("capacity.days=2",), ("price=~", ONE), ("capacity.days=none", "capacity.usd=2e4"),
                      ("capacity.days=1", "capacity.usd=1", "capacity.mwh=1", "capacity.gpus=3")):
