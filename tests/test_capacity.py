@@ -347,6 +347,29 @@ class Words(unittest.TestCase):
         self.assertRegex(text, r"; tokens wait \d\.\d\d iterations, so tokens/s are those of other samples")
         self.assertNotIn("tokens wait", ask(SCRATCH / "shared", ONE).stdout)
 
+    def test_keys_without_effect_are_said(self):
+        none = "platform.nodes has no effect: each offer has nodes of its own"
+        above = "has no effect on the critical path, which has no contention: use SimGrid"
+        slow = "reliability.slow.factor has no effect: reliability.slow.share is 0"
+        share = "reliability.slow.share has no effect: reliability.slow.factor is 1"
+        self.assertEqual(answer(ONE)["notes"], [])
+        for sets, notes in ((["platform.nodes=7"], [none]),
+                            (["platform.leaf=4"], [f"platform.leaf {above}"]),
+                            (["platform.topology=rail"], [f"platform.topology {above}"]),
+                            (["platform.leaf=4", "platform.oversubscription=2"], [f"platform.leaf {above}", f"oversubscription {above}"]),
+                            (["platform.oversubscription=2"], ["oversubscription has no effect: all 8 nodes are on one leaf (platform.leaf 32)"]),
+                            (["reliability.slow={share: 0, factor: 3}"], [slow]),
+                            (["reliability.slow={share: 0.1, factor: 1}"], [share]),
+                            (["capacity.offers.0.platform={name: h100, nodes: 3}"], [none])):
+            self.assertEqual(answer(ONE, *sets)["notes"], notes)
+        self.assertIn(f"\n{none}\n{slow}\n", ask(SCRATCH / "shared", ONE, "platform.nodes=7", "reliability.slow={share: 0, factor: 3}").stdout)
+
+    def test_a_huge_size_is_said_before_it_is_computed(self):
+        done = ask(fresh("huge"), "capacity.offers=[{name: huge, nodes: {from: 1, to: 1000000}}]", "capacity.gpus=8")
+        self.assertIn("huge, 64 documents on 8,000,000 GPUs: an iteration of a system takes at least about 480 s of one "
+                      "core and 8.0 GB\n", done.stderr)
+        self.assertNotIn("an iteration of a system", ask(SCRATCH / "shared", ONE).stderr)
+
     def test_the_verdict_has_at_most_15_lines(self):
         for sets in ((), ("capacity.days=2",), ("price=~", ONE), ("capacity.days=none", "capacity.usd=2e4"),
                      ("capacity.days=1", "capacity.usd=1", "capacity.mwh=1", "capacity.gpus=3")):

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import unittest
 import h5py
 
 from cli_case import SMALL, SOURCE, simulate
-from program import AT_ONCE_S, PROGRAM, SCRATCH, alive, children, fresh, run, write
+from program import AT_ONCE_S, PROGRAM, SANITIZED, SCRATCH, alive, children, fresh, run, write
 
 
 class Validation(unittest.TestCase):
@@ -375,6 +376,9 @@ class Messages(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, r"^slimsim: [^\n]*escape.csv:2: '12\?\[2J[^\n]*\n$")
         self.assertNotRegex(done.stderr, "[\x00-\x09\x0b-\x1f\x7f]")
+        done = run("run", write("escape.yaml", SMALL.replace("best-fit,", r'best-fit, label: "a\x9b31mRED",')))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"^slimsim: [^\n]*label: 'a\?31mRED' contains a line end or control character; [^\n]*\n$")
 
     def test_a_platform_on_which_simgrid_crashes_is_invalid(self):
         """SimGrid 3.32 dies of SIGSEGV if there is a zoneRoute twice."""
@@ -459,6 +463,28 @@ class Messages(unittest.TestCase):
             self.assertIn(f"stopped by signal {number}\n", errors)
             self.assertFalse(alive(below))
             self.assertEqual(list(folder.iterdir()) if folder.exists() else [], [])
+
+    @unittest.skipIf(SANITIZED, "a sanitizer needs a larger stack")
+    def test_a_stack_that_is_too_small_is_said(self):
+        for kib, status, said in ((128, 1, "slimsim: the limit of the stack is 128 KiB; allowed: at least 512 KiB (ulimit -s)\n"),
+                                  (512, 0, "")):
+            limit = (kib * 1024, kib * 1024)
+            done = run("run", write("small.yaml", SMALL), "--quiet", "--output", fresh("stack"),
+                       preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_STACK, limit))
+            self.assertEqual((done.returncode, done.stderr), (status, said))
+
+    @unittest.skipIf(SANITIZED, "the moment would come later")
+    def test_a_folder_that_is_removed_during_a_run_is_no_bad_input(self):
+        folder = fresh("removed")
+        process = subprocess.Popen([PROGRAM, "run", write("small.yaml", SMALL), "--quiet", "--output", folder, "--set",
+                                    "iterations.measured=50"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        while not list(folder.glob("small.h5.tmp-*")):
+            time.sleep(0.005)
+        shutil.rmtree(folder)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, output), (74, ""), errors)
+        self.assertIn("No such file or directory", errors)
 
     def test_bad_set_is_invalid_and_unknown_option_is_usage(self):
         self.refuse(["sede"], SMALL, "--set", "sede=1")

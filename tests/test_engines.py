@@ -78,6 +78,21 @@ class Engines(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn("nonsense", done.stderr)
 
+    def test_options_of_simgrid_name_no_file(self):
+        victim, folder = write("victim", "precious\n"), fresh("cfg-files")
+        for option in (f"tracing/filename:{victim}", f"tracing/comment-file:{victim}", "contexts/nthreads:2", "cpu/model:help"):
+            text = scenario("cfg-files", "hopper-2x8", ["best-fit"]).read_text() + f'simgrid_cfg: "cpu/optim:Full {option}"\n'
+            done = run("run", write("cfg-files.yaml", text), "-o", folder)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, rf"^slimsim: .*cfg-files.yaml:\d+:\d+: simgrid_cfg: '{option}' is no option that only "
+                             r"changes models; allowed: bmf/max-iterations .* network/model .* surf/precision\n$")
+            self.assertEqual((victim.read_text(), folder.exists()), ("precious\n", False))
+        xml = run("platform", "hopper-2x8").stdout.replace("<zone", '<config><prop id="tracing" value="yes"/><prop '
+                                                           f'id="tracing/filename" value="{victim}"/></config><zone', 1)
+        done = run("run", scenario("cfg-xml", write("cfg.xml", xml), ["best-fit"]), "-o", folder)
+        self.assertEqual((done.returncode, done.stdout, victim.read_text()), (2, "", "precious\n"))
+        self.assertIn("<config>: 'tracing:yes' is no option that only changes models", done.stderr)
+
     def test_faster_options_are_no_bug(self):
         done = run("run", scenario("fast", "hopper-2x8", ["best-fit"]), "-o", fresh("fast"), "--json", "--simgrid-cfg",
                    "network/bandwidth-factor:100")

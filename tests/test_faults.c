@@ -498,3 +498,17 @@ TEST(faults__multiply_and_groups_take_the_worst)
     CHECK_TRUE(faults_factor(NULL, FAULT_GPU, 0) == 1);
     faults_free(&faults);
 }
+
+/* A graph asks for the largest factor in every pass, so no search over all GPUs may stand behind it. Here the factors
+ * of the GPUs are out of reach meanwhile. */
+TEST(worst__is_known_without_a_look_at_the_gpus)
+{
+    struct platform platform = {.n_nodes = 2, .gpus_per_node = 8};
+    const struct fault entries[] = {fault_of(FAULT_NIC, 3, 2), fault_of(FAULT_NIC, 3, 3), fault_of(FAULT_NIC, 9, 5)};
+    struct faults faults = faults_of(entries, 3, &platform);
+    double *factor = faults.factor[FAULT_NIC];
+    faults.factor[FAULT_NIC] = NULL;
+    CHECK_TRUE(faults_worst(&faults, FAULT_NIC) == 6 && faults_worst(&faults, FAULT_GPU) == 1);
+    faults.factor[FAULT_NIC] = factor;
+    faults_free(&faults);
+}

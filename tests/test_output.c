@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,13 +82,21 @@ TEST(output_commit__is_of_all_or_none)
     }
 }
 
-TEST(output_clean__takes_files_of_dead_processes_alone)
+static pid_t dead_process(void)
 {
     pid_t gone = fork();
     if (gone == 0)
         _exit(EXIT_SUCCESS);
     CHECK(gone > 0 && waitpid(gone, NULL, 0) == gone);
+    return gone;
+}
+
+TEST(output_begin__removes_files_of_dead_processes_alone)
+{
     const char *const rest[] = {".tmp-%ld-0123456789abcdef", ".tmp-%ld", ".tmp-%ld-0123456789abcdef.txt"};
+    pid_t gone = dead_process();
+    struct output output;
+    struct error err = {0};
     char *path[4];
     for (int i = 0; i < 4; i++) {
         char name[64];
@@ -96,11 +105,53 @@ TEST(output_clean__takes_files_of_dead_processes_alone)
         path[i] = file_of(name, "text");
     }
     char *whole = file_of("clean.h5", NULL);
-    output_clean(whole);
+    CHECK_TRUE(output_begin(&output, whole, &err));
+    output_abandon(&output);
     for (int i = 0; i < 4; i++) {
         CHECK_EQUAL(access(path[i], F_OK) == 0, i > 0);
         unlink(path[i]);
         free(path[i]);
     }
+    free(whole);
+}
+
+/* Such a name may be a link of somebody or, on a shared disk, a file of a process of another machine. Its lock says so.
+ * A second name of a whole file is no longer needed, though the file is locked. */
+TEST(output_clean__leaves_foreign_files_and_files_in_use)
+{
+    enum { LINK, PIPE, IN_USE, SECOND_NAME, N };
+    char *whole = file_of("clean.h5", NULL), *victim = file_of("victim", "text"), *path[N];
+    for (int i = 0; i < N; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "clean.h5.tmp-%ld-%016x", (long)dead_process(), i);
+        path[i] = file_of(name, i >= IN_USE ? "text" : NULL);
+    }
+    struct output output = {0};
+    struct error err = {0};
+    char *other = file_of("other.h5", NULL);
+    CHECK_TRUE(output_begin(&output, other, &err));
+    CHECK(symlink(victim, path[LINK]) == 0 && mkfifo(path[PIPE], 0600) == 0);
+    CHECK(unlink(path[IN_USE]) == 0 && rename(output.temporary, path[IN_USE]) == 0); /* as another machine sees it */
+    FILE *locked = fopen(path[SECOND_NAME], "r+");
+    unlink(other);
+    CHECK(locked != NULL && flock(fileno(locked), LOCK_EX | LOCK_NB) == 0 && link(path[SECOND_NAME], other) == 0);
+    output_clean(whole);
+    for (int i = 0; i < N; i++) {
+        struct stat status;
+        CHECK_EQUAL(lstat(path[i], &status) == 0, i != SECOND_NAME);
+    }
+    check_text(victim, "text");
+    output_abandon(&output);
+    fclose(locked);
+    output_clean(whole); /* the process on the other machine has ended, too */
+    CHECK_TRUE(access(path[IN_USE], F_OK) != 0);
+    for (int i = 0; i < N; i++) {
+        unlink(path[i]);
+        free(path[i]);
+    }
+    unlink(other);
+    unlink(victim);
+    free(other);
+    free(victim);
     free(whole);
 }

@@ -73,6 +73,9 @@ static const struct {
     {"<route src=\"g0_0\"", "<route src=\"g7_0\"",
      "a route refers to the host or router 'g7_0', which the file does not declare"},
     {"gw_src=\"sw0\"", "gw_src=\"sw9\"", "a route refers to the host or router 'sw9'"},
+    {"<zone", "<config><prop id=\"tracing/filename\" value=\"victim\"/></config><zone",
+     ": <config>: 'tracing/filename:victim' is no option that only changes models; allowed: bmf/max-iterations "},
+    {"<zone", "<config><prop id=\"cpu/optim\" value=\"Full tracing:yes\"/></config><zone", ": <config>: 'tracing:yes'"},
     {"</platform>", "", "not well-formed XML: no element found"},
     {"</zone>", "</zoen>", "not well-formed XML: mismatched tag"},
 };
@@ -90,6 +93,18 @@ TEST(platform_file__refuses_a_file_that_kills_simgrid)
         CHECK_EQUAL(err.status, ERROR_INVALID);
         free(text);
     }
+    free(good);
+}
+
+TEST(platform_file__takes_options_that_change_models)
+{
+    char *good = xml_of("hopper-2x8"),
+         *text = fixture_replace(good, "<zone", "<config><prop id=\"cpu/optim\" value=\"Full\"/></config><zone");
+    struct platform platform;
+    struct error err = {0};
+    CHECK_TRUE(platform_file_read(fixture_write("options.xml", text), &platform, &err));
+    CHECK_TEXT(err.text, "");
+    free(text);
     free(good);
 }
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import h5py
 import pandas
@@ -135,6 +136,22 @@ class Package(unittest.TestCase):
                 slimsim.run(SCENARIO)
         finally:
             os.environ["SLIMSIM"] = str(PROGRAM)
+
+    def test_error__is_for_values_that_no_command_line_takes(self):
+        ring = {}
+        ring["ring"] = ring
+        for status, message, call in (
+                (2, "cannot take these words: .*null byte", lambda: slimsim.run("a\0b.yaml")),
+                (2, "cannot take these words: .*surrogates", lambda: slimsim.run(SCENARIO, set={"name": "\ud800"})),
+                (2, "hold themselves", lambda: slimsim.run(ring)),
+                (64, "slimsim plan printed no JSON with these options: 'Usage: ", lambda: slimsim.plan(SCENARIO, help=True))):
+            with self.assertRaisesRegex(slimsim.Error, message) as caught:
+                call()
+            self.assertEqual(caught.exception.status, status)
+        with unittest.mock.patch("tempfile.tempdir", str(SCRATCH / "nowhere")):
+            with self.assertRaisesRegex(slimsim.Error, "a temporary folder cannot be made: .*nowhere") as caught:
+                slimsim.run(SCENARIO)
+        self.assertEqual(caught.exception.status, 73)
 
     def test_start__shows_what_the_program_says(self):
         code = "import slimsim; slimsim.program.start('run', 'none.yaml', {}, shown=True)"

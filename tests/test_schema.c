@@ -95,6 +95,7 @@ static const struct {
     {"group: {count: 1}\nword: 0123456789012345678901234567890123456789012345678901234567890123",
      "is too long; allowed: text of at most 63 bytes"},
     {"group: {count: 1}\nword: \"a\\nb\"", "word: 'a?b' contains a line end or control character"},
+    {"group: {count: 1}\nword: \"a\\x9bb\"", "contains a line end or control character"}, /* U+009B, CSI of terminals */
     {"group: {cuont: 1}", "f.yaml:1:9: group.cuont: unknown key; did you mean 'count'? allowed: count, share, inner"},
     {"group: {count: 1, zzz: 1}", "group.zzz: unknown key; allowed: count, share, inner"},
     {"group: {count: 1}\nknob: 1", "f.yaml:2:1: knob: unknown key; did you mean 'knobs'?"},

@@ -216,6 +216,19 @@ class Best(Sweep):
             groups.setdefault(tuple(row[key] for key in ("data.context", "data.lengths", "systems.0.plan.tp", "system")), []).append(row)
         return list(groups.values())
 
+    def test_best__reads_labels_as_they_are_and_prints_no_control_character(self):
+        folder = fresh("labels")
+        scenario = BASE.replace("best-fit,", 'best-fit, label: "=1+1",')
+        self.assertEqual(run("run", write("labels.yaml", scenario), "--sweep", "seed=1,2", "--output", folder).returncode, 0)
+        table = folder / "small.csv"
+        self.assertIn(""","'=1+1",""", table.read_text())
+        done = run("best", table, "--where", "system!=slimpack", "--json")
+        self.assertEqual({row["system"] for row in json.loads(done.stdout)}, {"=1+1"}, done.stderr)
+        table.write_text(table.read_text().replace("'=1+1", "a\x1b[31mR\x9b31m"))
+        done = run("best", table)
+        self.assertIn("a?[31mR?31m", done.stdout)
+        self.assertNotRegex(done.stdout, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
     def test_rows_are_filtered_and_ranked(self):
         mean = lambda group, key: sum(float(row[key]) for row in group) / len(group)
         table = [group for group in self.joined() if mean(group, "peak_bytes") < 30 * 2**30]

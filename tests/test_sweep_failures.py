@@ -14,7 +14,7 @@ import unittest
 
 import h5py
 
-from program import AT_ONCE_S, PROGRAM, SANITIZED, SCRATCH, alive, children, fresh, rows, run, write
+from program import AT_ONCE_S, PROGRAM, QUESTION, SANITIZED, SCRATCH, alive, children, fresh, rows, run, write
 from sweep_case import BASE, FILES, GRID, Sweep
 
 KILLS = int(os.environ.get("SLIMSIM_KILLS", "10"))
@@ -386,6 +386,35 @@ class Resume(Sweep):
         self.assertEqual(len(list(folder.glob("small.*"))), 2)  # files of a killed run do not hinder the next one
         self.assertEqual(run("run", alone, "--quiet", "--output", folder).returncode, 0)
         self.assertEqual(sorted(path.name for path in folder.iterdir()), ["other.csv", "other.h5", "small.csv", "small.h5"])
+
+    def test_the_next_command_of_a_name_removes_what_a_killed_one_left(self):
+        folder, alone, gone = fresh("left"), write("alone.yaml", BASE), subprocess.Popen(["true"])
+        gone.wait()
+        for number in (signal.SIGUSR1, signal.SIGQUIT):
+            killed = subprocess.Popen([PROGRAM, "run", alone, "--quiet", "--output", folder, "--set", "iterations.measured=100000"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(killed.kill)
+            while not list(folder.glob("*.tmp-*")):
+                time.sleep(0.005)
+            killed.send_signal(number)
+            killed.communicate(timeout=60)
+            self.assertEqual(len(list(folder.glob("*.tmp-*"))), 1)
+            self.assertEqual(run("run", alone, "--quiet", "--output", folder).returncode, 0)
+            self.assertEqual(sorted(path.name for path in folder.iterdir()), ["small.csv", "small.h5"])
+        shards, question = fresh("left-shards"), write("question.yaml", QUESTION)
+        self.assertEqual(run("run", alone, "--sweep", "seed=1,2", "--shard", "1/1", "--output", shards).returncode, 0)
+        for names, *command in ((("small.h5", "small.csv", "small.points.csv"), "merge", *shards.glob("*.journal")),
+                                (("question.capacity.h5", "question.capacity.csv"), "capacity", question),
+                                (("question.sensitivity.csv",), "sensitivity", question, "--set", "capacity=~"),
+                                (("validation.h5",), "validate", "--filter", "model.name=MPT-7B")):
+            folder = fresh("left")
+            folder.mkdir()
+            for name in names:
+                (folder / f"{name}.tmp-{gone.pid}-0123456789abcdef").write_text("half a file")
+            done = run(*command, "--quiet", "--output", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(all((folder / name).is_file() for name in names))
+            self.assertEqual(list(folder.glob("*.tmp-*")), [], command[0])
 
     def test_a_single_run_leaves_a_journal_as_it_is(self):
         folder, alone = fresh("beside"), write("alone.yaml", BASE)

@@ -73,3 +73,17 @@ TEST(text_has_word__finds_whole_words_only)
     CHECK_TRUE(!text_has_word("h100-sxm h800", "h80") && !text_has_word("h100-sxm", "sxm"));
     CHECK_TRUE(!text_has_word("", "h800") && !text_has_word("h800", ""));
 }
+
+/* U+009B is C2 9B in UTF-8, and a terminal takes it for ESC [. U+00A0 and U+2028 are no control characters. */
+TEST(text_control__knows_those_of_ascii_and_of_latin_1)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+    } cases[] = {{"\x1b[2J", 1},  {"\r", 1},       {"\x7f", 1},         {"\xc2\x80", 2}, {"\xc2\x9b;", 2},
+                 {"\xc2\x9f", 2}, {"\xc2\xa0", 0}, {"\xe2\x80\xa8", 0}, {"a", 0},        {"\xc2", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_EQUAL(text_control(cases[i].text), cases[i].n);
+    char text[] = "a\x1b[31m \xc2\x9b;31m\xc3\xbc\tb";
+    CHECK_TEXT(text_clean(text), "a?[31m ?;31m\xc3\xbc?b");
+}

@@ -362,6 +362,34 @@ static bool save_csv(struct trace_reader *reader, enum trace_table_id table, con
     return file != NULL && output_close(&output, file, csv_print(reader, table, file, err), err);
 }
 
+/* A spreadsheet would compute the first texts. The others are numbers, a sign alone, or begin otherwise. */
+TEST(csv__text_is_no_formula)
+{
+    static const char *const cases[][2] = {{"=1+1", "\"'=1+1\""},
+                                           {"-x", "\"'-x\""},
+                                           {"+a,b", "\"'+a,b\""},
+                                           {"@SUM(\"A1\")", "\"'@SUM(\"\"A1\"\")\""},
+                                           {"\t=1", "\"'\t=1\""},
+                                           {"-1-1", "\"'-1-1\""},
+                                           {"-1.5e3", "-1.5e3"},
+                                           {"+2", "+2"},
+                                           {"-", "-"},
+                                           {"best-fit", "best-fit"},
+                                           {"", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text, apostrophe[64];
+        size_t n_bytes;
+        FILE *file = check_memstream(&text, &n_bytes);
+        csv_print_text(cases[i][0], file);
+        CHECK(fclose(file) == 0);
+        CHECK_TEXT(text, cases[i][1]);
+        CHECK_TEXT(csv_text(cases[i][0]), cases[i][0]);
+        snprintf(apostrophe, sizeof apostrophe, "'%s", cases[i][0]);
+        CHECK_TEXT(csv_text(apostrophe), strchr(text, '\'') != NULL ? cases[i][0] : apostrophe);
+        free(text);
+    }
+}
+
 /* The file has names for indices, quotes where CSV asks for them, and the shortest digits that read back. */
 TEST(csv__is_readable)
 {

@@ -98,6 +98,34 @@ class WriteFaults(unittest.TestCase):
         platform = write("memory.xml", run("platform", "hopper-2x8").stdout)
         self.assertGreater(self.no_memory("libexpat", "XML", TINY.replace("hopper-2x8", str(platform))), 5)
 
+    def without_memory(self, library, *arguments):
+        """Let all allocations of a library fail from the first, the second, ... on, then from every tenth or so. Yield
+        what the program says, unless the library ends the process by itself while it starts."""
+        n, mark = 1, write("mark", "")
+        while mark.exists():
+            mark.unlink()
+            settings = {"LD_PRELOAD": os.environ["SLIMSIM_FAIL_NTH"], "FAIL_LIBRARY": library, "FAIL_NTH": str(n),
+                        "FAIL_ON": "1", "FAIL_MARK": str(mark)}
+            done = run("run", write("small.yaml", TINY), "--quiet", "--output", fresh("memory"), *arguments,
+                       env={**os.environ, **settings})
+            if mark.exists() and done.stderr.startswith("slimsim: "):
+                yield done
+            n += 1 + n // 20
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_no_memory_for_hdf5_is_no_bug_and_no_full_disk(self):
+        ends = [done for done in self.without_memory("libhdf5")
+                if done.returncode != 74 or "small.h5.tmp-" not in done.stderr]  # it reads its own file for the CSV
+        self.assertEqual({(done.returncode, done.stdout, done.stderr) for done in ends},
+                         {(1, "", "slimsim: out of memory (HDF5 wanted)\n")})
+        self.assertGreater(len(ends), 5)
+
+    def test_no_memory_for_simgrid_is_an_interruption(self):
+        ends = [done for done in self.without_memory("libsimgrid", "--set", "engine=simgrid")
+                if "it crashed while reading it" not in done.stderr]  # SimGrid's reader of XML does not look in one place
+        self.assertEqual({(done.returncode, done.stdout) for done in ends}, {(71, "")}, [done.stderr for done in ends])
+        self.assertGreater(len(ends), 5)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -81,7 +81,18 @@ def explain(scenario, **options):
 
 
 def _json(command, scenario, options):
-    return json.loads(program.start(command, scenario, {"json": True, **options}).stdout)
+    printed = program.start(command, scenario, {"json": True, **options}).stdout
+    try:
+        return json.loads(printed)
+    except ValueError:
+        raise program.Error(f"slimsim {command} printed no JSON with these options: {printed[:60]!r}", 64) from None
+
+
+def _temporary_folder():
+    try:
+        return tempfile.mkdtemp(prefix="slimsim-")
+    except OSError as error:
+        raise program.Error(f"a temporary folder cannot be made: {error}", 73) from None
 
 
 def _without_file(message, folder):
@@ -92,7 +103,7 @@ def _without_file(message, folder):
 def _with_files(command, scenario, output, options):
     """Run a command that writes NAME.h5 into a folder. Without --quiet it prints the name of the file on stderr."""
     options = {name: value for name, value in options.items() if name != "quiet"}
-    folder = tempfile.mkdtemp(prefix="slimsim-") if output is None else output
+    folder = _temporary_folder() if output is None else output
     try:
         done = program.start(command, scenario, {"output": folder, **options})
         written = WRITTEN.search(done.stderr)

@@ -54,19 +54,23 @@ def start(command, scenario, options, shown=False):
     scenario: a dict, which the program reads on standard input; a path; None for a command without a scenario
     shown:    what it prints on stderr, such as progress on a terminal, stands there at once, and not in the result
     @return   what the program printed, as subprocess.CompletedProcess with text
-    Error: the program failed, or there is none
+    Error: the program failed, or there is none, or values cannot be given to it
     """
     program = os.environ.get("SLIMSIM", "slimsim")
     words, standard_input = [], None
-    if isinstance(scenario, dict):
-        words, standard_input = ["-"], text_of(scenario)
-    elif scenario is not None:
+    if scenario is not None and not isinstance(scenario, dict):
         path = os.fspath(scenario)
         words = ["./" + path if path.startswith("-") else path]
     try:
+        if isinstance(scenario, dict):
+            words, standard_input = ["-"], text_of(scenario)
         done = subprocess.run([program, command, *option_words(options), *words], input=standard_input or "",
                               stdout=subprocess.PIPE, stderr=None if shown else subprocess.PIPE, encoding="utf-8",
                               errors="replace", check=False)
+    except RecursionError:
+        raise Error("values are nested too deeply, or hold themselves", 2) from None
+    except ValueError as error:  # a text with NUL, or one that is no Unicode
+        raise Error(f"the program cannot take these words: {error}", 2) from None
     except OSError as error:
         raise Error(f"{program}: cannot be run: {error.strerror}; put the program into PATH, or its path into the environment "
                     "variable SLIMSIM", 127) from None

@@ -73,6 +73,26 @@ void text_print_clipped(int32_t columns, const char *format, ...)
     free(line);
 }
 
+size_t text_control(const char *text)
+{
+    const unsigned char *byte = (const unsigned char *)text;
+    if (byte[0] < ' ' || byte[0] == 0x7f)
+        return 1;
+    return byte[0] == 0xc2 && 0x80 <= byte[1] && byte[1] <= 0x9f ? 2 : 0; /* UTF-8 */
+}
+
+char *text_clean(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; to++) {
+        size_t n = text_control(from);
+        *to = n > 0 ? '?' : *from;
+        from += n > 0 ? n : 1;
+    }
+    *to = '\0';
+    return text;
+}
+
 bool text_has_word(const char *words, const char *word)
 {
     size_t length = strlen(word);

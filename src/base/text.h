@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module fits text to the columns of a terminal. */
+/** This module fits text to the columns of a terminal, and keeps control characters off it. */
 #ifndef SLIMSIM_BASE_TEXT_H
 #define SLIMSIM_BASE_TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { TEXT_NUMBER_SIZE = 64 };
@@ -16,6 +17,15 @@ int32_t text_columns(const char *text);
 
 /** Cut text to a number of columns. The last one is then "…". The array has room for its bytes. */
 void text_clip(char *text, int32_t columns);
+
+/**
+ * Return the bytes of the control character that begins here, since one from a file must not move the cursor: U+0000 to
+ * U+001F, U+007F to U+009F. 0: it is none.
+ */
+size_t text_control(const char *text);
+
+/** Put `?` in place of each control character. @return the text */
+char *text_clean(char *text);
 
 /** Return whether a list of words, separated by blanks, holds a word. */
 bool text_has_word(const char *words, const char *word);

@@ -7,6 +7,7 @@
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
+#include "simulate/assumptions.h"
 
 enum { MAX_JOBS = 4096 };
 
@@ -15,6 +16,17 @@ struct arguments {
     const char *scenario, *shard;
     int32_t jobs;
 };
+
+/** Say before the search that offers have sizes which take long. */
+static void warn(const struct question *question)
+{
+    char line[ASSUMPTIONS_SIZE];
+    for (int32_t i = 0; i < question->n_offers; i++) {
+        const struct offer *offer = &question->offers[i];
+        if (assumptions_size(&offer->scenario, offer_gpus(offer, offer->to), line))
+            fprintf(stderr, "%s, %s\n", offer->name, line);
+    }
+}
 
 /** Find the answer, write its files and print it. With a shard only its part of the grid is computed. */
 static bool run(const struct arguments *arguments, const struct question *question, struct answer *answer,
@@ -31,6 +43,8 @@ static bool run(const struct arguments *arguments, const struct question *questi
     if ((arguments->shard != NULL && !shard_parse(arguments->shard, &how.shard, err)) ||
         !command_make_folder(options->output, err) || !answer_may_be_written(options->output, name, err))
         return false;
+    if (!options->quiet)
+        warn(question);
     stop_catch();
     if (!answer_find(question, &how, answer, err))
         return false;

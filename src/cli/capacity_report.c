@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "capacity/notes.h"
 #include "cli/columns.h"
 #include "cli/command.h"
 #include "simulate/plan_text.h"
@@ -406,6 +407,15 @@ static void write_basis(FILE *file, const struct answer *answer)
     fputc('\n', file);
 }
 
+/** Write which keys have no effect. */
+static void write_notes(FILE *file, const struct answer *answer)
+{
+    char lines[NOTES_MOST][ASSUMPTIONS_SIZE];
+    int32_t n = notes_of(answer->question, lines);
+    for (int32_t i = 0; i < n; i++)
+        fprintf(file, "%s\n", lines[i]);
+}
+
 /** Return whether a candidate is in the table without -v: the fastest system of each size, and the answer. If no system
  * trains on a size it is the first one. */
 static bool is_shown(const struct candidates *candidates, const struct candidate *candidate)
@@ -490,6 +500,7 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
     } else {
         fputs("no size of any offer trains; the table says why\n", file);
     }
+    write_notes(file, answer);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -568,6 +579,16 @@ static json_t *json_of_date(const struct answer *answer)
                      "mean_failures", causes, "mean_without_spares_s", number(date->mean.without_spares_s));
 }
 
+static json_t *json_of_notes(const struct answer *answer)
+{
+    char lines[NOTES_MOST][ASSUMPTIONS_SIZE];
+    json_t *notes = json_array();
+    int32_t n = notes_of(answer->question, lines);
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(notes, json_string(lines[i]));
+    return notes;
+}
+
 void capacity_print_json(const struct answer *answer)
 {
     json_t *candidates = json_array(), *left_out = json_array(), *changes = json_array(), *outside = json_array();
@@ -587,9 +608,9 @@ void capacity_print_json(const struct answer *answer)
         json_array_append_new(outside, json_string(answer->outside[i]));
     const struct candidate *subject = answer_subject(answer);
     command_print_json(json_pack(
-        "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", answer->question->offers[0].scenario.name,
+        "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", answer->question->offers[0].scenario.name,
         "tokens", answer->question->tokens, "met", answer->chosen >= 0, "answer",
         subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention", number(answer->contention),
-        "date", subject != NULL ? json_of_date(answer) : json_null(), "changes", changes, "outside", outside,
-        "candidates", candidates, "left_out", left_out));
+        "date", subject != NULL ? json_of_date(answer) : json_null(), "changes", changes, "outside", outside, "notes",
+        json_of_notes(answer), "candidates", candidates, "left_out", left_out));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/command.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "cost/attention_choice.h"
 #include "scenario/scenario_read.h"
 #include "simulate/point_runner.h"
@@ -151,22 +151,15 @@ void command_print_json(json_t *value)
     json_decref(value);
 }
 
-/** Print control characters as `?`, since text from a file must not move the cursor. */
-static void print_error(const char *text, size_t n)
-{
-    fputs("slimsim: ", stderr);
-    for (size_t i = 0; i < n; i++)
-        fputc(iscntrl((unsigned char)text[i]) ? '?' : text[i], stderr);
-    fputc('\n', stderr);
-}
-
 int command_fail(const struct error *err)
 {
     const char *line = err->text;
     fflush(stdout);
     while (*line != '\0') {
         size_t length = strcspn(line, "\n");
-        print_error(line, length);
+        char *text = text_clean(check_strndup(line, length));
+        fprintf(stderr, "slimsim: %s\n", text);
+        free(text);
         line += length + (line[length] == '\n');
     }
     CHECK(err->status != ERROR_NONE);

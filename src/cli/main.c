@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -78,9 +79,23 @@ static void keep_standard_files(void)
             CHECK(open("/dev/null", O_RDONLY) == file);
 }
 
+/** Return whether the stack may grow as far as commands need. Otherwise one ends by SIGSEGV and says nothing. */
+static bool stack_suffices(void)
+{
+    enum { NEEDED_KIB = 512 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= (rlim_t)NEEDED_KIB * 1024)
+        return true;
+    fprintf(stderr, "slimsim: the limit of the stack is %d KiB; allowed: at least %d KiB (ulimit -s)\n",
+            (int)(limit.rlim_cur / 1024), NEEDED_KIB);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_files();
+    if (!stack_suffices())
+        return ERROR_FAILED;
     signal(SIGXFSZ, SIG_IGN); /* then a file-size limit is a failed write, which has its own message */
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();

@@ -78,8 +78,6 @@ static bool simgrid_traces_may_be_written(const char *path, const struct scenari
         if (lstat(file, &status) == 0 && S_ISLNK(status.st_mode))
             ok = error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: it is not a regular file", file);
         ok = ok && output_may_replace(file, is_simgrid_trace, "SimGrid trace", "another --simgrid-trace FILE", err);
-        if (ok)
-            output_clean(file);
         free(file);
     }
     return ok;
@@ -241,16 +239,19 @@ static bool hold_names(const struct arguments *arguments, const struct scenario 
     return ok;
 }
 
-/** Search the plans that are left to a search, then simulate. */
-/** Say before a long run that the context is shorter than most documents, as 64 in place of 64Ki would be. */
-static void warn_of_short_context(const struct scenario *scenario, const struct lengths *lengths)
+/** Say before a run that it will be long, or that the context is shorter than most documents, as 64 for 64Ki would be.
+ */
+static void warn(const struct scenario *scenario, const struct lengths *lengths)
 {
     char line[ASSUMPTIONS_SIZE];
+    if (assumptions_size(scenario, platform_n_gpus(&scenario->platform), line))
+        fprintf(stderr, "%s\n", line);
     bool most = lengths_cdf(lengths, (double)scenario->data.context) < 0.5;
     if (most && assumptions_long_documents(&scenario->data, lengths, line))
         fprintf(stderr, "%s\n", line);
 }
 
+/** Search the plans that are left to a search, then simulate. */
 static bool search_and_simulate(const struct arguments *arguments, struct scenario *scenario,
                                 const struct lengths *lengths, struct error *err)
 {
@@ -262,7 +263,7 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
         return false;
     set_limits(&arguments->sweep);
     if (!arguments->options.quiet)
-        warn_of_short_context(scenario, lengths);
+        warn(scenario, lengths);
     struct journal journal = {.descriptor = -1};
     struct validated_range range;
     bool ok = validated_range_read(scenario_data_dir(), &range, err) &&

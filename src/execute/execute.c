@@ -155,14 +155,26 @@ static bool all_finished(const struct execution *execution, struct error *err)
     return true;
 }
 
-/* Return whether the child was killed. SimGrid aborts if it gets no memory. */
+/* Return whether the child was killed, or says that it got no memory, in the words of SimGrid, flex, C++ or ours. */
 static bool was_killed(const struct ending *ending)
 {
+    static const char *const words[] = {"std::bad_alloc",
+                                        "Failed to allocate stack",
+                                        "Failed to protect stack",
+                                        "Memory allocation of",
+                                        "Memory callocation of",
+                                        "memory (re)allocation of",
+                                        "memory allocation error",
+                                        "out of dynamic memory",
+                                        "surfxml_bufferstack' failed",
+                                        "indexstack' failed",
+                                        "out of memory",
+                                        "Cannot allocate memory"};
     bool killed = WIFSIGNALED(ending->status) && WTERMSIG(ending->status) == SIGKILL;
     bool fine = WIFEXITED(ending->status) && WEXITSTATUS(ending->status) == EXIT_SUCCESS;
-    return killed || (!fine && (strstr(ending->said, "std::bad_alloc") != NULL ||
-                                strstr(ending->said, "Failed to allocate stack") != NULL ||
-                                strstr(ending->said, "out of memory") != NULL));
+    for (size_t i = 0; i < sizeof words / sizeof *words && !fine; i++)
+        killed = killed || strstr(ending->said, words[i]) != NULL;
+    return killed;
 }
 
 static bool ending_check(struct ending *ending, const struct execution *execution, struct error *err)

@@ -195,6 +195,11 @@ struct faults faults_of(const struct fault *list, int32_t n, const struct platfo
             faults.factor[kind][device] *= chosen[device] ? list[i].factor : 1;
         free(chosen);
     }
+    for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++) {
+        faults.worst[kind] = 1;
+        for (int32_t device = 0; device < faults.n[kind]; device++)
+            faults.worst[kind] = fmax(faults.worst[kind], faults.factor[kind][device]);
+    }
     return faults;
 }
 
@@ -209,14 +214,6 @@ void faults_fold(struct faults *faults, int32_t tensor)
             for (int32_t i = 0; i < tensor; i++)
                 factor[i] = worst;
         }
-}
-
-double faults_worst(const struct faults *faults, enum fault_kind kind)
-{
-    double worst = 1;
-    for (int32_t device = 0; device < faults->n[kind]; device++)
-        worst = fmax(worst, faults_factor(faults, kind, device));
-    return worst;
 }
 
 void faults_free(struct faults *faults)

@@ -57,6 +57,7 @@ struct faults {
     int32_t n[FAULT_N_KINDS];      /* devices that can have each kind; all are 0 without a fault */
     double *factor[FAULT_N_KINDS]; /* [n of the kind]; 1: no fault; the factors of several faults of one device are
                                       multiplied */
+    double worst[FAULT_N_KINDS];   /* the largest factor of each kind */
 };
 
 /** Return whether there are any faults. */
@@ -91,8 +92,11 @@ static inline double faults_factor(const struct faults *faults, enum fault_kind 
     return faults != NULL && faults->n[kind] > 0 ? faults->factor[kind][device] : 1;
 }
 
-/** Return the largest factor of this kind. */
-double faults_worst(const struct faults *faults, enum fault_kind kind);
+/** Return the largest factor of this kind. A graph asks for it in every pass, so it is not searched for. */
+static inline double faults_worst(const struct faults *faults, enum fault_kind kind)
+{
+    return faults->n[kind] > 0 ? faults->worst[kind] : 1;
+}
 
 void faults_free(struct faults *faults);
 

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/regular.h"
 #include "scenario/quantity.h"
+#include "scenario/simgrid_cfg.h"
 
 /* Limits of the numbers in names. Their product fits an int32_t. */
 enum { MAX_NODES = 1 << 20, MAX_GPUS = 1 << 10 };
@@ -59,6 +60,7 @@ struct reader {
     struct items memories;                 /* properties host_memory_bytes */
     struct above_count above[N_ABOVE];
     char host[48], zone[48]; /* element that is open now; "": none */
+    bool config;             /* <config> is open */
     struct error *err;
     bool ok;
 };
@@ -224,13 +226,27 @@ static void read_link(struct reader *reader, const char **attributes)
     add_part(reader, &found, name, value);
 }
 
-/** Read host_memory_bytes, a property of host cpu<node> or of zone node<node>. */
+/** Check a property of <config>. SimGrid reads it as a list of options. */
+static void check_options(struct reader *reader, const char *key, const char *value)
+{
+    char *options = check_asprintf("%s:%s", key, value), *refused = simgrid_cfg_refused(options);
+    if (refused != NULL)
+        reader->ok =
+            error_add(reader->err, "%s:%d: <config>: '%.200s' is no option that only changes models; allowed: %s",
+                      reader->path, line_of(reader), refused, simgrid_cfg_allowed);
+    free(refused);
+    free(options);
+}
+
+/** Read an option of SimGrid, or host_memory_bytes, a property of host cpu<node> or of zone node<node>. */
 static void read_property(struct reader *reader, const char **attributes)
 {
     const char *name = attribute(reader, "prop", attributes, "id", true);
     const char *value = attribute(reader, "prop", attributes, "value", true);
     const char *owner = *reader->host != '\0' ? reader->host : reader->zone;
     int32_t node = -1;
+    if (name != NULL && value != NULL && reader->config)
+        check_options(reader, name, value);
     if (name == NULL || value == NULL || strcmp(name, "host_memory_bytes") != 0)
         return;
     if (sscanf(owner, *reader->host != '\0' ? "cpu%d" : "node%d", &node) != 1 || node < 0) {
@@ -259,6 +275,8 @@ static void XMLCALL element_starts(void *context, const char *element, const cha
         read_link(reader, attributes);
     } else if (strcmp(element, "prop") == 0) {
         read_property(reader, attributes);
+    } else if (strcmp(element, "config") == 0) {
+        reader->config = true;
     } else if (strcmp(element, "router") == 0) {
         const char *name = attribute(reader, element, attributes, "id", true);
         if (name != NULL)
@@ -284,6 +302,8 @@ static void XMLCALL element_ends(void *context, const char *element)
         *reader->host = '\0';
     else if (strcmp(element, "zone") == 0)
         *reader->zone = '\0';
+    else if (strcmp(element, "config") == 0)
+        reader->config = false;
 }
 
 /** Pass the file to expat and to the hash. */

@@ -14,6 +14,7 @@
  * - a bandwidth or speed that is not a positive number
  * - a latency other than 0, since the sender pays the latency of the device's file
  * - routes over unknown links
+ * - options of SimGrid that do not only change models
  */
 bool platform_file_read(const char *path, struct platform *platform, struct error *err);
 

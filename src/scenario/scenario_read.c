@@ -13,6 +13,7 @@
 #include "scenario/framework.h"
 #include "scenario/layout.h"
 #include "scenario/schema_text.h"
+#include "scenario/simgrid_cfg.h"
 
 #define FIELD(field)  offsetof(struct scenario, field)
 #define SYSTEM(field) offsetof(struct scenario_system, field)
@@ -98,8 +99,8 @@ static const struct schema_key scenario_keys[] = {
     {"all_tensor_ranks", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
      "simulate every tensor-parallel rank instead of one for all", FIELD(all_tensor_ranks)},
     {"simgrid_cfg", SCHEMA_TEXT, "-", 0, 0, "", NULL,
-     "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets them); with any option SimGrid may "
-     "disagree with the critical path",
+     "options of SimGrid that only change models, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets them); with "
+     "any option SimGrid may disagree with the critical path",
      FIELD(simgrid_cfg)},
     {"power", SCHEMA_TEXT, "-", 0, 0, "", NULL,
      "power of nodes: a name of model/power, or the path of a .yaml file; default: the one that the device's file "
@@ -514,13 +515,22 @@ static bool check_swiglu(struct scenario *scenario, struct error *err)
                           scenario->model.name);
 }
 
-/** Check that SimGrid runs if it has options. */
+/** Check that SimGrid runs if it has options, and that these change models only. */
 static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err)
 {
-    return *scenario->simgrid_cfg == '\0' || scenario->engine != SCENARIO_CRITICAL_PATH ||
-           document_error(
-               &scenario->document, document_find(&scenario->document, 0, "simgrid_cfg"), err,
-               "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
+    const struct document *document = &scenario->document;
+    int32_t node = document_find(document, 0, "simgrid_cfg");
+    if (*scenario->simgrid_cfg != '\0' && scenario->engine == SCENARIO_CRITICAL_PATH)
+        return document_error(
+            document, node, err,
+            "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
+    char *refused = simgrid_cfg_refused(scenario->simgrid_cfg);
+    bool ok =
+        refused == NULL ||
+        document_error(document, node, err, "simgrid_cfg: '%.200s' is no option that only changes models; allowed: %s",
+                       refused, simgrid_cfg_allowed);
+    free(refused);
+    return ok;
 }
 
 /** Check that exactly one key says how large a batch is. @param read  whether the keys were read without a mistake */

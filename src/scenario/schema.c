@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "base/unmodelled.h"
 #include "scenario/document_read.h"
 #include "scenario/quantity.h"
@@ -115,7 +116,7 @@ static const char *store_text(const struct schema_key *key, const char *text, ch
     if (n == 0 && key->fallback == NULL)
         return "is empty";
     for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
+        if (text_control(text + i) > 0)
             return "contains a line end or control character";
     memcpy(field, text, n);
     field[n] = '\0';

@@ -292,6 +292,25 @@ bool assumptions_long_documents(const struct scenario_data *data, const struct l
     return share >= 0.01;
 }
 
+bool assumptions_size(const struct scenario *scenario, int64_t n_gpus, char line[ASSUMPTIONS_SIZE])
+{
+    /* measured with 7B, TP2 PP2 CP2: 1e6 documents on 128 GPUs take 27 s and 0.9 GB; 5e5 GPUs 86 s and 0.5 GB */
+    static const double s_per_document = 25e-6, bytes_per_document = 900, s_per_gpu = 60e-6, bytes_per_gpu = 1000;
+    const struct scenario_data *data = &scenario->data;
+    double documents =
+        data->global_batch > 0 ? (double)data->global_batch : (double)data->global_batch_tokens / (double)data->context;
+    double seconds = s_per_document * documents + s_per_gpu * (double)n_gpus,
+           gigabytes = (bytes_per_document * documents + bytes_per_gpu * (double)n_gpus) / 1e9;
+    char text[2][TEXT_NUMBER_SIZE];
+    text_number(documents, 0, text[0]);
+    text_number((double)n_gpus, 0, text[1]);
+    snprintf(line, ASSUMPTIONS_SIZE,
+             "%s documents on %s GPUs: an iteration of a system takes at least about %.0f s of one core and %.1f GB%s",
+             text[0], text[1], seconds, gigabytes,
+             scenario->engine == SCENARIO_CRITICAL_PATH ? "" : ", on SimGrid many times as much");
+    return seconds >= 10 || gigabytes >= 4;
+}
+
 /** Print the handling of documents over the context, and how many samples they make if they have most of the data. */
 static void print_documents(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {

@@ -22,6 +22,12 @@ bool assumptions_oversubscription(const struct scenario *scenario, char line[ASS
 bool assumptions_long_documents(const struct scenario_data *data, const struct lengths *lengths,
                                 char line[ASSUMPTIONS_SIZE]);
 
+/**
+ * Return whether an iteration of a system takes at least 10 s of computing on so many GPUs, or 4 GB. A sentence then
+ * says how long and how much, by what large runs of best-fit on the critical path took. Most systems take more.
+ */
+bool assumptions_size(const struct scenario *scenario, int64_t n_gpus, char line[ASSUMPTIONS_SIZE]);
+
 /** Write the slow devices and their factors; the trace's table `faults` has the whole list. @return line */
 const char *assumptions_faults(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 

@@ -271,6 +271,8 @@ static bool write_csv(const char *h5_path, const char *csv_path, struct output *
     struct trace_reader *reader = trace_open(h5_path, err);
     FILE *file = reader != NULL ? output_open(output, csv_path, err) : NULL;
     bool ok = file != NULL && output_end(output, file, csv_print(reader, TRACE_SUMMARY, file, err), err);
+    if (!ok && err->status == ERROR_INVALID) /* somebody removed or changed the run's own file */
+        err->status = ERROR_IO;
     trace_reader_close(reader);
     return ok;
 }

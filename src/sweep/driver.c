@@ -208,10 +208,8 @@ bool driver_run(struct sweep_runner *runner, const struct manifest *manifest, co
     bool ok = sweep_output_may_be_replaced(options->directory, manifest->name, manifest, err) &&
               finished_points_open(manifest, &driver.finished, err) && open_journal(&driver, err) &&
               compute(&driver, err);
-    if (ok && options->shard.n == 0) {
-        sweep_output_clean(options->directory, manifest->name);
+    if (ok && options->shard.n == 0)
         ok = sweep_output_write(options->directory, &driver.finished, options->stop, err);
-    }
     ok = ok && list_failures(&driver, err);
     finished_points_close(&driver.finished);
     return ok;

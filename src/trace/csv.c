@@ -7,20 +7,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Return whether a spreadsheet takes a cell for a formula. A number such as -1, or a sign alone, is none. */
+static bool is_formula(const char *text)
+{
+    char *end;
+    if (strcspn(text, "=+-@\t\r\n") > 0 || strlen(text) < 2)
+        return false;
+    strtod(text, &end);
+    return *end != '\0' || end == text;
+}
+
 /* RFC 4180 quotes text with a comma, a quote or a line's end. Quotes inside are doubled. */
 void csv_print_text(const char *text, FILE *file)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL) {
+    bool formula = is_formula(text);
+    if (!formula && strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, file);
         return;
     }
-    fputc('"', file);
+    fputs(formula ? "\"'" : "\"", file);
     for (; *text != '\0'; text++) {
         if (*text == '"')
             fputc('"', file);
         fputc(*text, file);
     }
     fputc('"', file);
+}
+
+const char *csv_text(const char *field)
+{
+    return *field == '\'' && is_formula(field + 1) ? field + 1 : field;
 }
 
 void csv_print_double(double value, FILE *file)

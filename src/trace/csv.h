@@ -11,11 +11,14 @@
 #include "trace/trace.h"
 
 /**
- * Print one cell. Text has quotes if it needs them. A number is the shortest that reads back to the same bits. NaN
- * prints nothing.
+ * Print one cell. Text has quotes if it needs them, and an apostrophe before it if a spreadsheet would compute it
+ * (OWASP, "CSV Injection"). A number is the shortest that reads back to the same bits. NaN prints nothing.
  */
 void csv_print_text(const char *text, FILE *file);
 void csv_print_double(double value, FILE *file);
+
+/** Return a field that was read without the apostrophe of csv_print_text. */
+const char *csv_text(const char *field);
 
 /** Print the columns that the file has, as cells. A table that is missing in the trace is an error. */
 bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err);

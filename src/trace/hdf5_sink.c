@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "trace/hdf5_type.h"
 
 /** These bytes could not be written. */
 struct unwritten {
@@ -157,6 +158,6 @@ static const H5FD_class_t sink_class = {
 void hdf5_sink_use(hid_t access, struct hdf5_sink *sink)
 {
     hid_t driver = H5FDregister(&sink_class);
-    CHECK(driver >= 0 && H5Pset_driver(access, driver, &sink) >= 0);
-    CHECK(H5FDunregister(driver) >= 0); /* the access list holds the driver */
+    HDF5_CHECK(driver >= 0 && H5Pset_driver(access, driver, &sink) >= 0);
+    HDF5_CHECK(H5FDunregister(driver) >= 0); /* the access list holds the driver */
 }

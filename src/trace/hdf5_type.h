@@ -17,6 +17,14 @@ bool hdf5_ok(int64_t result);
 /** Return why the last call given to hdf5_ok failed, if possible in the operating system's words. Storage is static. */
 const char *hdf5_reason(void);
 
+/** Return whether the reason is that HDF5 got no memory. A damaged file that is read may ask for too much, too. */
+bool hdf5_no_memory(void);
+
+/** This is CHECK for calls of HDF5. Without memory they fail, which is no bug. */
+#define HDF5_CHECK(condition) ((condition) ? (void)0 : hdf5_check_failed(#condition, __FILE__, __LINE__))
+
+_Noreturn void hdf5_check_failed(const char *condition, const char *file, int line);
+
 /** Return the native type of a column of numbers in memory. It must not be closed. */
 hid_t hdf5_memory_type(enum trace_type type);
 

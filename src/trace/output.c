@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -93,13 +94,58 @@ static char *random_name(const char *path)
     return check_asprintf("%s%s%ld-%0*" PRIx64, path, temporary_mark, (long)getpid(), RANDOM_DIGITS, number);
 }
 
+/* Return whether `rest` follows NAME in the name of a temporary file, whose process is not one of this machine. */
+static bool is_left_over(const char *rest)
+{
+    char *end;
+    if (strncmp(rest, temporary_mark, strlen(temporary_mark)) != 0)
+        return false;
+    long process = strtol(rest + strlen(temporary_mark), &end, 10);
+    return *end == '-' && strspn(end + 1, "0123456789abcdef") == RANDOM_DIGITS && end[1 + RANDOM_DIGITS] == '\0' &&
+           process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+/*
+ * Remove a file that was left over, if it is a regular file of this user. A process of another machine or container may
+ * still write it: then the file is locked and has one name.
+ */
+static void remove_left_over(int folder, const char *name)
+{
+    struct stat status;
+    int descriptor = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+        (status.st_nlink > 1 || flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK))
+        unlinkat(folder, name, 0);
+    close(descriptor);
+}
+
+void output_clean(const char *path)
+{
+    char *folder = check_strdup(path), *copy = check_strdup(path); /* dirname and basename write into them */
+    const char *name = basename(copy);
+    size_t length = strlen(name);
+    DIR *directory = opendir(dirname(folder));
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
+        if (strncmp(entry->d_name, name, length) == 0 && is_left_over(entry->d_name + length))
+            remove_left_over(dirfd(directory), entry->d_name);
+    if (directory != NULL)
+        closedir(directory);
+    free(folder);
+    free(copy);
+}
+
 bool output_begin(struct output *output, const char *path, struct error *err)
 {
+    output_clean(path);
     *output = (struct output){.path = check_strdup(path), .temporary = random_name(path)};
     replace(NULL, output->temporary);
     output->descriptor = open(output->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (output->descriptor >= 0)
+    if (output->descriptor >= 0) {
+        flock(output->descriptor, LOCK_EX | LOCK_NB); /* output_clean then sees on other machines that it is in use */
         return true;
+    }
     output_failed(output, ERROR_CANT_CREATE, strerror(errno), err);
     replace(output->temporary, NULL);
     free(output->temporary); /* a file of this name belongs to another process */
@@ -170,6 +216,7 @@ static bool put_in_place(struct output *output)
         replace(NULL, output->former = former);
     if (none && errno != ENOENT && errno != EPERM && errno != EOPNOTSUPP)
         return false;
+    flock(output->descriptor, LOCK_UN); /* HDF5 reads no locked file */
     return rename(output->temporary, output->path) == 0;
 }
 
@@ -220,30 +267,4 @@ bool output_commit(struct output *outputs, int n, struct error *err)
 bool output_close(struct output *output, FILE *file, bool ok, struct error *err)
 {
     return output_end(output, file, ok, err) && output_commit(output, 1, err);
-}
-
-/* Return whether `rest` follows NAME in the name of a temporary file, and its process has ended. */
-static bool is_left_over(const char *rest)
-{
-    char *end;
-    if (strncmp(rest, temporary_mark, strlen(temporary_mark)) != 0)
-        return false;
-    long process = strtol(rest + strlen(temporary_mark), &end, 10);
-    return *end == '-' && strspn(end + 1, "0123456789abcdef") == RANDOM_DIGITS && end[1 + RANDOM_DIGITS] == '\0' &&
-           process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH;
-}
-
-void output_clean(const char *path)
-{
-    char *folder = check_strdup(path), *copy = check_strdup(path); /* dirname and basename write into them */
-    const char *name = basename(copy);
-    size_t length = strlen(name);
-    DIR *directory = opendir(dirname(folder));
-    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
-        if (strncmp(entry->d_name, name, length) == 0 && is_left_over(entry->d_name + length))
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    if (directory != NULL)
-        closedir(directory);
-    free(folder);
-    free(copy);
 }

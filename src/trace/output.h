@@ -43,7 +43,7 @@ bool output_may_replace(const char *path, output_recognizer *is_ours, const char
 /** Return whether a regular file begins with this text. It serves recognizers. */
 bool output_begins_with(const char *path, const char *text);
 
-/** Create the empty temporary file. The output is reset by one of the functions below. */
+/** Call output_clean and create the empty temporary file. The output is reset by one of the functions below. */
 bool output_begin(struct output *output, const char *path, struct error *err);
 
 /** Write why it cannot be created (ERROR_CANT_CREATE) or written (ERROR_IO) to err. @return false */
@@ -70,7 +70,10 @@ bool output_close(struct output *output, FILE *file, bool ok, struct error *err)
 /** Remove the temporary file and reset `output`. {0} is allowed. */
 void output_abandon(struct output *output);
 
-/** Remove the temporary files of this output that ended processes left. */
+/**
+ * Remove the temporary files of this output that ended processes left. These stay: files of other users, files that are
+ * no regular ones, and files of a process that runs, here or on another machine that shares the folder.
+ */
 void output_clean(const char *path);
 
 /**

@@ -69,11 +69,11 @@ static bool read_systems(struct trace_reader *reader)
 static hid_t common_type(hid_t file_type, const struct trace_table *table)
 {
     hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
-    CHECK(type >= 0);
+    HDF5_CHECK(type >= 0);
     for (int32_t c = 0; c < table->n_columns; c++) {
         const struct trace_column *column = &table->columns[c];
         if (H5Tget_member_index(file_type, column->name) >= 0)
-            CHECK(H5Tinsert(type, column->name, column->offset, hdf5_memory_type(column->type)) >= 0);
+            HDF5_CHECK(H5Tinsert(type, column->name, column->offset, hdf5_memory_type(column->type)) >= 0);
     }
     return type;
 }
@@ -192,7 +192,7 @@ static char (*read_ids(hid_t file, int64_t *n_points))[TRACE_ID_BYTES]
         return NULL;
     hid_t text = hdf5_text_type(TRACE_ID_BYTES), type = H5Tcreate(H5T_COMPOUND, TRACE_ID_BYTES),
           space = H5Dget_space(dataset);
-    CHECK(type >= 0 && H5Tinsert(type, "id", 0, text) >= 0);
+    HDF5_CHECK(type >= 0 && H5Tinsert(type, "id", 0, text) >= 0);
     *n_points = H5Sget_simple_extent_npoints(space);
     char(*ids)[TRACE_ID_BYTES] = *n_points >= 0 ? check_calloc((size_t)*n_points, sizeof *ids) : NULL;
     if (ids != NULL && H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, ids) < 0) {
@@ -272,7 +272,8 @@ static struct trace_reader *open_file(const char *path, struct error *err)
         return NULL;
     hdf5_quiet();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    CHECK(access >= 0 && H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
+    HDF5_CHECK(access >= 0 && H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
+    HDF5_CHECK(H5Pset_file_locking(access, false, true) >= 0); /* a run reads its own output, which is locked */
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
     bool ok = hdf5_ok(file);
     H5Pclose(access);
@@ -311,8 +312,8 @@ static char *read_scenario(hid_t dataset, hsize_t row)
     if (text >= 0 && H5Tget_class(text) == H5T_STRING && H5Tis_variable_str(text) == 0) {
         hsize_t one = 1;
         hid_t column = H5Tcreate(H5T_COMPOUND, H5Tget_size(text)), memory = H5Screate_simple(1, &one, NULL);
-        CHECK(column >= 0 && memory >= 0 && H5Tinsert(column, "scenario", 0, text) >= 0 &&
-              H5Sselect_hyperslab(space, H5S_SELECT_SET, &row, NULL, &one, NULL) >= 0);
+        HDF5_CHECK(column >= 0 && memory >= 0 && H5Tinsert(column, "scenario", 0, text) >= 0 &&
+                   H5Sselect_hyperslab(space, H5S_SELECT_SET, &row, NULL, &one, NULL) >= 0);
         scenario = check_calloc(H5Tget_size(text) + 1, 1);
         if (H5Dread(dataset, column, memory, space, H5P_DEFAULT, scenario) < 0) {
             free(scenario);
@@ -396,7 +397,7 @@ static bool read_rows(const struct readable *readable, const struct trace_table 
     hsize_t begin = (hsize_t)first, count = (hsize_t)n;
     hid_t type = as == &readable->found ? readable->found_type : readable->type;
     hid_t memory = H5Screate_simple(1, &count, NULL), file = H5Dget_space(readable->dataset);
-    CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &begin, NULL, &count, NULL) >= 0);
+    HDF5_CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &begin, NULL, &count, NULL) >= 0);
     bool ok = hdf5_ok(H5Dread(readable->dataset, type, memory, file, H5P_DEFAULT, rows));
     H5Sclose(memory);
     H5Sclose(file);

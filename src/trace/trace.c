@@ -35,24 +35,31 @@ static const struct trace_table *table_of(const struct trace *trace, int32_t id)
     return id < TRACE_N_TABLES ? &trace_tables[id] : trace->tables[id].table;
 }
 
+static bool hdf5_failed(const struct trace *trace, enum error_status status, struct error *err)
+{
+    if (trace->sink.reason == 0 && hdf5_no_memory())
+        check_out_of_memory("HDF5");
+    const char *reason = trace->sink.reason != 0 ? strerror(trace->sink.reason) : hdf5_reason();
+    return output_failed(&trace->output, status, reason, err);
+}
+
 static bool write_failed(const struct trace *trace, struct error *err)
 {
-    const char *reason = trace->sink.reason != 0 ? strerror(trace->sink.reason) : hdf5_reason();
-    return output_failed(&trace->output, ERROR_IO, reason, err);
+    return hdf5_failed(trace, ERROR_IO, err);
 }
 
 /* Create the file. @param sink  NULL: in memory */
 static hid_t create_file(struct hdf5_sink *sink)
 {
     hid_t creation = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
-    CHECK(creation >= 0 && access >= 0);
-    CHECK(H5Pset_obj_track_times(creation, false) >= 0);
-    CHECK(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0);
-    CHECK(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
+    HDF5_CHECK(creation >= 0 && access >= 0);
+    HDF5_CHECK(H5Pset_obj_track_times(creation, false) >= 0);
+    HDF5_CHECK(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0);
+    HDF5_CHECK(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
     if (sink != NULL)
         hdf5_sink_use(access, sink);
     else
-        CHECK(H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
+        HDF5_CHECK(H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
     hid_t file = H5Fcreate("trace", H5F_ACC_TRUNC, creation, access);
     hdf5_ok(file);
     H5Pclose(creation);
@@ -70,7 +77,7 @@ static struct trace *begin(struct trace *trace, struct hdf5_sink *sink, struct e
     hdf5_quiet();
     trace->file = create_file(sink);
     if (trace->file < 0)
-        output_failed(&trace->output, ERROR_CANT_CREATE, hdf5_reason(), err);
+        hdf5_failed(trace, ERROR_CANT_CREATE, err);
     else if (trace_set_integer(trace, "format_version", TRACE_FORMAT_VERSION, err))
         return trace;
     trace_abandon(trace);
@@ -108,7 +115,7 @@ int32_t trace_add_table(struct trace *trace, const struct trace_table *table)
 bool trace_add_group(struct trace *trace, const char *name, struct error *err)
 {
     hid_t creation = H5Pcreate(H5P_GROUP_CREATE);
-    CHECK(creation >= 0 && H5Pset_obj_track_times(creation, false) >= 0);
+    HDF5_CHECK(creation >= 0 && H5Pset_obj_track_times(creation, false) >= 0);
     hid_t group = H5Gcreate2(trace->file, name, H5P_DEFAULT, creation, H5P_DEFAULT);
     bool ok = hdf5_ok(group) && hdf5_ok(H5Gclose(group));
     H5Pclose(creation);
@@ -129,7 +136,7 @@ const char *trace_hdf5_version(void)
 {
     static char text[64];
     unsigned major, minor, release;
-    CHECK(H5get_libversion(&major, &minor, &release) >= 0);
+    HDF5_CHECK(H5get_libversion(&major, &minor, &release) >= 0);
     snprintf(text, sizeof text, "%u.%u.%u", major, minor, release);
     return text;
 }
@@ -138,7 +145,7 @@ const char *trace_hdf5_version(void)
 static bool set_attribute(hid_t object, const char *name, hid_t type, int64_t n, const void *values)
 {
     hid_t space = n < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
-    CHECK(space >= 0);
+    HDF5_CHECK(space >= 0);
     hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     bool ok = hdf5_ok(attribute) && hdf5_ok(H5Awrite(attribute, type, values));
     if (attribute >= 0)
@@ -199,7 +206,7 @@ bool trace_set_texts(struct trace *trace, const char *name, int32_t n, const cha
     char *padded = pad_texts(n, texts, &bytes);
     hid_t type = hdf5_text_type(bytes), space = H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-    CHECK(space >= 0 && creation >= 0 && H5Pset_obj_track_times(creation, false) >= 0);
+    HDF5_CHECK(space >= 0 && creation >= 0 && H5Pset_obj_track_times(creation, false) >= 0);
     hid_t dataset = H5Dcreate2(trace->file, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
     bool ok = hdf5_ok(dataset) && hdf5_ok(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded));
     if (dataset >= 0)
@@ -228,11 +235,11 @@ static int32_t chunk_rows(const struct trace_table *table)
 static hid_t chunked_creation(int32_t n_rows)
 {
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-    CHECK(creation >= 0);
-    CHECK(H5Pset_obj_track_times(creation, false) >= 0);
-    CHECK(H5Pset_chunk(creation, 1, &(hsize_t){(hsize_t)n_rows}) >= 0);
-    CHECK(H5Pset_shuffle(creation) >= 0 && H5Pset_deflate(creation, DEFLATE_LEVEL) >= 0);
-    CHECK(H5Pset_fletcher32(creation) >= 0);
+    HDF5_CHECK(creation >= 0);
+    HDF5_CHECK(H5Pset_obj_track_times(creation, false) >= 0);
+    HDF5_CHECK(H5Pset_chunk(creation, 1, &(hsize_t){(hsize_t)n_rows}) >= 0);
+    HDF5_CHECK(H5Pset_shuffle(creation) >= 0 && H5Pset_deflate(creation, DEFLATE_LEVEL) >= 0);
+    HDF5_CHECK(H5Pset_fletcher32(creation) >= 0);
     return creation;
 }
 
@@ -259,7 +266,7 @@ static bool create_table(struct trace *trace, int32_t id)
     struct growing *growing = &trace->tables[id];
     hid_t creation = chunked_creation(chunk_rows(table)), type = hdf5_row_type(table, true);
     hid_t space = H5Screate_simple(1, &(hsize_t){0}, &(hsize_t){H5S_UNLIMITED});
-    CHECK(space >= 0);
+    HDF5_CHECK(space >= 0);
     growing->dataset = H5Dcreate2(trace->file, table->name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
     bool ok = hdf5_ok(growing->dataset);
     H5Pclose(creation);
@@ -282,7 +289,7 @@ static bool write_buffered(struct growing *growing)
     if (!hdf5_ok(H5Dset_extent(growing->dataset, &(hsize_t){first + n})))
         return false;
     hid_t memory = H5Screate_simple(1, &n, NULL), file = H5Dget_space(growing->dataset);
-    CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &first, NULL, &n, NULL) >= 0);
+    HDF5_CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &first, NULL, &n, NULL) >= 0);
     bool ok = hdf5_ok(H5Dwrite(growing->dataset, growing->memory_type, memory, file, H5P_DEFAULT, growing->buffer));
     H5Sclose(memory);
     H5Sclose(file);

@@ -12,7 +12,9 @@
 
 #include "base/check.h"
 #include "base/csv_rows.h"
+#include "base/text.h"
 #include "scenario/scenario.h"
+#include "trace/csv.h"
 
 /** A file that is being read, with the number of rows that fit into memory. */
 struct reading {
@@ -31,7 +33,7 @@ static bool take_header(struct measured *measured, const struct csv_row *row, st
     measured->n_columns = row->n_fields;
     measured->columns = check_malloc((size_t)row->n_fields * sizeof(char *));
     for (int32_t i = 0; i < row->n_fields; i++)
-        measured->columns[i] = check_strdup(row->fields[i]);
+        measured->columns[i] = text_clean(check_strdup(csv_text(row->fields[i])));
     return true;
 }
 
@@ -62,7 +64,7 @@ static bool take_row(void *context, const struct csv_row *row, struct error *err
         measured->cells = check_realloc(measured->cells, reading->rows_capacity * n_columns * sizeof(char *));
     }
     for (size_t i = 0; i < n_columns; i++)
-        measured->cells[n_rows * n_columns + i] = check_strdup(row->fields[i]);
+        measured->cells[n_rows * n_columns + i] = text_clean(check_strdup(csv_text(row->fields[i])));
     measured->lines[measured->n_rows++] = (int32_t)row->line;
     return true;
 }

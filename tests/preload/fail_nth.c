@@ -2,7 +2,7 @@
 /*
  * This library for LD_PRELOAD makes calls fail. It counts those that write, sync, rename or create below the folder
  * FAIL_UNDER. The FAIL_NTH-th of them fails as on a full disk (FAIL_ERRNO: another reason). With FAIL_ON each later one
- * fails, too. The file FAIL_MARK then exists. Likewise the FAIL_NTH-th malloc or realloc fails that the library
+ * fails, too. The file FAIL_MARK then exists. Likewise the FAIL_NTH-th malloc, calloc or realloc fails that the library
  * FAIL_LIBRARY calls, a part of its path.
  */
 #include <errno.h>
@@ -85,11 +85,17 @@ static bool fails_at(void *caller)
 /* These are the C library's own functions, whose parameters have other names there.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name) */
 void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *old, size_t bytes);
 
 void *malloc(size_t bytes)
 {
     return fails_at(__builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    return fails_at(__builtin_return_address(0)) ? NULL : __libc_calloc(n, bytes);
 }
 
 void *realloc(void *old, size_t bytes)
