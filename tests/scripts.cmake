@@ -24,6 +24,14 @@ if(CMAKE_C_FLAGS MATCHES "-fsanitize=address")
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz")
 endif()
 
+# The commands that use threads, where ThreadSanitizer watches: the preset tsan.
+if(CMAKE_C_FLAGS MATCHES "-fsanitize=thread")
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/threads)
+  add_test(NAME threads COMMAND ${Python3_EXECUTABLE} tests/check_threads.py WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(threads PROPERTIES TIMEOUT 3600
+    ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/threads")
+endif()
+
 # ./test.sh runs each test once: in the preset asan those of C, damaged inputs and the scripts below, and in the preset
 # once, which is a part of dev, all others.
 foreach(source ${python_tests})
