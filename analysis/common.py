@@ -9,6 +9,7 @@ import pathlib
 import re
 import sys
 import traceback
+import warnings
 
 try:
     import h5py
@@ -227,7 +228,7 @@ def add_output(parser):
 def reason(error):
     """What is wrong, without the name of the file, which stands before it. Only damage has an error of another kind."""
     text = " ".join(str(getattr(error, "strerror", None) or error).split())
-    if not isinstance(error, (OSError, ValueError, KeyError, slimsim.Error)):
+    if not isinstance(error, (OSError, ValueError, slimsim.Error)):
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = (f"it is damaged, or of another version of slimsim: {type(error).__name__} in {pathlib.Path(place.filename).name}, "
                 f"line {place.lineno}: {text}")
@@ -238,7 +239,9 @@ def reason(error):
 def reading(*paths):
     """Whatever fails inside is the fault of these files. Refused: one sentence that names them"""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the sentence is enough
+            yield
     except Refused:
         raise
     except Exception as error:

@@ -563,6 +563,19 @@ def read_arguments():
     return parser.parse_args()
 
 
+def write_results(arguments, rows, tables):
+    missing = missing_of(rows, tables)
+    path = arguments.page or (arguments.output / "rivals.md" if missing else TOP / "docs/rivals.md")
+    images = path.parent / "images"
+    make_folder(images)
+    if rows:
+        write(*pictures(draw(rows), [images / "rivals.png", arguments.output / "rivals.svg"]))
+        write_table(arguments.output / "cells.csv", rows)
+    if tables:
+        write(*pictures(draw_papers(tables), [images / "papers.png", arguments.output / "papers.svg"]))
+    write_page(path, page(rows, tables), missing)
+
+
 def main():
     arguments = read_arguments()
     os.environ["SLIMSIM"] = str(arguments.slimsim)
@@ -584,16 +597,8 @@ def main():
         raise Refused(f"rivals.py: {error}", 1) from error
     if not rows and not tables:
         raise Refused(f"{arguments.output}: holds no results; without --no-run they are computed", 2)
-    missing = missing_of(rows, tables)
-    path = arguments.page or (arguments.output / "rivals.md" if missing else TOP / "docs/rivals.md")
-    images = path.parent / "images"
-    make_folder(images)
-    if rows:
-        write(*pictures(draw(rows), [images / "rivals.png", arguments.output / "rivals.svg"]))
-        write_table(arguments.output / "cells.csv", rows)
-    if tables:
-        write(*pictures(draw_papers(tables), [images / "papers.png", arguments.output / "papers.svg"]))
-    write_page(path, page(rows, tables), missing)
+    with reading(*sorted((arguments.output / "traces").glob("*.h5"))):
+        write_results(arguments, rows, tables)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,12 @@ if(CMAKE_C_FLAGS MATCHES "-fsanitize=address")
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz")
 endif()
 
+# Damaged files for the scripts of analysis/ and the package: for 20 s, or as above.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/fuzz_scripts)
+add_test(NAME fuzz_scripts COMMAND ${Python3_EXECUTABLE} tests/fuzz/scripts.py WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+set_tests_properties(fuzz_scripts PROPERTIES LABELS once TIMEOUT 7200
+  ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz_scripts")
+
 # The commands that use threads, where ThreadSanitizer watches: the preset tsan.
 if(CMAKE_C_FLAGS MATCHES "-fsanitize=thread")
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/threads)
