@@ -46,8 +46,8 @@ foreach(source ${python_tests})
     set_tests_properties(${name} PROPERTIES LABELS once)
   endif()
 endforeach()
-# The preset long: the report of a trace of 10 MB.
-set_tests_properties(test_large_report PROPERTIES LABELS "once;long" TIMEOUT 3600)
+# The preset long: a build of the release in two folders, and the report of a trace of 10 MB.
+set_tests_properties(test_reproducible test_large_report PROPERTIES LABELS "once;long" TIMEOUT 3600)
 set_tests_properties(test_cli test_cli_run test_search test_sweep test_sweep_failures PROPERTIES COST 500) # they start early
 set_tests_properties(test_sweep_failures PROPERTIES TIMEOUT 3600) # 50 kills wait for a busy disk
 
