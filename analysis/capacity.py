@@ -7,10 +7,10 @@ distribution of the date, and a tornado of the changes.
     capacity.py results/NAME.capacity.h5 --output capacity.png capacity.svg
 """
 import argparse
-import sys
 import textwrap
 
 from common import COLOURS, LIMIT_COLOUR, Trace, add_output, draw, matplotlib, numpy, pyplot, style, ticker
+from output import exit_with
 
 matplotlib.rcParams["text.parse_math"] = False  # a name may have two $
 MARKS = "os^Dv*PX<>"  # one a system
@@ -296,8 +296,8 @@ def main():
     parser.add_argument("--panel", choices=PANELS, help="draw only this panel (default: all)")
     add_output(parser)
     arguments = parser.parse_args()
-    return draw([arguments.source], arguments.output, lambda: make_figure(arguments.source, arguments.panel))
+    draw([arguments.source], arguments.output, lambda: make_figure(arguments.source, arguments.panel))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

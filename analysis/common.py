@@ -2,12 +2,14 @@
 """What the scripts of this folder share: numpy and matplotlib, colours, axes, reading traces, writing pictures. They
 import these libraries from here alone, so that one sentence tells which of them a Python lacks."""
 import argparse
+import contextlib
 import io
 import os
 import pathlib
 import re
-import signal
 import sys
+import traceback
+import warnings
 
 try:
     import h5py
@@ -20,7 +22,7 @@ try:
     import matplotlib.patheffects
     import matplotlib.ticker as ticker
     from matplotlib.patches import Patch
-    from PIL import Image
+    from PIL import Image, PngImagePlugin
 except ModuleNotFoundError as missing:
     print(f"{sys.argv[0]}: {sys.executable} has no {missing.name}: install python3-{missing.name} (Debian's package) and run "
           f"this with /usr/bin/python3, or install {missing.name} for this Python", file=sys.stderr)
@@ -30,6 +32,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 # The package is that of the tree, or is installed beside these scripts.
 sys.path.insert(1, str(TOP / "python" if (TOP / "python").is_dir() else TOP.parent.parent / "lib/python3/dist-packages"))
 import slimsim
+from output import Refused, target_of, write
 from slimsim.result import text_of
 
 matplotlib.rcParams["svg.hashsalt"] = "slimsim"  # else ids of SVG elements are random
@@ -39,6 +42,8 @@ LIMIT_COLOUR = "#BB2222"
 KI = 1024
 GIB = 2**30
 PASSES = ("forward", "backward")
+DRAWN = "drawn by a script of slimsim"  # in each picture, by which the next one knows that it may replace it
+PICTURES = {suffix: (head, DRAWN.encode()) for suffix, head in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"))}
 # The program is the user's $SLIMSIM, the built one, the one installed beside these scripts, or that of PATH.
 PROGRAM = os.environ.setdefault("SLIMSIM", str(next(
     (path for path in (TOP / "build/release/slimsim", TOP.parent.parent / "bin/slimsim") if path.exists()), "slimsim")))
@@ -183,39 +188,29 @@ def unit_key(row):
     return int(row["phase"]), int(row["pipeline"]), int(row["direction"]), int(row["unit"])
 
 
-def replace(path, write):
-    """The file that write(path) makes: whole, or what stood there stays. Links stay links to it; pipes and devices are
-    written to as they are."""
-    path = pathlib.Path(path)
-    if path.exists() and not path.is_file():
-        write(path)
-        return
-    path = pathlib.Path(os.path.realpath(path))
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
-        write(part)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def save(figure, paths):
-    """The same picture, byte for byte, from the same numbers."""
-    for path in paths:
-        if str(path).endswith(".png"):
-            replace(path, lambda part: save_png(figure, part))
-        else:
-            replace(path, lambda part: figure.savefig(part, dpi=200, metadata={"Date": None}))
-    pyplot.close(figure)
-
-
-def save_png(figure, path):
+def save_png(figure, file):
     """With a palette of 256 colours, which makes the file three times smaller."""
-    pixels = io.BytesIO()
+    pixels, text = io.BytesIO(), PngImagePlugin.PngInfo()
     figure.savefig(pixels, format="png", dpi=200)
     picture = Image.open(pixels).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     picture.putpalette([255 if level == 254 else level for level in picture.getpalette()])  # white stays white
-    picture.save(path, format="PNG", optimize=True)
+    text.add_text("Software", DRAWN)
+    picture.save(file, format="PNG", optimize=True, pnginfo=text)
+
+
+def pictures(figure, paths):
+    """The files of a picture, for write(): the same ones, byte for byte, from the same numbers."""
+    files = []
+    for path in map(pathlib.Path, paths):
+        file = io.BytesIO()
+        if path.suffix == ".png":
+            save_png(figure, file)
+        else:
+            date = "CreationDate" if path.suffix == ".pdf" else "Date"
+            figure.savefig(file, format=path.suffix[1:], dpi=200, metadata={"Creator": DRAWN, date: None})
+        files.append((path, file.getvalue(), PICTURES[path.suffix]))
+    pyplot.close(figure)
+    return files
 
 
 def picture_path(text):
@@ -231,45 +226,54 @@ def add_output(parser):
 
 
 def reason(error):
-    """What is wrong, without the name of the file, which stands before it."""
-    return getattr(error, "strerror", None) or error
+    """What is wrong, without the name of the file, which stands before it. Only damage has an error of another kind."""
+    text = " ".join(str(getattr(error, "strerror", None) or error).split())
+    if not isinstance(error, (OSError, ValueError, slimsim.Error)):
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = (f"it is damaged, or of another version of slimsim: {type(error).__name__} in {pathlib.Path(place.filename).name}, "
+                f"line {place.lineno}: {text}")
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+@contextlib.contextmanager
+def reading(*paths):
+    """Whatever fails inside is the fault of these files. Refused: one sentence that names them"""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the sentence is enough
+            yield
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"{' '.join(map(str, paths))}: {reason(error)}", 2) from error
+
+
+def write_text(path, text):
+    """Write a page or a table. An earlier one is known by its title, or by its first column."""
+    write((path, text.encode(), (re.match("[^,\n]*[,\n]", text)[0].encode(),)))
 
 
 def write_page(path, text, missing):
-    """Write a page of Markdown, and say what is missing in it. @return the exit status"""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, lambda part: part.write_text(text, encoding="utf-8"))
-    except OSError as error:
-        print(f"{path}: cannot be written: {reason(error)}", file=sys.stderr)
-        return 73
+    """Write a page of Markdown, and say what is missing in it."""
+    make_folder(path.parent)
+    write_text(path, text)
     if missing:
         print(f"{path}: says 'not run' of {', '.join(missing)}", file=sys.stderr)
-    return 0
 
 
-def exit_with(main):
-    """The process ends with main()'s status, or as slimsim when it is stopped: 130, 143, and the slimsim it waits for with
-    it."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+def make_folder(path):
     try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"cannot create {path}: {error.strerror}", 73) from None
 
 
 def draw(sources, paths, make, suffix=".png"):
-    """The picture of make() to all paths (None: beside the first source, with this suffix), or one line about what is
-    wrong with the sources or paths. @return the exit status, as slimsim's"""
-    try:
-        figure = make()
-    except (OSError, ValueError, KeyError, slimsim.Error) as error:
-        print(f"{' '.join(sources)}: {reason(error)}", file=sys.stderr)
-        return 2
-    paths = paths or [pathlib.Path(sources[0]).with_suffix(suffix)]
-    try:
-        save(figure, paths)
-    except OSError as error:
-        print(f"{' '.join(map(str, paths))}: cannot be written: {reason(error)}", file=sys.stderr)
-        return 73
-    return 0
+    """The picture of make() to all paths (None: beside the first source, with this suffix)."""
+    with reading(*sources):
+        paths = paths or [pathlib.Path(sources[0]).with_suffix(suffix)]
+    for path in paths:
+        target_of(path, PICTURES[path.suffix])
+    with reading(*sources):
+        files = pictures(make(), paths)
+    write(*files)

@@ -9,9 +9,9 @@ much faster the system were if one cost were zero. A trace is explained anew fro
 import argparse
 import json
 import pathlib
-import sys
 
 from common import Trace, add_output, draw, pyplot, slimsim, style
+from output import exit_with
 
 GROUPS = {  # colour: keys of steps
     "#4477AA": ("gemms_below_peak", "attention_below_peak", "other_kernels"),
@@ -97,9 +97,9 @@ def main():
     parser.add_argument("source", metavar="FILE", help="JSON of slimsim explain, or NAME.h5 of slimsim run")
     add_output(parser)
     arguments = parser.parse_args()
-    return draw([arguments.source], arguments.output, lambda: make_figure(explanation_of(pathlib.Path(arguments.source))),
-                ".explain.png")
+    draw([arguments.source], arguments.output, lambda: make_figure(explanation_of(pathlib.Path(arguments.source))),
+         ".explain.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

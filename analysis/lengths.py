@@ -10,9 +10,9 @@ and of forward FLOPs (layers, without the head) in each power of two of the leng
 import argparse
 import collections
 import pathlib
-import sys
 
 from common import COLOURS, KI, Trace, add_output, draw, ki, numpy, pyplot, style, tokens_axis
+from output import exit_with
 
 SHARE_COLOURS = {"samples": "#4477AA", "tokens": "#CCBB44", "forward FLOPs": "#AA3377"}
 BUCKET_ENDS = KI * 2 ** numpy.arange(12)  # 1Ki, 2Ki, ..., 2Mi; longer ones get a bucket of their own
@@ -118,9 +118,9 @@ def main():
     arguments = parser.parse_args()
     if len(arguments.traces) > len(COLOURS):
         parser.error(f"at most {len(COLOURS)} traces fit one picture")
-    return draw(arguments.traces, arguments.output,
-                lambda: make_figure([source_of(Trace(path)) for path in arguments.traces]), ".lengths.png")
+    draw(arguments.traces, arguments.output,
+         lambda: make_figure([source_of(Trace(path)) for path in arguments.traces]), ".lengths.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -18,6 +18,8 @@ import statistics
 import sys
 import time
 
+from output import create, exit_with
+
 try:
     import torch
     import torch._dynamo
@@ -39,7 +41,7 @@ class Rows:
     """Rows of one file; a measurement that fails is named on stderr and left out."""
 
     def __init__(self, path, columns, number, shared):
-        self.file = path.open("w", newline="")
+        self.file = create(path)
         self.writer = csv.DictWriter(self.file, columns, lineterminator="\n")
         self.writer.writeheader()
         self.number, self.shared, self.count = number, shared, 0
@@ -621,4 +623,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

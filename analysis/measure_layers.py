@@ -14,6 +14,8 @@ import statistics
 import sys
 import time
 
+from output import create, exit_with
+
 try:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -141,7 +143,7 @@ def main():
     parser.add_argument("--eager", action="store_true", help="nothing compiled, which saves most of the time")
     options = parser.parse_args()
     number = 0
-    with (options.output / "layers.csv").open("w", newline="") as file:
+    with create(options.output / "layers.csv") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for compiled in (False,) if options.eager else (False, True):
@@ -161,4 +163,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import time
 
+from output import create, exit_with
+
 BLOCKS, THREADS = 24, 544  # NCCL inside a node of H100: 24 channels; 16 warps and a warp for synchronisation
 SECONDS, SETTLE_SECONDS, PAUSE_SECONDS = 10, 4, 0.1
 HIDDEN, FFN, HEADS, TOKENS, LAYERS = 8192, 28672, 64, 8192, 2  # of Llama-2 70B
@@ -112,7 +114,7 @@ def main():
     except ImportError as error:
         print(f"{__file__}: {sys.executable} has no {error.name}: install PyTorch and CuPy for CUDA", file=sys.stderr)
         sys.exit(2)
-    with open(arguments.output, "w", newline="", encoding="utf-8") as file:
+    with create(arguments.output) as file:
         writer = csv.writer(file)
         writer.writerow("gpu level watts deviation_watts sm_mhz celsius readings".split())
         name = subprocess.run(["nvidia-smi", "-i", "0", "--query-gpu=name", "--format=csv,noheader"],
@@ -137,4 +139,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 
+from output import create, exit_with
+
 COLUMNS = "id kind gpu model tp attention slices forward_ms backward_ms source notes".split()
 LAYERS, SECONDS = 4, 2.0
 MODELS = {  # file of model/llm: hidden, ffn, heads, groups of keys and values
@@ -171,7 +173,7 @@ def measure_all(path, most):
     except ImportError:
         print(f"{__file__}: {sys.executable} has no torch: install PyTorch for CUDA, 2.8 or later", file=sys.stderr)
         sys.exit(2)
-    with path.open("w", newline="") as file:
+    with create(path) as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for number, (kind, model, slices) in enumerate(list(units())[:most], 1):
@@ -231,4 +233,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -21,6 +21,8 @@ import time
 import traceback
 import typing
 
+from output import create, exit_with
+
 try:
     import torch
     import torch.nn as nn
@@ -347,7 +349,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder for the two files")
     options = parser.parse_args()
-    with (options.output / "memory.csv").open("w", newline="") as rows, (options.output / "live.json").open("w") as live:
+    with create(options.output / "memory.csv") as rows, create(options.output / "live.json") as live:
         writer = csv.DictWriter(rows, MEMORY, lineterminator="\n")
         writer.writeheader()
         # A process for each case: a process group is of one size.
@@ -368,4 +370,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

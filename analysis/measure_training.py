@@ -16,6 +16,8 @@ import statistics
 import sys
 import time
 
+from output import create, exit_with
+
 try:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -147,7 +149,7 @@ def main():
     parser.add_argument("--only", type=int, nargs="+", metavar="N", choices=range(1, len(CASES) + 1),
                         help=f"numbers of cases, 1 to {len(CASES)}")
     options = parser.parse_args()
-    files = [(options.output / name).open("w", newline="") for name in ("training.csv", "memory.csv")]
+    files = [create(options.output / name) for name in ("training.csv", "memory.csv")]
     writers = [csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
                for file, columns in zip(files, (TRAINING, MEMORY))]
     for writer in writers:
@@ -163,4 +165,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -11,6 +11,7 @@ HDF5 traces behind it go to results/paper/traces. Every number is from a trace o
 """
 import argparse
 import csv
+import io
 import os
 import pathlib
 import shutil
@@ -19,7 +20,8 @@ import sys
 import paper_cells
 import paper_schedules
 import paper_units
-from common import PROGRAM, TOP, Trace, exit_with, h5py, numpy, pyplot, reason, replace, save, slimsim
+from common import PROGRAM, TOP, Trace, h5py, make_folder, numpy, pictures, pyplot, reason, slimsim, write_text
+from output import Refused, exit_with, write
 
 FIGURES = {**paper_schedules.FIGURES, **paper_units.FIGURES, **paper_cells.FIGURES}
 
@@ -45,13 +47,11 @@ class Simulator:
 
 
 def write_table(path, rows):
-    def write(part):
-        with open(part, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-
-    replace(path, write)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
 
 
 def write_hdf5(path, rows):
@@ -59,16 +59,14 @@ def write_hdf5(path, rows):
     columns = {name: numpy.array([row[name] for row in rows]) for name in rows[0]}
     columns = {name: numpy.char.encode(column) if column.dtype.kind == "U" else column for name, column in columns.items()}
     table = numpy.rec.fromarrays(list(columns.values()), names=list(columns))
-
-    def write(part):
-        with h5py.File(part, "w") as file:
-            file["table"] = table
-
-    replace(path, write)
+    data = io.BytesIO()
+    with h5py.File(data, "w") as file:
+        file["table"] = table
+    write((path, data.getvalue(), (b"\x89HDF\r\n\x1a\n", b"\0table\0")))
 
 
 def write_figure(folder, name, figure, rows):
-    save(figure, [folder / f"{name}.png", folder / f"{name}.svg"])
+    write(*pictures(figure, [folder / f"{name}.png", folder / f"{name}.svg"]))
     write_table(folder / f"{name}.csv", rows)
     write_hdf5(folder / f"{name}.h5", rows)
 
@@ -103,24 +101,14 @@ def main():
     os.environ["SLIMSIM"] = arguments.slimsim
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
     simulator = Simulator(arguments.output, arguments.set, arguments.jobs)
-    try:
-        simulator.traces.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        print(f"{simulator.traces}: cannot be created: {reason(error)}", file=sys.stderr)
-        return 73
+    make_folder(simulator.traces)
     for name in FIGURES if "all" in arguments.figures else dict.fromkeys(arguments.figures):
         print(f"paper.py: {name}", file=sys.stderr)
         try:
             figure, rows = FIGURES[name](simulator)
-        except (OSError, ValueError, KeyError, slimsim.Error) as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
-        try:
-            write_figure(arguments.output, name, figure, rows)
-        except OSError as error:
-            print(f"{arguments.output}: {name} cannot be written: {reason(error)}", file=sys.stderr)
-            return 74
-    return 0
+        except Exception as error:
+            raise Refused(f"{name}: {reason(error)}", 1) from error
+        write_figure(arguments.output, name, figure, rows)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ import argparse
 import html
 import json
 import pathlib
-import sys
 
 import report_capacity
 import report_lanes
 import report_run
 import report_sweep
-from common import Trace, reason, replace
+from common import Trace, reading
+from output import exit_with, target_of, write
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = """<!DOCTYPE html>
@@ -71,19 +71,14 @@ def read_arguments():
 
 def main():
     arguments = read_arguments()
-    try:
+    marks = (PAGE.split("{title}")[0].encode(),)
+    with reading(arguments.trace):
+        path = arguments.output or pathlib.Path(arguments.trace).with_suffix(".html")
+    target_of(path, marks)
+    with reading(arguments.trace):
         page = page_of(arguments.trace)
-    except (OSError, ValueError, KeyError) as error:
-        print(f"{arguments.trace}: {reason(error)}", file=sys.stderr)
-        return 2
-    output = pathlib.Path(arguments.output or pathlib.Path(arguments.trace).with_suffix(".html"))
-    try:
-        replace(output, lambda part: part.write_text(page, encoding="utf-8"))
-    except OSError as error:
-        print(f"{output}: cannot be written: {reason(error)}", file=sys.stderr)
-        return 73
-    return 0
+    write((path, page.encode(), marks))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

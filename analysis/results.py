@@ -9,9 +9,9 @@ import argparse
 import csv
 import pathlib
 import statistics
-import sys
 
-from common import PASSES, TOP, exit_with, ki, write_page
+from common import PASSES, TOP, ki, reason, write_page
+from output import Refused, exit_with
 from paper_cells import BATCHES, ITERATION_KINDS, MODELS, SIMGRID_CELLS, SPACES, cells_name, plan_text
 from paper_units import DATA_SETS
 
@@ -41,7 +41,7 @@ class Tables:
         with open(path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file, restval=""))
         if not rows or any(None in row for row in rows):
-            raise ValueError(f"{path}: no table of analysis/paper.py; draw the figure again")
+            raise ValueError("no table of analysis/paper.py")
         return [{key: number(text) for key, text in row.items()} for row in rows]
 
     def cells(self, sets=None, engine="critical-path"):
@@ -571,17 +571,12 @@ def main():
     tables = Tables(arguments.figures)
     try:
         text, missing = page(tables), sorted(set(tables.missing))
-    except (OSError, ValueError) as error:
-        print(f"results.py: {error}", file=sys.stderr)
-        return 2
-    except (KeyError, TypeError) as error:
-        print(f"results.py: {tables.latest}: no table of this analysis/paper.py ({error!r}); draw the figure again", file=sys.stderr)
-        return 2
+    except Exception as error:
+        raise Refused(f"{tables.latest}: {reason(error)}; analysis/paper.py draws the figure again", 2) from error
     if not list(arguments.figures.glob("*.csv")):
-        print(f"{arguments.figures}: holds no tables; analysis/paper.py writes them: {', '.join(missing)}", file=sys.stderr)
-        return 2
+        raise Refused(f"{arguments.figures}: holds no tables; analysis/paper.py writes them: {', '.join(missing)}", 2)
     path = arguments.output or (arguments.figures / "results.md" if missing else TOP / "docs/results.md")
-    return write_page(path, text, missing)
+    write_page(path, text, missing)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ import re
 import sys
 import textwrap
 
-from common import GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, pyplot, reason, save, slimsim, write_page
+from common import GIB, KI, PROGRAM, TOP, Trace, ki, make_folder, pictures, pyplot, reading, slimsim, write_page
+from output import Refused, exit_with, write
 from paper import write_table
 from paper_cells import MISFIT, MODELS, read_points, system_row
 from paper_units import DATA_SETS
@@ -218,26 +219,29 @@ def measured_row(trace, label, row, measured, base):
 def rows_of(trace, base_label, base_trace=None):
     """A row per point and system, of points that have the one to compare with: in the trace, or in another one."""
     rows = []
-    others = {tuple(point["keys"].items()): point["systems"] for point in read_points(base_trace)} if base_trace else {}
-    for point in read_points(trace):
-        base = others.get(tuple(point["keys"].items()), point["systems"]).get(base_label)
-        text = ", ".join(dict.fromkeys(f"{key.split('.')[-1]} {ki(value) if key == 'data.context' else value}"
-                                       for key, value in point["keys"].items()))
-        if base is not None:
-            rows += [{"point": text, **point["keys"], **measured_row(trace, label, row, measured, base)}
-                     for label, (row, measured) in point["systems"].items()]
+    with reading(trace.file.filename):
+        others = {tuple(point["keys"].items()): point["systems"] for point in read_points(base_trace)} if base_trace else {}
+        for point in read_points(trace):
+            base = others.get(tuple(point["keys"].items()), point["systems"]).get(base_label)
+            text = ", ".join(dict.fromkeys(f"{key.split('.')[-1]} {ki(value) if key == 'data.context' else value}"
+                                           for key, value in point["keys"].items()))
+            if base is not None:
+                rows += [{"point": text, **point["keys"], **measured_row(trace, label, row, measured, base)}
+                         for label, (row, measured) in point["systems"].items()]
     return rows
 
 
 def run(arguments, scenario, again):
     """@return the trace of a sweep, None: it was not run"""
     output = arguments.output / "traces"
-    output.mkdir(parents=True, exist_ok=True)
-    name = next(line.split(":")[1].strip() for line in scenario.read_text().splitlines() if line.startswith("name:"))
+    make_folder(output)
+    with reading(scenario):
+        name = re.search("(?m)^name: *(.*?) *$", scenario.read_text(encoding="utf-8"))[1]
     if again:
         slimsim.program.start("run", scenario, {"output": output, "jobs": arguments.jobs}, shown=sys.stderr.isatty())
     path = output / f"{name}.h5"
-    return Trace(path) if path.exists() else None
+    with reading(path):
+        return Trace(path) if path.exists() else None
 
 
 def cell_of(row):
@@ -559,6 +563,19 @@ def read_arguments():
     return parser.parse_args()
 
 
+def write_results(arguments, rows, tables):
+    missing = missing_of(rows, tables)
+    path = arguments.page or (arguments.output / "rivals.md" if missing else TOP / "docs/rivals.md")
+    images = path.parent / "images"
+    make_folder(images)
+    if rows:
+        write(*pictures(draw(rows), [images / "rivals.png", arguments.output / "rivals.svg"]))
+        write_table(arguments.output / "cells.csv", rows)
+    if tables:
+        write(*pictures(draw_papers(tables), [images / "papers.png", arguments.output / "papers.svg"]))
+    write_page(path, page(rows, tables), missing)
+
+
 def main():
     arguments = read_arguments()
     os.environ["SLIMSIM"] = str(arguments.slimsim)
@@ -576,26 +593,12 @@ def main():
             trace = run(arguments, TOP / "scenarios/headlines" / f"{name}.yaml", arguments.run)
             if trace:
                 tables[name] = rows_of(trace, "baseline")
-    except (OSError, ValueError, KeyError, slimsim.Error) as error:
-        print(f"rivals.py: {error}", file=sys.stderr)
-        return 1
+    except slimsim.Error as error:
+        raise Refused(f"rivals.py: {error}", 1) from error
     if not rows and not tables:
-        print(f"{arguments.output}: holds no results; without --no-run they are computed", file=sys.stderr)
-        return 2
-    missing = missing_of(rows, tables)
-    path = arguments.page or (arguments.output / "rivals.md" if missing else TOP / "docs/rivals.md")
-    images = path.parent / "images"
-    try:
-        images.mkdir(parents=True, exist_ok=True)
-        if rows:
-            save(draw(rows), [images / "rivals.png", arguments.output / "rivals.svg"])
-            write_table(arguments.output / "cells.csv", rows)
-        if tables:
-            save(draw_papers(tables), [images / "papers.png", arguments.output / "papers.svg"])
-    except OSError as error:
-        print(f"{arguments.output}: pictures and cells.csv cannot be written: {reason(error)}", file=sys.stderr)
-        return 74
-    return write_page(path, page(rows, tables), missing)
+        raise Refused(f"{arguments.output}: holds no results; without --no-run they are computed", 2)
+    with reading(*sorted((arguments.output / "traces").glob("*.h5"))):
+        write_results(arguments, rows, tables)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ Marks show the other systems. A change that makes another system the first names
 import argparse
 import csv
 import pathlib
-import sys
 
 from common import COLOURS, add_output, draw, pyplot, style
+from output import exit_with
 
 MARKS = "osD^vP*X<>"
 ROWS_MOST = 40
@@ -68,8 +68,8 @@ def main():
     parser.add_argument("source", metavar="FILE.csv", help="NAME.sensitivity.csv of slimsim sensitivity")
     add_output(parser)
     arguments = parser.parse_args()
-    return draw([arguments.source], arguments.output, lambda: make_figure(arguments.source), ".png")
+    draw([arguments.source], arguments.output, lambda: make_figure(arguments.source), ".png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

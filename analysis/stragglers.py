@@ -10,9 +10,9 @@ slow. Of the GPU, dashed: all wait for it all the time; dotted: nobody does, its
 import argparse
 import csv
 import pathlib
-import sys
 
 from common import COLOURS, add_output, draw, pyplot, style
+from output import exit_with
 
 FAULTS = {"faults.0.factor": "one slow GPU", "faults.1.factor": "one slow NIC"}
 
@@ -71,7 +71,7 @@ def main():
     parser.add_argument("csv")
     add_output(parser)
     arguments = parser.parse_args()
-    return draw([arguments.csv], arguments.output, lambda: picture(arguments.csv))
+    draw([arguments.csv], arguments.output, lambda: picture(arguments.csv))
 
 
-sys.exit(main())
+exit_with(main)

@@ -12,11 +12,11 @@ trace, which must hold tasks (`trace: full`).
 import argparse
 import collections
 import string
-import sys
 
 import pipelines
 import spans
 from common import Patch, Trace, add_output, draw, matplotlib, numpy, pyplot, unit_key
+from output import exit_with
 from spans import COMPUTE, OPTIMIZER, PIPELINE, REPLICAS, RESHARD, RING, SHARD, SYNC, TENSOR
 
 PASS_COLOURS = (("#A9C8EA", "#3A6FA9"), ("#F8BE84", "#D2691E"))  # short, long; forward, backward
@@ -266,8 +266,8 @@ def main():
         iteration = trace.first_iteration()
         return make_figure(trace, [read_system(trace, number, iteration) for number in range(len(trace.labels))])
 
-    return draw([arguments.trace], arguments.output, make)
+    draw([arguments.trace], arguments.output, make)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

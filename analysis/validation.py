@@ -9,9 +9,9 @@ which count in no statistic. The worst row of a strip has its id beside it. The 
     validation.py results/validation.h5 --output results/validation.png results/validation.svg
 """
 import argparse
-import sys
 
 from common import COLOURS, Trace, add_output, draw, numpy, pyplot, style, text_of, ticker
+from output import exit_with
 
 BAND = 0.10
 THROUGHPUT = 0  # of the column quantity
@@ -114,8 +114,8 @@ def main():
     add_output(parser)
     arguments = parser.parse_args()
     path = arguments.validation
-    return draw([path], arguments.output, lambda: make_figure(*read(path)))
+    draw([path], arguments.output, lambda: make_figure(*read(path)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -176,6 +176,7 @@ static bool bench_whole(const char *path, struct error *err)
 
 int main(int argc, char **argv)
 {
+    setenv("SLIMSIM_DATA", SLIMSIM_SOURCE_DIR, 0);
     const char *path = argc > 1 ? argv[1] : SLIMSIM_SOURCE_DIR "/bench/pipeline-256.yaml";
     struct bench bench = {0};
     struct lengths lengths = {0};

@@ -92,6 +92,7 @@ static void remove_files(const char *directory)
 
 int main(void)
 {
+    setenv("SLIMSIM_DATA", SLIMSIM_SOURCE_DIR, 0);
     struct sweep sweep = {0};
     struct error err = {0};
     char directory[] = "bench-sweep-XXXXXX";

@@ -16,6 +16,12 @@ void harness_add(struct harness_test *test)
     end = &test->next;
 }
 
+/* It runs before the constructors of tests, which may read shipped files. */
+__attribute__((constructor(101))) static void use_sources(void)
+{
+    setenv("SLIMSIM_DATA", SLIMSIM_SOURCE_DIR, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 1 || CU_initialize_registry() != CUE_SUCCESS)

@@ -24,6 +24,20 @@ if(CMAKE_C_FLAGS MATCHES "-fsanitize=address")
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz")
 endif()
 
+# Damaged files for the scripts of analysis/ and the package: for 20 s, or as above.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/fuzz_scripts)
+add_test(NAME fuzz_scripts COMMAND ${Python3_EXECUTABLE} tests/fuzz/scripts.py WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+set_tests_properties(fuzz_scripts PROPERTIES LABELS once TIMEOUT 7200
+  ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz_scripts")
+
+# The commands that use threads, where ThreadSanitizer watches: the preset tsan.
+if(CMAKE_C_FLAGS MATCHES "-fsanitize=thread")
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/threads)
+  add_test(NAME threads COMMAND ${Python3_EXECUTABLE} tests/check_threads.py WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(threads PROPERTIES TIMEOUT 3600
+    ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/threads")
+endif()
+
 # ./test.sh runs each test once: in the preset asan those of C, damaged inputs and the scripts below, and in the preset
 # once, which is a part of dev, all others.
 foreach(source ${python_tests})
@@ -32,6 +46,8 @@ foreach(source ${python_tests})
     set_tests_properties(${name} PROPERTIES LABELS once)
   endif()
 endforeach()
+# The preset long: a build of the release in two folders, and the report of a trace of 10 MB.
+set_tests_properties(test_reproducible test_large_report PROPERTIES LABELS "once;long" TIMEOUT 3600)
 set_tests_properties(test_cli test_cli_run test_search test_sweep test_sweep_failures PROPERTIES COST 500) # they start early
 set_tests_properties(test_sweep_failures PROPERTIES TIMEOUT 3600) # 50 kills wait for a busy disk
 

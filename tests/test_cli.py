@@ -308,6 +308,24 @@ class Calibrate(unittest.TestCase):
             self.assertIn(message, done.stderr)
 
 
+    def test_only_devices_that_it_wrote_and_the_sheet_itself_are_replaced(self):
+        """The rows that it reads are refused, also behind a link, and so is another sheet. An empty file is nobody's."""
+        kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
+        sheet = (SOURCE / "model/gpu/h800.yaml").read_text().split("# Fitted values")[0]
+        link, own, other, empty = SCRATCH / "rows.yaml", write("sheet.yaml", sheet), write("other.yaml", sheet), write("empty.yaml", "")
+        link.unlink(missing_ok=True)
+        link.symlink_to(kernels)
+        for output in (kernels, link, other):
+            before = output.read_bytes()
+            done = run("calibrate", kernels, "--device", own, "--output", output)
+            self.assertEqual((done.returncode, done.stdout, output.read_bytes()), (2, "", before))
+            self.assertIn(f"{output} is no calibrated device of slimsim, which this command would replace; to keep both choose another --output",
+                          done.stderr)
+        for output in (own, own, empty):
+            done = run("calibrate", kernels, "--device", own, "--output", output)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(output.read_text().startswith(sheet))
+
     def test_a_device_that_cannot_be_written_is_as_before(self):
         """A file may have 4 KiB only. A link is followed."""
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")

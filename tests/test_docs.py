@@ -16,6 +16,7 @@ All blocks of a page share a folder, which has links to scenarios/, analysis/ an
 fills in the outputs of a page that differ.
 """
 import functools
+import json
 import os
 import pathlib
 import re
@@ -111,6 +112,13 @@ class Pages(unittest.TestCase):
                 self.assertIn(verb, verbs, page)
                 for option in re.findall(r"(?<=\s)--[a-z-]+", rest):
                     self.assertRegex(help_of(verb), option + "(?![a-z-])", (page, verb))
+
+    def test_security__names_presets_that_exist(self):
+        presets = {preset["name"] for preset in json.loads((TOP / "CMakePresets.json").read_text())["testPresets"]}
+        text = (TOP / "SECURITY.md").read_text(encoding="utf-8")
+        named = set(re.findall("`([a-z]+)`", text.split("repeat these tests:")[1].split("\n")[0]))
+        self.assertLess({"asan", "tsan"}, named)
+        self.assertLessEqual(named, presets)
 
     def test_howto__is_short(self):
         for page in (TOP / "docs/howto").glob("*.md"):

@@ -207,6 +207,8 @@ class Browser(unittest.TestCase):
         self.scroll_to(canvas)
         self.assertEqual((self.pixels(canvas), self.texts(".range")), (whole, shown))
 
+
+class Pages(Browser):
     def test_run__has_lanes_to_zoom_and_hover(self):
         _, page = report_of("full", SMALL, "--set", "trace=full")
         for width in (400, 1280):

@@ -14,6 +14,7 @@ import unittest
 
 import h5py
 
+from cli_case import SOURCE
 from program import AT_ONCE_S, PROGRAM, QUESTION, SANITIZED, SCRATCH, alive, children, fresh, rows, run, write
 from sweep_case import BASE, FILES, GRID, Sweep
 
@@ -513,7 +514,8 @@ class Resume(Sweep):
             program.write(b"\0")
         small = write("small.yaml", GRID)
         for options in (["--shard", "1/2"], ["--shard", "2/2"], []):
-            done = subprocess.run([other, "run", small, "--output", folder, "--quiet", *options], capture_output=True)
+            done = subprocess.run([other, "run", small, "--output", folder, "--quiet", *options], capture_output=True,
+                                  env={**os.environ, "SLIMSIM_DATA": str(SOURCE)})
             self.assertEqual(done.returncode, 0, done.stderr)
         done = run("merge", *folder.glob("*.shard-*"), "--output", folder)
         self.assertEqual(done.returncode, 2)

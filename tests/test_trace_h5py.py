@@ -168,7 +168,7 @@ class Timeline(unittest.TestCase):
             self.assertAlmostEqual(tasks["finish_s"].max(), times[system][distance.argmin()], places=12)
 
     def test_a_picture_that_cannot_be_written_is_one_sentence(self):
-        for path, status, reason in ((SCRATCH / "no" / "such.png", 73, f"{SCRATCH}/no/such.png: cannot be written: No such file"),
+        for path, status, reason in ((SCRATCH / "no" / "such.png", 73, f"cannot create {SCRATCH}/no/such.png: No such file"),
                                      (SCRATCH / "picture.txt", 2, "no picture of .png, .svg or .pdf")):
             done = self.draw(TRACE, "--output", path)
             self.assertEqual(done.returncode, status, done.stderr)

@@ -15,10 +15,23 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
+sys.path.insert(0, str(TOP / "analysis"))
+from output import Refused, exit_with, write
 
 
 def slimsim(program, folder, *arguments):
-    return subprocess.run([program, *map(str, arguments)], cwd=folder, check=True, capture_output=True, text=True).stdout
+    return call([program, *arguments], cwd=folder)
+
+
+def call(command, **options):
+    """What a command prints. Refused: it fails, or there is none"""
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
+    except OSError as error:
+        raise Refused(f"{command[0]}: cannot be run: {error.strerror}", 127) from error
+    if done.returncode:
+        raise Refused(done.stderr.strip(), done.returncode)
+    return done.stdout
 
 
 def rows(path):
@@ -62,7 +75,7 @@ def draw(folder):
     for script, *arguments, name in (("timeline.py", results / "quickstart.h5", "waste.png"),
                                      ("validation.py", results / "validation.h5", "errors.png"),
                                      ("capacity.py", results / "buy.capacity.h5", "--panel", "days", "buy.png")):
-        subprocess.run([sys.executable, TOP / "analysis" / script, *arguments, "--output", HERE / name], check=True)
+        call([sys.executable, TOP / "analysis" / script, *arguments, "--output", HERE / name])
 
 
 def main():
@@ -76,8 +89,8 @@ def main():
             print(text, end="")
         else:
             draw(pathlib.Path(folder))
-            (HERE / "numbers.txt").write_text(text)
+            write((HERE / "numbers.txt", text.encode(), (b"waste.png\n",)))
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads the HDF5 files of slimsim as pandas data frames."""
+import contextlib
 import errno
 import pathlib
 import re
@@ -44,10 +45,20 @@ class Result:
     def __repr__(self):
         return self.verdict or f"slimsim.Result({str(self.path)!r})"
 
+    @contextlib.contextmanager
+    def _reading(self):
+        """Let an error that does not name the file say that it is damaged, since h5py and numpy know no file."""
+        try:
+            yield
+        except Exception as error:
+            if str(self.path) in str(error):
+                raise
+            raise OSError(errno.EINVAL, f"it is damaged: {error}", str(self.path)) from error
+
     def open(self):
         """Return the file as h5py.File.
 
-        ValueError: the command wrote none; OSError: it is missing, or no complete file of slimsim
+        ValueError: the command wrote none; OSError: it is missing, damaged, or no complete file of slimsim
         """
         if self.path is None:
             raise ValueError("the command wrote no file, as with trace: none or list=True")
@@ -55,23 +66,24 @@ class Result:
             raise FileNotFoundError(errno.ENOENT, "there is no such file", str(self.path))
         if not h5py.is_hdf5(self.path):
             raise OSError(errno.EINVAL, "not an HDF5 file", str(self.path))
-        file = h5py.File(self.path, "r")
-        if file.attrs.get("complete", 0) != 1:
-            raise OSError(errno.EINVAL, "not a complete trace of slimsim", str(self.path))
-        return file
+        with self._reading():
+            file = h5py.File(self.path, "r")
+            if file.attrs.get("complete", 0) != 1:
+                raise OSError(errno.EINVAL, "not a complete trace of slimsim", str(self.path))
+            return file
 
     def table(self, name, point=None):
         """Return a table as a data frame. docs/reference.md, Traces, names the tables; columns have their SI units in
         their names.
 
         point: of a sweep with trace: full, the number of a point, whose own tables are then read
-        KeyError: the file does not hold the table
+        KeyError: the file does not hold the table; OSError: as of open()
         """
         import pandas  # here, since it takes half a second, and scripts that read arrays need none
 
-        with self.open() as file:
+        with self.open() as file, self._reading():
             group = file if point is None else self._point(file, point)
-            if name not in group:
+            if not isinstance(group.get(name), h5py.Dataset):
                 raise KeyError(f"{self.path} has no table {name}; it has {', '.join(sorted(set(group) - {'points'}))}")
             table = group[name]
             if table.dtype.names is None:
@@ -100,7 +112,7 @@ class Result:
     @property
     def candidates(self):
         """What was looked at: the plans of a search (plan: auto), or the clusters of `capacity`."""
-        with self.open() as file:
+        with self.open() as file, self._reading():
             name = "candidates" if "candidates" in file else "plans"
         return self.table(name)
 
@@ -109,7 +121,7 @@ class Result:
         """The resolved scenario as YAML text, which runs again to the same results. Of a sweep each point has its own, in
         the table `scenarios`.
         """
-        with self.open() as file:
+        with self.open() as file, self._reading():
             if "scenario" not in file.attrs:
                 raise ValueError(f"{self.path} holds no single scenario; those of a sweep are in its table scenarios")
             return text_of(file.attrs["scenario"])

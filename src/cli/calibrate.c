@@ -94,6 +94,29 @@ static void write_device(FILE *file, const char *sheet, const struct calibration
     calibration_write(file, calibration);
 }
 
+static bool is_calibrated(const char *path)
+{
+    bool found = false;
+    char *line = NULL;
+    size_t bytes = 0;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && !found && getline(&line, &bytes, file) >= 0)
+        found = strcmp(line, marker) == 0;
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/** Refuse a foreign file. The sheet itself may be replaced, since its text is kept. */
+static bool may_write(const char *path, const char *sheet, struct error *err)
+{
+    struct stat of_path, of_sheet;
+    bool same = stat(path, &of_path) == 0 && stat(sheet, &of_sheet) == 0 && of_path.st_dev == of_sheet.st_dev &&
+                of_path.st_ino == of_sheet.st_ino;
+    return output_may_replace(path, same ? NULL : is_calibrated, "calibrated device", "another --output", err);
+}
+
 /**
  * Write the device to its file, or to the target of a link. The file gets its name when it is complete, so a full disk
  * never destroys an existing device.
@@ -102,8 +125,6 @@ static bool write_file(const char *path, const char *sheet, const struct calibra
 {
     struct output output;
     struct stat status;
-    if (!output_may_replace(path, NULL, NULL, NULL, err))
-        return false;
     char *target = stat(path, &status) == 0 ? realpath(path, NULL) : check_strdup(path);
     FILE *file = target != NULL ? output_open(&output, target, err) : NULL;
     if (target == NULL)
@@ -234,6 +255,7 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
     struct runs runs = {0};
     bool ok = read_runs(arguments->training, &runs, err) &&
               device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
+              (arguments->output == NULL || may_write(arguments->output, path, err)) &&
               (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
               check_named_rows(&device, device.like[0] != '\0' ? &like : NULL, arguments->kernels, err) &&
               (sheet = contents(path, err)) != NULL &&

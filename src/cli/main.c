@@ -54,18 +54,23 @@ static int unknown_command(const char *name)
     return ERROR_USAGE;
 }
 
-/** Use the data beside an installed program. A program without installed data uses the folder of its sources. */
-static void use_installed_data(void)
+/**
+ * Use the data beside an installed program, or else the sources of a built one, unless the caller has set SLIMSIM_DATA.
+ * Both are named from the program's folder, so the program is the same wherever it was built.
+ */
+static void find_data(void)
 {
-    char path[PATH_MAX], data[PATH_MAX + 64], models[PATH_MAX + 80];
+    static const char *const places[] = {SLIMSIM_INSTALLED_DATA, SLIMSIM_SOURCES};
+    const char *named = getenv("SLIMSIM_DATA");
+    bool found = named != NULL && *named != '\0';
+    char path[PATH_MAX], models[PATH_MAX + 1024], data[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n < 0)
-        return;
-    path[n] = '\0';
-    snprintf(data, sizeof data, "%s/" SLIMSIM_INSTALLED_DATA, dirname(path));
-    snprintf(models, sizeof models, "%s/model", data);
-    if (access(models, R_OK) == 0)
-        setenv("SLIMSIM_DATA", data, 0);
+    path[n < 0 ? 0 : n] = '\0';
+    const char *folder = dirname(path);
+    for (int i = 0; i < 2 && !found; i++) {
+        snprintf(models, sizeof models, "%s/%s/model", folder, places[i]);
+        found = realpath(models, data) != NULL && setenv("SLIMSIM_DATA", dirname(data), 1) == 0;
+    }
 }
 
 /**
@@ -99,7 +104,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* then a file-size limit is a failed write, which has its own message */
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();
-    use_installed_data();
+    find_data();
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts(argp_program_version);
         return command_finish(EXIT_SUCCESS);

@@ -17,7 +17,7 @@ bool scenario_recompute_fits(int32_t recompute, const struct model *model)
 const char *scenario_data_dir(void)
 {
     const char *folder = getenv("SLIMSIM_DATA");
-    return folder != NULL && *folder != '\0' ? folder : SLIMSIM_SOURCE_DIR;
+    return folder != NULL && *folder != '\0' ? folder : "/usr/share/slimsim";
 }
 
 bool scenario_lists_lengths(const struct scenario_data *data)

@@ -225,8 +225,10 @@ struct scenario {
     struct reliability reliability; /* present only if the scenario has the key */
 };
 
-/** Return the folder that holds model/ and platforms/. It is the environment's SLIMSIM_DATA, which an installed program
- * sets itself. Otherwise it is the folder that was compiled in. */
+/**
+ * Return the folder that holds model/ and platforms/. It is the environment's SLIMSIM_DATA, which the program sets
+ * itself if it finds them. Otherwise it is the folder of the Debian package.
+ */
 const char *scenario_data_dir(void);
 
 void scenario_free(struct scenario *scenario);
