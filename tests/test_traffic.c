@@ -66,7 +66,7 @@ TEST(traffic__counts_gradients_and_parameters_of_replicas)
     }
 }
 
-/* Two TP ranks use sequence parallelism. A layer has 4 + 6 collectives (cost/cost.h) on 16 x 2 h bytes, and a rank
+/* Two TP ranks use sequence parallelism. A layer has 4 + 6 collectives (cost/layer.h) on 16 x 2 h bytes, and a rank
  * sends half of each. On the first of three stages the embedding's come on top, on the last the head's. This is as
  * their passes say, unit by unit and for each GPU. The traffic of zero3 is counted likewise. */
 TEST(traffic__counts_what_passes_send)

@@ -27,7 +27,7 @@ struct traffic {
 };
 
 /**
- * Return the costs' bytes (cost/cost.h) over all passes, and those of the end of the iteration. With P parameters of a
+ * Return the costs' bytes (cost/pass.h) over all passes, and those of the end of the iteration. With P parameters of a
  * stage on one TP rank, n DP x CP ranks in m groups of g that share states, b bytes a gradient, each rank then sends
  *
  *     P b (g - 1)/g + P b/g 2 (m - 1)/m   gradients; none with zero2 and zero3

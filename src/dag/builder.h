@@ -221,7 +221,7 @@ struct builder_collective {
  *     k > 1. So k rings enter and leave each domain by different NICs. A share 1/k of a participant's bytes goes to the
  *     next domain, from k participants to k (stream RAIL). The rest goes to its neighbour inside the domain, at the
  *     same time.
- *  3. SENDs of reduce-scatters, all-gathers and all-reduces take the time of cost_of_rails (cost/cost.h).
+ *  3. SENDs of reduce-scatters, all-gathers and all-reduces take the time of cost_of_rails (cost/communication.h).
  *  4. With exact_s and wire_bytes, and equally many participants in each domain, each participant sends to its
  *     counterpart in the next domain. With to_all it sends to those in all other domains, one after the other. All
  *     participants send to the same distance at a time. The part of exact_s that the bytes do not take (latencies,

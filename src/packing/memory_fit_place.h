@@ -19,7 +19,7 @@ struct memory_fit_pipe {
     int32_t *consumer;     /* of each forward unit: the first backward unit that consumes its tokens */
     int32_t *last;         /* of each forward unit: the last such unit */
     enum recompute *begun; /* of each forward unit: recomputation at the start of the round, as in the timeline */
-    double *all_bytes; /* of each forward unit: bytes that can go on a stage; NULL: not computed yet */
+    double *all_bytes;     /* of each forward unit: bytes that can go on a stage; NULL: not computed yet */
     struct cost_setting all_setting; /* of that stage; without layers: none */
 };
 

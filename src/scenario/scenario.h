@@ -40,7 +40,7 @@ enum recompute {
  */
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
 /** Kernels of a framework's element-wise operations: fused kernels made for them, one kernel an operation
- * (cost/eager.h), or kernels that a compiler fuses. Only the first adds up weights' gradients in GEMMs
+ * (cost/layer.h), or kernels that a compiler fuses. Only the first adds up weights' gradients in GEMMs
  * (cost_sum_bytes). */
 enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
 /**
