@@ -24,14 +24,6 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
     setting->recompute_layers = (int32_t)(plan->recompute_layers / plan->vpp);
 }
 
-void cost_take_communication(struct cost_setting *setting, const struct scenario_communication *communication)
-{
-    setting->tp_overlap = communication->tp_overlap;
-    setting->cp_overlap = communication->cp_overlap;
-    setting->pp_overlap = communication->pp_overlap;
-    setting->dp_overlap = communication->dp_overlap;
-}
-
 /** Return the run of a kind. If there is none yet, append it. */
 static struct cost_run *run_of(struct cost_setting *setting, int32_t kind)
 {
@@ -46,14 +38,19 @@ static struct cost_run *run_of(struct cost_setting *setting, int32_t kind)
 
 void cost_add_layers(struct cost_setting *setting, int64_t first, int32_t n)
 {
+    const struct model *model = setting->model;
     int32_t again = setting->recompute_layers > 0 && setting->recompute_layers < n ? setting->recompute_layers : n;
-    bool alike = setting->model->n_runs == 0;
     CHECK(n >= 0);
-    for (int32_t i = 0, step; i == 0 || i < n; i += step) {
-        struct cost_run *run = run_of(setting, model_kind_of(setting->model, first + i));
-        step = alike ? n + 1 : 1;
-        run->n += alike ? n : i < n;
-        run->again += alike ? again : i < again;
+    if (model->n_runs == 0 || n == 0) { /* all layers are alike, or none of a kind is held */
+        struct cost_run *run = run_of(setting, model_kind_of(model, first));
+        run->n += n;
+        run->again += again;
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        struct cost_run *run = run_of(setting, model_kind_of(model, first + i));
+        run->n++;
+        run->again += i < again;
     }
 }
 

@@ -49,8 +49,6 @@ struct cost_setting {
 /** Take over a plan's options, TP degree, split of layers and layers that recompute. */
 void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *plan);
 
-void cost_take_communication(struct cost_setting *setting, const struct scenario_communication *communication);
-
 /** Add n layers of the model, from layer `first` on. The first recompute_layers of them recompute. */
 void cost_add_layers(struct cost_setting *setting, int64_t first, int32_t n);
 

@@ -16,12 +16,15 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .model = &scenario->model,
         .device = &scenario->device,
         .platform = &scenario->platform,
+        .tp_overlap = scenario->communication.tp_overlap,
+        .cp_overlap = scenario->communication.cp_overlap,
+        .pp_overlap = scenario->communication.pp_overlap,
+        .dp_overlap = scenario->communication.dp_overlap,
         .attention = (enum device_attention)scenario->attention,
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
     };
-    cost_take_communication(&setting, &scenario->communication);
     cost_take_plan(&setting, plan);
     cost_hold_layers(
         &setting, 0,
