@@ -12,7 +12,7 @@
 #include "cost/pass.h"
 #include "dag/dag.h"
 
-/* Return the seconds of kernels at their best rates, however a batch is divided into units. */
+/* Return the seconds of kernels at their best rates, however a batch is divided into micro-batches. */
 static double best_s(const struct cost_setting *setting, const struct cost_kernels *kernels)
 {
     const struct device *device = setting->device;
@@ -45,7 +45,7 @@ static double attention_s(const struct plan_request *request, int32_t kind, int3
     return cost_attention_work_s(device, setting->attention, pass, &work);
 }
 
-/* Return one unit of n_tokens tokens, at most 2^31 - 1, without attention. */
+/* Return one micro-batch of n_tokens tokens, at most 2^31 - 1, without attention. */
 static struct cost_unit all_tokens(double n_tokens)
 {
     return (struct cost_unit){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1};

@@ -27,7 +27,7 @@ double batch_bound_shared_s(const struct plan_request *request);
 
 /**
  * Return batch_bound_shared_s, or the seconds of the longest sample through all stages and back if these are more. It
- * holds if, besides, every sample runs whole, in one unit.
+ * holds if, besides, every sample runs whole, in one micro-batch.
  */
 double batch_bound_whole_samples_s(const struct plan_request *request);
 

@@ -28,7 +28,7 @@ struct walk {
     struct stage *stages;
 };
 
-/* Return whether an earlier pipeline runs all of this pipeline's units with it. */
+/* Return whether an earlier pipeline runs all of this pipeline's micro-batches with it. */
 static bool repeats(const struct plan_phase *phase, int32_t i)
 {
     const struct plan_partition *partition = &phase->pipelines[i].partition[PASS_FORWARD];
@@ -89,7 +89,7 @@ static int32_t advance(struct walk *walk, int32_t stage)
     return *next - before;
 }
 
-/* Return whether each backward unit has the slices of the forward unit of the same number. */
+/* Return whether each backward micro-batch has the slices of the forward micro-batch of the same number. */
 static bool have_same_slices(const struct plan_partition *forward, const struct plan_partition *backward)
 {
     bool same = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;

@@ -18,7 +18,7 @@
  *
  * All of these are tasks and edges of the plan's graph (dag/dag.h). The graph has more, so its longest path is never
  * shorter. Pipelines that split backwards or exchange attention have no bound. Copies are left out with several chunks
- * a stage, and with a table of offload. They are also left out if backward units differ from forward ones.
+ * a stage, and with a table of offload. They are also left out if backward micro-batches differ from forward ones.
  */
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting);
 

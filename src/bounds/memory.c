@@ -68,8 +68,8 @@ static void grow_events(struct memory_walk *walk)
 }
 
 /*
- * Copy the classes of a moment. Work that has freed more of its unit's activations than it takes has a workspace below
- * 0. The difference is subtracted from the activations, because these are gone.
+ * Copy the classes of a moment. Work that has freed more of its micro-batch's activations than it takes has a workspace
+ * below 0. The difference is subtracted from the activations, because these are gone.
  */
 WALK_INLINE void copy_classes(const struct live_bytes *live, double bytes[MEMORY_N_CLASSES])
 {
@@ -115,7 +115,7 @@ WALK_INLINE void record(struct memory_walk *walk, struct live_bytes *live, doubl
         record_sum(walk, sum, time_s);
 }
 
-/* A pass of a unit on a virtual stage. */
+/* A pass of a micro-batch on a virtual stage. */
 struct pass_bytes {
     enum pass pass;
     bool splits;      /* PASS_WEIGHT may follow */

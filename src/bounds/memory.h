@@ -61,14 +61,16 @@ struct memory {
 /**
  * Compute the memory of all ranks. Times may be either engine's. docs/model.md, "Memory over time" has the details.
  *
- * 1. Tokens of a unit with CP count 1/context on each rank. Only blocks of states are rounded (cost_state_block_bytes).
- *    Reserved memory that the allocator does not use is not counted.
- * 2. ACTIVATIONS of a unit last from the start of its forward to the end of the backward that consumes their tokens.
+ * 1. Tokens of a micro-batch with CP count 1/context on each rank. Only blocks of states are rounded
+ * (cost_state_block_bytes). Reserved memory that the allocator does not use is not counted.
+ * 2. ACTIVATIONS of a micro-batch last from the start of its forward to the end of the backward that consumes their
+ * tokens.
  * 3. KV_GRADIENTS of a sample's prefix last from the start of its first backward slice. Gradients of an earlier slice
  *    go when its backward ends.
  * 4. WORKSPACE, and buffers of an exchange, last as long as a pass on the compute stream.
  * 5. Offloaded activations go when the copy out ends, and come when the copy in starts. The host holds them from the
- *    start of the copy out to the end of the copy in. If a unit streams (plan_unit.streams), only the host holds them.
+ *    start of the copy out to the end of the copy in. If a micro-batch streams (plan_unit.streams), only the host holds
+ * them.
  * 6. STATES last throughout. During a phase's re-sharding the layout before has its weights and gradients, too.
  * 7. Gradients that are not kept (plan.gradient_buffers) come in a virtual stage's first backward, layer by layer. They
  *    go when the optimizer ends.

@@ -11,21 +11,21 @@
 #include "cost/context.h"
 #include "cost/states.h"
 
-/* Bytes of a unit at the ends of the pipeline, in addition to memory_unit. */
+/* Bytes of a micro-batch at the ends of the pipeline, in addition to memory_unit. */
 struct end_bytes {
-    double tokens;               /* tokens of the unit on a rank */
+    double tokens;               /* tokens of the micro-batch on a rank */
     double embedding;            /* on the first virtual stage, kept from forward to backward */
     double head, head_workspace; /* on the last virtual stage: kept from forward to backward; used while it runs */
     double head_weight;          /* as memory_unit.weight */
 };
 
-/* Bytes of a token of a forward unit. kv_bytes: keys and values kept in addition if its sample is sliced. */
+/* Bytes of a token of a forward micro-batch. kv_bytes: keys and values kept in addition if its sample is sliced. */
 struct token {
     struct dag_token of;
     double kv_bytes;
 };
 
-/* A pipe while it is opened, and its current layer kind with setting and tokens of each forward unit. */
+/* A pipe while it is opened, and its current layer kind with setting and tokens of each forward micro-batch. */
 struct opening {
     struct memory_pipe *pipe;
     const struct relations *relations;
@@ -47,7 +47,8 @@ static void add_weight(const struct cost_setting *stage_setting, double tokens, 
                                                                  : 0;
 }
 
-/* Return the bytes that the layers hold for the tokens of a forward unit that one backward unit consumes. */
+/* Return the bytes that the layers hold for the tokens of a forward micro-batch that one backward micro-batch consumes.
+ */
 static struct memory_unit bytes_of_share(const struct opening *opening, const struct relations_share *share)
 {
     const struct memory_pipe *pipe = opening->pipe;
@@ -63,8 +64,8 @@ static struct memory_unit bytes_of_share(const struct opening *opening, const st
 }
 
 /*
- * Return a token of each forward unit. Tokens are equal in units of a kind, except for scores that are kept. Caller
- * frees.
+ * Return a token of each forward micro-batch. Tokens are equal in micro-batches of a kind, except for scores that are
+ * kept. Caller frees.
  */
 static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting)
 {
@@ -110,8 +111,8 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
 }
 
 /*
- * Add the tokens that a backward unit consumes of a forward unit to both of them. This covers the layers of a layer
- * kind.
+ * Add the tokens that a backward micro-batch consumes of a forward micro-batch to both of them. This covers the layers
+ * of a layer kind.
  */
 static void open_layers(const struct opening *opening)
 {
@@ -226,7 +227,7 @@ static void open_layer_kinds(const struct cost_setting *setting, struct memory_p
     }
 }
 
-/* Return the work of a unit in passes that gather and reduce (zero2, zero3: there is one stage). */
+/* Return the work of a micro-batch in passes that gather and reduce (zero2, zero3: there is one stage). */
 static struct cost_work work_of(const struct opening *opening, const struct memory_unit *unit,
                                 const struct end_bytes *end)
 {
@@ -259,7 +260,7 @@ static void add_moments(const struct opening *opening, const struct memory_unit 
     growth->end_workspace = moments[COST_AT_ENDS] + growth->head + growth->layers;
 }
 
-/* Set the growth of a kind's units; this comes before the ends are added to the layers' units. */
+/* Set the growth of a kind's micro-batches; this comes before the ends are added to the layers' micro-batches. */
 static void add_growth(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
@@ -285,7 +286,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
     }
 }
 
-/* Add the ends to the layers of a kind's units. Streamed bytes are never held. */
+/* Add the ends to the layers of a kind's micro-batches. Streamed bytes are never held. */
 static void add_ends(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;

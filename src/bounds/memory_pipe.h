@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module computes the bytes that passes of a pipeline's units allocate and free, which bounds/memory.h counts over
- * time.
+ * This module computes the bytes that passes of a pipeline's micro-batches allocate and free, which bounds/memory.h
+ * counts over time.
  */
 #ifndef SLIMSIM_BOUNDS_MEMORY_PIPE_H
 #define SLIMSIM_BOUNDS_MEMORY_PIPE_H
 
 #include "dag/dag.h"
 
-/** Bytes that a virtual stage allocates (forward) or frees (backward) for one unit. */
+/** Bytes that a virtual stage allocates (forward) or frees (backward) for one micro-batch. */
 struct memory_unit {
     double activations, kv;
     /* copied to the host and back layer by layer in the passes, never held whole; not in activations */
@@ -47,13 +47,13 @@ struct memory_pipe {
     double *exchanged[N_PASSES];
 };
 
-/** Return the units of a pass on virtual stages of a kind. */
+/** Return the micro-batches of a pass on virtual stages of a kind. */
 static inline struct memory_unit *memory_pipe_units(const struct memory_pipe *pipe, int pass, int32_t kind)
 {
     return pipe->units[pass] + kind * pipe->plan->partition[pass].n_units;
 }
 
-/** Return the growth of a backward unit on virtual stages of a kind, for gradients that come and go. */
+/** Return the growth of a backward micro-batch on virtual stages of a kind, for gradients that come and go. */
 static inline struct memory_growth *memory_pipe_growth(const struct memory_pipe *pipe, int32_t kind, int32_t unit)
 {
     return &pipe->growth[kind * pipe->plan->partition[PASS_BACKWARD].n_units + unit];

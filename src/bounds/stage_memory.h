@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module models the bytes that a rank of a stage holds, and those that each token of a unit adds. Other modules
- * only combine them.
+ * This module models the bytes that a rank of a stage holds, and those that each token of a micro-batch adds. Other
+ * modules only combine them.
  */
 #ifndef SLIMSIM_BOUNDS_STAGE_MEMORY_H
 #define SLIMSIM_BOUNDS_STAGE_MEMORY_H
@@ -11,12 +11,12 @@
 
 enum { STAGE_MEMORY_MAX_MOMENTS = COST_N_MOMENTS + COST_N_FORWARD_MOMENTS };
 
-/** Work on a unit with n tokens takes fixed + n token bytes beside its activations. */
+/** Work on a micro-batch with n tokens takes fixed + n token bytes beside its activations. */
 struct stage_memory_moment {
     double fixed_bytes, token_bytes;
 };
 
-/** Bytes that a token of a unit takes on one virtual stage. Scores of unfused attention are left out. */
+/** Bytes that a token of a micro-batch takes on one virtual stage. Scores of unfused attention are left out. */
 struct stage_token {
     double held;           /* activations of the layers, from forward to backward */
     double kept;           /* share of held that a sliced sample never sends to the host: keys and values */
@@ -36,11 +36,11 @@ struct stage_memory {
     double libraries_bytes; /* device.workspace_bytes */
     struct stage_token token;
     int32_t n_moments;
-    /* of the unit that runs, with token.head; any may be the largest */
+    /* of the micro-batch that runs, with token.head; any may be the largest */
     struct stage_memory_moment moments[STAGE_MEMORY_MAX_MOMENTS];
 };
 
-/** The form in which units hold their activations. */
+/** The form in which micro-batches hold their activations. */
 struct stage_memory_unit {
     enum recompute recompute;
     double streamed; /* share of the activations that streams to the host (plan_unit.streams) and is never held */
@@ -49,7 +49,7 @@ struct stage_memory_unit {
 /** @param stage_setting dag_setting of the virtual stage
  * @param first    the stage has the embedding
  * @param last     the stage has the head
- * @param context  CP degree of the unit */
+ * @param context  CP degree of the micro-batch */
 struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool first, bool last, int32_t context,
                                   enum recompute recompute);
 
@@ -64,12 +64,12 @@ struct stage_memory stage_memory_of(const struct cost_setting *setting, const st
 /** Return the bytes of states, of tensors gathered from them, and of libraries [bytes]. */
 double stage_memory_standing_bytes(const struct stage_memory *memory);
 
-/** Return the largest moment of a unit of `tokens` tokens on a rank [bytes]. */
+/** Return the largest moment of a micro-batch of `tokens` tokens on a rank [bytes]. */
 double stage_memory_work_bytes(const struct stage_memory *memory, double tokens);
 
 /**
- * Return the tokens n of a unit for which n `token_bytes` and its largest moment fill `room_bytes`; negative: there is
- * no room.
+ * Return the tokens n of a micro-batch for which n `token_bytes` and its largest moment fill `room_bytes`; negative:
+ * there is no room.
  */
 double stage_memory_tokens(const struct stage_memory *memory, double room_bytes, double token_bytes);
 

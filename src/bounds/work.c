@@ -15,7 +15,7 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
         work->extrapolated_s[i] += cost->extrapolated_s[i] * n_gpus;
 }
 
-/* Add the work of all ranks of a pipeline in one pass of one unit. */
+/* Add the work of all ranks of a pipeline in one pass of one micro-batch. */
 static void add_unit(const struct plan_layout *layout, const struct dag_kinds *kinds, const struct cost_pass *costs,
                      struct work *work)
 {
@@ -24,8 +24,8 @@ static void add_unit(const struct plan_layout *layout, const struct dag_kinds *k
 }
 
 /*
- * Add the work of a unit with faults. A context rank's TP group has the factors of its first GPU. Before, faults_fold
- * gave that GPU the slowest factors of the group.
+ * Add the work of a micro-batch with faults. A context rank's TP group has the factors of its first GPU. Before,
+ * faults_fold gave that GPU the slowest factors of the group.
  */
 static void add_faulty_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                             int32_t unit, struct work *work)

@@ -187,7 +187,7 @@ static struct pack sequence_pack(const struct sharing *of, const struct cost_uni
     return pack;
 }
 
-/** Return the slowest rank's share of a unit, with the mean rank's FLOPs. */
+/** Return the slowest rank's share of a micro-batch, with the mean rank's FLOPs. */
 static struct pack slowest_pack(const struct sharing *of, const struct cost_unit *unit)
 {
     struct pack slowest = {0};

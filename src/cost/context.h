@@ -40,8 +40,8 @@ double cost_kv_bytes(const struct cost_setting *setting, int32_t kind);
 /** Return the number of attention kernels of a layer: one for every block of a ring, otherwise one. */
 int32_t context_kernels(const struct cost_setting *setting, int32_t context);
 
-/** Bytes that a stage exchanges with another one, which computes `share` of a unit's attention for it. out_bytes and
- * back_bytes are of all layers. taker_bytes and giver_bytes are what the other stage and this one hold for it, of
+/** Bytes that a stage exchanges with another one, which computes `share` of a micro-batch's attention for it. out_bytes
+ * and back_bytes are of all layers. taker_bytes and giver_bytes are what the other stage and this one hold for it, of
  * one layer. All are of one TP rank [bytes]. */
 struct cost_exchange {
     double out_bytes, back_bytes;
@@ -50,10 +50,11 @@ struct cost_exchange {
 };
 
 /**
- * Compute a context exchange (SlimPipe, arXiv:2504.14519). The other stage attends with all queries of the unit to
- * `share` of its keys.
+ * Compute a context exchange (SlimPipe, arXiv:2504.14519). The other stage attends with all queries of the micro-batch
+ * to `share` of its keys.
  *
- * Bytes of a layer over TP, with T tokens of the unit's slices and S the sum of their ends (bf16, log-sum-exp in fp32):
+ * Bytes of a layer over TP, with T tokens of the micro-batch's slices and S the sum of their ends (bf16, log-sum-exp in
+ * fp32):
  *
  *   forward   out 2q T + 4k share S (queries; keys and values)     back 2q T + 4n T (output; log-sum-exp)
  *   backward  out 4q T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys and

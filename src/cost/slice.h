@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /**
- * Passes of a micro-batch through layers. N_PASSES of them cut samples into units of their own.
+ * Passes of a micro-batch through layers. N_PASSES of them cut samples into micro-batches of their own.
  *
- * A backward may be split into two steps of one backward unit (Qi et al. 2023, arXiv:2401.10241, section 2). The first
- * computes the gradients of the inputs. The second computes those of the weights at any time after it, and no other
- * pass waits for it. Attention has no weights.
+ * A backward may be split into two steps of one backward micro-batch (Qi et al. 2023, arXiv:2401.10241, section 2). The
+ * first computes the gradients of the inputs. The second computes those of the weights at any time after it, and no
+ * other pass waits for it. Attention has no weights.
  */
 enum pass {
     PASS_FORWARD,

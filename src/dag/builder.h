@@ -24,14 +24,14 @@ struct builder_fold {
     bool nvlink, nic; /* some participant's next one is in its NVLink domain; in another one */
 };
 
-/** A pipeline of the current phase. An instance is (virtual stage, pass, unit) as one number. */
+/** A pipeline of the current phase. An instance is (virtual stage, pass, micro-batch) as one number. */
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
     struct dag_kinds kinds;                           /* of the pipeline's virtual stages */
     struct cost_setting stage_setting[DAG_MAX_KINDS]; /* of each kind */
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
-    int32_t *ordinal[N_PASSES];            /* of each unit: its number among the units of its group */
+    int32_t *ordinal[N_PASSES];            /* of each micro-batch: its number among the micro-batches of its group */
     /* [unit x stages + stage] exchange group, -1: none; NULL without exchanges */
     int32_t *exchange_group[N_PASSES];
     int32_t *exchange_first;   /* [exchange groups + 1] into plan's exchanges */
@@ -43,18 +43,19 @@ struct builder_pipe {
     struct builder_fold *fold; /* of each stage, if one context rank is built for all; otherwise NULL */
     int32_t stages, n_virtual; /* virtual stages: chunks x stages */
     int32_t n_units;           /* of both passes */
-    int32_t before[N_PASSES];  /* units that are numbered before the pass's own */
-    int32_t *done[N_PASSES];   /* of each virtual stage: units built, counted from the first up to the first gap */
-    struct dag_token *token;   /* of each forward unit, laid out as cost; NULL if no unit offloads */
-    int64_t *tokens;           /* of each forward unit, with its padding; NULL if no unit offloads */
-    struct builder_end *ends;  /* [instance x n_built + rank] */
+    int32_t before[N_PASSES];  /* micro-batches that are numbered before the pass's own */
+    int32_t
+        *done[N_PASSES]; /* of each virtual stage: micro-batches built, counted from the first up to the first gap */
+    struct dag_token *token;  /* of each forward micro-batch, laid out as cost; NULL if no micro-batch offloads */
+    int64_t *tokens;          /* of each forward micro-batch, with its padding; NULL if no micro-batch offloads */
+    struct builder_end *ends; /* [instance x n_built + rank] */
 };
 
 /** One rank's share of the current step. */
 struct builder_participant {
     const struct builder_pipe *pipe;
     int32_t unit, stage, rank, dag_rank; /* stage: virtual; rank: index among the stage's ranks */
-    struct builder_end *end;             /* of the pass; for PASS_WEIGHT the end of its unit's backward */
+    struct builder_end *end;             /* of the pass; for PASS_WEIGHT the end of its micro-batch's backward */
     int32_t ready;                       /* task after which its ring can start */
     int32_t ring;                        /* SYNC that closes its ring, -1: none */
     const struct cost_pass *cost;        /* of the pass */
@@ -64,7 +65,7 @@ struct builder_participant {
 struct builder_rank {
     int32_t ring;   /* SYNC that must end before the next pass */
     int32_t send;   /* SEND to a neighbour that must end before the next pass */
-    int32_t copy;   /* copy in of a unit that streams; the next pass waits for it, and gradients do, too */
+    int32_t copy;   /* copy in of a micro-batch that streams; the next pass waits for it, and gradients do, too */
     int32_t begin;  /* COMPUTE of the latest pass */
     int32_t domain; /* NVLink domain of the rank's GPU */
 };
@@ -240,7 +241,7 @@ double builder_collective_s(const struct builder *builder, const struct builder_
 /** Append a SYNC on the collective stream of a rank. The caller adds the edges into it. */
 int32_t builder_sync(struct builder *builder, int32_t dag_rank, enum dag_purpose purpose);
 
-/** Fill in the costs of a pass for all units on each kind of virtual stage. */
+/** Fill in the costs of a pass for all micro-batches on each kind of virtual stage. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
 
 /** Return the setting of a virtual stage (dag_setting). */

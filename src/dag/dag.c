@@ -159,7 +159,7 @@ static void look_up(const struct priced *priced, enum pass pass, int32_t unit, i
     cost_cached(&priced->stage_setting[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
 }
 
-/* Fill in the costs or the seconds of a unit on all kinds; the other pointer is NULL. */
+/* Fill in the costs or the seconds of a micro-batch on all kinds; the other pointer is NULL. */
 static void price_unit(const struct priced *priced, enum pass pass, int32_t unit, struct cost_pass *cost,
                        double *seconds)
 {

@@ -44,11 +44,13 @@ enum dag_purpose {
 };
 
 enum dag_edge {
-    DAG_INTER_STAGE, /* boundaries; on the last stage from a forward unit to the backward unit of the same tokens */
+    DAG_INTER_STAGE, /* boundaries; on the last stage from a forward micro-batch to the backward micro-batch of the same
+                        tokens */
     DAG_INTER_SLICE, /* from the slice whose keys and values, or whose gradients of these, are needed */
     /*
-     * on the last stage from each forward unit to a backward unit that consumes its tokens, if their tokens differ.
-     * Units with other slices of its samples follow from inter-slice edges. Also copies to and from the host
+     * on the last stage from each forward micro-batch to a backward micro-batch that consumes its tokens, if their
+     * tokens differ. Micro-batches with other slices of its samples follow from inter-slice edges. Also copies to and
+     * from the host
      */
     DAG_INTER_PASS,
     DAG_SCHEDULE,   /* order on a stream; two tasks keep the first kind of this list that holds */
@@ -74,7 +76,7 @@ struct dag_task {
     uint8_t kind, purpose, pass; /* enum dag_kind, dag_purpose, pass */
     uint8_t chunk;               /* virtual stage = chunk x stages + stage */
     int16_t phase, stage;        /* stage: of the pipeline */
-    int32_t pipeline, unit;      /* unit: of the pass; -1: none */
+    int32_t pipeline, unit;      /* unit: micro-batch of the pass; -1: none */
     int32_t dag_rank;            /* index into ranks */
     /*
      * rank x DAG_N_STREAMS + enum dag_stream. A re-sharding's SEND runs on a stream of its GPU: (n_ranks + from_rank) x
@@ -108,7 +110,7 @@ struct dag_kinds {
     uint8_t *kind;                /* of each virtual stage; owned */
 };
 
-/** A pipeline of the plan: relations of its units, and costs of its passes. */
+/** A pipeline of the plan: relations of its micro-batches, and costs of its passes. */
 struct dag_pipe {
     struct dag_kinds kinds; /* of the pipeline's virtual stages */
     struct relations relations;
@@ -148,7 +150,7 @@ static inline int32_t dag_n_streams(const struct dag *dag)
     return (dag->n_ranks + dag->n_senders) * DAG_N_STREAMS;
 }
 
-/** Graphs of at most this many passes of units on ranks ignore fold_equal. */
+/** Graphs of at most this many passes of micro-batches on ranks ignore fold_equal. */
 enum { DAG_FOLD_PASSES = 1 << 17 };
 
 struct dag_options {
@@ -181,13 +183,13 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 
-/** Fill in cost_pass_s of all units on each kind of virtual stage. @param seconds  [unit x kinds + kind] */
+/** Fill in cost_pass_s of all micro-batches on each kind of virtual stage. @param seconds  [unit x kinds + kind] */
 void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                   const struct dag_kinds *kinds, enum pass pass, double *seconds);
 
 /**
- * Return the seconds of all units' passes on one virtual stage, summed in the order of units [s]. The sum stops once it
- * exceeds limit_s.
+ * Return the seconds of all micro-batches' passes on one virtual stage, summed in the order of micro-batches [s]. The
+ * sum stops once it exceeds limit_s.
  */
 double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                    int32_t stage, double limit_s);
@@ -208,24 +210,25 @@ struct cost_setting dag_rank_setting(const struct cost_setting *setting, const s
 /** Return the parameters of one TP rank of a stage of the pipeline, of all its chunks. */
 double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
 
-/** Return a unit of a pipeline as cost/ takes it; it borrows the slices. */
+/** Return a micro-batch of a pipeline as cost/ takes it; it borrows the slices. */
 struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit);
 
-/** Bytes that a token of a forward unit holds on a rank of a virtual stage until its backward. */
+/** Bytes that a token of a forward micro-batch holds on a rank of a virtual stage until its backward. */
 struct dag_token {
     /*
-     * divided by the unit's context degree; excludes keys and values that recomputation keeps for later slices only
-     * (MEMORY_KV). Scores of unfused attention are spread over the unit's tokens
+     * divided by the micro-batch's context degree; excludes keys and values that recomputation keeps for later slices
+     * only (MEMORY_KV). Scores of unfused attention are spread over the micro-batch's tokens
      */
     double held;
     double kept;     /* share of held, not divided: keys and values of a sliced sample, which later slices read */
-    int32_t context; /* context degree of the unit */
+    int32_t context; /* context degree of the micro-batch */
 };
 
-/** Return whether a unit's token equals that of the unit before. Scores that are kept differ by unit. */
+/** Return whether a micro-batch's token equals that of the micro-batch before. Scores that are kept differ by
+ * micro-batch. */
 bool dag_has_same_token(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting, int32_t unit);
 
-/** Return the bytes of a unit's token. @param stage_setting  dag_setting of the stage */
+/** Return the bytes of a micro-batch's token. @param stage_setting  dag_setting of the stage */
 struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
                               int32_t unit);
 
@@ -238,7 +241,7 @@ static inline double dag_offloadable_of_tokens(const struct dag_token *token, in
     return (double)tokens * token->held - (double)sliced * token->kept / token->context;
 }
 
-/** Return dag_offloadable_of_tokens for tokens of a forward unit [bytes]. */
+/** Return dag_offloadable_of_tokens for tokens of a forward micro-batch [bytes]. */
 double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
                              int32_t unit, int64_t tokens, int64_t sliced);
 

@@ -22,7 +22,7 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
  *  - the layout, except for the first rank;
  *  - the node and the NVLink domain of each rank, counted from those of the first rank;
  *  - the slices, although samples may be others of the same lengths;
- *  - units, orders and offload.
+ *  - micro-batches, orders and offload.
  *
  * On sound GPUs and links each task of one then takes as long as the same task of the other.
  *
@@ -32,9 +32,9 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
 int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct platform *platform);
 
 /**
- * Return whether the context ranks of a pipeline are equal. All of them must share every unit. All of them, or none,
- * must send to the next stage inside an NVLink domain. Each task of one then takes as long as the same task of the
- * other. A ring takes as long as its longest message.
+ * Return whether the context ranks of a pipeline are equal. All of them must share every micro-batch. All of them, or
+ * none, must send to the next stage inside an NVLink domain. Each task of one then takes as long as the same task of
+ * the other. A ring takes as long as its longest message.
  */
 bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, const struct platform *platform);
 

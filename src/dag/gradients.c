@@ -176,7 +176,8 @@ static enum overlap_extent overlap_place_of(const struct builder *builder, const
     return OVERLAP_IN_DOMAIN;
 }
 
-/* Return the kernels beside the replicas' collectives: those of the first unit's pass on all chunks of a rank. */
+/* Return the kernels beside the replicas' collectives: those of the first micro-batch's pass on all chunks of a rank.
+ */
 static struct overlap_kernels kernels_of(const struct builder *builder, const struct replicas *replicas, enum pass pass)
 {
     const struct dag_rank *at = &builder->dag->ranks[replicas->ranks[0]];

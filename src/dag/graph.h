@@ -34,9 +34,9 @@ struct graph_successors graph_successors_of(const struct graph *graph, int32_t t
 void graph_free(struct graph *graph);
 
 /**
- * Write Graphviz text. Passes are vertices, "stage, F or B or W, unit". Edges are coloured as in SlimPack's DAG figure:
- * stages red dashed, slices green dotted, schedule blue solid, passes violet solid. A transfer is its edge's delay.
- * Rings, barriers and copies are left out. @return false if it cannot be written
+ * Write Graphviz text. Passes are vertices, "stage, F or B or W, micro-batch". Edges are coloured as in SlimPack's DAG
+ * figure: stages red dashed, slices green dotted, schedule blue solid, passes violet solid. A transfer is its edge's
+ * delay. Rings, barriers and copies are left out. @return false if it cannot be written
  */
 bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *file);
 

@@ -71,8 +71,8 @@ static void after_neighbour(struct pass_work *work, const struct builder_partici
 }
 
 /*
- * Let a backward unit on the last stage wait for the forward units whose tokens it consumes. If it consumes exactly the
- * tokens of one forward unit, the edge is that unit's return (DAG_INTER_STAGE).
+ * Let a backward micro-batch on the last stage wait for the forward micro-batches whose tokens it consumes. If it
+ * consumes exactly the tokens of one forward micro-batch, the edge is that micro-batch's return (DAG_INTER_STAGE).
  */
 static void after_forwards(struct pass_work *work, const struct builder_participant *participant)
 {

@@ -37,29 +37,29 @@ static inline struct builder_end *pass_end_of(const struct builder_participant *
     return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), participant->rank);
 }
 
-/** Return whether offloaded activations of a unit of the step's pass stream. Either all of them do, or none. */
+/** Return whether offloaded activations of a micro-batch of the step's pass stream. Either all of them do, or none. */
 static inline bool pass_streams(const struct pass_work *work, const struct builder_participant *participant)
 {
     return participant->pipe->plan->partition[work->pass].units[participant->unit].streams;
 }
 
 /**
- * Fill pipe->token and pipe->tokens for all units on all kinds of stages. Every stage that offloads needs them for its
- * copies out and back.
+ * Fill pipe->token and pipe->tokens for all micro-batches on all kinds of stages. Every stage that offloads needs them
+ * for its copies out and back.
  */
 void pass_open_tokens(struct builder_pipe *pipe);
 
 /**
- * Append the copy back of offloaded activations that a backward unit consumes. It waits until the pass before it on the
- * rank has started. It also waits until the unit's own pass has started on the stage that sends it its gradients. An
- * earlier copy would only take up memory while the stage runs forwards or idles. If a unit streams, the copy runs
- * beside the pass, from the start of the pass.
+ * Append the copy back of offloaded activations that a backward micro-batch consumes. It waits until the pass before it
+ * on the rank has started. It also waits until the micro-batch's own pass has started on the stage that sends it its
+ * gradients. An earlier copy would only take up memory while the stage runs forwards or idles. If a micro-batch
+ * streams, the copy runs beside the pass, from the start of the pass.
  * @param own_pass  task of that pass, if the activations that it consumes stream; otherwise -1
  * @return          the copy, -1: there is none
  */
 int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *participant, int32_t own_pass);
 
-/** Append a forward unit's copy to the host, if there is one, and note it in `end`. */
+/** Append a forward micro-batch's copy to the host, if there is one, and note it in `end`. */
 void pass_offload(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end);
 
 /**

@@ -334,7 +334,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
                                           .blocked_on = -1};
 }
 
-/* Return how many units of one pass of a pipeline are in a group. */
+/* Return how many micro-batches of one pass of a pipeline are in a group. */
 static int32_t n_shared(const struct plan_partition *partition, int32_t group)
 {
     int32_t n = 0;
@@ -343,7 +343,7 @@ static int32_t n_shared(const struct plan_partition *partition, int32_t group)
     return n;
 }
 
-/* Number the rendezvous by group, pass, unit of the group and virtual stage. */
+/* Number the rendezvous by group, pass, micro-batch of the group and virtual stage. */
 static void open_groups(struct builder *builder)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];

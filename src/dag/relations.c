@@ -12,9 +12,9 @@ struct walk {
     int32_t *unit_of; /* of each forward slice */
     int32_t *before;  /* of each forward slice: the slice before it in its sample, -1: none */
     int32_t *last;    /* of each sample: its last forward slice not yet consumed, -1: none */
-    int32_t *run;     /* of each sample: the backward unit that ran last, -1: none */
-    bool *sliced;     /* of each sample: it is in several units of a pass */
-    int32_t *mark;    /* of each unit: the last unit that lists it, or the share it has */
+    int32_t *run;     /* of each sample: the backward micro-batch that ran last, -1: none */
+    bool *sliced;     /* of each sample: it is in several micro-batches of a pass */
+    int32_t *mark;    /* of each micro-batch: the last micro-batch that lists it, or the share it has */
 };
 
 static int32_t n_samples(const struct plan_partition *partition)
@@ -34,7 +34,7 @@ static int32_t *all_none(int32_t n)
     return array;
 }
 
-/* Append `earlier` to the list of `unit` unless it is there. Lists are filled in order of units. */
+/* Append `earlier` to the list of `unit` unless it is there. Lists are filled in order of micro-batches. */
 static int32_t add_after(struct walk *walk, enum pass pass, int32_t n, int32_t unit, int32_t earlier)
 {
     if (earlier == unit || walk->mark[earlier] == unit)
@@ -89,8 +89,8 @@ static void walk_backward(struct walk *walk)
 }
 
 /*
- * Add tokens of a forward unit to the shares of a backward unit, which begin at `first`. @return number of shares so
- * far
+ * Add tokens of a forward micro-batch to the shares of a backward micro-batch, which begin at `first`. @return number
+ * of shares so far
  */
 static int32_t add_share(struct walk *walk, int32_t first, int32_t n, struct relations_share share)
 {
