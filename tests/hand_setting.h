@@ -7,8 +7,8 @@
 #include "cost/context.h"
 #include "cost/flop.h"
 #include "cost/layer.h"
-#include "cost/states.h"
 #include "cost/setting.h"
+#include "cost/states.h"
 
 /** n layers of the first kind, all of which recompute under full recomputation. */
 #define HAND_LAYERS(n_) .n_runs = 1, .runs = {{0, (n_), (n_)}}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests count parameters, states and the optimizer's seconds. */
-#include "cost/states.h"
 #include "cost/gathered.h"
+#include "cost/states.h"
 #include "hand_cost.h"
 #include "hand_model.h"
 #include "harness.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests check that sums over a layer's operators are the layer, and that a model may have several kinds. */
-#include "cost/layer.h"
 #include "base/check.h"
 #include "bounds/evaluate.h"
 #include "cost/flop.h"
+#include "cost/layer.h"
 #include "cost/pass.h"
 #include "hand_cost.h"
 #include "hand_memory.h"
@@ -144,8 +144,10 @@ TEST(kinds_that_are_alike__change_nothing)
         struct evaluator evaluators[2] = {{.n_gpus = 512}, {.n_gpus = 512}};
         struct evaluation evaluations[2];
         hand_random(&plan, seed);
-        CHECK(evaluate(&evaluators[0], &plan, &one, (struct dag_options){.gradient_sync = true}, &evaluations[0], &err));
-        CHECK(evaluate(&evaluators[1], &plan, &mixed, (struct dag_options){.gradient_sync = true}, &evaluations[1], &err));
+        CHECK(
+            evaluate(&evaluators[0], &plan, &one, (struct dag_options){.gradient_sync = true}, &evaluations[0], &err));
+        CHECK(evaluate(&evaluators[1], &plan, &mixed, (struct dag_options){.gradient_sync = true}, &evaluations[1],
+                       &err));
         CHECK_CLOSE(evaluations[1].makespan_s, evaluations[0].makespan_s, 1e-12);
         CHECK_CLOSE(evaluations[1].peak_bytes, evaluations[0].peak_bytes, 1e-12);
         for (int i = 0; i < 2; i++)

@@ -105,6 +105,8 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->offload,
            "Activations go to the host by share, and Megatron-LM counts whole layers "
            "(--cpu-offloading-num-layers).");
+    say_if(file, view->scenario->model.n_runs > 0,
+           "The model has layers of several kinds; the flags are those of the first kind.");
     say_if(file, found->packed,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");

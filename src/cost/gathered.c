@@ -50,7 +50,7 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
     const double made = bytes.activation, joined = 2 * made; /* gradients as they come, and while they are joined */
-    double w = weight_bytes(setting), layer = cost_layer_parameters(setting), root = root_parameters(setting);
+    double w = weight_bytes(setting), layer = cost_largest_layer_parameters(setting), root = root_parameters(setting);
     double copy = setting->gradients == SCENARIO_FP32 ? bytes.gradient : 0;
     bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = setting->model->layers == 1;
     double weights = early && !single ? 2 * w : w, head = made * head_parameters(setting);
@@ -67,7 +67,7 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 {
     const double made = cost_precisions(setting).activation, g = cost_precisions(setting).gradient;
-    double w = weight_bytes(setting), layer = cost_layer_parameters(setting), root = root_parameters(setting);
+    double w = weight_bytes(setting), layer = cost_largest_layer_parameters(setting), root = root_parameters(setting);
     double layers = (double)setting->model->layers;
     double weights = fmin(layers, 2) * w, next = fmin(layers - 1, 2) * w, behind = (layers > 1 ? w : 0) + made + g;
     bool own = has_own_ends(setting);
@@ -102,7 +102,8 @@ void cost_forward_moments_of(const struct cost_setting *setting, const struct co
 {
     const struct missing_logits missing = missing_logits(setting);
     bool two = setting->fsdp == 2;
-    double w = weight_bytes(setting), layer = w * cost_layer_parameters(setting), head = w * head_parameters(setting);
+    double w = weight_bytes(setting), layer = w * cost_largest_layer_parameters(setting),
+           head = w * head_parameters(setting);
     double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
     double logits = cost_logits(setting) * work->tokens;
     double inner = cost_precisions(setting).activation * layer_most(setting, last_columns);

@@ -165,7 +165,7 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
     bool gathers = pass != PASS_WEIGHT;
     if (!cost_shards_in_passes(setting) || layers == 0) /* 0: a stage that has only the embedding or the head */
         return;
-    double parameters = cost_layer_parameters(setting);
+    double parameters = cost_largest_layer_parameters(setting);
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
     cost->kernels_s += layers * conversion_s(setting, pass, parameters, gathers);
     double layer_s = (cost->kernels_s + cost->attention_s + cost->tensor_s) / layers;
@@ -190,6 +190,6 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     cost->shard_s += root.gather_s + root.scatter_s + root.across_s;
     if (pass == PASS_FORWARD || pass == PASS_WEIGHT)
         return;
-    double first_s = traffic_of(setting, PASS_FORWARD, cost_layer_parameters(setting), true).gather_s;
+    double first_s = traffic_of(setting, PASS_FORWARD, cost_largest_layer_parameters(setting), true).gather_s;
     cost->shard_s += beside_s(setting, head, first_s, 0) - head.all_s;
 }

@@ -23,8 +23,8 @@
  *    a group, for the all-reduce it is all groups.
  * 6. Copies and conversions count as computation, in c too. They are memory-bound, with one launch for all of a layer
  *    and pass. FSDP1 and FSDP2 (`fsdp`) differ in them.
- * 7. The sums are those of the run with the first layer. Other runs hide all their collectives, L in place of L - 1:
- *    each layer's neighbour counts as its like.
+ * 7. A layer hides the collectives of its own kind, also if the next layer is of another kind.
+ * 8. The kind of the first layer has these sums (`first`). Other kinds hide all their collectives, L in place of L - 1.
  *
  * docs/model.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.
  */

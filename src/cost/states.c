@@ -11,7 +11,7 @@ double cost_layers_parameters(const struct cost_setting *setting)
     return layer_sum(setting, layer_parameters);
 }
 
-double cost_layer_parameters(const struct cost_setting *setting)
+double cost_largest_layer_parameters(const struct cost_setting *setting)
 {
     return layer_most(setting, layer_parameters);
 }

@@ -10,7 +10,7 @@
 double cost_layers_parameters(const struct cost_setting *setting);
 
 /** Return the most parameters of one TP rank's share of one layer. */
-double cost_layer_parameters(const struct cost_setting *setting);
+double cost_largest_layer_parameters(const struct cost_setting *setting);
 
 /**
  * Return the parameters of one TP rank of the ends. The first stage has embeddings, the last one norm and head.

@@ -266,9 +266,13 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     ok &= check_context(scenario, system, err);
     ok &= check_schedule(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
-    if (!check_divides(document, tp, plan->tp, model->kinds[0].heads, "the model's heads", err))
-        return false;
-    return check_divides(document, tp, plan->tp, model->kinds[0].kv_heads,
-                         "the model's kv_heads (copies of them on several ranks are not available yet)", err) &&
-           ok;
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
+        if (!model_has_kind(model, kind))
+            continue;
+        if (!check_divides(document, tp, plan->tp, model->kinds[kind].heads, "the model's heads", err))
+            return false;
+        ok &= check_divides(document, tp, plan->tp, model->kinds[kind].kv_heads,
+                            "the model's kv_heads (copies of them on several ranks are not available yet)", err);
+    }
+    return ok;
 }

@@ -62,23 +62,34 @@ void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KIN
         n_layers[model_kind_of(model, layer)]++;
 }
 
-bool model_is_swiglu(const struct model *model)
+bool model_has_kind(const struct model *model, int32_t kind)
 {
     int64_t n_layers[MODEL_MAX_KINDS];
-    bool swiglu = true;
     model_count_kinds(model, n_layers);
+    return n_layers[kind] > 0;
+}
+
+bool model_is_swiglu(const struct model *model)
+{
+    bool swiglu = true;
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
-        swiglu = swiglu && (n_layers[kind] == 0 || model->kinds[kind].activation == MODEL_SWIGLU);
+        swiglu = swiglu && (!model_has_kind(model, kind) || model->kinds[kind].activation == MODEL_SWIGLU);
     return swiglu;
+}
+
+bool model_has_biases(const struct model *model)
+{
+    bool biases = false;
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
+        biases = biases || (model_has_kind(model, kind) && model->kinds[kind].biases);
+    return biases;
 }
 
 bool model_shares_heads(const struct model *model, int64_t ranks)
 {
-    int64_t n_layers[MODEL_MAX_KINDS];
     bool shares = true;
-    model_count_kinds(model, n_layers);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
-        shares = shares && (n_layers[kind] == 0 ||
+        shares = shares && (!model_has_kind(model, kind) ||
                             (model->kinds[kind].heads % ranks == 0 && model->kinds[kind].kv_heads % ranks == 0));
     return shares;
 }

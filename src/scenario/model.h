@@ -24,7 +24,7 @@ struct model_kind {
     int64_t head_width; /* width of a head's queries, keys and values; 0: hidden / heads */
     int64_t ffn;        /* f, inner width of the feed-forward block */
     int32_t activation; /* enum model_activation */
-    bool biases;        /* biases of the four GEMMs of a layer */
+    bool biases;        /* all four GEMMs of a layer have biases. They take no time and are not kept */
 };
 
 /** `n` layers of a kind, one after the other. */
@@ -62,6 +62,12 @@ int32_t model_kind_of(const struct model *model, int64_t layer);
 
 /** Count the layers of each kind. All together they are model->layers. */
 void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KINDS]);
+
+/** Return whether a model has layers of a kind. */
+bool model_has_kind(const struct model *model, int32_t kind);
+
+/** Return whether a kind of layer has biases. */
+bool model_has_biases(const struct model *model);
 
 /** Return whether `ranks` divide the heads, and the key and value heads, of all kinds of layers. */
 bool model_shares_heads(const struct model *model, int64_t ranks);

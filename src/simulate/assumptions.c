@@ -231,7 +231,7 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
-             scenario->model.dropout ? "with" : "no", scenario->model.kinds[0].biases ? "with" : "no");
+             scenario->model.dropout ? "with" : "no", model_has_biases(&scenario->model) ? "with" : "no");
     return n;
 }
 
