@@ -17,8 +17,12 @@ const struct device hand_device = {.peak_flop_per_s = {1},
                                    .nvlink = {.latency_s = 1, .efficiency = 1},
                                    .nic = {.latency_s = 2, .efficiency = 0.5, .ramp_bytes = 50},
                                    .pcie = {.efficiency = 1}};
-const struct platform hand_links = {
-    .gpus_per_node = 8, .nvlink_domain = 8, .nvlink_bytes_per_s = 10, .nic_bytes_per_s = 20, .pcie_bytes_per_s = 40};
+const struct platform hand_links = {.n_nodes = 64,
+                                    .gpus_per_node = 8,
+                                    .nvlink_domain = 8,
+                                    .nvlink_bytes_per_s = 10,
+                                    .nic_bytes_per_s = 20,
+                                    .pcie_bytes_per_s = 40};
 
 const struct slice hand_two_slices[2] = {{.sample = 0, .begin = 0, .end = 4}, {.sample = 1, .begin = 2, .end = 6}};
 

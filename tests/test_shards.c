@@ -220,7 +220,8 @@ TEST(shard_group__reduces_gradients_between_groups)
     scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 2, 2);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
-    nodes.nvlink_domain = 16; /* six groups, four on one node, two on the other: by the NICs of two */
+    nodes.gpus_per_node = nodes.nvlink_domain =
+        16; /* six groups, four on one node, two on the other: by the NICs of two */
     setting.ranks = 12;
     across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2, 4);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
