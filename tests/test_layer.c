@@ -18,7 +18,8 @@
 TEST(layer_of__has_the_matrices_in_the_order_of_the_forward)
 {
     const struct cost_setting setting = hand_toy_setting();
-    const struct layer layer = layer_of(&setting, 0);
+    struct layer layer;
+    layer_of(&setting, 0, &layer);
     static const struct {
         const char *name;
         double in, out;

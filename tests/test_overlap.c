@@ -115,7 +115,8 @@ TEST(gemm_chunks__run_in_waves_of_what_is_left)
 /* Return the collectives of a layer on 10 tokens. */
 static struct overlap_tensor of_layer(const struct cost_setting *setting, enum pass pass)
 {
-    const struct layer layer = layer_of(setting, 0);
+    struct layer layer;
+    layer_of(setting, 0, &layer);
     return overlap_tensor_layer(setting, &layer, pass, 10);
 }
 
@@ -127,7 +128,8 @@ static double layer_s(const struct cost_setting *setting, enum pass pass)
 /* Return the seconds of the head's collectives on 10 tokens. */
 static double head_s(const struct cost_setting *setting, enum pass pass)
 {
-    const struct layer head = layer_of_head(setting);
+    struct layer head;
+    layer_of_head(setting, &head);
     return overlap_tensor_head(setting, layer_last_gemm(&head), pass, 10).exposed_s;
 }
 

@@ -81,7 +81,8 @@ static double layers_s(const struct cost_setting *setting, double n_tokens, enum
     struct cost_unit unit = all_tokens(n_tokens);
     double sum = 0;
     for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        struct layer layer;
+        layer_of(setting, setting->runs[i].kind, &layer);
         struct cost_kernels kernels = {0};
         cost_layer_kernels(setting, setting->runs[i].kind, pass, &unit, &kernels);
         sum += setting->runs[i].n * (best_s(setting, &kernels) + exposed_s(setting, &layer, unit.padding_tokens, pass));

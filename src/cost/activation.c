@@ -16,7 +16,8 @@ static double full_bytes(const struct cost_setting *setting, int32_t kind, bool 
 /** Return the bytes that a layer keeps of a token under a list. */
 static double listed_bytes(const struct cost_setting *setting, int32_t kind, enum recompute list, bool sliced)
 {
-    const struct layer layer = layer_of(setting, kind);
+    struct layer layer;
+    layer_of(setting, kind, &layer);
     bool keys = sliced && (list & RECOMPUTE_ALTERNATE_GEMMS) != 0; /* later slices need them */
     return layer_kept_bytes(&layer, list) + (keys ? cost_kv_bytes(setting, kind) / 2 : 0);
 }
@@ -123,7 +124,8 @@ struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum
         .score_again = again ? bytes_of_score(setting) : 0,
     };
     for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        struct layer layer;
+        layer_of(setting, setting->runs[i].kind, &layer);
         most.gradients = fmax(most.gradients, layer_work_bytes(&layer, RECOMPUTE_ACTIVATION));
         most.again = fmax(most.again, again_bytes(setting, &layer, setting->runs[i].kind, recompute));
     }
@@ -159,7 +161,8 @@ double cost_weight_bytes(const struct cost_setting *setting)
 
 double cost_head_weight_bytes(const struct cost_setting *setting, double tokens)
 {
-    const struct layer head = layer_of_head(setting);
+    struct layer head;
+    layer_of_head(setting, &head);
     return tokens * layer_weight_gradient_bytes(setting, &head);
 }
 
@@ -171,7 +174,8 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
 
 double cost_head_bytes(const struct cost_setting *setting, double tokens)
 {
-    const struct layer head = layer_of_head(setting);
+    struct layer head;
+    layer_of_head(setting, &head);
     return tokens * layer_kept_bytes(&head, RECOMPUTE_NONE);
 }
 

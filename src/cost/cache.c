@@ -76,7 +76,7 @@ static bool is_of(const struct cost_key *key, const struct cost_setting *setting
 static void open_key(struct cost_key *key, const struct cost_setting *setting)
 {
     key->setting = *setting;
-    key->layer = layer_of(setting, setting->runs[0].kind);
+    layer_of(setting, setting->runs[0].kind, &key->layer);
     for (int recompute = 0; recompute <= RECOMPUTE_FULL; recompute++)
         key->activation_bytes[recompute][0] = key->activation_bytes[recompute][1] = -1;
 }
@@ -162,7 +162,8 @@ static void look_up(const struct cost_setting *setting, enum pass pass, const st
                     unsigned components, struct cost_pass *costs)
 {
     if (setting->cache == NULL) {
-        const struct layer layer = layer_of(setting, setting->runs[0].kind);
+        struct layer layer;
+        layer_of(setting, setting->runs[0].kind, &layer);
         compute(setting, &layer, pass, unit, components, costs);
         return;
     }

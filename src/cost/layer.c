@@ -182,17 +182,16 @@ static void add_single_operations(struct layer *layer, const struct cost_setting
                      2 * w->half * (w->q + 2 * w->k));
 }
 
-struct layer layer_of(const struct cost_setting *setting, int32_t kind)
+void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer)
 {
     const struct widths w = widths_of(setting, kind);
-    struct layer layer = {.kind = kind};
-    add_norm(&layer, setting, &w, "norm before attention");
-    add_attention(&layer, setting, &w);
-    add_norm(&layer, setting, &w, "norm before the feed-forward block");
-    add_feed_forward(&layer, setting, &w);
-    add_between(&layer, setting, &w);
-    add_single_operations(&layer, setting, &w);
-    return layer;
+    *layer = (struct layer){.kind = kind};
+    add_norm(layer, setting, &w, "norm before attention");
+    add_attention(layer, setting, &w);
+    add_norm(layer, setting, &w, "norm before the feed-forward block");
+    add_feed_forward(layer, setting, &w);
+    add_between(layer, setting, &w);
+    add_single_operations(layer, setting, &w);
 }
 
 /** Return the bytes that the cross-entropy of one logit moves. */
@@ -204,26 +203,26 @@ static double loss_bytes(enum scenario_loss loss, const struct widths *w, bool f
     return forward ? w->half : 2 * w->half + (loss == SCENARIO_LOSS_FUSED_METRICS ? 2 * metric : 0);
 }
 
-struct layer layer_of_head(const struct cost_setting *setting)
+void layer_of_head(const struct cost_setting *setting, struct layer *layer)
 {
     const struct widths w = widths_of(setting, 0);
     double logits = cost_logits(setting);
-    struct layer layer = {0};
-    add_norm(&layer, setting, &w, "final norm");
+    *layer = (struct layer){0};
+    add_norm(layer, setting, &w, "final norm");
     if (w.eager_llama)
-        add_single_norms(&layer, &w, 1);
-    add_memory_bound(&layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,
+        add_single_norms(layer, &w, 1);
+    add_memory_bound(layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,
                      loss_bytes(setting->loss, &w, false) * logits)
         ->kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits;
-    add_gemm(&layer, GEMM("head"), LAYER_COLUMN, w.h, logits);
-    return layer;
+    add_gemm(layer, GEMM("head"), LAYER_COLUMN, w.h, logits);
 }
 
 double layer_sum(const struct cost_setting *setting, layer_quantity *quantity)
 {
     double sum = 0;
     for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        struct layer layer;
+        layer_of(setting, setting->runs[i].kind, &layer);
         sum += setting->runs[i].n * quantity(setting, &layer);
     }
     return sum;
@@ -233,7 +232,8 @@ double layer_most(const struct cost_setting *setting, layer_quantity *quantity)
 {
     double most = 0;
     for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct layer layer = layer_of(setting, setting->runs[i].kind);
+        struct layer layer;
+        layer_of(setting, setting->runs[i].kind, &layer);
         most = fmax(most, quantity(setting, &layer));
     }
     return most;
@@ -251,7 +251,8 @@ double layer_parameters(const struct cost_setting *setting, const struct layer *
 int64_t layer_matrix_parameters(const struct model *model, int32_t kind)
 {
     const struct cost_setting whole = {.model = model, .tensor = 1};
-    const struct layer layer = layer_of(&whole, kind);
+    struct layer layer;
+    layer_of(&whole, kind, &layer);
     double parameters = 0; /* whole numbers below 2^53 */
     for (int32_t i = 0; i < layer.n_ops; i++)
         parameters += layer.ops[i].in * layer.ops[i].out;

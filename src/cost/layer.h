@@ -32,7 +32,7 @@ struct layer_op {
     bool is_end; /* no backward needs its output, so full recomputation with early_stop leaves it out */
 };
 
-enum { LAYER_MAX_OPS = 20 };
+enum { LAYER_MAX_OPS = 18 };
 
 struct layer {
     int32_t kind; /* of the model's kinds of layers */
@@ -41,7 +41,7 @@ struct layer {
 };
 
 /**
- * Make the operators of a kind of layer.
+ * Make the operators of a kind of layer. They are not returned, since a copy would take as long.
  *
  * 1. A layer runs as in Megatron-LM: tensor-parallel, with sequence parallelism (Korthikanti et al. 2022,
  *    arXiv:2205.05198, section 4.2) or without.
@@ -56,10 +56,10 @@ struct layer {
  *
  * docs/model.md has bytes, derivations and sources: Layer passes, Eager operations, Activations and working memory.
  */
-struct layer layer_of(const struct cost_setting *setting, int32_t kind);
+void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer);
 
 /** Make the operators of the last norm, the head and the loss. Recomputation never drops anything of them. */
-struct layer layer_of_head(const struct cost_setting *setting);
+void layer_of_head(const struct cost_setting *setting, struct layer *layer);
 
 /** A quantity of one layer of a setting. */
 typedef double layer_quantity(const struct cost_setting *setting, const struct layer *layer);

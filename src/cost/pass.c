@@ -68,7 +68,8 @@ static void add_known(struct cost_pass *cost, const struct cost_setting *setting
         cost_add_pass(cost, forward);
         return;
     }
-    const struct layer layer = layer_of(setting, setting->runs[0].kind);
+    struct layer layer;
+    layer_of(setting, setting->runs[0].kind, &layer);
     add_tokens(cost, setting, &layer, PASS_FORWARD, tokens);
 }
 
@@ -81,7 +82,8 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     add_attention(cost, setting, PASS_FORWARD, unit);
     if (!setting->early_stop)
         return;
-    const struct layer layer = layer_of(setting, run->kind);
+    struct layer layer;
+    layer_of(setting, run->kind, &layer);
     const struct layer_op *last = layer_last_gemm(&layer);
     struct cost_kernels ends;
     ends.n = 0;
@@ -99,7 +101,8 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
 {
     const struct cost_run *run = &setting->runs[0];
     if ((unit->recompute & ~(unsigned)(RECOMPUTE_ATTENTION_CORE | RECOMPUTE_FULL)) != 0) {
-        const struct layer layer = layer_of(setting, run->kind);
+        struct layer layer;
+        layer_of(setting, run->kind, &layer);
         struct cost_kernels again;
         again.n = 0;
         layer_add_listed(&again, setting, &layer, unit->recompute, tokens);
@@ -144,7 +147,8 @@ static struct cost_pass pass_of_run(const struct cost_setting *setting, bool fir
                                     const struct cost_unit *unit)
 {
     double tokens = cost_unit_tokens(unit);
-    const struct layer layer = layer_of(setting, setting->runs[0].kind);
+    struct layer layer;
+    layer_of(setting, setting->runs[0].kind, &layer);
     struct cost_pass cost = cost_of_tokens(setting, &layer, pass, tokens), forward = {0};
     if (cost_repeats(pass, unit)) {
         struct cost_setting again = cost_setting_again(setting);
@@ -168,7 +172,8 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
 void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
                         struct cost_kernels *kernels)
 {
-    const struct layer layer = layer_of(setting, kind);
+    struct layer layer;
+    layer_of(setting, kind, &layer);
     double tokens = cost_unit_tokens(unit);
     kernels->n = 0;
     layer_add_gemms(kernels, setting, &layer, pass, tokens);
@@ -188,13 +193,15 @@ static void head_kernels(const struct cost_setting *setting, const struct layer 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                        struct cost_kernels *kernels)
 {
-    const struct layer head = layer_of_head(setting);
+    struct layer head;
+    layer_of_head(setting, &head);
     head_kernels(setting, &head, pass, cost_unit_tokens(unit), kernels);
 }
 
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
-    const struct layer head = layer_of_head(setting);
+    struct layer head;
+    layer_of_head(setting, &head);
     const struct overlap_tensor tensor =
         overlap_tensor_head(setting, layer_last_gemm(&head), pass, cost_unit_tokens(unit));
     struct cost_kernels kernels;

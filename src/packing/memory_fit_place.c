@@ -340,10 +340,11 @@ static struct step next_step(const struct memory_fit_excess *excess, int32_t uni
         return (struct step){0, INFINITY};
     enum recompute more = stronger(forward->recompute);
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
-    struct cost_pass before = cost_of_pass(&excess->stage_setting, PASS_BACKWARD, &work);
+    struct cost_pass before[COST_N_COMPONENTS], after[COST_N_COMPONENTS];
+    cost_cached(&excess->stage_setting, PASS_BACKWARD, &work, 1U << COST_LAYERS, before);
     work.recompute = more;
-    struct cost_pass after = cost_of_pass(&excess->stage_setting, PASS_BACKWARD, &work);
-    double added_s = cost_pass_s(&after) - cost_pass_s(&before);
+    cost_cached(&excess->stage_setting, PASS_BACKWARD, &work, 1U << COST_LAYERS, after);
+    double added_s = cost_pass_s(&after[COST_LAYERS]) - cost_pass_s(&before[COST_LAYERS]);
     double bytes = freed_bytes(excess, unit, forward->recompute, more);
     return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
 }

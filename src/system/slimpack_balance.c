@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "cost/pass.h"
+#include "cost/cache.h"
 
 enum { ROUNDS = 6 };
 
@@ -19,9 +19,11 @@ static double unit_s(const struct cost_setting *setting, enum recompute recomput
                              .n_slices = unit->n_slices,
                              .context = context,
                              .recompute = recompute};
-    struct cost_pass layers = cost_of_pass(setting, pass, &work), head = cost_of_head(setting, pass, &work);
-    return layers.kernels_s + layers.attention_s + layers.tensor_s + layers.shard_s + head.kernels_s + head.tensor_s +
-           head.shard_s;
+    struct cost_pass costs[COST_N_COMPONENTS];
+    cost_cached(setting, pass, &work, 1U << COST_LAYERS | 1U << COST_HEAD, costs);
+    const struct cost_pass *layers = &costs[COST_LAYERS], *head = &costs[COST_HEAD];
+    return layers->kernels_s + layers->attention_s + layers->tensor_s + layers->shard_s + head->kernels_s +
+           head->tensor_s + head->shard_s;
 }
 
 /* Find the seconds of the units of the fill's targets, and the largest. @return whether there are n_units of them */
