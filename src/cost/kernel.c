@@ -31,12 +31,6 @@ void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device,
                                     .extrapolated_s = cost_gemm_extrapolates(device, &gemm) ? seconds : 0});
 }
 
-void kernel_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
-                     double k, enum precision precision)
-{
-    kernel_add_gemms(kernels, device, name, (struct cost_gemm){1, m, n, k, 0, precision});
-}
-
 void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
                              const char *name, double bytes)
 {

@@ -135,12 +135,9 @@ static inline void kernel_attention_add(struct cost_attention_load *load, const 
 /** Append a kernel without changes. */
 void kernel_add(struct cost_kernels *kernels, struct cost_kernel kernel);
 
-/** Append GEMMs in one kernel, at the speed that training reaches (device_training.products). kernel_add_gemm
- * appends one GEMM without a sum. */
+/** Append GEMMs in one kernel, at the speed that training reaches (device_training.products). */
 void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device, const char *name,
                       struct cost_gemm gemm);
-void kernel_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
-                     double k, enum precision precision);
 
 /** Append a kernel that takes the time of its bytes. Without bytes, append nothing. */
 void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,

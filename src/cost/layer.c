@@ -279,9 +279,11 @@ void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *se
         if (op->kind != LAYER_GEMM)
             continue;
         if (pass == PASS_FORWARD)
-            kernel_add_gemm(kernels, device, op->name[PASS_FORWARD], tokens, op->out, op->in, setting->precision);
+            kernel_add_gemms(kernels, device, op->name[PASS_FORWARD],
+                             (struct cost_gemm){1, tokens, op->out, op->in, 0, setting->precision});
         if (pass == PASS_BACKWARD || pass == PASS_INPUT)
-            kernel_add_gemm(kernels, device, op->name[PASS_BACKWARD], tokens, op->in, op->out, setting->precision);
+            kernel_add_gemms(kernels, device, op->name[PASS_BACKWARD],
+                             (struct cost_gemm){1, tokens, op->in, op->out, 0, setting->precision});
         if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
             kernel_add_gemms(kernels, device, op->name[PASS_WEIGHT], layer_weight_gemm(setting, op, tokens));
     }
@@ -311,8 +313,8 @@ void layer_add_listed(struct cost_kernels *kernels, const struct cost_setting *s
         if (op->kind == LAYER_MEMORY_BOUND && (op->list & list) != 0)
             add_moved(kernels, setting, op, PASS_FORWARD, tokens);
         if (op->kind == LAYER_GEMM && (list & RECOMPUTE_ALTERNATE_GEMMS) != 0 && op->alternate.out > 0)
-            kernel_add_gemm(kernels, setting->device, op->name[PASS_FORWARD], tokens, op->alternate.out, op->in,
-                            setting->precision);
+            kernel_add_gemms(kernels, setting->device, op->name[PASS_FORWARD],
+                             (struct cost_gemm){1, tokens, op->alternate.out, op->in, 0, setting->precision});
     }
 }
 
@@ -324,8 +326,8 @@ void layer_add_ends(struct cost_kernels *kernels, const struct cost_setting *set
         if (op->is_end && op->kind == LAYER_MEMORY_BOUND)
             add_moved(kernels, setting, op, PASS_FORWARD, tokens);
         if (op->is_end && op->kind == LAYER_GEMM)
-            kernel_add_gemm(kernels, setting->device, op->name[PASS_FORWARD], tokens, op->out, op->in,
-                            setting->precision);
+            kernel_add_gemms(kernels, setting->device, op->name[PASS_FORWARD],
+                             (struct cost_gemm){1, tokens, op->out, op->in, 0, setting->precision});
     }
 }
 

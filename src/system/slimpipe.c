@@ -53,10 +53,10 @@ static double attention_flop(const struct plan_pipeline *pipeline, const struct 
     model_count_kinds(model, n_layers);
     for (int32_t i = 0; i < partition->units[unit].n_slices; i++) {
         struct slice slice = partition->slices[partition->units[unit].first_slice + i];
-        for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
-            flop += n_layers[kind] > 0 ? (double)(n_layers[kind] / flop_repeats(model)) *
-                                             (double)flop_attention(model, kind, pass, slice.begin, slice.end)
-                                       : 0;
+        for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
+            int64_t n = n_layers[kind] / flop_repeats(model);
+            flop += n > 0 ? (double)n * (double)flop_attention(model, kind, pass, slice.begin, slice.end) : 0;
+        }
     }
     return flop;
 }
