@@ -12,6 +12,7 @@ TESTS_OF_NO_MODULE = {"cost_limits", "measured_attention"}
 LINES_OF_A_TEST_FILE = 800
 COMMENT = re.compile(r"/\*(.*?)\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 START = re.compile(r"(Of|What|Those|That|As)\b")
+TWO_DOCS = re.compile(r"^[ \t]*/\*\*(?:(?!\*/).)*\*/\s*\n[ \t]*/\*\*", re.DOTALL | re.MULTILINE)
 TEST = re.compile(r"^TEST\((\w*)\)", re.MULTILINE)
 TEST_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*__[a-z0-9]+(_[a-z0-9]+)*")
 
@@ -52,6 +53,11 @@ def check_opening(path, comments):
         yield 2, "the file does not open with a sentence that says what it is for"
 
 
+def check_doc_comments(text):
+    for match in TWO_DOCS.finditer(text):
+        yield text.count("\n", 0, match.end()) + 1, "a second doc comment documents the same thing"
+
+
 def check_tests(name, text, modules):
     for match in TEST.finditer(text):
         if not TEST_NAME.fullmatch(match[1]):
@@ -73,6 +79,8 @@ def check(top):
         text = path.read_text(encoding="utf-8")
         comments = list((comments_of_python if path.suffix == ".py" else comments_of_c)(text))
         findings = [*check_starts(comments), *check_opening(path, comments)]
+        if path.suffix in (".c", ".h"):
+            findings += check_doc_comments(text)
         if name.startswith("tests/"):
             findings += check_tests(name, text, modules)
         for line, finding in findings:

@@ -354,6 +354,7 @@ class Words(unittest.TestCase):
         share = "reliability.slow.share has no effect: reliability.slow.factor is 1"
         self.assertEqual(answer(ONE)["notes"], [])
         for sets, notes in ((["platform.nodes=7"], [none]),
+                            (["platform=hopper-7x8"], [none.replace("platform.nodes", "the number of nodes in platform hopper-7x8")]),
                             (["platform.leaf=4"], [f"platform.leaf {above}"]),
                             (["platform.topology=rail"], [f"platform.topology {above}"]),
                             (["platform.leaf=4", "platform.oversubscription=2"], [f"platform.leaf {above}", f"oversubscription {above}"]),

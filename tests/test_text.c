@@ -75,15 +75,24 @@ TEST(text_has_word__finds_whole_words_only)
 }
 
 /* U+009B is C2 9B in UTF-8, and a terminal takes it for ESC [. U+00A0 and U+2028 are no control characters. */
-TEST(text_control__knows_those_of_ascii_and_of_latin_1)
+TEST(text_character__knows_control_characters_and_bytes_that_are_not_utf_8)
 {
     static const struct {
         const char *text;
         size_t n;
-    } cases[] = {{"\x1b[2J", 1},  {"\r", 1},       {"\x7f", 1},         {"\xc2\x80", 2}, {"\xc2\x9b;", 2},
-                 {"\xc2\x9f", 2}, {"\xc2\xa0", 0}, {"\xe2\x80\xa8", 0}, {"a", 0},        {"\xc2", 0}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK_EQUAL(text_control(cases[i].text), cases[i].n);
+        bool control;
+    } cases[] = {{"\x1b[2J", 1, true},          {"\r", 1, true},       {"\x7f", 1, true}, {"\xc2\x80", 2, true},
+                 {"\xc2\x9b;", 2, true},        {"\xc2\x9f", 2, true}, {"a", 1, false},   {"\xc2\xa0", 2, false},
+                 {"\xe2\x80\xa8", 3, false},    {"\xc2", 1, true},     {"\x9b", 1, true}, {"\xe2\x80", 1, true},
+                 {"\xf0\x9f\x98\x80", 4, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool control;
+        CHECK_EQUAL(text_character(cases[i].text, &control), cases[i].n);
+        CHECK_EQUAL(control, cases[i].control);
+    }
     char text[] = "a\x1b[31m \xc2\x9b;31m\xc3\xbc\tb";
     CHECK_TEXT(text_clean(text), "a?[31m ?;31m\xc3\xbc?b");
+    char bytes[] = "a\x9b"
+                   "31m \xe2\x80 \xe2\x80\xa6\xff";
+    CHECK_TEXT(text_clean(bytes), "a?31m ?? \xe2\x80\xa6?");
 }

@@ -375,6 +375,9 @@ TEST(csv__text_is_no_formula)
                                            {"+2", "+2"},
                                            {"-", "-"},
                                            {"best-fit", "best-fit"},
+                                           {"a\x1b[2J\x9b"
+                                            "b\xc3\xbc",
+                                            "a?[2J?b\xc3\xbc"},
                                            {"", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text, apostrophe[64];

@@ -73,21 +73,29 @@ void text_print_clipped(int32_t columns, const char *format, ...)
     free(line);
 }
 
-size_t text_control(const char *text)
+size_t text_character(const char *text, bool *control)
 {
     const unsigned char *byte = (const unsigned char *)text;
-    if (byte[0] < ' ' || byte[0] == 0x7f)
-        return 1;
-    return byte[0] == 0xc2 && 0x80 <= byte[1] && byte[1] <= 0x9f ? 2 : 0; /* UTF-8 */
+    size_t n = byte[0] < 0xc2 ? 1 : byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
+    *control =
+        byte[0] < ' ' || (0x7f <= byte[0] && byte[0] < 0xc2) || byte[0] >= 0xf5 || (byte[0] == 0xc2 && byte[1] <= 0x9f);
+    for (size_t i = 1; i < n; i++)
+        if (begins_character(text[i])) { /* not UTF-8 */
+            *control = true;
+            return 1;
+        }
+    return n;
 }
 
 char *text_clean(char *text)
 {
     char *to = text;
-    for (const char *from = text; *from != '\0'; to++) {
-        size_t n = text_control(from);
-        *to = n > 0 ? '?' : *from;
-        from += n > 0 ? n : 1;
+    size_t n;
+    for (const char *from = text; *from != '\0'; from += n) {
+        bool control;
+        n = text_character(from, &control);
+        memmove(to, control ? "?" : from, control ? 1 : n);
+        to += control ? 1 : n;
     }
     *to = '\0';
     return text;

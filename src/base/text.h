@@ -19,10 +19,10 @@ int32_t text_columns(const char *text);
 void text_clip(char *text, int32_t columns);
 
 /**
- * Return the bytes of the control character that begins here, since one from a file must not move the cursor: U+0000 to
- * U+001F, U+007F to U+009F. 0: it is none.
+ * Return the bytes of the character that begins here, and say whether it is a control character, since one from a file
+ * must not move the cursor: U+0000 to U+001F, U+007F to U+009F, and each byte that is not UTF-8.
  */
-size_t text_control(const char *text);
+size_t text_character(const char *text, bool *control);
 
 /** Put `?` in place of each control character. @return the text */
 char *text_clean(char *text);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "capacity/notes.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "scenario/library.h"
 
 struct notes {
     int32_t n;
@@ -21,12 +24,37 @@ static void add(struct notes *notes, const char *line)
         strcpy(notes->lines[notes->n++], line);
 }
 
+/** Return the node of an offer's platform, -1 if it is written nowhere. */
+static int32_t platform_node(const struct question *question, const struct offer *offer)
+{
+    int32_t own = document_find(&question->document, offer->node, "platform");
+    return own >= 0 ? own : document_find(&question->document, 0, "platform");
+}
+
 /** Return whether an offer's platform is written with this key. */
 static bool has_key(const struct question *question, const struct offer *offer, const char *key)
 {
+    return document_find(&question->document, platform_node(question, offer), key) >= 0;
+}
+
+/** Add a sentence if the platform's name has a number of nodes, as hopper-16x8. */
+static void add_size_of_name(const struct question *question, const struct offer *offer, struct notes *notes)
+{
     const struct document *document = &question->document;
-    int32_t own = document_find(document, offer->node, "platform");
-    return document_find(document, own >= 0 ? own : document_find(document, 0, "platform"), key) >= 0;
+    int32_t node = platform_node(question, offer), name_node = document_find(document, node, "name"), nodes, gpus;
+    char line[ASSUMPTIONS_SIZE];
+    if (name_node >= 0)
+        node = name_node;
+    const char *name = node >= 0 && document->node[node].kind == DOCUMENT_SCALAR ? document->node[node].value : "";
+    const char *dash = library_is_path(name, ".yaml") ? NULL : strrchr(name, '-');
+    if (dash != NULL && strcmp(dash, "-free") == 0)
+        while (dash > name && *--dash != '-')
+            ;
+    if (dash == NULL || sscanf(dash, "-%" SCNd32 "x%" SCNd32, &nodes, &gpus) != 2)
+        return;
+    snprintf(line, sizeof line, "the number of nodes in platform %s has no effect: each offer has nodes of its own",
+             name);
+    add(notes, line);
 }
 
 /** Add what `run` says about oversubscription, here at the offer's largest size. */
@@ -51,6 +79,7 @@ int32_t notes_of(const struct question *question, char lines[NOTES_MOST][ASSUMPT
         bool critical_path = offer->scenario.engine == SCENARIO_CRITICAL_PATH;
         if (has_key(question, offer, "nodes"))
             add(&notes, "platform.nodes has no effect: each offer has nodes of its own");
+        add_size_of_name(question, offer, &notes);
         if (critical_path && has_key(question, offer, "leaf"))
             add(&notes, "platform.leaf has no effect on the critical path, which has no contention: use SimGrid");
         if (critical_path && has_key(question, offer, "topology"))

@@ -73,8 +73,7 @@ enum scenario_schedule {
 };
 /** Names of the schedules in this order, separated by |. */
 #define SCENARIO_SCHEDULES "1f1b|interleaved|gpipe|zero-bubble|seq1f1b|terapipe"
-/** Exchange of keys and values in a context-parallel group: cost/context.h. */
-/** Choices of plan.cp_type in the order of the enumeration. */
+/** Choices of plan.cp_type in the order of the enumeration. cost/context.h says how each exchanges keys and values. */
 #define SCENARIO_CONTEXT "ring|all-gather|ulysses|ring-contiguous"
 enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES, SCENARIO_RING_CONTIGUOUS };
 

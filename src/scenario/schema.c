@@ -115,9 +115,11 @@ static const char *store_text(const struct schema_key *key, const char *text, ch
         return "is too long";
     if (n == 0 && key->fallback == NULL)
         return "is empty";
-    for (size_t i = 0; i < n; i++)
-        if (text_control(text + i) > 0)
-            return "contains a line end or control character";
+    bool control = false;
+    for (size_t i = 0; i < n && !control;)
+        i += text_character(text + i, &control);
+    if (control)
+        return "contains a line end or control character";
     memcpy(field, text, n);
     field[n] = '\0';
     return NULL;

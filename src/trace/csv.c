@@ -2,6 +2,7 @@
 #include "trace/csv.h"
 
 #include "base/check.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,21 +18,26 @@ static bool is_formula(const char *text)
     return *end != '\0' || end == text;
 }
 
-/* RFC 4180 quotes text with a comma, a quote or a line's end. Quotes inside are doubled. */
+/* RFC 4180 quotes text with a comma, a quote or a line's end. Quotes inside are doubled. A control character would move
+ * the cursor of a terminal. */
 void csv_print_text(const char *text, FILE *file)
 {
-    bool formula = is_formula(text);
-    if (!formula && strpbrk(text, ",\"\r\n") == NULL) {
-        fputs(text, file);
-        return;
-    }
-    fputs(formula ? "\"'" : "\"", file);
-    for (; *text != '\0'; text++) {
+    bool formula = is_formula(text), quoted = formula || strpbrk(text, ",\"\r\n") != NULL;
+    if (quoted)
+        fputs(formula ? "\"'" : "\"", file);
+    while (*text != '\0') {
+        bool control;
+        size_t n = text_character(text, &control);
         if (*text == '"')
             fputc('"', file);
-        fputc(*text, file);
+        if (control && strchr("\t\r\n", *text) == NULL)
+            fputc('?', file);
+        else
+            fwrite(text, 1, n, file);
+        text += n;
     }
-    fputc('"', file);
+    if (quoted)
+        fputc('"', file);
 }
 
 const char *csv_text(const char *field)
