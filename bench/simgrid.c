@@ -126,7 +126,7 @@ static struct bare bare_of(const struct dag *dag, int32_t *step_of_task, struct 
 static _Noreturn void bare_child(struct bare *bare, const struct dag *dag, const struct platform *platform)
 {
     struct cluster cluster;
-    cluster_open(platform, dag->faults, &(struct execute_options){.cfg = ""}, &cluster);
+    cluster_open(platform, dag->faults, &(struct execute_options){.cfg = ""}, NULL, &cluster);
     bare->cluster = &cluster;
     for (int32_t s = 0; s < bare->n_streams; s++) {
         struct stream *stream = &bare->streams[s];

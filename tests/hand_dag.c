@@ -129,7 +129,7 @@ char *hand_platform_xml(const struct platform *platform)
     char *text = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
-    platform_xml_write(file, platform);
+    platform_xml_write(file, platform, NULL);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -140,7 +140,7 @@ struct platform hand_platform_file(const char *name, const char *file_name)
     snprintf(platform.path, sizeof platform.path, "%s", harness_path(file_name));
     FILE *file = fopen(platform.path, "w");
     CHECK(file != NULL);
-    platform_xml_write(file, &platform);
+    platform_xml_write(file, &platform, NULL);
     CHECK(fclose(file) == 0);
     return platform;
 }

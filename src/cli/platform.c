@@ -49,7 +49,7 @@ static bool print(const struct arguments *arguments, struct error *err)
                          arguments->name);
     if (!platform_from_keys(&keys, &device, &platform, err))
         return false;
-    platform_xml_write(stdout, &platform);
+    platform_xml_write(stdout, &platform, NULL);
     return true;
 }
 

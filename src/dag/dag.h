@@ -150,9 +150,6 @@ static inline int32_t dag_n_streams(const struct dag *dag)
     return (dag->n_ranks + dag->n_senders) * DAG_N_STREAMS;
 }
 
-/** Graphs of at most this many passes of micro-batches on ranks ignore fold_equal. */
-enum { DAG_FOLD_PASSES = 1 << 17 };
-
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off if candidates of one pipeline are compared */
@@ -160,7 +157,7 @@ struct dag_options {
      * only the first of equal pipelines, and of equal context ranks (dag/equal_pipelines.h), gets tasks for its passes.
      * Gradients and parameters of all get tasks. Tasks start and finish at the same times. The critical path and
      * bounds/ without events of memory need no more. Sums over ranks may round differently. It has no effect on graphs
-     * of up to DAG_FOLD_PASSES, with faults, groups, exchanges, several phases or all_tensor_ranks
+     * with faults, groups, exchanges, several phases or all_tensor_ranks
      */
     bool fold_equal;
 };

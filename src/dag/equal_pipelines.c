@@ -186,15 +186,14 @@ int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct platfor
 bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)
 {
     const struct plan_phase *phase = &plan->phases[0];
-    int64_t n_passes = 0;
+    bool several = phase->n_pipelines > 1;
     if (!options.fold_equal || options.all_tensor_ranks || setting->faults != NULL || plan->n_phases != 1 ||
         phase->n_groups > 0 || phase->n_reshards > 0)
         return false;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
-        const struct plan_pipeline *pipeline = &phase->pipelines[i];
-        n_passes += (int64_t)pipeline->step_first[pipeline->layout.stages] * pipeline->layout.context;
-        if (pipeline->n_exchanges > 0)
+        several = several || phase->pipelines[i].layout.context > 1;
+        if (phase->pipelines[i].n_exchanges > 0)
             return false;
     }
-    return n_passes > DAG_FOLD_PASSES;
+    return several;
 }

@@ -12,7 +12,7 @@
 
 /**
  * Return whether dag_build folds. It does if the options ask for it, and if all pipelines take the same times on the
- * same work. The graph must have more than DAG_FOLD_PASSES passes, too.
+ * same work.
  */
 bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *setting, struct dag_options options);
 

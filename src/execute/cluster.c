@@ -78,7 +78,7 @@ static char *const engine_arguments[] = {
 enum { N_ENGINE_ARGUMENTS = sizeof engine_arguments / sizeof *engine_arguments };
 
 /* The XML of a platform without a file goes to SimGrid by an unnamed file in memory, which ends with the process. */
-static void platform_load(const struct platform *platform)
+static void platform_load(const struct platform *platform, const bool *used)
 {
     if (*platform->path != '\0') {
         simgrid_load_platform(platform->path);
@@ -89,7 +89,7 @@ static void platform_load(const struct platform *platform)
     FILE *file = number >= 0 ? fdopen(number, "w") : NULL;
     if (file == NULL)
         cluster_refuse("its XML cannot be kept in memory: %s", strerror(errno));
-    platform_xml_write(file, platform);
+    platform_xml_write(file, platform, used);
     if (fflush(file) != 0)
         cluster_refuse("its XML cannot be kept in memory: %s", strerror(errno));
     snprintf(path, sizeof path, "/proc/self/fd/%d", number);
@@ -144,7 +144,7 @@ static int32_t host_index(const struct platform *platform, const char *name)
 }
 
 /* Store the handle of each host. SimGrid would walk all zones to find a host by name. */
-static void hosts_find(struct cluster *cluster)
+static void hosts_find(struct cluster *cluster, const bool *used)
 {
     const struct platform *platform = cluster->platform;
     size_t n = sg_host_count();
@@ -156,11 +156,11 @@ static void hosts_find(struct cluster *cluster)
     }
     free(list);
     for (int32_t rank = 0; rank < platform_n_gpus(platform); rank++)
-        if (cluster->gpu[rank] == NULL)
+        if (cluster->gpu[rank] == NULL && used == NULL)
             cluster_refuse("host g%d_%d (GPU %d) is missing", platform_node_of(platform, rank),
                            platform_gpu_in_node(platform, rank), rank);
     for (int32_t node = 0; node < platform->n_nodes; node++)
-        if (cluster->cpu[node] == NULL)
+        if (cluster->cpu[node] == NULL && used == NULL)
             cluster_refuse("host cpu%d (memory of node %d) is missing", node, node);
 }
 
@@ -188,7 +188,7 @@ static void links_slow_down(const struct platform *platform, const struct faults
 }
 
 void cluster_open(const struct platform *platform, const struct faults *faults, const struct execute_options *options,
-                  struct cluster *cluster)
+                  const bool *used, struct cluster *cluster)
 {
     int32_t n_gpus = platform_n_gpus(platform);
     *cluster = (struct cluster){.platform = platform,
@@ -199,9 +199,9 @@ void cluster_open(const struct platform *platform, const struct faults *faults, 
     signal(SIGABRT, refuse_on_signal);
     engine_start(options);
     CHECK(sigaction(SIGSEGV, &(struct sigaction){.sa_handler = refuse_on_signal}, &before) == 0);
-    platform_load(platform);
+    platform_load(platform, used);
     CHECK(sigaction(SIGSEGV, &before, NULL) == 0);
-    hosts_find(cluster);
+    hosts_find(cluster, used);
     if (faults != NULL)
         links_slow_down(platform, faults);
 }

@@ -10,7 +10,7 @@
 
 struct cluster {
     const struct platform *platform;
-    sg_host_t *gpu; /* [n_nodes x gpus_per_node] */
+    sg_host_t *gpu; /* [n_nodes x gpus_per_node]; NULL: this host is not loaded */
     sg_host_t *cpu; /* memory of each node: the [n_nodes] hosts after the GPUs */
     bool traces;    /* SimGrid writes a trace */
 };
@@ -24,9 +24,10 @@ enum { CLUSTER_REFUSED = 2, CLUSTER_FOLDED = 3 };
 /**
  * Start SimGrid with the options, load the platform and slow its links down by the factors of the faults (NULL:
  * none). The process ends with CLUSTER_REFUSED if SimGrid refuses a file or an option, or if a host is missing.
+ * @param used  [GPUs] hosts that are loaded; NULL: all, as a platform's file demands
  */
 void cluster_open(const struct platform *platform, const struct faults *faults, const struct execute_options *options,
-                  struct cluster *cluster);
+                  const bool *used, struct cluster *cluster);
 
 /** End the process with CLUSTER_REFUSED and a reason. */
 _Noreturn void cluster_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -77,6 +77,32 @@ static void pipe_read(int file, struct ending *ending)
     CHECK(fclose(said) == 0);
 }
 
+/*
+ * Find the GPUs that run or send, since loading takes time by zones and hosts. With one rank for a tensor-parallel
+ * group of 8 most hosts are idle. Plug-ins, traces, faults and files of users concern all hosts.
+ * @return [GPUs], caller frees. NULL: all
+ */
+static bool *used_gpus(const struct execution *execution)
+{
+    const struct dag *dag = execution->dag;
+    const struct execute_options *options = execution->options;
+    if (*execution->platform->path != '\0' || *options->cfg != '\0' || options->trace != NULL || dag->faults != NULL)
+        return NULL;
+    bool *used = check_calloc((size_t)platform_n_gpus(execution->platform), sizeof *used);
+    for (int32_t i = 0; i < dag->n_ranks; i++)
+        used[dag->ranks[i].rank] = true;
+    for (int32_t s = 0; s < dag_n_streams(dag); s++)
+        if (dag->stream_first[s] >= 0)
+            used[streams_rank(dag, s)] = true;
+    for (int32_t t = 0; t < dag->n_tasks; t++) {
+        const int32_t ends[] = {dag->tasks[t].from_rank, dag->tasks[t].to_rank};
+        for (int i = 0; i < 2 && dag->tasks[t].kind == DAG_SEND; i++)
+            if (ends[i] >= 0)
+                used[ends[i]] = true;
+    }
+    return used;
+}
+
 static _Noreturn void child(const struct execution *execution, const int *ends, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child dies with its parent */
@@ -87,7 +113,9 @@ static _Noreturn void child(const struct execution *execution, const int *ends, 
     close(ends[0]);
     close(ends[1]);
     struct cluster cluster;
-    cluster_open(execution->platform, execution->dag->faults, execution->options, &cluster);
+    bool *used = used_gpus(execution);
+    cluster_open(execution->platform, execution->dag->faults, execution->options, used, &cluster);
+    free(used);
     streams_run(execution->dag, execution->graph, &cluster, execution->start_s, execution->finish_s);
     cluster_free(&cluster);
     fflush(NULL);

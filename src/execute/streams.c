@@ -181,7 +181,7 @@ void streams_run(const struct dag *dag, const struct graph *graph, const struct 
     if (cluster->traces)
         states_declare();
     /* it starts first, so it ends before the others begin */
-    actor_start("routes", cluster->gpu[0], &run, routes_actor);
+    actor_start("routes", cluster->gpu[dag->ranks[0].rank], &run, routes_actor);
     for (int32_t s = 0; s < n_streams; s++)
         if (dag->stream_first[s] >= 0) {
             run.streams[s] = (struct stream){&run, dag->stream_first[s], -1, sg_sem_init(0)};

@@ -8,6 +8,7 @@ struct drawing {
     FILE *file;
     const struct platform *platform;
     const char *sharing; /* attribute of links */
+    const bool *used;    /* [GPUs] hosts that are written; NULL: all */
     int32_t n_leaves, gpus;
 };
 
@@ -22,6 +23,20 @@ static void write_link(const struct drawing *drawing, double bytes_per_s, const 
     vfprintf(drawing->file, format, arguments);
     va_end(arguments);
     fprintf(drawing->file, "\" bandwidth=\"%.17gBps\" latency=\"0\"%s/>\n", bytes_per_s, drawing->sharing);
+}
+
+static bool is_used(const struct drawing *drawing, int32_t n, int32_t g)
+{
+    return drawing->used == NULL || drawing->used[n * drawing->gpus + g];
+}
+
+/** Return whether a node has a GPU that is written. */
+static bool is_node_used(const struct drawing *drawing, int32_t n)
+{
+    bool used = false;
+    for (int32_t g = 0; g < drawing->gpus && !used; g++)
+        used = is_used(drawing, n, g);
+    return used;
 }
 
 /** Write a link in both directions, out of its device and into it. */
@@ -67,10 +82,14 @@ static void write_links(const struct drawing *drawing)
     fprintf(drawing->file, "    <zone id=\"%sz\" routing=\"Full\">\n      <router id=\"%s\"/>\n", name, name);
     for (int32_t n = 0; n < platform->n_nodes; n++) {
         char of_node[3][32];
+        if (!is_node_used(drawing, n))
+            continue;
         snprintf(of_node[0], sizeof *of_node, "nv%d_", n);
         snprintf(of_node[1], sizeof *of_node, "ib%d_", n);
         snprintf(of_node[2], sizeof *of_node, "pc%d_", n);
         for (int32_t g = 0; g < drawing->gpus; g++) {
+            if (!rail && !is_used(drawing, n, g)) /* on rails, the NICs of others carry traffic, too */
+                continue;
             write_pair(drawing, platform->nvlink_bytes_per_s, of_node[0], g);
             write_pair(drawing, platform->nic_bytes_per_s, of_node[1], g);
             write_pair(drawing, platform->pcie_bytes_per_s, of_node[2], g);
@@ -88,8 +107,9 @@ static void write_links(const struct drawing *drawing)
 static void write_hosts(const struct drawing *drawing, int32_t n)
 {
     for (int32_t g = 0; g < drawing->gpus; g++)
-        fprintf(drawing->file, "      <host id=\"g%d_%d\" speed=\"%.17gf\"/>\n", n, g,
-                drawing->platform->gpu_flop_per_s);
+        if (is_used(drawing, n, g))
+            fprintf(drawing->file, "      <host id=\"g%d_%d\" speed=\"%.17gf\"/>\n", n, g,
+                    drawing->platform->gpu_flop_per_s);
     fprintf(drawing->file,
             "      <host id=\"cpu%d\" speed=\"1Gf\"><prop id=\"host_memory_bytes\" value=\"%.17g\"/></host>\n", n,
             drawing->platform->host_memory_bytes);
@@ -103,7 +123,7 @@ static void write_hosts(const struct drawing *drawing, int32_t n)
 static void write_nvlink(const struct drawing *drawing, int32_t n, int32_t g)
 {
     for (int32_t other = 0; other < drawing->gpus; other++)
-        if (other != g)
+        if (other != g && is_used(drawing, n, other))
             fprintf(drawing->file,
                     ROUTE("src=\"g%d_%d\" dst=\"g%d_%d\"") CROSSES("nv%d_%d_u") CROSSES("nv%d_%d_d") ROUTE_END, n, g, n,
                     other, n, g, n, other);
@@ -117,6 +137,8 @@ static void write_node(const struct drawing *drawing, int32_t n)
     write_hosts(drawing, n);
     fprintf(drawing->file, "      <router id=\"sw%d\"/>\n", n);
     for (int32_t g = 0; g < drawing->gpus; g++) {
+        if (!is_used(drawing, n, g))
+            continue;
         write_nvlink(drawing, n, g);
         fprintf(drawing->file,
                 ROUTE("src=\"g%d_%d\" dst=\"cpu%d\"") CROSSES("pc%d_%d_u")
@@ -141,9 +163,12 @@ static void write_rail_group(const struct drawing *drawing, int32_t group, int32
     for (int32_t g = 0; g < gpus; g++)
         fprintf(file, "      <router id=\"leaf%d\"/>\n", leaf + g);
     for (int32_t n = first; n < end; n++)
-        write_hosts(drawing, n);
+        if (is_node_used(drawing, n))
+            write_hosts(drawing, n);
     for (int32_t n = first; n < end; n++)
         for (int32_t g = 0; g < gpus; g++) {
+            if (!is_used(drawing, n, g))
+                continue;
             write_nvlink(drawing, n, g);
             fprintf(file,
                     ROUTE("src=\"g%d_%d\" dst=\"cpu%d\"") CROSSES("pc%d_%d_u") CROSSES("free%d")
@@ -189,12 +214,15 @@ static void write_leaf(const struct drawing *drawing, int32_t leaf, int32_t firs
     if (several)
         fprintf(drawing->file, "    <zone id=\"pod%d\" routing=\"DijkstraCache\">\n", leaf);
     for (int32_t n = first; n < end; n++)
-        write_node(drawing, n);
+        if (is_node_used(drawing, n))
+            write_node(drawing, n);
     if (several)
         fprintf(drawing->file, "    <zone id=\"leaf%dz\" routing=\"Full\"><router id=\"leaf%d\"/></zone>\n", leaf,
                 leaf);
     snprintf(above, sizeof above, "leaf%d", leaf);
     for (int32_t n = first; n < end; n++) {
+        if (!is_node_used(drawing, n))
+            continue;
         snprintf(zone, sizeof zone, "node%d", n);
         snprintf(gateway, sizeof gateway, "sw%d", n);
         snprintf(link, sizeof link, "pt%d", n);
@@ -241,10 +269,11 @@ static void write_header(const struct drawing *drawing)
         pairs ? "Full" : "DijkstraCache");
 }
 
-void platform_xml_write(FILE *file, const struct platform *platform)
+void platform_xml_write(FILE *file, const struct platform *platform, const bool *used)
 {
     const struct drawing drawing = {.file = file,
                                     .platform = platform,
+                                    .used = used,
                                     .sharing = platform->keys.contention ? "" : no_limit,
                                     .n_leaves = platform_n_leaves(platform),
                                     .gpus = platform->gpus_per_node};

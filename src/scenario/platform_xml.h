@@ -25,7 +25,10 @@
 
 #include "scenario/platform.h"
 
-/** Write the XML of a platform without a file. The caller checks with ferror whether it was written. */
-void platform_xml_write(FILE *file, const struct platform *platform);
+/**
+ * Write the XML of a platform without a file. The caller checks with ferror whether it was written.
+ * @param used  [GPUs] hosts that are written, with the host memories of their nodes; NULL: all
+ */
+void platform_xml_write(FILE *file, const struct platform *platform, const bool *used);
 
 #endif

@@ -387,17 +387,6 @@ static int32_t operation_lines(const struct scenario *scenario, char lines[][ASS
     return n;
 }
 
-/** Return the most ranks of an iteration that have a representative. */
-static int32_t represented_ranks(const struct point *point)
-{
-    int32_t most = 0;
-    for (int32_t i = 0; i < point->n_systems; i++)
-        for (int32_t j = 0; j < point->systems[i].n_iterations; j++)
-            if (point->systems[i].iterations[j].represented_ranks > most)
-                most = point->systems[i].iterations[j].represented_ranks;
-    return most;
-}
-
 /** Print the systems whose fullest GPU is nearly full. @return number of lines */
 static int32_t pressure_lines(const struct scenario *scenario, const struct point *point,
                               char lines[][ASSUMPTIONS_SIZE])
@@ -431,12 +420,6 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
     *n += operation_lines(scenario, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
-    if (represented_ranks(point) > 0)
-        snprintf(lines[(*n)++], ASSUMPTIONS_SIZE,
-                 "one of equal pipelines, and of equal context ranks, is simulated and represents the others: the same "
-                 "times "
-                 "and peaks (in an iteration up to %d stages are not simulated themselves)",
-                 represented_ranks(point));
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);

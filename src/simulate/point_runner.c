@@ -194,8 +194,6 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->host = memory_host_of(&runner->plan, &runner->evaluator.dag, &runner->evaluator.memory,
                                   &runner->scenario->platform, 0);
     result->bubble = bubble_of(&runner->evaluator.dag, timeline);
-    for (int32_t i = 0; i < runner->evaluator.dag.n_ranks; i++)
-        result->represented_ranks += runner->evaluator.dag.ranks[i].representative != i;
     measure_units(runner, result);
     result->dp_imbalance = units_pipeline_imbalance(&runner->evaluator.dag);
     result->traffic = traffic_of(&runner->plan, &runner->evaluator.dag, &runner->setting);
@@ -301,11 +299,15 @@ static bool start_plan(struct runner *runner, bool every_rank, struct error *err
     struct dag_options options = {.all_tensor_ranks = every_rank, .gradient_sync = true, .fold_equal = folds};
     if (!evaluate_time(&runner->evaluator, &runner->plan, setting, options, err))
         return false;
+    if (folds) /* nobody sees its tasks */
+        return true;
     runner->graph = graph_create(&runner->evaluator.dag, err);
     if (runner->graph == NULL)
         return false;
-    runner->slack_s = check_malloc((size_t)runner->evaluator.dag.n_tasks * sizeof *runner->slack_s);
-    critical_path_slack(&runner->evaluator.dag, runner->graph, &runner->evaluator.timeline, runner->slack_s);
+    if (runner->again) {
+        runner->slack_s = check_malloc((size_t)runner->evaluator.dag.n_tasks * sizeof *runner->slack_s);
+        critical_path_slack(&runner->evaluator.dag, runner->graph, &runner->evaluator.timeline, runner->slack_s);
+    }
     if (!executes(runner))
         return true;
     runner->simgrid = (struct execute_options){.cfg = scenario->simgrid_cfg};

@@ -34,8 +34,7 @@ struct point_iteration {
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];
     struct memory_host host;
-    struct bubble bubble;      /* of the requested engine */
-    int32_t represented_ranks; /* ranks that have a representative: dag_options.fold_equal */
+    struct bubble bubble; /* of the requested engine */
     int32_t forward_units, backward_units;
     int64_t padding_tokens;           /* of forward units */
     int32_t listed_units, full_units; /* forward units that recompute listed kernels; whole layers */
@@ -68,9 +67,9 @@ struct point_view {
     const struct batch *batch;
     const struct plan *plan;
     const struct dag *dag;              /* every task with SimGrid or a full trace, otherwise with fold_equal */
-    struct graph *graph;                /* the same graph in igraph */
+    struct graph *graph;                /* the same graph in igraph; NULL with fold_equal */
     const struct timeline *timeline;    /* of the requested engine */
-    const double *slack_s;              /* of the critical path */
+    const double *slack_s;              /* of the critical path; NULL, except in point_run_again */
     const struct work_exposed *exposed; /* of each task; NULL, except in point_run_again */
     const struct memory *memory;        /* with events in point_run_again */
 };
