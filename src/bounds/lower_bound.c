@@ -16,15 +16,20 @@ struct stage {
     double in_s;
 };
 
+/* Seconds of a pipeline's passes and copies. */
+struct lower_bound_price {
+    struct dag_kinds kinds;
+    double *pass_s[N_PASSES]; /* [unit x kinds + kind]; NULL: the pipeline is left out */
+    double *copy_s;           /* [unit x kinds + kind] in each direction; NULL: nothing is offloaded */
+};
+
 struct walk {
     const struct plan_pipeline *pipeline;
-    struct dag_kinds kinds;
-    int32_t n_virtual;        /* virtual stages: chunk x stages + stage */
-    double *pass_s[N_PASSES]; /* [unit x kinds + kind] */
-    double *copy_s;           /* [unit x kinds + kind] in each direction; NULL: nothing is offloaded */
-    double *end_s[N_PASSES];  /* [unit x virtual stages + virtual stage], -1: not yet run */
-    double *begin_s;          /* [unit x virtual stages + virtual stage] of backwards */
-    double *out_s;            /* [unit x virtual stages + virtual stage] ends of copies to the host */
+    const struct lower_bound_price *price;
+    int32_t n_virtual;       /* virtual stages: chunk x stages + stage */
+    double *end_s[N_PASSES]; /* [unit x virtual stages + virtual stage], -1: not yet run */
+    double *begin_s;         /* [unit x virtual stages + virtual stage] of backwards */
+    double *out_s;           /* [unit x virtual stages + virtual stage] ends of copies to the host */
     struct stage *stages;
 };
 
@@ -43,7 +48,7 @@ static double copied_s(struct walk *walk, int32_t stage, int32_t unit)
 {
     int32_t n_stages = walk->n_virtual, at = unit * n_stages + stage;
     struct stage *of = &walk->stages[stage];
-    double copy_s = walk->copy_s[unit * walk->kinds.n + walk->kinds.kind[stage]];
+    double copy_s = walk->price->copy_s[unit * walk->price->kinds.n + walk->price->kinds.kind[stage]];
     double ready_s = fmax(fmax(of->in_s, of->begin_s), walk->out_s[at]);
     if (copy_s <= 0)
         return 0;
@@ -54,19 +59,20 @@ static double copied_s(struct walk *walk, int32_t stage, int32_t unit)
 
 static void run_step(struct walk *walk, int32_t stage, const struct plan_step *step, double ready_s)
 {
+    const struct lower_bound_price *price = walk->price;
     struct stage *of = &walk->stages[stage];
     int32_t virtual = step->chunk * walk->pipeline->layout.stages + stage;
     int32_t at = step->unit * walk->n_virtual + virtual;
-    int32_t cost = step->unit * walk->kinds.n + walk->kinds.kind[virtual];
-    if (step->pass == PASS_BACKWARD && walk->copy_s != NULL)
+    int32_t cost = step->unit * price->kinds.n + price->kinds.kind[virtual];
+    if (step->pass == PASS_BACKWARD && price->copy_s != NULL)
         ready_s = fmax(ready_s, copied_s(walk, stage, step->unit));
     of->begin_s = fmax(of->end_s, ready_s);
-    of->end_s = of->begin_s + walk->pass_s[step->pass][cost];
+    of->end_s = of->begin_s + price->pass_s[step->pass][cost];
     walk->end_s[step->pass][at] = of->end_s;
     if (step->pass == PASS_BACKWARD)
         walk->begin_s[at] = of->begin_s;
-    else if (walk->copy_s != NULL && walk->copy_s[cost] > 0)
-        walk->out_s[at] = of->out_s = fmax(of->out_s, of->end_s) + walk->copy_s[cost];
+    else if (price->copy_s != NULL && price->copy_s[cost] > 0)
+        walk->out_s[at] = of->out_s = fmax(of->out_s, of->end_s) + price->copy_s[cost];
 }
 
 /*
@@ -102,65 +108,77 @@ static bool have_same_slices(const struct plan_partition *forward, const struct 
     return same;
 }
 
-static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
+static void price_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                         struct lower_bound_price *price)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-    int32_t n_kinds = walk->kinds.n;
+    int32_t n_kinds = price->kinds.n;
     if (pipeline->layout.chunks > 1 || pipeline->offload != NULL || !plan_offloads(pipeline) ||
         !have_same_slices(partition, &pipeline->partition[PASS_BACKWARD]))
         return;
-    walk->copy_s = check_calloc((size_t)(partition->n_units * n_kinds), sizeof(double));
+    price->copy_s = check_calloc((size_t)(partition->n_units * n_kinds), sizeof(double));
     for (int32_t i = 0; i < partition->n_units * n_kinds; i++) {
-        int32_t unit = i / n_kinds, stage = walk->kinds.stage[i % n_kinds];
+        int32_t unit = i / n_kinds, stage = price->kinds.stage[i % n_kinds];
         struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
         int64_t tokens = plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
         double share = partition->units[unit].streams ? 0 : partition->units[unit].offload;
         double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &stage_setting, unit, tokens, 0) : 0;
-        walk->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
+        price->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
     }
 }
 
-static void open_walk(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
+static struct lower_bound_price price_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
+{
+    struct lower_bound_price price = {.kinds = dag_kinds_of(setting, &pipeline->layout)};
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        int32_t n = pipeline->partition[pass].n_units * price.kinds.n;
+        price.pass_s[pass] = check_malloc((size_t)n * sizeof(double));
+        dag_passes_s(pipeline, setting, &price.kinds, pass, price.pass_s[pass]);
+    }
+    price_copies(pipeline, setting, &price);
+    return price;
+}
+
+static void price_free(struct lower_bound_price *price)
+{
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        free(price->pass_s[pass]);
+    free(price->kinds.kind);
+    free(price->copy_s);
+}
+
+static void open_walk(const struct plan_pipeline *pipeline, const struct lower_bound_price *price, struct walk *walk)
 {
     int32_t n_stages = pipeline->layout.stages, n_virtual = n_stages * pipeline->layout.chunks;
-    *walk =
-        (struct walk){.pipeline = pipeline, .kinds = dag_kinds_of(setting, &pipeline->layout), .n_virtual = n_virtual};
+    *walk = (struct walk){.pipeline = pipeline, .price = price, .n_virtual = n_virtual};
     walk->stages = check_calloc((size_t)n_stages, sizeof *walk->stages);
     for (int32_t stage = 0; stage < n_stages; stage++)
         walk->stages[stage].next = pipeline->step_first[stage];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        int32_t n = pipeline->partition[pass].n_units * walk->kinds.n;
-        walk->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
-        dag_passes_s(pipeline, setting, &walk->kinds, pass, walk->pass_s[pass]);
-        n = pipeline->partition[pass].n_units * n_virtual;
+        int32_t n = pipeline->partition[pass].n_units * n_virtual;
         walk->end_s[pass] = check_malloc((size_t)n * sizeof(double));
         for (int32_t i = 0; i < n; i++)
             walk->end_s[pass][i] = -1;
     }
     walk->begin_s = check_calloc((size_t)(pipeline->partition[PASS_BACKWARD].n_units * n_virtual), sizeof(double));
     walk->out_s = check_calloc((size_t)(pipeline->partition[PASS_FORWARD].n_units * n_virtual), sizeof(double));
-    open_copies(pipeline, setting, walk);
 }
 
 static void close_walk(struct walk *walk)
 {
-    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        free(walk->pass_s[pass]);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         free(walk->end_s[pass]);
-    }
-    free(walk->kinds.kind);
     free(walk->stages);
-    free(walk->copy_s);
     free(walk->begin_s);
     free(walk->out_s);
 }
 
-static double pipeline_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
+static double pipeline_s(const struct plan_pipeline *pipeline, const struct lower_bound_price *price)
 {
     struct walk walk;
     int32_t n_stages = pipeline->layout.stages;
     double end_s = 0;
-    open_walk(pipeline, setting, &walk);
+    open_walk(pipeline, price, &walk);
     for (int32_t left = pipeline->step_first[n_stages], before = 0; left != before;) {
         before = left;
         for (int32_t stage = 0; stage < n_stages; stage++)
@@ -180,16 +198,51 @@ static bool can_walk(const struct plan_pipeline *pipeline)
     return pipeline->partition[PASS_FORWARD].n_units > 0 && !pipeline->splits_backward && pipeline->n_exchanges == 0;
 }
 
-double lower_bound_s(const struct plan *plan, const struct cost_setting *setting)
+static int32_t n_pipelines(const struct plan *plan)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        n += plan->phases[i].n_pipelines;
+    return n;
+}
+
+struct lower_bound_price *lower_bound_prices(const struct plan *plan, const struct cost_setting *setting)
+{
+    struct lower_bound_price *prices = check_calloc((size_t)n_pipelines(plan), sizeof *prices), *next = prices;
+    for (int32_t i = 0; i < plan->n_phases; i++) {
+        const struct plan_phase *phase = &plan->phases[i];
+        for (int32_t k = 0; k < phase->n_pipelines; k++, next++)
+            if (can_walk(&phase->pipelines[k]) && !repeats(phase, k))
+                *next = price_of(&phase->pipelines[k], setting);
+    }
+    return prices;
+}
+
+double lower_bound_at_prices_s(const struct plan *plan, const struct lower_bound_price *prices)
 {
     double sum_s = 0;
     for (int32_t i = 0; i < plan->n_phases; i++) {
         const struct plan_phase *phase = &plan->phases[i];
         double most_s = 0;
-        for (int32_t k = 0; k < phase->n_pipelines; k++)
-            if (can_walk(&phase->pipelines[k]) && !repeats(phase, k))
-                most_s = fmax(most_s, pipeline_s(&phase->pipelines[k], setting));
+        for (int32_t k = 0; k < phase->n_pipelines; k++, prices++)
+            if (prices->pass_s[PASS_FORWARD] != NULL)
+                most_s = fmax(most_s, pipeline_s(&phase->pipelines[k], prices));
         sum_s += most_s;
     }
     return sum_s;
+}
+
+void lower_bound_free_prices(const struct plan *plan, struct lower_bound_price *prices)
+{
+    for (int32_t i = 0; i < n_pipelines(plan); i++)
+        price_free(&prices[i]);
+    free(prices);
+}
+
+double lower_bound_s(const struct plan *plan, const struct cost_setting *setting)
+{
+    struct lower_bound_price *prices = lower_bound_prices(plan, setting);
+    double bound_s = lower_bound_at_prices_s(plan, prices);
+    lower_bound_free_prices(plan, prices);
+    return bound_s;
 }

@@ -22,4 +22,12 @@
  */
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting);
 
+/**
+ * Return the seconds of all passes and copies, from which lower_bound_at_prices_s returns the bound. They take most of
+ * its time. Plans that differ in their orders only have the same ones.
+ */
+struct lower_bound_price *lower_bound_prices(const struct plan *plan, const struct cost_setting *setting);
+double lower_bound_at_prices_s(const struct plan *plan, const struct lower_bound_price *prices);
+void lower_bound_free_prices(const struct plan *plan, struct lower_bound_price *prices);
+
 #endif

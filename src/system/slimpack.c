@@ -396,15 +396,17 @@ static void list_policies(struct choice *choice, int64_t m)
     struct plan plan = built(&choice->rank_group, &candidate);
     if (wanted == SLIMPACK_AUTO && longest_lead(plan.phases) > 0)
         last = SLIMPACK_PERSISTENT;
+    struct lower_bound_price *prices = lower_bound_prices(&plan, choice->rank_group.request->setting);
     for (int32_t policy = first; policy <= last; policy++) {
         order_phase(plan.phases, (enum slimpack_injection)policy);
         candidate.policy = (enum slimpack_injection)policy;
-        candidate.least_s = lower_bound_s(&plan, choice->rank_group.request->setting) * (1 - 1e-12); /* sums round */
+        candidate.least_s = lower_bound_at_prices_s(&plan, prices) * (1 - 1e-12); /* sums round */
         candidate.least_excess =
             memory_bound_excess(choice->rank_group.request, rule_of(&choice->rank_group, 0), &plan);
         candidate.index = choice->n_candidates;
         choice->candidates[choice->n_candidates++] = candidate;
     }
+    lower_bound_free_prices(&plan, prices);
     plan_free(&plan);
 }
 
