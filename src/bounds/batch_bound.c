@@ -11,6 +11,7 @@
 #include "cost/layer.h"
 #include "cost/pass.h"
 #include "dag/dag.h"
+#include "lengths/batch_memo.h"
 
 /* Return the seconds of kernels at their best rates, however a batch is divided into micro-batches. */
 static double best_s(const struct cost_setting *setting, const struct cost_kernels *kernels)
@@ -108,16 +109,53 @@ static double n_layer_passes(const struct cost_run *run, const struct scenario_p
     return run->n + (pass == PASS_FORWARD && layout->recompute == RECOMPUTE_FULL ? run->again : 0);
 }
 
-/* Return the seconds of the last stage on a sample: its attention, and token_s for each token. */
-static double sample_s(const struct plan_request *request, int32_t tokens, double token_s)
+/* Return the seconds of the last stage's attention on a sample. */
+static double sample_attention_s(const struct plan_request *request, int32_t tokens)
 {
     const struct cost_setting *setting = request->setting;
-    double sum = token_s * tokens;
+    double sum = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t i = 0; i < setting->n_runs; i++)
             sum += n_layer_passes(&setting->runs[i], &request->layout, pass) *
                    attention_s(request, setting->runs[i].kind, tokens, pass);
     return sum;
+}
+
+/* All that attention_s reads, without gaps. */
+struct attention_key {
+    char name[12];
+    int32_t tensor, kind, pass, attention, precision;
+    int64_t ring;
+};
+
+/*
+ * Return attention_s of all samples, which do not depend on stages and recomputation. The caller frees the result
+ * unless the batch keeps it.
+ */
+static const double *attention_of_samples_s(const struct plan_request *request, int32_t kind, enum pass pass,
+                                            double **own)
+{
+    const struct cost_setting *setting = request->setting;
+    const struct batch *batch = request->batch;
+    const struct attention_key key = {"attention",
+                                      setting->tensor,
+                                      kind,
+                                      (int32_t)pass,
+                                      (int32_t)setting->attention,
+                                      (int32_t)setting->precision,
+                                      scenario_is_ring(setting->cp_type) && request->layout.cp > 1};
+    const double *known = batch_memo_find(batch, &key, sizeof key);
+    *own = NULL;
+    if (known != NULL)
+        return known;
+    size_t n_bytes = (size_t)batch->n_samples * sizeof **own;
+    double *seconds = *own = check_malloc(n_bytes);
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        seconds[i] = i > 0 && batch->tokens[i] == batch->tokens[i - 1]
+                         ? seconds[i - 1]
+                         : attention_s(request, kind, batch->tokens[i], pass);
+    batch_memo_keep(batch, &key, sizeof key, seconds, n_bytes);
+    return seconds;
 }
 
 /* Return the seconds a token of the last stage on one rank, with n_tokens tokens and without attention. */
@@ -180,8 +218,15 @@ void batch_bound_samples_s(const struct plan_request *request, double *seconds)
     struct plan_request rank = rank_request(request, &setting);
     double one_s = token_s(&rank, (double)batch->n_tokens);
     for (int32_t i = 0; i < batch->n_samples; i++)
-        seconds[i] = i > 0 && batch->tokens[i] == batch->tokens[i - 1] ? seconds[i - 1]
-                                                                       : sample_s(&rank, batch->tokens[i], one_s);
+        seconds[i] = one_s * batch->tokens[i];
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        for (int32_t run = 0; run < setting.n_runs; run++) {
+            double *own, n = n_layer_passes(&setting.runs[run], &request->layout, pass);
+            const double *attention = attention_of_samples_s(&rank, setting.runs[run].kind, pass, &own);
+            for (int32_t i = 0; i < batch->n_samples; i++)
+                seconds[i] += n * attention[i];
+            free(own);
+        }
 }
 
 double batch_bound_shared_s(const struct plan_request *request)
@@ -263,7 +308,7 @@ static double least_s_of_flop(const struct plan_request *request)
     const struct flop_model model = flop_model_of(setting->model);
     one_s += (double)request->layout.cp * context_gathers_s(request, INT32_MAX) / INT32_MAX;
     for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
-        double attention = sample_s(request, most, 0) / ((double)most * (most + 1.0));
+        double attention = sample_attention_s(request, most) / ((double)most * (most + 1.0));
         for (int32_t tokens = most; tokens >= 1 && tokens >= most / 2; tokens -= most - most / 2)
             least = fmin(least,
                          (one_s * tokens + attention * tokens * (tokens + 1.0)) / flop_model_of_sample(&model, tokens));

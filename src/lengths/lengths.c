@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "lengths/lengths.h"
+#include "lengths/batch_memo.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -317,6 +318,7 @@ void batch_free(struct batch *batch)
 {
     free(batch->tokens);
     free(batch->document);
+    batch_memo_free(batch->memo);
     *batch = (struct batch){0};
 }
 

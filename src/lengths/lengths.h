@@ -30,7 +30,8 @@ struct batch {
     int32_t *document; /* document that each sample comes from; its chunks follow one another from its start */
     int64_t n_tokens;
     int32_t n_documents;
-    int64_t n_dropped; /* documents over the context that were replaced by other draws */
+    int64_t n_dropped;       /* documents over the context that were replaced by other draws */
+    struct batch_memo *memo; /* lengths/batch_memo.h; NULL: it keeps nothing */
 };
 
 /**

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "bounds/stage_memory.h"
+#include "lengths/batch_memo.h"
 #include "packing/samples.h"
 #include "plan/schedule.h"
 
@@ -109,7 +110,9 @@ static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n
     samples_by_bin(n, order, pack, n_packs, packing->first, packing->sample);
 }
 
-void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity, struct packing *packing)
+/** Return the pack of each sample in order. The caller frees the result. */
+static int32_t *best_fit_packs(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
+                               int32_t *n_packs)
 {
     int32_t *bin = check_malloc((size_t)n * sizeof *bin);
     struct bins bins;
@@ -119,9 +122,38 @@ void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, in
         CHECK(1 <= tokens[order[i]] && tokens[order[i]] <= capacity);
         bin[i] = bins_put(&bins, tokens[order[i]], capacity);
     }
-    take(order, bin, n, bins.n_bins, packing);
+    *n_packs = bins.n_bins;
     bins_close(&bins);
-    free(bin);
+    return bin;
+}
+
+void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity, struct packing *packing)
+{
+    int32_t n_packs, *pack = best_fit_packs(tokens, n, order, capacity, &n_packs);
+    take(order, pack, n, n_packs, packing);
+    free(pack);
+}
+
+void packing_best_fit_batch(const struct batch *batch, int32_t capacity, struct packing *packing)
+{
+    const struct {
+        char name[12];
+        int32_t capacity;
+    } key = {"best-fit", capacity};
+    int32_t *order = samples_by_length(batch), n_packs;
+    const int32_t *known = batch_memo_find(batch, &key, sizeof key);
+    if (known == NULL) {
+        int32_t *pack = best_fit_packs(batch->tokens, batch->n_samples, order, capacity, &n_packs);
+        take(order, pack, batch->n_samples, n_packs, packing);
+        batch_memo_keep(batch, &key, sizeof key, pack, (size_t)batch->n_samples * sizeof *pack);
+        free(pack);
+    } else {
+        n_packs = 0;
+        for (int32_t i = 0; i < batch->n_samples; i++)
+            n_packs = known[i] >= n_packs ? known[i] + 1 : n_packs;
+        take(order, known, batch->n_samples, n_packs, packing);
+    }
+    free(order);
 }
 
 /* Return the pack with the least weight that has room; -1: none. */

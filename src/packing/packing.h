@@ -22,6 +22,9 @@ struct packing {
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
                       struct packing *packing);
 
+/** Pack all samples of a batch likewise. A batch that keeps values is packed once for each capacity. */
+void packing_best_fit_batch(const struct batch *batch, int32_t capacity, struct packing *packing);
+
 /**
  * Pack by longest processing time first.
  *

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "lengths/batch_memo.h"
 
 static int longest_first(const void *a, const void *b, void *tokens)
 {
@@ -16,10 +17,18 @@ static int longest_first(const void *a, const void *b, void *tokens)
 
 int32_t *samples_by_length(const struct batch *batch)
 {
-    int32_t *order = check_malloc((size_t)batch->n_samples * sizeof *order);
+    static const char key[] = "samples by length";
+    size_t n_bytes = (size_t)batch->n_samples * sizeof(int32_t);
+    int32_t *order = check_malloc(n_bytes);
+    const int32_t *known = batch_memo_find(batch, key, sizeof key);
+    if (known != NULL) {
+        memcpy(order, known, n_bytes);
+        return order;
+    }
     for (int32_t i = 0; i < batch->n_samples; i++)
         order[i] = i;
     qsort_r(order, (size_t)batch->n_samples, sizeof *order, longest_first, batch->tokens);
+    batch_memo_keep(batch, key, sizeof key, order, n_bytes);
     return order;
 }
 

@@ -9,6 +9,7 @@
 #include "bounds/lower_bound.h"
 #include "bounds/work.h"
 #include "cost/flop.h"
+#include "lengths/batch_memo.h"
 
 void plan_evaluator_draw(struct plan_evaluator *evaluations, const struct lengths *lengths)
 {
@@ -16,8 +17,10 @@ void plan_evaluator_draw(struct plan_evaluator *evaluations, const struct length
     const struct scenario *scenario = evaluations->scenario;
     bool keeps_state = evaluations->system->state_size > 0;
     deciding_iterations(lengths, scenario, result->seed, keeps_state, result->iterations);
-    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++) {
         lengths_draw(lengths, &scenario->data, result->seed, result->iterations[i].iteration, &evaluations->batches[i]);
+        batch_memo_open(&evaluations->batches[i]);
+    }
     result->n_warm_up = keeps_state ? (int32_t)scenario->warm_up : 0;
     evaluations->warm_up = check_calloc((size_t)result->n_warm_up, sizeof *evaluations->warm_up);
     for (int32_t i = 0; i < result->n_warm_up; i++)

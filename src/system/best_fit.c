@@ -106,9 +106,7 @@ static bool best_fit_plan(const struct plan_request *request, void *state, struc
     if (knobs->micro_batch * request->context > INT32_MAX)
         return error_set(err, "best-fit: micro_batch x data.context is %lld tokens; at most 2147483647 are allowed",
                          (long long)(knobs->micro_batch * request->context));
-    int32_t *order = samples_by_length(request->batch);
-    packing_best_fit(request->batch->tokens, request->batch->n_samples, order, (int32_t)request->context, &packing);
-    free(order);
+    packing_best_fit_batch(request->batch, (int32_t)request->context, &packing);
     bool ok = make_plan(request, &packing, plan, err);
     packing_free(&packing);
     return ok;

@@ -163,13 +163,11 @@ static bool slimpipe_plan(const struct plan_request *request, void *state, struc
     struct packing packing;
     struct plan_request own = *request;
     own.layout.schedule = SCENARIO_ONE_F_ONE_B; /* schedule of whole packs, before they are sliced */
-    int32_t *order = samples_by_length(request->batch);
-    packing_best_fit(request->batch->tokens, request->batch->n_samples, order, (int32_t)request->context, &packing);
+    packing_best_fit_batch(request->batch, (int32_t)request->context, &packing);
     bool ok = packing_plan(&own, request->batch->tokens, &packing, plan, err);
     for (int32_t i = 0; ok && i < plan->phases->n_pipelines; i++)
         run_slices(request, &plan->phases->pipelines[i]);
     packing_free(&packing);
-    free(order);
     return ok;
 }
 
