@@ -10,7 +10,6 @@ holds in all, and is replayed between two events; the median of some replays ove
 or later; CuPy for the held multiprocessors.
 """
 import argparse
-import csv
 import ctypes
 import functools
 import pathlib
@@ -18,88 +17,17 @@ import statistics
 import sys
 import time
 
-from output import create, exit_with
+from measure_common import (KERNEL_COLUMNS, SAMPLES, Rows, attempt, gemm_shape, gradients_of, n_sets, noise, seconds_of,
+                            shared_cells, start, state_text, torch)
+from output import exit_with
 
-try:
-    import torch
-    import torch._dynamo
-except ImportError:
-    sys.exit(print(f"{__file__}: {sys.executable} has no torch: install PyTorch for CUDA, 2.8 or later", file=sys.stderr) or 2)
-
-KERNEL_COLUMNS = ("id kind trust split gpu dtype library op pass m n k batch seq_len keys heads kv_heads head_dim causal "
-                  "shape_note time_ms tflops gbps source notes").split()
 COPY_COLUMNS = ("id trust split gpu topology n_gpus n_nodes collective algo size_bytes time_us algbw_GBps busbw_GBps "
                 "nic_per_gpu_Gbps source notes").split()
-torch._dynamo.config.recompile_limit = 1000
-CACHE_BYTES = 50 << 20  # L2 of an H100 (NVIDIA H100 Tensor Core GPU Architecture)
-SAMPLE_S = 8e-3  # of one timed stretch: long against the events, short against the power limit's reaction
-SAMPLES = 7
 SOURCE = "analysis/measure_kernels.py"
-
-
-class Rows:
-    """Rows of one file; a measurement that fails is named on stderr and left out."""
-
-    def __init__(self, path, columns, number, shared):
-        self.file = create(path)
-        self.writer = csv.DictWriter(self.file, columns, lineterminator="\n")
-        self.writer.writeheader()
-        self.number, self.shared, self.count = number, shared, 0
-
-    def add(self, **cells):
-        self.count += 1
-        self.writer.writerow({"id": self.number.format(self.count), **self.shared, **cells})
-        self.file.flush()
 
 
 def split_of(fitted):
     return "calib" if fitted else "open"
-
-
-def attempt(what, measure, *arguments):
-    try:
-        return measure(*arguments)
-    except (RuntimeError, torch.OutOfMemoryError) as error:
-        print(f"not measured: {what}: {str(error).splitlines()[0]}", file=sys.stderr)
-        torch.cuda.synchronize()
-        return None
-
-
-def seconds_of(calls):
-    """Seconds of one of `calls`, which do the same work on different buffers."""
-    for call in calls:
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):  # autograd runs where the forward ran
-        for call in calls:
-            call()
-
-    def stretch(replays):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(replays):
-            graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        return begin.elapsed_time(end) * 1e-3
-
-    stretch(1)
-    replays = max(1, round(SAMPLE_S / stretch(1)))
-    samples = []
-    for _ in range(SAMPLES):
-        samples.append(stretch(replays) / replays / len(calls))
-        time.sleep(SAMPLE_S)  # the card cools between stretches, as it does between kernels of other kinds
-    return statistics.median(samples)
-
-
-def n_sets(bytes_of_one, most=64):
-    """Sets of buffers that the cache cannot hold; at least 4, so that a graph's start does not count."""
-    return int(max(4, min(most, 3 * CACHE_BYTES // max(1, bytes_of_one) + 1)))
-
-
-def noise(*shape, dtype=torch.bfloat16):
-    return torch.randn(*shape, device="cuda", dtype=dtype)
 
 
 # Attention
@@ -335,7 +263,7 @@ def measure_gemm(rows, quick):
             for tokens in TOKENS[::6] if quick else TOKENS:
                 for kind in ("fwd", "dgrad", "wgrad", "wgrad to fp32", "wgrad to bf16"):
                     fitted = FITTED_SUM_TOKENS if " to " in kind else FITTED_TOKENS
-                    m_n_k = {"fwd": (tokens, n, k), "dgrad": (tokens, k, n), "wgrad": (n, k, tokens)}[kind[:5]]
+                    m_n_k = gemm_shape(kind, tokens, n, k)
                     seconds = attempt(f"gemm {m_n_k}", lambda: seconds_of(gemm_calls(kind, tokens, n, k)))
                     if seconds:
                         flop = 2 * m_n_k[0] * m_n_k[1] * m_n_k[2]
@@ -346,14 +274,6 @@ def measure_gemm(rows, quick):
 
 
 # Memory-bound kernels
-
-
-def gradients_of(function, inputs):
-    """A call of the backward alone."""
-    leaves = [x.requires_grad_() for x in inputs]
-    out = function(*leaves)
-    gradient = torch.randn_like(out)
-    return lambda: torch.autograd.grad(out, leaves, gradient, retain_graph=True)
 
 
 def rotate(x, cosine, sine):
@@ -522,7 +442,7 @@ def measure_held(rows, quick):
 
     for n, k, tokens in HELD_SHAPES[: 1 if quick else None]:
         for kind in ("fwd", "dgrad", "wgrad"):
-            m, columns, depth = {"fwd": (tokens, n, k), "dgrad": (tokens, k, n), "wgrad": (n, k, tokens)}[kind]
+            m, columns, depth = gemm_shape(kind, tokens, n, k)
             beside(gemm_calls(kind, tokens, n, k), kind="gemm-beside", library="cuBLAS (PyTorch)", op=f"linear {kind}", m=m,
                    n=columns, k=depth)
     for backward in (False, True):
@@ -578,10 +498,9 @@ def measure_lasting(rows, quick):
             continue
         written = at
         seconds = start.elapsed_time(end) * 1e-3 / 20
-        state = f"{torch.cuda.clock_rate()} MHz, {torch.cuda.power_draw() / 1000:.0f} W, {torch.cuda.temperature()} C"
         rows.add(kind="gemm-lasting", split="open", dtype="bf16", library="cuBLAS (PyTorch)", op="products of a layer", m=8192,
-                 shape_note=f"7B TP1 forward and backward, {at:.2f} s after the start; {state}", time_ms=f"{seconds * 1e3:.6g}",
-                 tflops=f"{flop / seconds * 1e-12:.1f}")
+                 shape_note=f"7B TP1 forward and backward, {at:.2f} s after the start; {state_text()}",
+                 time_ms=f"{seconds * 1e3:.6g}", tflops=f"{flop / seconds * 1e-12:.1f}")
 
 
 def context_bytes():
@@ -601,13 +520,9 @@ def main():
     parser.add_argument("--only", nargs="*", choices=[*FAMILIES, "copies"], help="some families alone")
     parser.add_argument("--quick", action="store_true", help="a few shapes of each, to see that they run")
     options = parser.parse_args()
-    torch.manual_seed(0)
-    torch.cuda.set_stream(torch.cuda.Stream())
-    noise(16)
+    start()
     print(f"context: {context_bytes()} bytes after the start", file=sys.stderr)
-    gpu = torch.cuda.get_device_name()
-    software = f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
-    shared = {"trust": "A", "gpu": gpu, "source": SOURCE, "notes": software}
+    shared = shared_cells(SOURCE)
     rows = Rows(options.output / "kernels.csv", KERNEL_COLUMNS, "P{:04d}", shared)
     for name, measure in FAMILIES.items():
         if not options.only or name in options.only:

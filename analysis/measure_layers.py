@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 
+from measure_networks import GptLayer
 from output import create, exit_with
 
 try:
@@ -39,27 +40,6 @@ GPT = {"GPT 1.3B": (2048, 8192, 16, 16), "GPT 6.7B": (4096, 16384, 32, 32), "GPT
 CASES = [("Llama-2 7B", 2048, 1), ("Llama-2 7B", 4096, 1), ("Llama-2 7B", 4096, 4), ("Llama-2 7B", 32768, 1),
          ("Llama-3 8B", 8192, 1), ("Llama-2 13B", 4096, 1), ("Llama-3 70B", 4096, 1), ("Llama-3 70B", 8192, 1),
          ("GPT 1.3B", 2048, 8), ("GPT 6.7B", 2048, 4), ("GPT 13B", 4096, 1)]
-
-
-class GptLayer(torch.nn.Module):
-    """LayerNorm, joint QKV, attention, projection; LayerNorm, GELU between two linear layers; no dropout."""
-
-    def __init__(self, hidden, ffn, heads):
-        super().__init__()
-        self.heads = heads
-        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(hidden) for _ in range(2))
-        self.qkv = torch.nn.Linear(hidden, 3 * hidden)
-        self.projection = torch.nn.Linear(hidden, hidden)
-        self.up = torch.nn.Linear(hidden, ffn)
-        self.down = torch.nn.Linear(ffn, hidden)
-
-    def forward(self, x):
-        batch, tokens, hidden = x.shape
-        parts = self.qkv(self.norms[0](x)).chunk(3, dim=-1)
-        q, k, v = (part.view(batch, tokens, self.heads, hidden // self.heads).transpose(1, 2) for part in parts)
-        seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.projection(seen.transpose(1, 2).reshape(batch, tokens, hidden))
-        return x + self.down(torch.nn.functional.gelu(self.up(self.norms[1](x)), approximate="tanh"))
 
 
 def llama_stack(sizes, tokens):

@@ -45,101 +45,14 @@ def text_of(slices):
     return " ".join(f"{begin}:{end}" for begin, end in slices)
 
 
-def attention_class(torch):
-    """Causal attention of a unit by flash-attention 2 as PyTorch has it."""
-
-    class UnitAttention(torch.autograd.Function):
-        """Keys and values of a unit are written behind the kept ones of each sample, gradients of the latter returned."""
-
-        @staticmethod
-        def forward(context, query, key, value, kept):
-            keys, values = kept.keys.clone(), kept.values.clone()
-            keys[kept.own], values[kept.own] = key, value
-            out, lse, seed, offset, _ = torch.ops.aten._flash_attention_forward(
-                query, keys, values, kept.query_ends, kept.key_ends, kept.most_queries, kept.most_keys, 0.0, True, False)
-            context.save_for_backward(query, keys, values, out, lse, seed, offset)
-            context.kept = kept
-            return out
-
-        @staticmethod
-        def backward(context, gradient):
-            kept = context.kept
-            query, keys, values, out, lse, seed, offset = context.saved_tensors
-            of_query, of_keys, of_values = torch.ops.aten._flash_attention_backward(
-                gradient.contiguous(), query, keys, values, out, lse, kept.query_ends, kept.key_ends, kept.most_queries,
-                kept.most_keys, 0.0, True, seed, offset)
-            if kept.has_prefix:  # the earlier slices' backwards take these
-                kept.key_gradients += of_keys
-                kept.value_gradients += of_values
-            return of_query, of_keys[kept.own], of_values[kept.own], None
-
-    return UnitAttention
-
-
-class Kept:
-    """Keys and values of a unit's samples up to the ends of its slices, and which rows of them the unit computes."""
-
-    def __init__(self, torch, slices, groups, width):
-        tokens = sum(end for _, end in slices)
-        noise = lambda: torch.randn(tokens, groups, width, device="cuda", dtype=torch.bfloat16)
-        self.keys, self.values = noise(), noise()
-        self.has_prefix = any(begin > 0 for begin, _ in slices)
-        if self.has_prefix:
-            self.key_gradients, self.value_gradients = torch.zeros_like(self.keys), torch.zeros_like(self.values)
-        starts = [sum(end for _, end in slices[:i]) for i in range(len(slices))]
-        self.own = torch.cat([torch.arange(start + begin, start + end, device="cuda")
-                              for start, (begin, end) in zip(starts, slices)])
-        self.query_ends = self.ends(torch, [end - begin for begin, end in slices])
-        self.key_ends = self.ends(torch, [end for _, end in slices])
-        self.most_queries = max(end - begin for begin, end in slices)
-        self.most_keys = max(end for _, end in slices)
-
-    @staticmethod
-    def ends(torch, lengths):
-        return torch.tensor([0] + lengths, device="cuda").cumsum(0).to(torch.int32)
-
-
-def layer_class(torch):
-    functional = torch.nn.functional
-    Attention = attention_class(torch)
-
-    def rotate(x, cosine, sine):
-        left, right = x.chunk(2, -1)
-        return x * cosine + torch.cat((-right, left), -1) * sine
-
-    rotation = torch.compile(rotate, dynamic=False)
-    swiglu = torch.compile(lambda both: functional.silu(both.chunk(2, -1)[0]) * both.chunk(2, -1)[1], dynamic=False)
-
-    class Layer(torch.nn.Module):
-        """A Llama layer with joint QKV and joint up projections."""
-
-        def __init__(self, sizes):
-            super().__init__()
-            hidden, ffn, self.heads, self.groups = sizes
-            self.width = hidden // self.heads
-            linear = lambda inputs, outputs: torch.nn.Linear(inputs, outputs, bias=False)
-            self.qkv = linear(hidden, hidden + 2 * self.groups * self.width)
-            self.projection, self.up, self.down = linear(hidden, hidden), linear(hidden, 2 * ffn), linear(ffn, hidden)
-            self.norms = torch.nn.ParameterList(torch.ones(hidden) for _ in range(2))
-
-        def forward(self, x, kept, angles):
-            qkv = self.qkv(functional.rms_norm(x, x.shape[-1:], self.norms[0]))
-            query, key, value = qkv.view(len(x), -1, self.width).split((self.heads, self.groups, self.groups), 1)
-            query, key = rotation(query, *angles), rotation(key, *angles)
-            seen = Attention.apply(query, key, value.contiguous(), kept)
-            x = x + self.projection(seen.reshape(len(x), -1))
-            return x + self.down(swiglu(self.up(functional.rms_norm(x, x.shape[-1:], self.norms[1]))))
-
-    return Layer
-
-
-def measure(torch, model, slices):
+def measure(model, slices):
     """Milliseconds of a layer's forward and backward of the unit."""
+    from measure_networks import Kept, Layer, torch
     sizes = MODELS[model]
     torch.compiler.reset()
     with torch.device("cuda"):
-        layers = [layer_class(torch)(sizes).bfloat16() for _ in range(LAYERS)]
-    kept = [Kept(torch, slices, layer.groups, layer.width) for layer in layers]
+        layers = [Layer(sizes).bfloat16() for _ in range(LAYERS)]
+    kept = [Kept(slices, layer.groups, layer.width) for layer in layers]
     tokens = len(kept[0].own)
     x = torch.randn(tokens, sizes[0], device="cuda", dtype=torch.bfloat16, requires_grad=True)
     angles = [torch.randn(tokens, 1, layers[0].width, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
@@ -168,18 +81,14 @@ def measure(torch, model, slices):
 
 
 def measure_all(path, most):
-    try:
-        import torch
-    except ImportError:
-        print(f"{__file__}: {sys.executable} has no torch: install PyTorch for CUDA, 2.8 or later", file=sys.stderr)
-        sys.exit(2)
+    from measure_common import torch
     with create(path) as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for number, (kind, model, slices) in enumerate(list(units())[:most], 1):
             torch.cuda.empty_cache()
             try:
-                forward_ms, backward_ms = measure(torch, model, slices)
+                forward_ms, backward_ms = measure(model, slices)
             except (RuntimeError, torch.OutOfMemoryError) as error:
                 print(f"not measured: {model} {text_of(slices)}: {str(error)[:300]}", file=sys.stderr)
                 continue

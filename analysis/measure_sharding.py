@@ -21,6 +21,7 @@ import time
 import traceback
 import typing
 
+from measure_networks import FusedLoss
 from output import create, exit_with
 
 try:
@@ -103,25 +104,6 @@ class MptLayer(nn.Module):
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, tokens, hidden)
         x = x + self.out(mixed)
         return x + self.down(F.gelu(self.up(self.norm_2(x))))
-
-
-class FusedLoss(torch.autograd.Function):
-    """As flash-attention's fused cross-entropy: logits and the log of their sums are kept, the gradient has their type."""
-
-    @staticmethod
-    def forward(ctx, logits, targets):
-        lse = torch.cat([part.float().logsumexp(-1) for part in logits.split(512)])
-        picked = logits.gather(1, targets[:, None])[:, 0].float()
-        ctx.save_for_backward(logits, lse, targets)
-        return (lse - picked).mean()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        logits, lse, _ = ctx.saved_tensors
-        result = torch.empty_like(logits)
-        for out, part, log in zip(result.split(512), logits.split(512), lse.split(512)):
-            out.copy_((part.float() - log[:, None]).exp() * (gradient / len(lse)))
-        return result, None
 
 
 class Mpt(nn.Module):

@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 
+from measure_networks import Adam
 from output import create, exit_with
 
 try:
@@ -46,27 +47,6 @@ CASES = [  # model, tokens, micro-batch, recomputation, kernel, compiled
     ("Llama-2 7B of 8 layers", 4096, 2, "none", "cuDNN", False), ("Llama-2 7B of 8 layers", 4096, 2, "none", "cuDNN", True),
     ("Llama-2 7B of 8 layers", 4096, 4, "full", "cuDNN", False), ("Llama-2 7B of 8 layers", 16384, 1, "full", "cuDNN", False),
     ("Llama-2 13B of 5 layers", 4096, 2, "none", "cuDNN", False), ("Llama-2 13B of 5 layers", 4096, 2, "none", "cuDNN", True)]
-
-
-class Adam:
-    """Fused Adam on fp32 weights, of bf16 gradients; a list of parameters at a time, so that few fp32 gradients live."""
-
-    def __init__(self, parameters):
-        self.parameters = [p for p in parameters if p.requires_grad]
-        self.weights = [p.detach().float() for p in self.parameters]
-        self.moments = [[torch.zeros_like(w) for w in self.weights] for _ in range(2)]
-        self.steps = [torch.zeros((), device="cuda") for _ in self.weights]
-
-    def step(self):
-        torch._foreach_add_(self.steps, 1.0)  # as torch.optim.AdamW does: with step 0 every weight becomes NaN
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in self.parameters])))
-        scale = (1.0 / (norm + 1e-6)).clamp(max=1.0)
-        for i, parameter in enumerate(self.parameters):
-            gradient = parameter.grad.float() * scale
-            torch._fused_adamw_([self.weights[i]], [gradient], [self.moments[0][i]], [self.moments[1][i]], [], [self.steps[i]],
-                                lr=1e-4, beta1=0.9, beta2=0.95, weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False)
-            parameter.data.copy_(self.weights[i])
-            parameter.grad = None
 
 
 def causal_attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **_):
