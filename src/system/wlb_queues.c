@@ -131,36 +131,26 @@ static void close_sums(struct sums *sums)
     free(sums->sum);
 }
 
-/* Return the shortest micro-batch; this is seldom needed. */
-static int32_t shortest_of(const int64_t *length, int32_t n)
-{
-    int32_t least = 0;
-    for (int32_t i = 1; i < n; i++)
-        least = length[i] < length[least] ? i : least;
-    return least;
-}
-
 static void assign(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *pack)
 {
-    struct sums load_s = open_sums(rule->n_packs);
-    int64_t *length = check_calloc((size_t)rule->n_packs, sizeof *length);
+    struct sums load_s = open_sums(rule->n_packs), length = open_sums(rule->n_packs); /* tokens are exact */
     int32_t *runs = check_malloc((size_t)iteration->n * sizeof *runs), n_runs = line_up(rule, iteration, runs);
     for (int32_t i = 0; i < iteration->n; i++)
         pack[i] = -1;
     for (int32_t i = 0; i < n_runs; i++) {
         struct wlb_document *document = &iteration->documents[runs[i]];
-        int64_t most = rule->capacity - document->tokens;
+        double most = (double)(rule->capacity - document->tokens);
         int32_t to = least_of(&load_s);
-        to = length[to] <= most ? to : shortest_of(length, rule->n_packs);
+        to = length.sum[to] <= most ? to : least_of(&length);
         document->queue = WLB_REMAINED;
-        if (length[to] > most && length[to] > 0)
+        if (length.sum[to] > most && length.sum[to] > 0)
             continue;
         pack[runs[i]] = to;
         add_to(&load_s, to, document->weight_s);
-        length[to] += document->tokens;
+        add_to(&length, to, document->tokens);
     }
     close_sums(&load_s);
-    free(length);
+    close_sums(&length);
     free(runs);
 }
 
