@@ -3,6 +3,7 @@
 #include "bounds/batch_bound.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "hand_dag.h"
 #include "hand_plan.h"
@@ -167,4 +168,35 @@ TEST(batch_bound_rails__count_the_ranks_of_an_nvlink_domain)
     double five_s = cost_rails_s(rack, DEVICE_ALL_GATHER, 1e9, 64, 5);
     CHECK_TRUE(five_s < cost_rails_s(rack, DEVICE_ALL_GATHER, 1e9, 64, 4));
     CHECK_CLOSE(batch_bound_rails_s(rack, DEVICE_ALL_GATHER, 1e9, 64), five_s, 1e-15);
+}
+
+/* Slices of samples at any places and the passes of all give the same sum as whole samples, with full recomputation,
+ * too. */
+TEST(batch_bound_unit__adds_up_to_the_samples)
+{
+    for (int full = 0; full < 2; full++) {
+        struct hand_request hand;
+        double whole_s[2], sum_s = 0;
+        hand_request_real(&hand, 1, 2, 5000);
+        hand_batch(&hand, 2, (int32_t[]){5000, 800});
+        hand.request.layout.recompute = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+        batch_bound_samples_s(&hand.request, whole_s);
+        struct plan_partition partition = {0};
+        static const struct slice slices[] = {{0, 0, 1200}, {0, 1200, 5000}, {1, 0, 800}};
+        for (int i = 0; i < 3; i++) {
+            plan_add_slice(&partition, slices[i]);
+            if (i > 0)
+                plan_add_unit(&partition)->context = 1;
+        }
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            struct batch_bound_pass of = batch_bound_pass_of(&hand.request, pass);
+            for (int32_t unit = 0; unit < 2; unit++)
+                sum_s += batch_bound_unit_s(&of, &hand.batch, &partition, unit);
+            free(of.attention_s);
+        }
+        CHECK_CLOSE(sum_s, whole_s[0] + whole_s[1], 1e-12);
+        free(partition.slices);
+        free(partition.units);
+        hand_request_free(&hand);
+    }
 }

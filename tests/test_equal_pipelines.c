@@ -117,15 +117,6 @@ TEST(equal_pipelines__hold_as_much_on_the_host)
     plan_free(&plan);
 }
 
-/* Small graphs are whole, with as many tasks. */
-TEST(equal_pipelines__leave_small_graphs_unfolded)
-{
-    struct plan plan;
-    two_sorts(&plan, 4, 2, 12, 10, 0);
-    CHECK_CLOSE(compare(&plan, hand_setting()), 100, 1e-15);
-    plan_free(&plan);
-}
-
 /* Hosts are of nodes, so equal pipelines offload to as many hosts. */
 TEST(equal_pipelines__give_the_same_results_over_nvlink_domains)
 {

@@ -122,3 +122,34 @@ TEST(lower_bound__bounds_what_systems_plan)
     }
     CHECK_TRUE(most > 0.95 && n_phases > 60 && n_groups > 12);
 }
+
+/* A limit at the bound lets all prices through, with the least seconds of slices in place of the rest. A limit below
+ * the passes of the last stage, which are the bound of a single stage, does not. */
+TEST(lower_bound_prices__end_at_a_limit_that_no_plan_keeps)
+{
+    for (int32_t round = 0; round < 40; round++) {
+        struct hand_request hand;
+        struct plan plan;
+        struct error err = {0};
+        const struct training_system *system = system_find("slimpack", &err);
+        hand_request_real(&hand, 4, round % 2 == 0 ? 1 : 4, 8000);
+        hand.request.layout.recompute = round % 3 == 0 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+        hand_batch_of(&hand, round % 5 == 0 ? HAND_UNIFORM : HAND_LONG_TAIL, 40, (uint64_t)round + 1);
+        hand_knobs(&hand, system, "");
+        CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
+        struct batch_bound_pass least[N_PASSES];
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+            least[pass] = batch_bound_pass_of(&hand.request, pass);
+        struct lower_bound_limit limit = {lower_bound_s(&plan, &hand.setting), &hand.batch, least};
+        struct lower_bound_price *prices = lower_bound_prices(&plan, &hand.setting, &limit);
+        CHECK_TRUE(prices != NULL);
+        CHECK_CLOSE(lower_bound_at_prices_s(&plan, prices), limit.seconds, 1e-15);
+        lower_bound_free_prices(&plan, prices);
+        limit.seconds *= round % 2 == 0 ? 1 - 1e-6 : 0.3;
+        CHECK_TRUE(lower_bound_prices(&plan, &hand.setting, &limit) == NULL);
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+            free(least[pass].attention_s);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}

@@ -122,7 +122,7 @@ static void check_seconds(const struct plan_pipeline *pipeline, const struct cos
     struct dag_kinds kinds = dag_kinds_of(setting, &pipeline->layout);
     int32_t n_units = pipeline->partition[pass].n_units, n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
     double *seconds = check_malloc((size_t)(n_units * kinds.n) * sizeof *seconds);
-    dag_passes_s(pipeline, setting, &kinds, pass, seconds);
+    dag_passes_s(pipeline, setting, &kinds, pass, NULL, seconds);
     for (int32_t stage = 0; stage < n_virtual; stage++) {
         double sum_s = 0;
         for (int32_t i = 0; i < n_units; i++) {

@@ -91,16 +91,12 @@ static double layers_s(const struct cost_setting *setting, double n_tokens, enum
     return sum;
 }
 
-static double head_s(const struct cost_setting *setting, double n_tokens)
+static double head_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
 {
     struct cost_unit unit = all_tokens(n_tokens);
-    double sum = 0;
-    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_kernels kernels = {0};
-        cost_head_kernels(setting, pass, &unit, &kernels);
-        sum += best_s(setting, &kernels);
-    }
-    return sum;
+    struct cost_kernels kernels = {0};
+    cost_head_kernels(setting, pass, &unit, &kernels);
+    return best_s(setting, &kernels);
 }
 
 /* Return how many layers of a run each sample passes through. Forward they include those that recompute in full. */
@@ -144,7 +140,7 @@ static const double *attention_of_samples_s(const struct plan_request *request, 
                                       (int32_t)setting->attention,
                                       (int32_t)setting->precision,
                                       scenario_is_ring(setting->cp_type) && request->layout.cp > 1};
-    const double *known = batch_memo_find(batch, &key, sizeof key);
+    const double *known = batch_memo_find(batch->memo, &key, sizeof key);
     *own = NULL;
     if (known != NULL)
         return known;
@@ -154,21 +150,25 @@ static const double *attention_of_samples_s(const struct plan_request *request, 
         seconds[i] = i > 0 && batch->tokens[i] == batch->tokens[i - 1]
                          ? seconds[i - 1]
                          : attention_s(request, kind, batch->tokens[i], pass);
-    batch_memo_keep(batch, &key, sizeof key, seconds, n_bytes);
+    batch_memo_keep(batch->memo, &key, sizeof key, seconds, n_bytes);
     return seconds;
 }
 
-/* Return the seconds a token of the last stage on one rank, with n_tokens tokens and without attention. */
-static double token_s(const struct plan_request *request, double n_tokens)
+/* Return the seconds a token of a pass of the last stage on one rank, with n_tokens tokens and without attention. */
+static double pass_token_s(const struct plan_request *request, double n_tokens, enum pass pass)
 {
-    double sum = head_s(request->setting, n_tokens);
-    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        sum += layers_s(request->setting, n_tokens, pass);
-    if (request->layout.recompute == RECOMPUTE_FULL && !request->layout.early_stop) { /* early_stop repeats less */
-        struct cost_setting again = cost_setting_again(request->setting);
-        sum += layers_s(&again, n_tokens, PASS_FORWARD);
+    bool again = pass == PASS_BACKWARD && request->layout.recompute == RECOMPUTE_FULL;
+    double sum = head_s(request->setting, n_tokens, pass) + layers_s(request->setting, n_tokens, pass);
+    if (again && !request->layout.early_stop) { /* early_stop repeats less */
+        struct cost_setting repeated = cost_setting_again(request->setting);
+        sum += layers_s(&repeated, n_tokens, PASS_FORWARD);
     }
     return sum / n_tokens;
+}
+
+static double token_s(const struct plan_request *request, double n_tokens)
+{
+    return pass_token_s(request, n_tokens, PASS_FORWARD) + pass_token_s(request, n_tokens, PASS_BACKWARD);
 }
 
 double batch_bound_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
@@ -211,6 +211,16 @@ static struct plan_request rank_request(const struct plan_request *request, stru
     return rank;
 }
 
+/* Add n layers' attention of a kind and pass to the seconds of all samples. */
+static void add_attention_s(const struct plan_request *request, int32_t kind, enum pass pass, double n, double *seconds)
+{
+    double *own;
+    const double *attention = attention_of_samples_s(request, kind, pass, &own);
+    for (int32_t i = 0; i < request->batch->n_samples; i++)
+        seconds[i] += n * attention[i];
+    free(own);
+}
+
 void batch_bound_samples_s(const struct plan_request *request, double *seconds)
 {
     const struct batch *batch = request->batch;
@@ -220,13 +230,39 @@ void batch_bound_samples_s(const struct plan_request *request, double *seconds)
     for (int32_t i = 0; i < batch->n_samples; i++)
         seconds[i] = one_s * batch->tokens[i];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        for (int32_t run = 0; run < setting.n_runs; run++) {
-            double *own, n = n_layer_passes(&setting.runs[run], &request->layout, pass);
-            const double *attention = attention_of_samples_s(&rank, setting.runs[run].kind, pass, &own);
-            for (int32_t i = 0; i < batch->n_samples; i++)
-                seconds[i] += n * attention[i];
-            free(own);
-        }
+        for (int32_t i = 0; i < setting.n_runs; i++)
+            add_attention_s(&rank, setting.runs[i].kind, pass, n_layer_passes(&setting.runs[i], &rank.layout, pass),
+                            seconds);
+}
+
+struct batch_bound_pass batch_bound_pass_of(const struct plan_request *request, enum pass pass)
+{
+    struct cost_setting setting;
+    struct plan_request rank = rank_request(request, &setting);
+    struct batch_bound_pass of = {.token_s = pass_token_s(&rank, (double)request->batch->n_tokens, pass),
+                                  .attention_s =
+                                      check_calloc((size_t)request->batch->n_samples, sizeof *of.attention_s)};
+    for (int32_t i = 0; i < setting.n_runs; i++) {
+        const struct cost_run *run = &setting.runs[i];
+        add_attention_s(&rank, run->kind, pass, run->n, of.attention_s);
+        if (pass == PASS_BACKWARD && rank.layout.recompute == RECOMPUTE_FULL)
+            add_attention_s(&rank, run->kind, PASS_FORWARD, run->again, of.attention_s);
+    }
+    return of;
+}
+
+double batch_bound_unit_s(const struct batch_bound_pass *of, const struct batch *batch,
+                          const struct plan_partition *partition, int32_t unit)
+{
+    const struct plan_unit *part = &partition->units[unit];
+    double sum_s = 0;
+    for (int32_t i = part->first_slice; i < part->first_slice + part->n_slices; i++) {
+        struct slice slice = partition->slices[i];
+        double end = slice.end, begin = slice.begin, tokens = batch->tokens[slice.sample];
+        double share = (end * (end + 1) - begin * (begin + 1)) / (tokens * (tokens + 1)); /* of its attention */
+        sum_s += of->token_s * (end - begin) + of->attention_s[slice.sample] * share;
+    }
+    return sum_s / part->context;
 }
 
 double batch_bound_shared_s(const struct plan_request *request)

@@ -44,6 +44,19 @@ double batch_bound_any_samples_s(const struct plan_request *request);
  */
 void batch_bound_samples_s(const struct plan_request *request, double *seconds);
 
+/** Seconds of one pass on one rank of the stage. */
+struct batch_bound_pass {
+    double token_s;      /* of a token, without attention */
+    double *attention_s; /* [n_samples] of each whole sample */
+};
+
+/** Return them. Over both passes they give batch_bound_samples_s. The caller frees attention_s. */
+struct batch_bound_pass batch_bound_pass_of(const struct plan_request *request, enum pass pass);
+
+/** Return the seconds that a micro-batch of slices takes at least in this pass. */
+double batch_bound_unit_s(const struct batch_bound_pass *of, const struct batch *batch,
+                          const struct plan_partition *partition, int32_t unit);
+
 /**
  * Return a reduce-scatter or all-gather of `bytes` in all among n ranks, with the fastest number of
  * them in an NVLink domain [s].

@@ -127,16 +127,42 @@ static void price_copies(const struct plan_pipeline *pipeline, const struct cost
     }
 }
 
-static struct lower_bound_price price_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
+/* Return the seconds that a limit leaves the last stage of a pipeline, with the least seconds of all its passes. */
+static struct dag_budget budget_of(const struct plan_pipeline *pipeline, const struct dag_kinds *kinds,
+                                   const struct lower_bound_limit *limit)
 {
-    struct lower_bound_price price = {.kinds = dag_kinds_of(setting, &pipeline->layout)};
+    int32_t last = pipeline->layout.stages * pipeline->layout.chunks - 1;
+    struct dag_budget budget = {.kind = kinds->kind[last], .left_s = limit->seconds * (1 + 1e-9)}; /* sums round */
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        int32_t n = pipeline->partition[pass].n_units * price.kinds.n;
-        price.pass_s[pass] = check_malloc((size_t)n * sizeof(double));
-        dag_passes_s(pipeline, setting, &price.kinds, pass, price.pass_s[pass]);
+        const struct plan_partition *partition = &pipeline->partition[pass];
+        budget.least_s[pass] = check_malloc((size_t)partition->n_units * sizeof(double));
+        for (int32_t unit = 0; unit < partition->n_units; unit++) {
+            budget.least_s[pass][unit] = batch_bound_unit_s(&limit->least[pass], limit->batch, partition, unit);
+            budget.left_s -= budget.least_s[pass][unit];
+        }
     }
-    price_copies(pipeline, setting, &price);
-    return price;
+    return budget;
+}
+
+/* Fill in the price of a pipeline. @return false: its last stage takes longer than the limit */
+static bool price_pipeline(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                           const struct lower_bound_limit *limit, struct lower_bound_price *price)
+{
+    bool bounded = limit != NULL && limit->seconds < INFINITY && pipeline->layout.chunks == 1, within = true;
+    struct dag_budget budget = {0};
+    *price = (struct lower_bound_price){.kinds = dag_kinds_of(setting, &pipeline->layout)};
+    if (bounded)
+        budget = budget_of(pipeline, &price->kinds, limit);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        int32_t n = pipeline->partition[pass].n_units * price->kinds.n;
+        price->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
+        within = within &&
+                 dag_passes_s(pipeline, setting, &price->kinds, pass, bounded ? &budget : NULL, price->pass_s[pass]);
+        free(budget.least_s[pass]);
+    }
+    if (within)
+        price_copies(pipeline, setting, price);
+    return within;
 }
 
 static void price_free(struct lower_bound_price *price)
@@ -206,16 +232,21 @@ static int32_t n_pipelines(const struct plan *plan)
     return n;
 }
 
-struct lower_bound_price *lower_bound_prices(const struct plan *plan, const struct cost_setting *setting)
+struct lower_bound_price *lower_bound_prices(const struct plan *plan, const struct cost_setting *setting,
+                                             const struct lower_bound_limit *limit)
 {
     struct lower_bound_price *prices = check_calloc((size_t)n_pipelines(plan), sizeof *prices), *next = prices;
+    bool within = true;
     for (int32_t i = 0; i < plan->n_phases; i++) {
         const struct plan_phase *phase = &plan->phases[i];
-        for (int32_t k = 0; k < phase->n_pipelines; k++, next++)
+        for (int32_t k = 0; k < phase->n_pipelines && within; k++, next++)
             if (can_walk(&phase->pipelines[k]) && !repeats(phase, k))
-                *next = price_of(&phase->pipelines[k], setting);
+                within = price_pipeline(&phase->pipelines[k], setting, limit, next);
     }
-    return prices;
+    if (within)
+        return prices;
+    lower_bound_free_prices(plan, prices);
+    return NULL;
 }
 
 double lower_bound_at_prices_s(const struct plan *plan, const struct lower_bound_price *prices)
@@ -241,7 +272,7 @@ void lower_bound_free_prices(const struct plan *plan, struct lower_bound_price *
 
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting)
 {
-    struct lower_bound_price *prices = lower_bound_prices(plan, setting);
+    struct lower_bound_price *prices = lower_bound_prices(plan, setting, NULL);
     double bound_s = lower_bound_at_prices_s(plan, prices);
     lower_bound_free_prices(plan, prices);
     return bound_s;

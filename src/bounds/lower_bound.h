@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_BOUNDS_LOWER_BOUND_H
 #define SLIMSIM_BOUNDS_LOWER_BOUND_H
 
-#include "cost/setting.h"
+#include "bounds/batch_bound.h"
 #include "plan/plan.h"
 
 /**
@@ -22,11 +22,21 @@
  */
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting);
 
+/** A time, and least seconds of a batch's passes, with which a plan above it is known early. */
+struct lower_bound_limit {
+    double seconds;
+    const struct batch *batch;
+    const struct batch_bound_pass *least; /* [N_PASSES] */
+};
+
 /**
  * Return the seconds of all passes and copies, from which lower_bound_at_prices_s returns the bound. They take most of
  * its time. Plans that differ in their orders only have the same ones.
+ * @param limit  NULL: none
+ * @return       NULL: the passes of some pipeline's last stage exceed the limit
  */
-struct lower_bound_price *lower_bound_prices(const struct plan *plan, const struct cost_setting *setting);
+struct lower_bound_price *lower_bound_prices(const struct plan *plan, const struct cost_setting *setting,
+                                             const struct lower_bound_limit *limit);
 double lower_bound_at_prices_s(const struct plan *plan, const struct lower_bound_price *prices);
 void lower_bound_free_prices(const struct plan *plan, struct lower_bound_price *prices);
 

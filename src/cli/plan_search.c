@@ -139,12 +139,11 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf(
-            "(The search has its own batches, chosen from %d draws. The first batch ranks all plans. The weighted "
-            "mean of %d batches decides between the best %d layouts and plans within %d%% of them, by critical "
-            "path%s. `slower` compares with the chosen plan, ± one standard error of this mean.)\n\n",
-            SEARCH_CANDIDATES, SEARCH_DECIDING_ITERATIONS, SEARCH_FEW, SEARCH_NEAR_PERCENT,
-            engine ? " times SimGrid's contention in the first batch" : "");
+        printf("(The search has its own batches, chosen from %d draws. The first batch ranks all plans. The weighted "
+               "mean of %d batches decides between the best %d layouts and plans within %d%% of them, by critical "
+               "path%s. `slower` compares with the chosen plan, ± one standard error of this mean.)\n\n",
+               SEARCH_CANDIDATES, SEARCH_DECIDING_ITERATIONS, SEARCH_FEW, SEARCH_NEAR_PERCENT,
+               engine ? " times SimGrid's contention in the first batch" : "");
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)

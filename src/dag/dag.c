@@ -188,12 +188,20 @@ void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enu
         price_unit(&priced, pass, unit, pipe->cost[pass] + unit * n_kinds, NULL);
 }
 
-void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                  const struct dag_kinds *kinds, enum pass pass, double *seconds)
+bool dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                  const struct dag_kinds *kinds, enum pass pass, struct dag_budget *budget, double *seconds)
 {
     struct priced priced = priced_of(pipeline, setting, kinds);
-    for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units; unit++)
-        price_unit(&priced, pass, unit, NULL, seconds + unit * kinds->n);
+    for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units; unit++) {
+        double *of_unit = seconds + unit * kinds->n;
+        price_unit(&priced, pass, unit, NULL, of_unit);
+        if (budget == NULL)
+            continue;
+        budget->left_s -= of_unit[budget->kind] - budget->least_s[pass][unit];
+        if (budget->left_s < 0)
+            return false;
+    }
+    return true;
 }
 
 double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,

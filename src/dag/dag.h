@@ -180,9 +180,21 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 
-/** Fill in cost_pass_s of all micro-batches on each kind of virtual stage. @param seconds  [unit x kinds + kind] */
-void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                  const struct dag_kinds *kinds, enum pass pass, double *seconds);
+/** Seconds that are left for the passes of a kind of virtual stage. */
+struct dag_budget {
+    int32_t kind;
+    double left_s;             /* after those that are known, and the least seconds of the others */
+    double *least_s[N_PASSES]; /* [units] */
+};
+
+/**
+ * Fill in cost_pass_s of all micro-batches on each kind of virtual stage.
+ * @param seconds  [unit x kinds + kind]
+ * @param budget   the costs known so far replace their least seconds; NULL: there is no limit
+ * @return         false: nothing is left, and the rest was not filled in
+ */
+bool dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                  const struct dag_kinds *kinds, enum pass pass, struct dag_budget *budget, double *seconds);
 
 /**
  * Return the seconds of all micro-batches' passes on one virtual stage, summed in the order of micro-batches [s]. The

@@ -16,9 +16,9 @@ struct batch_memo {
     struct entry *first;
 };
 
-void batch_memo_open(struct batch *batch)
+struct batch_memo *batch_memo_create(void)
 {
-    batch->memo = check_calloc(1, sizeof *batch->memo);
+    return check_calloc(1, sizeof(struct batch_memo));
 }
 
 static void *copy_of(const void *bytes, size_t n_bytes)
@@ -28,22 +28,21 @@ static void *copy_of(const void *bytes, size_t n_bytes)
     return copy;
 }
 
-const void *batch_memo_find(const struct batch *batch, const void *key, size_t key_bytes)
+const void *batch_memo_find(const struct batch_memo *memo, const void *key, size_t key_bytes)
 {
-    for (const struct entry *entry = batch->memo != NULL ? batch->memo->first : NULL; entry != NULL;
-         entry = entry->next)
+    for (const struct entry *entry = memo != NULL ? memo->first : NULL; entry != NULL; entry = entry->next)
         if (entry->key_bytes == key_bytes && memcmp(entry->key, key, key_bytes) == 0)
             return entry->value;
     return NULL;
 }
 
-void batch_memo_keep(const struct batch *batch, const void *key, size_t key_bytes, const void *value, size_t n_bytes)
+void batch_memo_keep(struct batch_memo *memo, const void *key, size_t key_bytes, const void *value, size_t n_bytes)
 {
-    if (batch->memo == NULL)
+    if (memo == NULL)
         return;
     struct entry *entry = check_malloc(sizeof *entry);
-    *entry = (struct entry){batch->memo->first, key_bytes, copy_of(key, key_bytes), copy_of(value, n_bytes)};
-    batch->memo->first = entry;
+    *entry = (struct entry){memo->first, key_bytes, copy_of(key, key_bytes), copy_of(value, n_bytes)};
+    memo->first = entry;
 }
 
 void batch_memo_free(struct batch_memo *memo)

@@ -141,11 +141,11 @@ void packing_best_fit_batch(const struct batch *batch, int32_t capacity, struct 
         int32_t capacity;
     } key = {"best-fit", capacity};
     int32_t *order = samples_by_length(batch), n_packs;
-    const int32_t *known = batch_memo_find(batch, &key, sizeof key);
+    const int32_t *known = batch_memo_find(batch->memo, &key, sizeof key);
     if (known == NULL) {
         int32_t *pack = best_fit_packs(batch->tokens, batch->n_samples, order, capacity, &n_packs);
         take(order, pack, batch->n_samples, n_packs, packing);
-        batch_memo_keep(batch, &key, sizeof key, pack, (size_t)batch->n_samples * sizeof *pack);
+        batch_memo_keep(batch->memo, &key, sizeof key, pack, (size_t)batch->n_samples * sizeof *pack);
         free(pack);
     } else {
         n_packs = 0;

@@ -20,7 +20,7 @@ int32_t *samples_by_length(const struct batch *batch)
     static const char key[] = "samples by length";
     size_t n_bytes = (size_t)batch->n_samples * sizeof(int32_t);
     int32_t *order = check_malloc(n_bytes);
-    const int32_t *known = batch_memo_find(batch, key, sizeof key);
+    const int32_t *known = batch_memo_find(batch->memo, key, sizeof key);
     if (known != NULL) {
         memcpy(order, known, n_bytes);
         return order;
@@ -28,7 +28,7 @@ int32_t *samples_by_length(const struct batch *batch)
     for (int32_t i = 0; i < batch->n_samples; i++)
         order[i] = i;
     qsort_r(order, (size_t)batch->n_samples, sizeof *order, longest_first, batch->tokens);
-    batch_memo_keep(batch, key, sizeof key, order, n_bytes);
+    batch_memo_keep(batch->memo, key, sizeof key, order, n_bytes);
     return order;
 }
 

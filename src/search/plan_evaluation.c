@@ -19,7 +19,7 @@ void plan_evaluator_draw(struct plan_evaluator *evaluations, const struct length
     deciding_iterations(lengths, scenario, result->seed, keeps_state, result->iterations);
     for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++) {
         lengths_draw(lengths, &scenario->data, result->seed, result->iterations[i].iteration, &evaluations->batches[i]);
-        batch_memo_open(&evaluations->batches[i]);
+        evaluations->batches[i].memo = batch_memo_create();
     }
     result->n_warm_up = keeps_state ? (int32_t)scenario->warm_up : 0;
     evaluations->warm_up = check_calloc((size_t)result->n_warm_up, sizeof *evaluations->warm_up);

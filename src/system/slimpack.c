@@ -295,17 +295,18 @@ struct candidate {
     enum slimpack_injection policy;
     double least_s;      /* lower bound of the end of its passes */
     double least_excess; /* by memory_bound_excess */
-    int32_t index;
 };
 
 /* State of a component's choice among its candidates. */
 struct choice {
     struct slimpack_rank_group rank_group;
-    double limit_s;  /* a plan that ends later, or does not fit, is rejected; INFINITY: none is */
-    double target_s; /* the first candidate that fits and ends no later is taken */
+    double limit_s;                       /* a plan that ends later, or does not fit, is rejected; INFINITY: none is */
+    double target_s;                      /* the first candidate that fits and ends no later is taken */
+    const struct batch_bound_pass *least; /* [N_PASSES] */
     struct evaluator *evaluator;
     struct evaluation_limits limits;
-    int32_t n_candidates, n_resolved;
+    int32_t n_candidates, n_resolved, n_unlisted;
+    int64_t unlisted[N_FACTORS]; /* numbers of MicroPacks whose passes exceed the limit of the list */
     struct candidate candidates[2 * N_FACTORS];
     struct candidate best; /* defined if n_resolved > 0 */
     struct evaluation evaluation;
@@ -385,39 +386,34 @@ static int64_t most_packs(const struct slimpack_knobs *knobs)
 }
 
 /*
- * List one number of MicroPacks under each policy. If no forward is injected, all policies give one order, and one is
- * listed.
+ * List one number of MicroPacks under each policy, unless its passes exceed the limit. If no forward is injected, all
+ * policies give one order, and one is listed.
  */
-static void list_policies(struct choice *choice, int64_t m)
+static void list_policies(struct choice *choice, int64_t m, double limit_s)
 {
+    const struct plan_request *request = choice->rank_group.request;
+    const struct lower_bound_limit limit = {limit_s, request->batch, choice->least};
     int32_t wanted = knobs_of(&choice->rank_group)->injection;
     int32_t first = wanted == SLIMPACK_AUTO ? SLIMPACK_JUST_IN_TIME : wanted, last = first;
     struct candidate candidate = {.m = m, .policy = (enum slimpack_injection)first};
     struct plan plan = built(&choice->rank_group, &candidate);
+    struct lower_bound_price *prices = lower_bound_prices(&plan, request->setting, &limit);
+    if (prices == NULL) {
+        choice->unlisted[choice->n_unlisted++] = m;
+        plan_free(&plan);
+        return;
+    }
     if (wanted == SLIMPACK_AUTO && longest_lead(plan.phases) > 0)
         last = SLIMPACK_PERSISTENT;
-    struct lower_bound_price *prices = lower_bound_prices(&plan, choice->rank_group.request->setting);
     for (int32_t policy = first; policy <= last; policy++) {
         order_phase(plan.phases, (enum slimpack_injection)policy);
         candidate.policy = (enum slimpack_injection)policy;
         candidate.least_s = lower_bound_at_prices_s(&plan, prices) * (1 - 1e-12); /* sums round */
-        candidate.least_excess =
-            memory_bound_excess(choice->rank_group.request, rule_of(&choice->rank_group, 0), &plan);
-        candidate.index = choice->n_candidates;
+        candidate.least_excess = memory_bound_excess(request, rule_of(&choice->rank_group, 0), &plan);
         choice->candidates[choice->n_candidates++] = candidate;
     }
     lower_bound_free_prices(&plan, prices);
     plan_free(&plan);
-}
-
-static void list_candidates(struct choice *choice)
-{
-    const struct slimpack_knobs *knobs = knobs_of(&choice->rank_group);
-    for (int32_t i = 0; i < N_FACTORS && factors[i] <= (knobs->units > 0 ? 1 : knobs->max_factor); i++) {
-        int64_t m = knobs->units > 0 ? knobs->units : factors[i] * choice->rank_group.request->layout.pp;
-        if (m <= most_packs(knobs))
-            list_policies(choice, m);
-    }
 }
 
 static int by_bounds(const void *a, const void *b)
@@ -425,29 +421,77 @@ static int by_bounds(const void *a, const void *b)
     const struct candidate *x = a, *y = b;
     if (x->least_excess != y->least_excess)
         return COMPARE(x->least_excess, y->least_excess);
-    return x->least_s != y->least_s ? COMPARE(x->least_s, y->least_s) : COMPARE(x->index, y->index);
+    if (x->least_s != y->least_s)
+        return COMPARE(x->least_s, y->least_s);
+    return x->m != y->m ? COMPARE(x->m, y->m) : COMPARE(x->policy, y->policy);
 }
 
-/* Run steps 12 and 13. @param first  candidate of another component, tried first; NULL: none */
-static bool choose(struct choice *choice, const struct candidate *first, struct error *err)
+/* List the candidates that are not listed yet, except those above the limit, and sort all after the first n. */
+static void list_candidates(struct choice *choice, double limit_s, int32_t n)
 {
-    if (first != NULL && !try_candidate(choice, first, err))
-        return false;
-    if (reaches_target(choice))
-        return true;
-    list_candidates(choice);
-    qsort(choice->candidates, (size_t)choice->n_candidates, sizeof *choice->candidates, by_bounds);
-    for (int32_t i = 0; i < choice->n_candidates && !reaches_target(choice); i++) {
-        const struct candidate *candidate = &choice->candidates[i];
-        bool known = first != NULL && candidate->m == first->m && candidate->policy == first->policy;
-        if (candidate->least_s > useful_s(choice))
+    int64_t unlisted[N_FACTORS];
+    int32_t n_unlisted = choice->n_unlisted;
+    memcpy(unlisted, choice->unlisted, sizeof unlisted);
+    choice->n_unlisted = 0;
+    for (int32_t i = 0; i < n_unlisted; i++)
+        list_policies(choice, unlisted[i], limit_s);
+    qsort(choice->candidates + n, (size_t)(choice->n_candidates - n), sizeof *choice->candidates, by_bounds);
+}
+
+static void open_candidates(struct choice *choice)
+{
+    const struct slimpack_knobs *knobs = knobs_of(&choice->rank_group);
+    for (int32_t i = 0; i < N_FACTORS && factors[i] <= (knobs->units > 0 ? 1 : knobs->max_factor); i++) {
+        int64_t m = knobs->units > 0 ? knobs->units : factors[i] * choice->rank_group.request->layout.pp;
+        if (m <= most_packs(knobs))
+            choice->unlisted[choice->n_unlisted++] = m;
+    }
+}
+
+/* Return whether a candidate may win or reach the target. One that by itself exceeds memory comes last. */
+static bool is_promising(const struct choice *choice, const struct candidate *candidate, double limit_s)
+{
+    return candidate->least_s <= limit_s &&
+           (candidate->least_excess <= 0 || (choice->n_resolved == 0 && choice->limit_s == INFINITY));
+}
+
+/* Resolve listed candidates from *next on while they are promising, until one reaches the target. */
+static bool try_candidates(struct choice *choice, const struct candidate *known, double limit_s, int32_t *next,
+                           struct error *err)
+{
+    for (; *next < choice->n_candidates && !reaches_target(choice); ++*next) {
+        const struct candidate *candidate = &choice->candidates[*next];
+        bool is_known = known != NULL && candidate->m == known->m && candidate->policy == known->policy;
+        if (!is_promising(choice, candidate, fmin(limit_s, useful_s(choice))))
             break;
-        if (candidate->least_excess > 0 && (choice->n_resolved > 0 || choice->limit_s < INFINITY))
-            break;
-        if (!known && !try_candidate(choice, candidate, err))
+        if (!is_known && !try_candidate(choice, candidate, err))
             return false;
     }
     return true;
+}
+
+/*
+ * Run steps 12 and 13. Only candidates whose bound is no later than the target can reach it, so the others are listed
+ * only if none does. That saves most of the bounds' time.
+ * @param known  candidate of another component, tried first; NULL: none
+ */
+static bool choose(struct choice *choice, const struct candidate *known, struct error *err)
+{
+    int32_t next = 0;
+    if (known != NULL && !try_candidate(choice, known, err))
+        return false;
+    if (reaches_target(choice))
+        return true;
+    open_candidates(choice);
+    if (choice->target_s > 0) {
+        list_candidates(choice, fmin(choice->target_s, useful_s(choice)), 0);
+        if (!try_candidates(choice, known, choice->target_s, &next, err))
+            return false;
+    }
+    if (reaches_target(choice))
+        return true;
+    list_candidates(choice, useful_s(choice), next);
+    return try_candidates(choice, known, INFINITY, &next, err);
 }
 
 /* With packer milp, divide the best candidate anew, and keep the result if it is better. */
@@ -534,8 +578,8 @@ struct solution {
     struct evaluation worst;
 };
 
-static bool solve(const struct plan_request *request, const struct slimpack_split *split, double limit_s,
-                  struct solution *solution, struct error *err)
+static bool solve(const struct plan_request *request, const struct slimpack_split *split,
+                  const struct batch_bound_pass *least, double limit_s, struct solution *solution, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     struct evaluator evaluator = {0};
@@ -550,6 +594,7 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
             .rank_group = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
             .limit_s = limit_s,
             .target_s = solution->worst.makespan_s,
+            .least = least,
             .evaluator = &evaluator,
             .limits = limits_of(request),
         };
@@ -559,7 +604,7 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
         if (i == 0 || choice.evaluation.makespan_s > solution->worst.makespan_s)
             slowest = choice.best;
         evaluation_join(&solution->worst, &choice.evaluation);
-        solution->plan.n_candidates += choice.n_candidates + (i > 0);
+        solution->plan.n_candidates += choice.n_candidates + choice.n_unlisted + (i > 0);
         solution->plan.n_resolved += choice.n_resolved;
         components[i].plan = choice.plan;
     }
@@ -597,8 +642,8 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
 }
 
 /* Keep the best plan of all merge rules. memory_bytes: memory of a rank that decides outliers. */
-static bool solve_merges(const struct plan_request *request, double memory_bytes, struct solution *best,
-                         struct error *err)
+static bool solve_merges(const struct plan_request *request, const struct batch_bound_pass *least, double memory_bytes,
+                         struct solution *best, struct error *err)
 {
     struct plan_request tighter = *request;
     struct slimpack_split before = {0};
@@ -613,7 +658,7 @@ static bool solve_merges(const struct plan_request *request, double memory_bytes
         double limit_s = has_fit ? best->worst.makespan_s : request->limit_s > 0 ? request->limit_s : INFINITY;
         slimpack_split(&tighter, merge, &split);
         if (i == 0 || !same_outliers(&split, &before)) {
-            ok = solve(request, &split, limit_s, &other, err);
+            ok = solve(request, &split, least, limit_s, &other, err);
             keep_better(request, best, &other);
         }
         slimpack_split_free(&before);
@@ -628,10 +673,15 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
 {
     struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
     const struct evaluation_limits limits = limits_of(request);
-    bool ok = solve_merges(request, request->memory_bytes, &best, err);
+    struct batch_bound_pass least[N_PASSES];
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        least[pass] = batch_bound_pass_of(request, pass);
+    bool ok = solve_merges(request, least, request->memory_bytes, &best, err);
     double excess = ok && best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : 0;
     if (excess > 0 && excess < SLIMPACK_SMALL_EXCESS)
-        ok = solve_merges(request, (1 - SLIMPACK_SMALL_EXCESS) * request->memory_bytes, &best, err);
+        ok = solve_merges(request, least, (1 - SLIMPACK_SMALL_EXCESS) * request->memory_bytes, &best, err);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        free(least[pass].attention_s);
     if (ok)
         *plan = best.plan;
     else
