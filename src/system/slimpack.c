@@ -472,7 +472,7 @@ static bool try_candidates(struct choice *choice, const struct candidate *known,
 
 /*
  * Run steps 12 and 13. Only candidates whose bound is no later than the target can reach it, so the others are listed
- * only if none does. That saves most of the bounds' time.
+ * only if none does. This saves most of the time of bounds.
  * @param known  candidate of another component, tried first; NULL: none
  */
 static bool choose(struct choice *choice, const struct candidate *known, struct error *err)
