@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/plan_search.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "base/status_line.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
+#include "search/score.h"
 #include "simulate/plan_text.h"
 #include "simulate/point_runner.h"
 #include "trace/table.h"
@@ -74,13 +76,17 @@ static void print_plan(const struct search_plan *plan)
     const struct search_score *score = &plan->score;
     char name[PLAN_TEXT_NAME_SIZE];
     plan_text_name(&plan->layout, score->worst.host_bytes > 0, name);
-    printf("  %-9s  %-36s  %9.4f s  %6.2f GiB (stage %d, most of it %s)", trace_verdict_names.text[plan->verdict], name,
-           score->time_s, score->worst.peak_bytes / gib, score->worst.stage, memory_class_name[score->worst.class]);
+    bool stopped = plan->verdict == SEARCH_RUNNER_UP && !score_is_whole(score);
+    printf("  %-9s  %-36s %s%8.4f s  %6.2f GiB (stage %d, most of it %s)", trace_verdict_names.text[plan->verdict],
+           name, stopped ? ">=" : "  ", score->time_s, score->worst.peak_bytes / gib, score->worst.stage,
+           memory_class_name[score->worst.class]);
     if (score->worst.host_bytes > 0)
         printf(", %.1f GiB on a host", score->worst.host_bytes / gib);
     printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%", 100 * score->compute, 100 * score->bubble,
            100 * score->communication);
-    if (plan->verdict == SEARCH_RUNNER_UP)
+    if (stopped)
+        printf("; at least %.1f%% slower, after %d iterations", 100 * score->slower, score->n_iterations);
+    else if (plan->verdict == SEARCH_RUNNER_UP)
         printf("; %.1f%% ± %.1f%% slower", 100 * score->slower, 100 * score->slower_error);
     putchar('\n');
 }
@@ -141,7 +147,8 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
     if (any)
         printf("(The search has its own batches, chosen from %d draws. The first batch ranks all plans. The weighted "
                "mean of %d batches decides between the best %d layouts and plans within %d%% of them, by critical "
-               "path%s. `slower` compares with the chosen plan, ± one standard error of this mean.)\n\n",
+               "path%s. `slower` compares with the chosen plan, ± one standard error of this mean. A plan that stopped "
+               "early takes at least so long (>=).)\n\n",
                SEARCH_CANDIDATES, SEARCH_DECIDING_ITERATIONS, SEARCH_FEW, SEARCH_NEAR_PERCENT,
                engine ? " times SimGrid's contention in the first batch" : "");
 }
@@ -152,7 +159,7 @@ static json_t *json_of_plan(const struct search_plan *plan)
     const struct search_score *score = &plan->score;
     return json_pack(
         "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
-        "s:f, s:f}",
+        "s:f, s:o}",
         "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
         (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "vpp",
         (json_int_t)layout->vpp, "sharding", trace_sharding_names.text[layout->sharding], "recompute",
@@ -160,7 +167,8 @@ static json_t *json_of_plan(const struct search_plan *plan)
         "time_s", score->time_s, "contention", score->contention, "peak_bytes", score->worst.peak_bytes, "host_bytes",
         score->worst.host_bytes, "peak_stage", score->worst.stage, "peak_class", memory_class_name[score->worst.class],
         "compute_fraction", score->compute, "bubble_fraction", score->bubble, "communication_fraction",
-        score->communication, "slower", score->slower, "slower_error", score->slower_error);
+        score->communication, "slower", score->slower, "slower_error",
+        isnan(score->slower_error) ? json_null() : json_real(score->slower_error));
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)

@@ -66,13 +66,18 @@ static void insert(struct search_result *result, int32_t begin, int32_t which, e
     result->ranked[at] = which;
 }
 
-/* Append the plans of a verdict to the ranking, by time. */
+/* Append the plans of a verdict to the ranking, by time. A runner-up that stopped early comes after the others. */
 static void append(struct search_result *result, enum search_verdict verdict, enum times times)
 {
-    int32_t begin = result->n_ranked;
-    for (int32_t i = 0; i < result->n_plans; i++)
-        if (result->plans[i].verdict == verdict)
-            insert(result, begin, i, times);
+    for (int early = 0; early < 2; early++) {
+        int32_t begin = result->n_ranked;
+        for (int32_t i = 0; i < result->n_plans; i++) {
+            const struct search_plan *plan = &result->plans[i];
+            bool stopped = verdict == SEARCH_RUNNER_UP && !score_is_whole(&plan->score);
+            if (plan->verdict == verdict && stopped == (early == 1))
+                insert(result, begin, i, times);
+        }
+    }
 }
 
 /*

@@ -41,6 +41,27 @@ void score_add(const struct search_result *result, const struct plan_outcome *ou
     evaluation_join(&score->worst, &outcome->evaluation);
 }
 
+double score_least_s(const struct search_result *result, const struct search_plan *plan)
+{
+    double time_s = 0, weight = 0;
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++) {
+        double known_s = i < plan->score.n_iterations ? plan->score.iteration_s[i] : plan->least_s[i];
+        time_s += result->iterations[i].weight * known_s;
+        weight += result->iterations[i].weight;
+    }
+    return time_s / weight;
+}
+
+double score_limit_s(const struct search_result *result, const struct search_plan *plan, double limit_s)
+{
+    int32_t next = plan->score.n_iterations;
+    double weight = 0;
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
+        weight += result->iterations[i].weight;
+    double room_s = (limit_s - score_least_s(result, plan)) * weight / result->iterations[next].weight;
+    return room_s < 0 ? -1 : plan->least_s[next] + room_s;
+}
+
 void score_compare(const struct search_result *result, const struct search_score *chosen, struct search_score *score)
 {
     double ratio = score->time_s / chosen->time_s, squares = 0, n = score->n_iterations, mean_s = 0, chosen_mean_s = 0;
@@ -54,5 +75,5 @@ void score_compare(const struct search_result *result, const struct search_score
         squares += pow(result->iterations[i].weight * rest * ratio, 2);
     }
     score->slower = ratio - 1;
-    score->slower_error = sqrt(squares * n / (n - 1));
+    score->slower_error = score_is_whole(score) ? sqrt(squares * n / (n - 1)) : NAN;
 }

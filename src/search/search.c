@@ -54,8 +54,11 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
     return true;
 }
 
-/** Resolve a plan on the iterations that decide, until one does not fit. */
-static bool score_plan(struct search *search, struct search_plan *plan, struct error *err)
+/**
+ * Resolve a plan on the iterations that decide, until one does not fit. It stops once the times so far, with the bounds
+ * of the rest, exceed the limit. Its time is then a lower bound.
+ */
+static bool score_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
 {
     struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
     struct plan_outcome outcome;
@@ -66,7 +69,15 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
     for (int32_t i = plan->score.n_iterations;
          ok && outcome.planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
         evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, i);
-        ok = plan_evaluation_run(&search->evaluations, &evaluation, state, NULL, &outcome, err);
+        if (limit_s < INFINITY)
+            evaluation.limit_s = score_limit_s(search->result, plan, limit_s);
+        outcome = (struct plan_outcome){.planned = true, .given_up = evaluation.limit_s < 0};
+        ok = outcome.given_up || plan_evaluation_run(&search->evaluations, &evaluation, state, NULL, &outcome, err);
+        if (ok && outcome.given_up) {
+            plan->least_s[i] = fmax(plan->least_s[i], fmax(outcome.least_s, evaluation.limit_s));
+            plan->score.time_s = score_least_s(search->result, plan);
+            break;
+        }
         if (ok && outcome.planned)
             score_add(search->result, &outcome, &plan->score);
     }
@@ -94,15 +105,18 @@ static bool add_contention(struct search *search, struct search_plan *plan, stru
 
 /**
  * Find the fastest plan that was decided on, NULL: none. SimGrid never takes less than the critical path, so it runs a
- * plan only if no other is faster. @param out  SimGrid's memory rejected the plan
+ * plan only if no other is faster. So does the search with the rest of a plan that stopped early. @param out  the plan
+ * was rejected
  */
 static bool find_fastest(struct search *search, struct search_plan **fastest, bool *out, struct error *err)
 {
     *fastest = ranking_fastest(search->result);
-    while (*fastest != NULL && search->options->engine != NULL && !(*fastest)->score.executed) {
-        if (!add_contention(search, *fastest, err))
+    while (*fastest != NULL &&
+           (!score_is_whole(&(*fastest)->score) || (search->options->engine != NULL && !(*fastest)->score.executed))) {
+        bool whole = score_is_whole(&(*fastest)->score);
+        if (!(whole ? add_contention(search, *fastest, err) : score_plan(search, *fastest, INFINITY, err)))
             return false;
-        *out = (*fastest)->verdict == SEARCH_TOO_LARGE;
+        *out = (*fastest)->verdict != SEARCH_RUNNER_UP;
         *fastest = *out ? NULL : ranking_fastest(search->result);
     }
     return true;
@@ -202,6 +216,19 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
     }
 }
 
+/** Return the time above which a plan needs no more iterations: that of the fastest plan so far, and its ties. */
+static double decided_s(const struct search *search)
+{
+    double least_s = INFINITY;
+    bool stops = search->evaluations.system->state_size == 0 && !search->options->exhaustive;
+    for (int32_t i = 0; stops && i < search->result->n_plans; i++) {
+        const struct search_plan *plan = &search->result->plans[i];
+        if (plan->verdict == SEARCH_RUNNER_UP && score_is_whole(&plan->score))
+            least_s = fmin(least_s, plan->score.time_s);
+    }
+    return (1 + SEARCH_TIE_PERCENT / 100.0) * least_s;
+}
+
 /** Resolve the best of the ranking on the iterations that decide. @param out  some plan was rejected */
 static bool decide(struct search *search, bool *out, struct error *err)
 {
@@ -212,7 +239,7 @@ static bool decide(struct search *search, bool *out, struct error *err)
         struct search_plan *plan = &result->plans[result->ranked[i]];
         if (plan->verdict == SEARCH_RUNNER_UP || plan->ranking_s > ranking_near_s(result, &plan->layout, few_s))
             continue;
-        if (!score_plan(search, plan, err) || !report_progress(search, err))
+        if (!score_plan(search, plan, decided_s(search), err) || !report_progress(search, err))
             return false;
         *out = *out || plan->verdict != SEARCH_RUNNER_UP;
     }

@@ -14,7 +14,9 @@
  * 6. For each layout (TP, PP, CP) with its virtual stages, sharding and recomputation, the fastest plan that fits is
  *    decided on. It must take at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the
  *    SEARCH_FEW-th fastest layout. A plan whose bound exceeds that time is not resolved.
- * 7. All five decide, by the weighted mean of their times. A plan that does not fit in all five is rejected.
+ * 7. All five decide, by the weighted mean of their times. A plan that does not fit in all five is rejected. A plan
+ *    stops once its times and the bounds of the rest are SEARCH_TIE_PERCENT above the fastest so far, unless the system
+ *    keeps a state. If it would win after all, its other iterations run.
  * 8. With SimGrid, the time of the fastest plan is multiplied by SimGrid's makespan over the critical path's on the
  *    first of the five. Its timeline's memory must fit, too. The step repeats until SimGrid ran the fastest plan.
  * 9. The fastest plan runs over the measured iterations of the scenario. If it does not fit in one of them

@@ -7,7 +7,7 @@
 #include "search/bound.h"
 #include "search/deciding.h"
 
-enum { SEARCH_FEW = 4, SEARCH_NEAR_PERCENT = 5 };
+enum { SEARCH_FEW = 4, SEARCH_NEAR_PERCENT = 5, SEARCH_TIE_PERCENT = 1 };
 
 /** The result for one plan. */
 enum search_verdict {
@@ -26,13 +26,14 @@ enum search_verdict {
 
 /** A resolved plan over n_iterations. */
 struct search_score {
-    int32_t n_iterations;                           /* 0: it was not resolved */
-    double time_s;                                  /* weighted mean, multiplied by SimGrid's factor */
-    double contention;                              /* SimGrid's factor less 1; 0 if SimGrid did not run it */
-    bool executed;                                  /* SimGrid ran it */
+    int32_t n_iterations; /* 0: it was not resolved */
+    double time_s;     /* weighted mean, multiplied by SimGrid's factor; of a plan that stopped early: a lower bound */
+    double contention; /* SimGrid's factor less 1; 0 if SimGrid did not run it */
+    bool executed;     /* SimGrid ran it */
     double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] of the work that ran, without the factor */
     double work_share[SEARCH_DECIDING_ITERATIONS];  /* [n_iterations] model FLOPs that ran over those of the batch */
-    /* of a runner-up: time_s over that of the chosen plan, less 1, and its standard error (score_compare) */
+    /* of a runner-up: time_s over that of the chosen plan, less 1, and its standard error (score_compare); NaN: it
+     * stopped early */
     double slower, slower_error;
     /* worst of these iterations; if the plan does not fit in an iteration of the scenario, that one's */
     struct evaluation worst;

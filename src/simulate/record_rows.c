@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "simulate/record_rows.h"
+#include "search/score.h"
 
 #include <math.h>
 
@@ -165,7 +166,7 @@ struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_
         .iterations = score->n_iterations,
         .time_s = score->time_s,
         .slower = score->slower,
-        .slower_error = score->slower_error,
+        .slower_error = score_is_whole(score) ? score->slower_error : 0,
         .contention = score->contention,
         .peak_bytes = score->worst.peak_bytes,
         .peak_stage = score->worst.stage,
