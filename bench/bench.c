@@ -7,7 +7,8 @@
  * 2. It compares SimGrid with a bare loop of stream actors, in a child.
  * 3. Without a scenario it also runs all iterations of scenarios/quickstart.yaml, without a trace.
  * 4. Without a scenario it also simulates a training of 400 days with its failures.
- * 5. Without a scenario it also prints the cost of one iteration by GPUs and units.
+ * 5. Without a scenario it also prints how the cost of one iteration grows: exponents on the critical path, and a table
+ *    on SimGrid by GPUs and units.
  *
  * With bench/solver.yaml slimpack's solver may take 100 ms of one core for all candidates of one plan. Timings depend
  * on the machine, so quote ratios.
@@ -24,6 +25,7 @@
 #include "bench.h"
 #include "cost/attention_choice.h"
 #include "cost/cache.h"
+#include "growth.h"
 #include "scale.h"
 #include "scenario/scenario_read.h"
 #include "simgrid.h"
@@ -191,7 +193,7 @@ int main(int argc, char **argv)
         ok = bench_system(&bench, &bench.scenario.systems[i], &err);
     if (argc <= 1)
         ok = ok && bench_whole(SLIMSIM_SOURCE_DIR "/scenarios/quickstart.yaml", &err) && bench_training(&err) &&
-             bench_scale(&err);
+             bench_growth(&err) && bench_scale(&err);
     if (!ok)
         fprintf(stderr, "bench: %s\n", err.text);
     batch_free(&bench.batch);
