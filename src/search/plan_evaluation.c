@@ -89,7 +89,7 @@ struct plan_request plan_evaluation_request(const struct plan_evaluator *evaluat
                                                   evaluation->batch, evaluations->knobs, evaluation->iteration);
     request.seed = evaluation->seed;
     request.memory_bytes = evaluation->memory_bytes;
-    if (evaluation->limit_s > 0) { /* sums in another order may differ in their last bits */
+    if (evaluation->limit_s > 0 && evaluation->tells_limit) { /* sums in another order may differ in their last bits */
         double passes_s = evaluation->limit_s * (1 + 1e-9) - bound_after_passes_s(setting, &evaluation->layout);
         request.limit_s = fmin(fmax(DBL_MIN, passes_s), DBL_MAX);
     }

@@ -35,9 +35,10 @@ struct plan_evaluation {
     const struct batch *batch;
     int64_t iteration, seed; /* of the batch */
     double memory_bytes;
-    double limit_s; /* 0: none; otherwise a plan that takes longer, or that does not fit, is rejected */
+    double limit_s; /* 0: none; otherwise a plan that takes longer is rejected */
     enum plan_evaluation_engine engine;
-    bool plan_only; /* only whether it can be planned is found */
+    bool tells_limit; /* the system is told the limit, and may give up a plan that does not fit, too */
+    bool plan_only;   /* only whether it can be planned is found */
 };
 
 /** The outcome of one plan on one iteration. */

@@ -36,6 +36,7 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
     struct plan_evaluation evaluation = plan_evaluation_of(&search->evaluations, &plan->layout, 0);
     struct plan_outcome outcome;
     evaluation.limit_s = limit_s;
+    evaluation.tells_limit = true;
     if (!plan_evaluation_run_first(&search->evaluations, &evaluation, &outcome, err))
         return false;
     if (outcome.given_up) {
@@ -74,7 +75,7 @@ static bool score_plan(struct search *search, struct search_plan *plan, double l
         outcome = (struct plan_outcome){.planned = true, .given_up = evaluation.limit_s < 0};
         ok = outcome.given_up || plan_evaluation_run(&search->evaluations, &evaluation, state, NULL, &outcome, err);
         if (ok && outcome.given_up) {
-            plan->least_s[i] = fmax(plan->least_s[i], fmax(outcome.least_s, evaluation.limit_s));
+            plan->least_s[i] = fmax(plan->least_s[i], outcome.least_s);
             plan->score.time_s = score_least_s(search->result, plan);
             break;
         }
