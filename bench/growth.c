@@ -27,7 +27,6 @@ static const struct row rows[] = {
      {"data.lengths=fixed", "data.global_batch=2048"},
      {"data.lengths=fixed", "data.global_batch=16384"}},
     {"stages", "slimpack", 8, {"systems.0.plan.pp=4"}, {"systems.0.plan.pp=32"}},
-    {"layers", "slimpack", 8, {"model.layers=32"}, {"model.layers=256"}},
     {"GPUs", "slimpack", 8, {"platform=h100-16x8"}, {"platform=h100-128x8", "data.global_batch=32000"}},
     {"GPUs",
      "best-fit",
