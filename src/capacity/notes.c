@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "capacity/notes.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,7 @@ static bool has_key(const struct question *question, const struct offer *offer, 
 static void add_size_of_name(const struct question *question, const struct offer *offer, struct notes *notes)
 {
     const struct document *document = &question->document;
-    int32_t node = platform_node(question, offer), name_node = document_find(document, node, "name"), nodes, gpus;
+    int32_t node = platform_node(question, offer), name_node = document_find(document, node, "name");
     char line[ASSUMPTIONS_SIZE];
     if (name_node >= 0)
         node = name_node;
@@ -50,7 +49,8 @@ static void add_size_of_name(const struct question *question, const struct offer
     if (dash != NULL && strcmp(dash, "-free") == 0)
         while (dash > name && *--dash != '-')
             ;
-    if (dash == NULL || sscanf(dash, "-%" SCNd32 "x%" SCNd32, &nodes, &gpus) != 2)
+    size_t n_digits = dash != NULL ? strspn(dash + 1, "0123456789") : 0;
+    if (n_digits == 0 || dash[1 + n_digits] != 'x' || strspn(dash + 2 + n_digits, "0123456789") == 0)
         return;
     snprintf(line, sizeof line, "the number of nodes in platform %s has no effect: each offer has nodes of its own",
              name);
