@@ -50,7 +50,8 @@ struct batch_bound_pass {
     double *attention_s; /* [n_samples] of each whole sample */
 };
 
-/** Return them. Over both passes they give batch_bound_samples_s. The caller frees attention_s. */
+/** Return the seconds of a pass. The seconds of both passes add up to batch_bound_samples_s. The caller frees
+ * attention_s. */
 struct batch_bound_pass batch_bound_pass_of(const struct plan_request *request, enum pass pass);
 
 /** Return the seconds that a micro-batch of slices takes at least in this pass. */

@@ -8,8 +8,8 @@
  *    (search/deciding.h). The first of them ranks.
  * 3. Plans are resolved on it, by critical path and memory timeline, in the order of their lower bounds
  *    (search/bound.h). Until SEARCH_FEW layouts fit, they are resolved in the order of least possible memory.
- * 4. The system is told the time to reach then (plan_request.limit_s), and may give up a plan that exceeds it or does
- * not fit. A plan is rejected if its own lower bound (bounds/lower_bound.h) exceeds that time.
+ * 4. While plans rank, the system is told the time to reach (plan_request.limit_s). It may give up a plan that exceeds
+ *    it or does not fit. A plan is rejected if its own lower bound (bounds/lower_bound.h) exceeds that time.
  * 5. Plans rank by the time expected of all five.
  * 6. For each layout (TP, PP, CP) with its virtual stages, sharding and recomputation, the fastest plan that fits is
  *    decided on. It must take at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the
