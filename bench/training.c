@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "bench.h"
+#include "document/document_read.h"
 #include "operation/training_run.h"
-#include "scenario/document_read.h"
 #include "scenario/scenario_read.h"
 
 bool bench_training(struct error *err)

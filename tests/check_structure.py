@@ -7,14 +7,15 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "base scenario lengths cost operation plan dag bounds packing system search execute trace simulate sweep capacity validate cli".split()
+FOLDERS = "base document scenario lengths cost operation plan dag bounds packing system search execute trace simulate sweep capacity validate answer cli".split()
 HOMES = {  # foreign header: where in src/ it may be included
     r"(simgrid|xbt)/": ["execute/"],
     r"igraph": ["dag/", "bounds/"],
     r"hdf5|H5": ["trace/", "lengths/"],
     r"glpk": ["packing/", "system/"],
-    r"yaml|expat": ["scenario/"],
-    r"jansson": ["cli/"],
+    r"yaml": ["document/"],
+    r"expat": ["scenario/"],
+    r"jansson": ["trace/", "answer/", "cli/"],
     r"csv\.h": ["base/"],
     r"gsl/": ["base/", "lengths/", "cost/", "operation/", "bounds/", "simulate/", "sweep/", "capacity/", "validate/"],
 }

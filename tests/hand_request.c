@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "document/document_read.h"
+#include "document/schema_text.h"
 #include "hand_plan.h"
 #include "harness.h"
-#include "scenario/document_read.h"
-#include "scenario/schema_text.h"
 
 void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {

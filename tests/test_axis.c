@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "document/document_read.h"
 #include "harness.h"
-#include "scenario/document_read.h"
 
 static const char base[] = "data: {context: 8, batch: 4}\nseed: 5\nsystems: [{plan: {tp: 1, pp: 2}}]\n";
 

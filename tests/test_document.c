@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests read, change and write YAML documents. */
-#include "scenario/document.h"
-#include "scenario/document_read.h"
-#include "scenario/document_set.h"
+#include "document/document.h"
+#include "document/document_read.h"
+#include "document/document_set.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests check laws, tables and batches of lengths. */
 #include "base/check.h"
+#include "document/document_read.h"
 #include "harness.h"
 #include "lengths/law.h"
 #include "lengths/lengths.h"
-#include "scenario/document_read.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 #include "base/check.h"
 #include "cost/attention.h"
 #include "cost/kernel.h"
+#include "document/document_read.h"
 #include "hand_setting.h"
 #include "harness.h"
-#include "scenario/document_read.h"
 #include "scenario/scenario.h"
 #include "validate/measured.h"
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "document/document_read.h"
 #include "harness.h"
-#include "scenario/document_read.h"
 #include "scenario/scenario.h"
 
 static struct price price_of(const char *text)

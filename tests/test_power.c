@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "document/library.h"
 #include "harness.h"
-#include "scenario/library.h"
 #include "scenario/scenario_read.h"
 #include "scenario_fixture.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "document/document_read.h"
+#include "document/document_set.h"
 #include "harness.h"
-#include "scenario/document_read.h"
-#include "scenario/document_set.h"
 #include "scenario_fixture.h"
 
 /** Read a document with this text and --set assignment. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests read and write numbers with units. */
-#include "scenario/quantity.h"
+#include "document/quantity.h"
 
 #include <math.h>
 #include <stdint.h>

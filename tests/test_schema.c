@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests read and write mappings by tables of keys. */
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "document/document_read.h"
+#include "document/schema_text.h"
 #include "harness.h"
-#include "scenario/document_read.h"
-#include "scenario/schema_text.h"
 
 struct object {
     bool flag;

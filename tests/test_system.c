@@ -3,11 +3,11 @@
 #include "bounds/lower_bound.h"
 #include "bounds/memory.h"
 #include "cost/flop.h"
+#include "document/document_read.h"
+#include "document/schema_text.h"
 #include "hand_model.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "scenario/document_read.h"
-#include "scenario/schema_text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "document/library.h"
 #include "harness.h"
-#include "scenario/library.h"
 #include "scenario/scenario.h"
 #include "system/system.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_read.h"
-#include "scenario/document_set.h"
+#include "document/document_read.h"
+#include "document/document_set.h"
 #include "scenario/scenario_read.h"
 #include "system/system.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_set.h"
+#include "document/document_set.h"
 
 enum { VALUE_BYTES = 64 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/library.h"
+#include "document/library.h"
 
 struct notes {
     int32_t n;

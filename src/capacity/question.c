@@ -9,10 +9,10 @@
 #include "base/check.h"
 #include "cost/flop.h"
 #include "cost/states.h"
+#include "document/document_set.h"
+#include "document/schema_text.h"
 #include "operation/money.h"
-#include "scenario/document_set.h"
 #include "scenario/scenario_read.h"
-#include "scenario/schema_text.h"
 
 enum { MOST_OFFERS = 64, MOST_NODES = 1 << 20 };
 

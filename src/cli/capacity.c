@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "capacity/answer_files.h"
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
@@ -36,7 +37,7 @@ static bool run(const struct arguments *arguments, const struct question *questi
     const char *name = question->offers[0].scenario.name;
     struct point_results_options how = {
         .directory = options->output,
-        .jobs = arguments->jobs > 0 ? arguments->jobs : command_n_cores(),
+        .jobs = arguments->jobs > 0 ? arguments->jobs : cores_available(),
         .progress = !options->quiet,
         .stop = &stop_signal,
     };

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,12 +117,6 @@ void options_free(struct options *options)
 {
     free(options->set);
     *options = (struct options){0};
-}
-
-int32_t command_n_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 bool command_make_folder(const char *path, struct error *err)

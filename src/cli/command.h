@@ -60,9 +60,6 @@ bool command_check(struct scenario *scenario, struct lengths *lengths, struct er
 /** Free the memory that parsing allocated. */
 void options_free(struct options *options);
 
-/** Return the number of cores that this process may use. */
-int32_t command_n_cores(void);
-
 /** Make an output folder and its parents. The folder may exist already. */
 bool command_make_folder(const char *path, struct error *err);
 

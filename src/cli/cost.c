@@ -12,8 +12,8 @@
 #include "cost/activation.h"
 #include "cost/communication.h"
 #include "cost/pass.h"
-#include "scenario/quantity.h"
-#include "scenario/schema_text.h"
+#include "document/quantity.h"
+#include "document/schema_text.h"
 #include "simulate/assumptions.h"
 
 #define KERNELS          "fused|eager|compiled"

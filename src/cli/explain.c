@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "base/status_line.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -244,7 +244,7 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
         struct point_options options = {.searches = search.results,
                                         .observer = after_iteration,
                                         .context = &keeper,
-                                        .n_children = (int32_t)sysconf(_SC_NPROCESSORS_ONLN)};
+                                        .n_children = cores_available()};
         ok = point_run(scenario, lengths, &options, &point, err);
         status_line_end(&keeper.status);
         ok = ok && explain(arguments, scenario, lengths, &point, &keeper, err);

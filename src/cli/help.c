@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
-#include "scenario/library.h"
+#include "document/library.h"
 #include "scenario/scenario.h"
 
 /** A topic has a name to ask for, the heading of its text, and the text in Markdown. */

@@ -11,12 +11,12 @@
 #include "cli/columns.h"
 #include "cost/flop.h"
 #include "cost/states.h"
+#include "document/document_read.h"
+#include "document/library.h"
+#include "document/schema_text.h"
 #include "lengths/lengths.h"
-#include "scenario/document_read.h"
-#include "scenario/library.h"
 #include "scenario/platform_keys.h"
 #include "scenario/scenario_read.h"
-#include "scenario/schema_text.h"
 #include "system/system.h"
 
 static const double giga = 1e9, tera = 1e12, gib = 1 << 30;

@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "base/status_line.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "scenario/quantity.h"
+#include "document/quantity.h"
 #include "scenario/scenario_read.h"
 #include "simulate/fit_trial.h"
 #include "simulate/plan_text.h"
@@ -128,7 +128,7 @@ static void *search_next(void *argument)
 /** Search the systems side by side, on as many cores as there are. */
 static bool search_all(struct maximum *maximum, struct error *err)
 {
-    int32_t n_cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN), n = n_cores < maximum->n ? n_cores : maximum->n;
+    int32_t n_cores = cores_available(), n = n_cores < maximum->n ? n_cores : maximum->n;
     pthread_t *threads = check_calloc((size_t)(n > 0 ? n : 1), sizeof *threads);
     int32_t n_started = 0;
     while (n_started < n - 1 && pthread_create(&threads[n_started], NULL, search_next, maximum) == 0)

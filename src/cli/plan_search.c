@@ -3,9 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "base/status_line.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
@@ -60,7 +60,7 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
         .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute,
         .progress = show_progress,
         .context = &progress,
-        .n_threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
+        .n_threads = cores_available(),
     };
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);

@@ -11,7 +11,7 @@
 #include "base/compare.h"
 #include "base/nearest.h"
 #include "cli/command.h"
-#include "scenario/quantity.h"
+#include "document/quantity.h"
 #include "simulate/interval.h"
 #include "simulate/plan_text.h"
 #include "trace/table.h"

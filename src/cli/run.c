@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "base/status_line.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
@@ -192,7 +193,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     struct point_options options = {.searches = search->results,
                                     .observer = after_iteration,
                                     .context = &progress,
-                                    .n_children = (int32_t)sysconf(_SC_NPROCESSORS_ONLN)};
+                                    .n_children = cores_available()};
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
     bool ok = (!traced || record_searches(&record, search, err)) &&

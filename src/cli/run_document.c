@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_read.h"
-#include "scenario/document_set.h"
+#include "document/document_read.h"
+#include "document/document_set.h"
 #include "sweep/axis.h"
 #include "trace/trace.h"
 

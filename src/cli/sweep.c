@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "cli/rows.h"
-#include "scenario/document_set.h"
-#include "scenario/quantity.h"
+#include "document/document_set.h"
+#include "document/quantity.h"
 #include "scenario/scenario_read.h"
 
 enum { MOST_ROWS = 100, MAX_JOBS = 4096 };
@@ -249,7 +250,7 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
 {
     struct driver_outcome outcome = {0};
     driver->directory = options->output;
-    driver->jobs = arguments->jobs > 0 ? arguments->jobs : command_n_cores();
+    driver->jobs = arguments->jobs > 0 ? arguments->jobs : cores_available();
     driver->time_limit_s = arguments->time_limit_s;
     driver->memory_bytes = (int64_t)arguments->memory_bytes;
     driver->retry_failed = arguments->retry_failed;

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 struct law_file {
     int32_t kind;

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_LENGTHS_LAW_H
 #define SLIMSIM_LENGTHS_LAW_H
 
-#include "scenario/document.h"
+#include "document/document.h"
 
 /** A lognormal body and a Pareto tail. All lengths are in tokens. */
 struct lengths_law {

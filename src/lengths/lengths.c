@@ -10,10 +10,10 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "document/document_read.h"
+#include "document/library.h"
+#include "document/quantity.h"
 #include "lengths/reader.h"
-#include "scenario/document_read.h"
-#include "scenario/library.h"
-#include "scenario/quantity.h"
 
 static bool ends_in(const char *path, const char *ending)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "scenario/quantity.h"
-#include "scenario/schema.h"
+#include "document/quantity.h"
+#include "document/schema.h"
 
 struct table_file {
     int32_t kind;

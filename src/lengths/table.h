@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_LENGTHS_TABLE_H
 #define SLIMSIM_LENGTHS_TABLE_H
 
-#include "scenario/document.h"
+#include "document/document.h"
 
 /** A quantile table. {0} is empty, and table_free() resets it. */
 struct lengths_table {

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "scenario/library.h"
+#include "document/library.h"
 
 struct cache_entry {
     char name[SCHEMA_TEXT_BYTES]; /* as the scenario writes it */

@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "scenario/document_read.h"
-#include "scenario/library.h"
-#include "scenario/schema_text.h"
+#include "document/document_read.h"
+#include "document/library.h"
+#include "document/schema_text.h"
 
 #define FIELD(field) offsetof(struct device, field)
 

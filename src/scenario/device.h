@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "document/schema.h"
 #include "scenario/precision.h"
-#include "scenario/schema.h"
 
 /**
  * Kernels of attention:

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "scenario/schema_text.h"
+#include "document/schema_text.h"
 
 #define FIELD(field) offsetof(struct fault, field)
 

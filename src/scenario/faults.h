@@ -17,8 +17,8 @@
 #ifndef SLIMSIM_SCENARIO_FAULTS_H
 #define SLIMSIM_SCENARIO_FAULTS_H
 
+#include "document/schema.h"
 #include "scenario/platform.h"
-#include "scenario/schema.h"
 
 /** The slow part: computing of a GPU, one of its links in both directions, or a link above the NICs. */
 enum fault_kind {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scenario/library.h"
-#include "scenario/path.h"
+#include "document/library.h"
+#include "document/path.h"
 
 /* Find the file that a key names. `text` is a name below `folder`, or a path, which becomes absolute. */
 static bool resolve_name(const struct document *document, const char *key, const char *folder, const char *suffix,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_read.h"
-#include "scenario/schema_text.h"
+#include "document/document_read.h"
+#include "document/schema_text.h"
 
 const char framework_value[] = "of the framework";
 

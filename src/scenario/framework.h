@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SCENARIO_FRAMEWORK_H
 #define SLIMSIM_SCENARIO_FRAMEWORK_H
 
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 /** The framework that sets every key. All others take from it the keys that they leave out. */
 #define FRAMEWORK_BASE "slimpack-paper"

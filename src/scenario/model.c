@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "scenario/document_read.h"
-#include "scenario/library.h"
-#include "scenario/schema.h"
-#include "scenario/schema_text.h"
+#include "document/document_read.h"
+#include "document/library.h"
+#include "document/schema.h"
+#include "document/schema_text.h"
 
 #define FIELD(field) offsetof(struct model, field)
 #define KIND(field)  FIELD(kinds[0].field)

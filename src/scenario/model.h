@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "scenario/document.h"
+#include "document/document.h"
 
 enum model_activation { MODEL_SWIGLU, MODEL_GELU };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/plan_space.h"
 
-#include "scenario/library.h"
-#include "scenario/path.h"
-#include "scenario/schema_text.h"
+#include "document/library.h"
+#include "document/path.h"
+#include "document/schema_text.h"
 
 #define FIELD(field) offsetof(struct plan_space, field)
 

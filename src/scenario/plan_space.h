@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SCENARIO_PLAN_SPACE_H
 #define SLIMSIM_SCENARIO_PLAN_SPACE_H
 
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 /**
  * Features that a plan may have only if memory demands it. A plan with k of the listed features is a candidate only if

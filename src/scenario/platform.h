@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "scenario/schema_key.h"
+#include "document/schema_key.h"
 
 /** Topologies of the switches above the NICs (scenario/platform_xml.h draws them). */
 enum platform_topology { PLATFORM_FAT_TREE, PLATFORM_RAIL, PLATFORM_DRAGONFLY };

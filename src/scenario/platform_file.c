@@ -11,7 +11,7 @@
 #include "base/compare.h"
 #include "base/hash.h"
 #include "base/regular.h"
-#include "scenario/quantity.h"
+#include "document/quantity.h"
 #include "scenario/simgrid_cfg.h"
 
 /* Limits of the numbers in names. Their product fits an int32_t. */

@@ -9,10 +9,10 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "scenario/library.h"
-#include "scenario/path.h"
+#include "document/library.h"
+#include "document/path.h"
+#include "document/schema_text.h"
 #include "scenario/platform_file.h"
-#include "scenario/schema_text.h"
 
 #define FIELD(field) offsetof(struct platform_keys, field)
 

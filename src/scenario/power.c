@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "scenario/library.h"
+#include "document/library.h"
 
 #define FIELD(field) offsetof(struct power, field)
 #define WATTS(name, none, meaning, field)                                                                              \

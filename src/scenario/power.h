@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SCENARIO_POWER_H
 #define SLIMSIM_SCENARIO_POWER_H
 
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 /** Power at three levels of a GPU [W]. Waiting means that its kernels poll inside a collective or a receive. */
 struct power_levels {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 #define FIELD(field) offsetof(struct memory_pressure, field)
 

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SCENARIO_PRESSURE_H
 #define SLIMSIM_SCENARIO_PRESSURE_H
 
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 /** Observations of nearly full memories. No time is modelled from them; results only report them. */
 struct memory_pressure {

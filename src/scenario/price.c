@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scenario/library.h"
-#include "scenario/path.h"
-#include "scenario/schema_text.h"
+#include "document/library.h"
+#include "document/path.h"
+#include "document/schema_text.h"
 
 #define FIELD(field) offsetof(struct price, field)
 

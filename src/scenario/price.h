@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 /** Money of a node that is bought. NaN: not given. */
 struct price_own {

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "scenario/library.h"
-#include "scenario/path.h"
-#include "scenario/quantity.h"
-#include "scenario/schema_text.h"
+#include "document/library.h"
+#include "document/path.h"
+#include "document/quantity.h"
+#include "document/schema_text.h"
 
 #define FIELD(field) offsetof(struct reliability, field)
 

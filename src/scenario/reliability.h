@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 enum failure_cause {
 #define FAILURE_CAUSE(name, key, meaning) FAILURE_##name,

@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_SCENARIO_SCENARIO_H
 #define SLIMSIM_SCENARIO_SCENARIO_H
 
+#include "document/schema.h"
 #include "scenario/cache.h"
 #include "scenario/device.h"
 #include "scenario/faults.h"
@@ -13,7 +14,6 @@
 #include "scenario/pressure.h"
 #include "scenario/price.h"
 #include "scenario/reliability.h"
-#include "scenario/schema.h"
 #include "scenario/stages.h"
 
 enum scenario_engine { SCENARIO_SIMGRID, SCENARIO_CRITICAL_PATH, SCENARIO_BOTH };

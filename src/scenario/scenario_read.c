@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "document/document_read.h"
+#include "document/document_set.h"
+#include "document/schema_text.h"
 #include "scenario/cache.h"
-#include "scenario/document_read.h"
-#include "scenario/document_set.h"
 #include "scenario/files.h"
 #include "scenario/framework.h"
 #include "scenario/layout.h"
-#include "scenario/schema_text.h"
 #include "scenario/simgrid_cfg.h"
 
 #define FIELD(field)  offsetof(struct scenario, field)

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "document/schema_text.h"
 #include "operation/money.h"
-#include "scenario/schema_text.h"
 #include "simulate/summary.h"
 
 static const double gib = 1 << 30;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_set.h"
+#include "document/document_set.h"
 
 #define ENTRY "systems.0"
 

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SIMULATE_DIFFERENCE_H
 #define SLIMSIM_SIMULATE_DIFFERENCE_H
 
-#include "scenario/document.h"
+#include "document/document.h"
 
 enum { DIFFERENCE_MOST_PATHS = 16, DIFFERENCE_PATH_SIZE = 96 };
 

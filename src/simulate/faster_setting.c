@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/compare.h"
-#include "scenario/schema_text.h"
+#include "document/schema_text.h"
 
 #define AT(field) offsetof(struct scenario, field)
 

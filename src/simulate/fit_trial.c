@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "base/check.h"
-#include "scenario/document_set.h"
+#include "document/document_set.h"
 #include "simulate/path_run.h"
 
 /* A thread holds it except while it searches: HDF5 and Debian's igraph are not safe in threads. */

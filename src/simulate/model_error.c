@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "scenario/document_read.h"
-#include "scenario/schema.h"
+#include "document/document_read.h"
+#include "document/schema.h"
 
 /** The errors of one group of runs. */
 struct group {

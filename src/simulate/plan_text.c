@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/schema_text.h"
+#include "document/schema_text.h"
 #include "system/system.h"
 #include "trace/table.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 #define FIELD(field) offsetof(struct validated_range, field)
 #define LARGEST(name, unit, meaning)                                                                                   \

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_set.h"
-#include "scenario/quantity.h"
+#include "document/document_set.h"
+#include "document/quantity.h"
 
 bool sweep_present(const struct document *document)
 {

@@ -22,7 +22,7 @@
 #ifndef SLIMSIM_SWEEP_AXIS_H
 #define SLIMSIM_SWEEP_AXIS_H
 
-#include "scenario/document.h"
+#include "document/document.h"
 
 enum { AXIS_MAX_POINTS = 1000000 }; /* each takes a few hundred bytes of memory and kilobytes of disk */
 

@@ -5,13 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "base/status_line.h"
-#include "scenario/document_set.h"
+#include "document/document_set.h"
+#include "document/schema_text.h"
 #include "scenario/scenario_read.h"
-#include "scenario/schema_text.h"
 #include "simulate/path_run.h"
 #include "simulate/standing.h"
 #include "sweep/pool.h"
@@ -269,7 +269,7 @@ static void scale_rates(const struct sensitivity *sensitivity, struct sensitivit
 bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_options *options, struct error *err)
 {
     struct run run = {.sensitivity = sensitivity, .status = status_line_begin(options->progress)};
-    struct pool pool = {.jobs = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
+    struct pool pool = {.jobs = cores_available(),
                         .work = work,
                         .take = take,
                         .idle = show_progress,

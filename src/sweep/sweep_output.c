@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/csv_rows.h"
-#include "scenario/quantity.h"
+#include "document/quantity.h"
 #include "simulate/record.h"
 #include "trace/csv.h"
 #include "trace/output.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cost/states.h"
-#include "scenario/schema_text.h"
+#include "document/schema_text.h"
 #include "validate/predict.h"
 
 /** A row that is being read. */

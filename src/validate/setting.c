@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_read.h"
-#include "scenario/document_set.h"
-#include "scenario/library.h"
+#include "document/document_read.h"
+#include "document/document_set.h"
+#include "document/library.h"
 #include "scenario/platform_keys.h"
 #include "scenario/scenario_read.h"
 

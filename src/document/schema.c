@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/schema.h"
+#include "document/schema.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,9 +11,9 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "base/unmodelled.h"
-#include "scenario/document_read.h"
-#include "scenario/quantity.h"
-#include "scenario/schema_text.h"
+#include "document/document_read.h"
+#include "document/quantity.h"
+#include "document/schema_text.h"
 
 enum { SHOWN_BYTES = 84 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/library.h"
+#include "document/library.h"
 
 #include <dirent.h>
 #include <errno.h>

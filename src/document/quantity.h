@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module parses numbers with units as users write them: 80GiB, 400Gbps, 2us, 256Ki, 989.4TFLOPS. */
-#ifndef SLIMSIM_SCENARIO_QUANTITY_H
-#define SLIMSIM_SCENARIO_QUANTITY_H
+#ifndef SLIMSIM_DOCUMENT_QUANTITY_H
+#define SLIMSIM_DOCUMENT_QUANTITY_H
 
 #include <stdbool.h>
 

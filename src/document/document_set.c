@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/document_set.h"
+#include "document/document_set.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document_read.h"
+#include "document/document_read.h"
 
 /** Put `entry` in the position of `old` among the parent's children, or after the last child if old is -1. */
 static void put_entry(struct document *document, int32_t parent, int32_t old, int32_t entry, const char *key)

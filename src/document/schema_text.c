@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/schema_text.h"
+#include "document/schema_text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "scenario/document.h"
-#include "scenario/quantity.h"
+#include "document/document.h"
+#include "document/quantity.h"
 
 bool schema_is_list(enum schema_type type)
 {

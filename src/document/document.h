@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** A document is the content of a YAML file: a tree of nodes with their places. */
-#ifndef SLIMSIM_SCENARIO_DOCUMENT_H
-#define SLIMSIM_SCENARIO_DOCUMENT_H
+#ifndef SLIMSIM_DOCUMENT_DOCUMENT_H
+#define SLIMSIM_DOCUMENT_DOCUMENT_H
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module resolves paths of files that a scenario names. */
-#ifndef SLIMSIM_SCENARIO_PATH_H
-#define SLIMSIM_SCENARIO_PATH_H
+#ifndef SLIMSIM_DOCUMENT_PATH_H
+#define SLIMSIM_DOCUMENT_PATH_H
 
-#include "scenario/document.h"
-#include "scenario/schema.h"
+#include "document/document.h"
+#include "document/schema.h"
 
 /**
  * Make a path absolute, and canonical if the file exists. A relative path starts in the folder of the scenario's file.

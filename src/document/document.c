@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/document.h"
+#include "document/document.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module turns YAML text into a document with libyaml. A text has at most 1 MB, 64 levels and no aliases. */
-#ifndef SLIMSIM_SCENARIO_DOCUMENT_READ_H
-#define SLIMSIM_SCENARIO_DOCUMENT_READ_H
+#ifndef SLIMSIM_DOCUMENT_DOCUMENT_READ_H
+#define SLIMSIM_DOCUMENT_DOCUMENT_READ_H
 
-#include "scenario/document.h"
+#include "document/document.h"
 
 /* A scenario on standard input has this name in messages, as if it were a file in the working folder. */
 #define DOCUMENT_STANDARD_INPUT "standard input"

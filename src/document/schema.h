@@ -3,12 +3,12 @@
  * A schema is one table that describes the keys of a YAML mapping. Reading, `--set`, `slimsim list keys` and the
  * resolved text use it. Scenarios, models, devices, length laws and knobs have such tables.
  */
-#ifndef SLIMSIM_SCENARIO_SCHEMA_H
-#define SLIMSIM_SCENARIO_SCHEMA_H
+#ifndef SLIMSIM_DOCUMENT_SCHEMA_H
+#define SLIMSIM_DOCUMENT_SCHEMA_H
 
 #include "base/error.h"
-#include "scenario/document.h"
-#include "scenario/schema_key.h"
+#include "document/document.h"
+#include "document/schema_key.h"
 
 /**
  * Fill an object from a mapping.

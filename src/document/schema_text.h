@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module prints the keys of a schema, and values as a user would write them. */
-#ifndef SLIMSIM_SCENARIO_SCHEMA_TEXT_H
-#define SLIMSIM_SCENARIO_SCHEMA_TEXT_H
+#ifndef SLIMSIM_DOCUMENT_SCHEMA_TEXT_H
+#define SLIMSIM_DOCUMENT_SCHEMA_TEXT_H
 
 #include <stdio.h>
 
-#include "scenario/schema_key.h"
+#include "document/schema_key.h"
 
 /** Write the object's values as YAML lines of the table's keys, `indent` spaces deep. Reading them gives the same bits.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** A key of a YAML mapping has a type, unit, range, default and meaning, and the field that it fills. */
-#ifndef SLIMSIM_SCENARIO_SCHEMA_KEY_H
-#define SLIMSIM_SCENARIO_SCHEMA_KEY_H
+#ifndef SLIMSIM_DOCUMENT_SCHEMA_KEY_H
+#define SLIMSIM_DOCUMENT_SCHEMA_KEY_H
 
 #include <stdbool.h>
 #include <stddef.h>

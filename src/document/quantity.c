@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/quantity.h"
+#include "document/quantity.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module puts values into a document from outside: those of options and of the points of a sweep. */
-#ifndef SLIMSIM_SCENARIO_DOCUMENT_SET_H
-#define SLIMSIM_SCENARIO_DOCUMENT_SET_H
+#ifndef SLIMSIM_DOCUMENT_DOCUMENT_SET_H
+#define SLIMSIM_DOCUMENT_DOCUMENT_SET_H
 
-#include "scenario/document.h"
+#include "document/document.h"
 
 /** Set the scalar, list or mapping at a dotted path from YAML flow text ("data.context=64Ki", "systems.1.plan.tp=8").
  * An integer from 0 selects from a sequence. Missing mappings on the way are created. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/document_read.h"
+#include "document/document_read.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/path.h"
+#include "document/path.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scenario/document_read.h"
+#include "document/document_read.h"
 
 /* Find the folder from which relative paths in this node start. */
 static bool base_folder(const struct document *document, int32_t node, char folder[PATH_MAX])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module finds files by name in a folder: models, devices, platforms. */
-#ifndef SLIMSIM_SCENARIO_LIBRARY_H
-#define SLIMSIM_SCENARIO_LIBRARY_H
+#ifndef SLIMSIM_DOCUMENT_LIBRARY_H
+#define SLIMSIM_DOCUMENT_LIBRARY_H
 
 #include <stdbool.h>
 #include <stddef.h>
