@@ -63,7 +63,7 @@ static bool run_sides(const char *system, const struct what_if_options *options,
         struct comparison_side *side = &comparison->side[i];
         const char *refusal = what_if_refusal(&comparison->sides.at[i]);
         if (refusal != NULL)
-            return error_set_status(err, ERROR_FAILED, "%s", refusal);
+            return error_set(err, "%s", refusal);
         side->result = &comparison->sides.at[i].result;
         side->system = system != NULL ? scenario_find_system(&side->scenario, system, side->path, err)
                                       : side->result->standings[0].system;

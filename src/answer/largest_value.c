@@ -130,21 +130,21 @@ static bool look_up(void *context, int64_t value, bool *fits, struct error *err)
 }
 
 /** Ask for the next value of a system, unless its search is finished. */
-static void ask_next(const struct document *document, const char *key, struct largest_values *values, int32_t index,
+static void ask_next(const struct document *document, struct largest_values *values, int32_t index,
                      struct what_ifs *questions)
 {
     struct largest_of_system *system = &values->systems[index];
     struct replay replay = {system, 0};
     struct error none = {0};
     char text[32], name[160];
-    system->found = largest_value_find(&values->range, look_up, &replay, &system->largest, &none);
+    system->found = largest_value_find(&values->asked.range, look_up, &replay, &system->largest, &none);
     if (system->found)
         return;
     snprintf(text, sizeof text, "%" PRId64, replay.wanted);
-    snprintf(name, sizeof name, "%s %s=%s", system->label, key, text);
+    snprintf(name, sizeof name, "%s %s=%s", system->label, values->asked.key, text);
     struct what_if *question = what_if_add(questions, name, document);
     document_keep_entry(&question->document, "systems", index);
-    what_if_set(question, key, text);
+    what_if_set(question, values->asked.key, text);
     system->trials = check_grow(system->trials, (size_t)system->n_trials, &system->capacity, sizeof *system->trials);
     system->trials[system->n_trials++] = (struct value_trial){.value = replay.wanted};
 }
@@ -168,7 +168,7 @@ static void take(struct largest_values *values, struct what_ifs *questions)
 /** Estimate the trials after a round: those of doubling, bisection and neighbours, less those that were begun. */
 static double later_trials(const struct largest_values *values)
 {
-    const struct largest_range *range = &values->range;
+    const struct largest_range *range = &values->asked.range;
     double bisection = range->quarters ? 2 : log2((double)range->most) / 2, left = 0;
     double all = 1 + fmax(0, log2((double)range->most / (double)range->start)) + bisection + LARGEST_NEIGHBOURS;
     for (int32_t i = 0; i < values->n; i++) {
@@ -183,18 +183,18 @@ static double later_trials(const struct largest_values *values)
     return left;
 }
 
-bool largest_values_find(const struct document *document, const struct scenario *scenario, const char *key,
-                         const struct largest_range *range, const struct what_if_options *options,
+bool largest_values_find(const struct document *document, const struct scenario *scenario,
+                         const struct largest_key *asked, const struct what_if_options *options,
                          struct largest_values *values, struct error *err)
 {
-    *values = (struct largest_values){.range = *range, .n = scenario->n_systems};
+    *values = (struct largest_values){.asked = *asked, .n = scenario->n_systems};
     values->systems = check_calloc((size_t)values->n, sizeof *values->systems);
     for (int32_t i = 0; i < values->n; i++)
         values->systems[i].label = scenario->systems[i].label;
     for (;;) {
         struct what_ifs questions = {0};
         for (int32_t i = 0; i < values->n; i++)
-            ask_next(document, key, values, i, &questions);
+            ask_next(document, values, i, &questions);
         if (questions.n == 0)
             return true;
         options->progress->later = later_trials(values);

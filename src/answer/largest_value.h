@@ -54,9 +54,15 @@ struct largest_of_system {
     struct value_trial *trials;
 };
 
+/** A key, and the range in which its largest value is asked for. */
+struct largest_key {
+    const char *key; /* borrowed */
+    struct largest_range range;
+};
+
 /** The answer for all systems of a scenario. {0} is empty. */
 struct largest_values {
-    struct largest_range range;
+    struct largest_key asked;
     int32_t n, n_trials;
     struct largest_of_system *systems; /* [n] */
 };
@@ -69,8 +75,8 @@ struct largest_values {
  * @param document  the scenario as scenario_read_document returned it
  * @return          false with err, or with err untouched if *stop ended it; the caller frees in any case
  */
-bool largest_values_find(const struct document *document, const struct scenario *scenario, const char *key,
-                         const struct largest_range *range, const struct what_if_options *options,
+bool largest_values_find(const struct document *document, const struct scenario *scenario,
+                         const struct largest_key *asked, const struct what_if_options *options,
                          struct largest_values *values, struct error *err);
 
 /** Return the trial of a value; NULL: it was not tried. */

@@ -15,7 +15,6 @@ bool answer_begin(struct answer_run *run, const struct options *options, const c
                                         .critical_path = true,
                                         .progress = &run->progress,
                                         .stop = &stop_signal};
-    progress_begin(&run->progress, false, verb);
     if (!command_make_folder(options->output, err))
         return false;
     stop_catch();

@@ -38,19 +38,13 @@ struct arguments {
     double most;
 };
 
-/** An answer, for printing. */
-struct maximum {
-    const char *key;
-    struct largest_range range;
-    struct largest_values values;
-};
-
-static void print_heading(const struct maximum *maximum, const struct scenario *scenario, int32_t label_columns)
+static void print_heading(const struct largest_values *values, const struct scenario *scenario, int32_t label_columns)
 {
     char most[TEXT_NUMBER_SIZE];
-    text_number((double)maximum->range.most, 0, most);
-    text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name, maximum->key,
-                       most, scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name);
+    text_number((double)values->asked.range.most, 0, most);
+    text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name,
+                       values->asked.key, most, scenario->model.name, platform_n_gpus(&scenario->platform),
+                       scenario->device.name);
     printf("\n%-*s  %12s  %12s  %6s  plan\n", label_columns, "system", "largest", "tokens/s/GPU", "GiB");
 }
 
@@ -93,18 +87,18 @@ static void write_stop(FILE *file, const struct value_trial *trial, bool brief)
 }
 
 /** Write that a context is longer than every sample, since then its memory is not that of a sample of this length. */
-static void write_longest(FILE *file, const struct maximum *maximum, const struct value_trial *trial)
+static void write_longest(FILE *file, const struct largest_values *values, const struct value_trial *trial)
 {
     char longest[TEXT_NUMBER_SIZE];
     int64_t longest_tokens = trial->question.result.longest_tokens;
-    if (!maximum->range.quarters || longest_tokens >= trial->value)
+    if (!values->asked.range.quarters || longest_tokens >= trial->value)
         return;
     text_number((double)longest_tokens, 0, longest);
     fprintf(file, "; no sample of its iterations is longer than %s", longest);
 }
 
 /** Write what stops a system above its largest value, and values below it that do not fit. */
-static void write_system_stop(FILE *file, const struct maximum *maximum, const struct largest_of_system *system,
+static void write_system_stop(FILE *file, const struct largest_values *values, const struct largest_of_system *system,
                               bool brief)
 {
     const struct value_trial *trial = largest_trial_of(system, system->largest.next);
@@ -112,7 +106,7 @@ static void write_system_stop(FILE *file, const struct maximum *maximum, const s
     int32_t n = 0;
     if (trial == NULL) {
         fprintf(file, "%s: it fits up to the limit of --to", system->label);
-        write_longest(file, maximum, largest_trial_of(system, system->largest.value));
+        write_longest(file, values, largest_trial_of(system, system->largest.value));
     } else {
         text_number((double)trial->value, 0, value);
         fprintf(file, brief ? "%s %s: " : "%s at %s: ", system->label, value);
@@ -126,35 +120,33 @@ static void write_system_stop(FILE *file, const struct maximum *maximum, const s
 }
 
 /** Print at most LINES lines. */
-static void print_text(const struct maximum *maximum, const struct scenario *scenario)
+static void print_text(const struct largest_values *values, const struct scenario *scenario)
 {
-    int32_t n_rows = maximum->values.n < MOST_ROWS ? maximum->values.n : MOST_ROWS,
-            label_columns = text_columns("system");
+    int32_t n_rows = values->n < MOST_ROWS ? values->n : MOST_ROWS, label_columns = text_columns("system");
     bool listed = n_rows <= MOST_LISTED;
     char *stops = NULL;
     size_t n_bytes;
     for (int32_t i = 0; i < n_rows; i++)
-        label_columns = text_columns(maximum->values.systems[i].label) > label_columns
-                            ? text_columns(maximum->values.systems[i].label)
-                            : label_columns;
-    print_heading(maximum, scenario, label_columns);
+        label_columns = text_columns(values->systems[i].label) > label_columns ? text_columns(values->systems[i].label)
+                                                                               : label_columns;
+    print_heading(values, scenario, label_columns);
     for (int32_t i = 0; i < n_rows; i++)
-        print_row(&maximum->values.systems[i], label_columns);
-    if (n_rows < maximum->values.n)
-        printf("and %d more systems (--json)\n", maximum->values.n - n_rows);
+        print_row(&values->systems[i], label_columns);
+    if (n_rows < values->n)
+        printf("and %d more systems (--json)\n", values->n - n_rows);
     if (listed)
         putchar('\n');
     FILE *file = check_memstream(&stops, &n_bytes);
     for (int32_t i = 0; i < n_rows; i++) {
-        write_system_stop(file, maximum, &maximum->values.systems[i], !listed);
+        write_system_stop(file, values, &values->systems[i], !listed);
         fputs(listed || i + 1 == n_rows ? "\n" : "; ", file);
     }
     CHECK(fclose(file) == 0);
-    int32_t used = 4 + n_rows + (listed || n_rows < maximum->values.n); /* lines printed, and the last one */
+    int32_t used = 4 + n_rows + (listed || n_rows < values->n); /* lines printed, and the last one */
     text_print_wrapped(stops, &(struct text_limits){COLUMNS, listed ? 2 : LINES - used, LINES - used});
     free(stops);
     printf("%d values tried, each as a run on the critical path of %" PRId64 " iterations after %" PRId64 " warm-up\n",
-           maximum->values.n_trials, scenario->measured, scenario->warm_up);
+           values->n_trials, scenario->measured, scenario->warm_up);
 }
 
 static json_t *json_of_trial(const struct value_trial *trial)
@@ -187,11 +179,11 @@ static json_t *json_of_value(int64_t value)
     return value > 0 ? json_integer((json_int_t)value) : json_null();
 }
 
-static void print_json(const struct maximum *maximum, const struct scenario *scenario)
+static void print_json(const struct largest_values *values, const struct scenario *scenario)
 {
     json_t *systems = json_array();
-    for (int32_t i = 0; i < maximum->values.n; i++) {
-        const struct largest_of_system *system = &maximum->values.systems[i];
+    for (int32_t i = 0; i < values->n; i++) {
+        const struct largest_of_system *system = &values->systems[i];
         json_t *trials = json_array();
         for (int32_t k = 0; k < system->n_trials; k++)
             json_array_append_new(trials, json_of_trial(&system->trials[k]));
@@ -199,8 +191,8 @@ static void print_json(const struct maximum *maximum, const struct scenario *sce
                                                  json_of_value(system->largest.value), "next",
                                                  json_of_value(system->largest.next), "trials", trials));
     }
-    command_print_json(json_pack("{s:s, s:s, s:I, s:i, s:o}", "name", scenario->name, "key", maximum->key, "to",
-                                 (json_int_t)maximum->range.most, "n_trials", maximum->values.n_trials, "systems",
+    command_print_json(json_pack("{s:s, s:s, s:I, s:i, s:o}", "name", scenario->name, "key", values->asked.key, "to",
+                                 (json_int_t)values->asked.range.most, "n_trials", values->n_trials, "systems",
                                  systems));
 }
 
@@ -251,7 +243,7 @@ static const struct argp argp = {
     NULL};
 
 /** Find the key and the range of its values. */
-static bool read_range(const struct arguments *arguments, const struct scenario *scenario, struct maximum *maximum,
+static bool read_range(const struct arguments *arguments, const struct scenario *scenario, struct largest_key *asked,
                        struct error *err)
 {
     int i = 0;
@@ -266,10 +258,8 @@ static bool read_range(const struct arguments *arguments, const struct scenario 
     if (start == 0)
         return error_set(err, "%s: the scenario has data.global_batch_tokens; `max %s` needs data.global_batch instead",
                          arguments->scenario, arguments->key);
-    maximum->key = keys[i].name;
-    maximum->range = (struct largest_range){keys[i].quarters, start, keys[i].least, (int64_t)arguments->most};
-    if (maximum->range.least > maximum->range.most)
-        maximum->range.least = maximum->range.most;
+    int64_t most = (int64_t)arguments->most, least = keys[i].least < most ? keys[i].least : most;
+    *asked = (struct largest_key){keys[i].name, {keys[i].quarters, start, least, most}};
     return true;
 }
 
@@ -278,24 +268,24 @@ static bool find_largest(const struct arguments *arguments, struct error *err)
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct document document = {0};
-    struct maximum maximum = {0};
+    struct largest_key asked;
+    struct largest_values values = {.n = 0};
     struct answer_run answer;
     char *name = NULL;
     const struct options *options = &arguments->options;
     bool ok = command_read(arguments->scenario, options, &scenario, &lengths, err) &&
-              read_range(arguments, &scenario, &maximum, err) &&
+              read_range(arguments, &scenario, &asked, err) &&
               scenario_read_document(arguments->scenario, options->n_set, options->set, &document, err);
     if (ok)
-        name = check_asprintf("%s.max-%s", scenario.name, maximum.key);
+        name = check_asprintf("%s.max-%s", scenario.name, asked.key);
     ok = ok && answer_begin(&answer, options, "max", name, err) &&
-         answer_end(&answer, largest_values_find(&document, &scenario, maximum.key, &maximum.range, &answer.how,
-                                                 &maximum.values, err));
+         answer_end(&answer, largest_values_find(&document, &scenario, &asked, &answer.how, &values, err));
     if (ok && options->json)
-        print_json(&maximum, &scenario);
+        print_json(&values, &scenario);
     else if (ok)
-        print_text(&maximum, &scenario);
+        print_text(&values, &scenario);
     free(name);
-    largest_values_free(&maximum.values);
+    largest_values_free(&values);
     document_free(&document);
     lengths_close(&lengths);
     scenario_free(&scenario);

@@ -165,17 +165,20 @@ static int32_t find_point(const struct finished_points *points, const void *payl
     return fields.ok && found != NULL ? found->point : -1;
 }
 
-/** Enter the position of a point's result in a journal. It replaces an earlier entry. */
-static bool enter(struct finished_points *points, int32_t journal, int32_t point, int64_t offset, const void *payload,
-                  size_t n_bytes, struct error *err)
+/** Enter the place of a point's result. It replaces an earlier entry. @param place  journal, offset and size */
+static bool enter(struct finished_points *points, int32_t point, struct finished_point place, const void *payload,
+                  struct error *err)
 {
     struct point_result result;
-    bool ok = point_result_unpack(payload, n_bytes, &result);
-    if (ok)
-        points->entries[point] = (struct finished_point){
-            journal, false, result.status, offset, n_bytes, strlen(result.message), strlen(result.scenario)};
+    bool ok = point_result_unpack(payload, place.n_bytes, &result);
+    if (ok) {
+        place.status = result.status;
+        place.message_bytes = strlen(result.message);
+        place.scenario_bytes = strlen(result.scenario);
+        points->entries[point] = place;
+    }
     point_result_free(&result);
-    return ok || report_damage(&points->journals[journal], offset, err);
+    return ok || report_damage(&points->journals[place.journal], place.offset, err);
 }
 
 static bool visit_result(struct finished_points *points, int64_t offset, const void *payload, size_t n_bytes,
@@ -189,7 +192,8 @@ static bool visit_result(struct finished_points *points, int64_t offset, const v
         return error_set(err, "%s: point %d is also in %s; give each shard once", points->journals[last].path, point,
                          points->journals[before].path);
     if (points->same_build)
-        return enter(points, last, point, offset, payload, n_bytes, err);
+        return enter(points, point, (struct finished_point){.journal = last, .offset = offset, .n_bytes = n_bytes},
+                     payload, err);
     points->entries[point].outdated = before < 0;
     return true;
 }
@@ -263,7 +267,8 @@ bool finished_points_append(struct finished_points *points, const void *payload,
     CHECK(point >= 0);
     if (!journal_append(journal, JOURNAL_RESULT, payload, n_bytes, err))
         return false;
-    CHECK(enter(points, 0, point, journal->end - (int64_t)n_bytes, payload, n_bytes, err));
+    struct finished_point place = {.offset = journal->end - (int64_t)n_bytes, .n_bytes = n_bytes};
+    CHECK(enter(points, point, place, payload, err));
     return true;
 }
 
