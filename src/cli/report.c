@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/report.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text_table.h"
 #include "cli/verdict.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
-#include "trace/table.h"
+#include "trace/json.h"
 
-enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
+enum { TEXT_SIZE = 768 };
 static const double gib = 1 << 30;
 
 struct metric {
@@ -131,11 +131,6 @@ static void number_text(const char *format, double value, char text[TEXT_SIZE])
         snprintf(text, TEXT_SIZE, format, value);
 }
 
-static void label_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].entry->label);
-}
-
 static void plan_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     struct scenario_plan plan = report->point->systems[system].entry->plan;
@@ -232,25 +227,14 @@ static void speed_up_interval_text(const struct report *report, int32_t system, 
     number_text("%.3f", report->summaries[system].speed_up_interval, text);
 }
 
-static void print_label(const char *label)
-{
-    printf("%-*s", LABEL_WIDTH, label);
-}
-
-static void print_cell(const char *text)
-{
-    printf(" %*s", COLUMN_WIDTH - 1, text);
-}
-
-static void print_row(const struct report *report, const char *label, cell *text_of)
+static void add_row(const struct report *report, struct text_table *table, const char *label, cell *text_of)
 {
     char text[TEXT_SIZE];
-    print_label(label);
+    text_table_cell(table, "%s", label);
     for (int32_t i = 0; i < report->point->n_systems; i++) {
         text_of(report, i, text);
-        print_cell(text);
+        text_table_cell(table, "%s", text);
     }
-    putchar('\n');
 }
 
 static void print_header(const struct report *report)
@@ -268,46 +252,36 @@ static void print_header(const struct report *report)
     if (assumptions_copied_curves(&scenario->device, line))
         printf("%s\n", line);
     putchar('\n');
-    print_row(report, "", label_text);
-    print_row(report, "plan", plan_text);
-    print_row(report, "virtual stages of a rank", chunks_text);
-    print_row(report, "sharding, gradients", sharding_text);
-    print_row(report, "sequence parallelism", sequence_text);
-    print_row(report, "recompute", recompute_text);
-    print_row(report, "offload to the host, plan [%]", offload_text);
 }
 
-static void print_metrics(const struct report *report)
+static void add_metrics(const struct report *report, struct text_table *table)
 {
     char text[TEXT_SIZE];
     for (int j = 0; j < N_METRICS; j++) {
         if (metric_absent(report->scenario, j))
             continue;
-        print_label(report->metrics[0][j].label);
+        text_table_cell(table, "%s", report->metrics[0][j].label);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
             const struct metric *metric = &report->metrics[i][j];
             number_text(metric->format, metric->value * metric->scale, text);
-            print_cell(text);
+            text_table_cell(table, "%s", text);
         }
-        putchar('\n');
         if (j == METRIC_simgrid_mean_s)
-            print_row(report, "  contention [%]", contention_text);
+            add_row(report, table, "  contention [%]", contention_text);
     }
 }
 
-static void print_spreads(const struct report *report)
+static void add_spreads(const struct report *report, struct text_table *table)
 {
     static const char *const label[] = {"unit FLOPs, p95/p5, forward", "unit FLOPs, p95/p5, backward",
                                         "unit times, p95/p5, forward", "unit times, p95/p5, backward"};
     char text[TEXT_SIZE];
     for (int row = 0; row < N_SPREADS * N_PASSES; row++) {
-        print_label(label[row]);
+        text_table_cell(table, "%s", label[row]);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
-            double spread = report->iterations[i].spread[row / N_PASSES][row % N_PASSES];
-            snprintf(text, sizeof text, isnan(spread) ? "-" : "%.3f", spread);
-            print_cell(text);
+            number_text("%.3f", report->iterations[i].spread[row / N_PASSES][row % N_PASSES], text);
+            text_table_cell(table, "%s", text);
         }
-        putchar('\n');
     }
 }
 
@@ -366,21 +340,38 @@ static json_t *json_of_misfit(const struct scenario *scenario, const struct poin
                      host ? scenario->platform.host_memory_bytes : request_memory_bytes(scenario));
 }
 
+/** Print the table: a column for each system. */
+static void print_table(const struct report *report)
+{
+    struct text_table table = {0};
+    text_table_column(&table, "", "<30");
+    for (int32_t i = 0; i < report->point->n_systems; i++)
+        text_table_column(&table, report->point->systems[i].entry->label, ">16");
+    add_row(report, &table, "plan", plan_text);
+    add_row(report, &table, "virtual stages of a rank", chunks_text);
+    add_row(report, &table, "sharding, gradients", sharding_text);
+    add_row(report, &table, "sequence parallelism", sequence_text);
+    add_row(report, &table, "recompute", recompute_text);
+    add_row(report, &table, "offload to the host, plan [%]", offload_text);
+    add_metrics(report, &table);
+    add_spreads(report, &table);
+    add_row(report, &table, "units of a pipeline, mean", units_text);
+    add_row(report, &table, "DP-merged samples, mean", merged_text);
+    if (any_delay(report))
+        add_row(report, &table, "delay of a token [iterations]", delay_text);
+    if (any_search(report))
+        add_row(report, &table, "gap of branch and bound [%]", gap_text);
+    add_row(report, &table, "fits", fits_text);
+    add_row(report, &table, "speed-up", speed_up_text);
+    add_row(report, &table, "  95% interval, +/-", speed_up_interval_text);
+    text_table_print(&table, stdout, 0);
+}
+
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     struct report report = report_of(scenario, point);
     print_header(&report);
-    print_metrics(&report);
-    print_spreads(&report);
-    print_row(&report, "units of a pipeline, mean", units_text);
-    print_row(&report, "DP-merged samples, mean", merged_text);
-    if (any_delay(&report))
-        print_row(&report, "delay of a token [iterations]", delay_text);
-    if (any_search(&report))
-        print_row(&report, "gap of branch and bound [%]", gap_text);
-    print_row(&report, "fits", fits_text);
-    print_row(&report, "speed-up", speed_up_text);
-    print_row(&report, "  95% interval, +/-", speed_up_interval_text);
+    print_table(&report);
     putchar('\n');
     if (report.summaries[0].over_misfit)
         printf("speed-ups are in brackets: the first system, %s, does not fit, so they are no gains\n",
@@ -397,12 +388,6 @@ void report_print(const struct scenario *scenario, const struct point *point, co
         printf("- %s\n", lines[i]);
     free(lines);
     report_free(&report);
-}
-
-/** Return a number, or null if there is none. */
-static json_t *json_of(double value)
-{
-    return isnan(value) ? json_null() : json_real(value);
 }
 
 static json_t *json_of_layout(const struct scenario *scenario, const struct point_system *system)
@@ -455,14 +440,16 @@ static json_t *json_of_system(const struct report *report, int32_t number)
                             "plan", json_of_layout(report->scenario, system), "fits", system->fits);
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(report->scenario, j))
-            json_object_set_new(row, report->metrics[number][j].key, json_of(report->metrics[number][j].value));
+            json_object_set_new(row, report->metrics[number][j].key, json_of_number(report->metrics[number][j].value));
     json_object_set_new(row, "peak_bytes_by_class", json_of_classes(summary->at_peak));
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
     json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
-    json_object_set_new(row, "forward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
-    json_object_set_new(row, "forward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
+    json_object_set_new(row, "forward_unit_flop_spread", json_of_number(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
+    json_object_set_new(row, "backward_unit_flop_spread",
+                        json_of_number(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
+    json_object_set_new(row, "forward_unit_time_spread", json_of_number(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
+    json_object_set_new(row, "backward_unit_time_spread",
+                        json_of_number(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
     json_object_set_new(row, "token_delay", json_real(summary->token_delay));
     json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
@@ -471,7 +458,7 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     json_object_set_new(row, "search_nodes_mean", json_real(iterations->nodes));
     json_object_set_new(row, "search_gap_max", json_real(iterations->largest_gap));
     json_object_set_new(row, "speed_up", json_real(summary->speed_up));
-    json_object_set_new(row, "speed_up_interval", json_of(summary->speed_up_interval));
+    json_object_set_new(row, "speed_up_interval", json_of_number(summary->speed_up_interval));
     json_object_set_new(row, "over_misfit", json_boolean(summary->over_misfit));
     return row;
 }

@@ -41,6 +41,7 @@ static const struct trace_names trace_system_names = {0, NULL};
 #define NAMED(c_type, hdf5_type, name, names, meaning)                                                                 \
     {#name, "1", meaning, TRACE_##hdf5_type, false, offsetof(struct ROW, name), &trace_##names##_names, 0},
 #define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, true, offsetof(struct ROW, name), NULL, 0},
+#define STRING(name, meaning)         {#name, "1", meaning, TRACE_STRING, false, offsetof(struct ROW, name), NULL, 0},
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {
@@ -122,13 +123,18 @@ static const struct trace_column date_columns[] = {
 #include "trace/date.def"
 };
 #undef ROW
+#define ROW trace_sensitivity
+static const struct trace_column sensitivity_columns[] = {
+#include "trace/sensitivity.def"
+};
+#undef ROW
 
 #define TABLE(name, row)                                                                                               \
     {                                                                                                                  \
         name, sizeof(struct trace_##row), sizeof row##_columns / sizeof row##_columns[0], row##_columns                \
     }
 
-const struct trace_table trace_tables[TRACE_N_TABLES] = {
+const struct trace_table trace_tables[TRACE_N_ROWS] = {
     [TRACE_SUMMARY] = TABLE("summary", summary),
     [TRACE_ITERATIONS] = TABLE("iterations", iteration),
     [TRACE_STAGES] = TABLE("stages", stage),
@@ -145,6 +151,7 @@ const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_CANDIDATES] = TABLE("candidates", candidate),
     [TRACE_CHANGES] = TABLE("changes", change),
     [TRACE_DATES] = TABLE("dates", date),
+    [TRACE_SENSITIVITY] = TABLE("sensitivity", sensitivity),
 };
 
 int32_t trace_table_find(const char *name)
@@ -153,6 +160,31 @@ int32_t trace_table_find(const char *name)
         if (strcmp(trace_tables[t].name, name) == 0)
             return t;
     return -1;
+}
+
+struct trace_value trace_value_of(const struct trace_column *column, const void *row, trace_namer *namer,
+                                  const void *context)
+{
+    struct trace_value value = {0};
+    const char *at = (const char *)row + column->offset;
+    int32_t narrow;
+    CHECK(column->type != TRACE_TEXT);
+    if (column->type == TRACE_DOUBLE) {
+        memcpy(&value.number, at, sizeof value.number);
+    } else if (column->type == TRACE_STRING) {
+        memcpy(&value.text, at, sizeof value.text);
+    } else if (column->type == TRACE_INT64) {
+        memcpy(&value.whole, at, sizeof value.whole);
+    } else {
+        memcpy(&narrow, at, sizeof narrow);
+        value.whole = narrow;
+    }
+    const struct trace_names *names = column->names;
+    if (names != NULL && 0 <= value.whole && value.whole < names->n)
+        value.text = names->text[value.whole];
+    else if (namer != NULL && (column->type == TRACE_INT32 || column->type == TRACE_INT64))
+        value.text = namer(context, column, value.whole);
+    return value;
 }
 
 bool trace_table_has(enum trace_table_id table, const char *column)
