@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from cli_case import SOURCE
-from program import SCRATCH, SMALL, fresh, run, write
+from program import SCRATCH, SMALL, fresh, point_of, run, write
 
 LINES, COLUMNS = 25, 100
 SHIPPED = {  # scenario: what shortens it
@@ -26,7 +26,7 @@ def verdict(scenario, *arguments):
 
 
 def json_of(scenario, *arguments):
-    return json.loads(verdict(scenario, "--json", "--quiet", *arguments)[0])
+    return point_of(verdict(scenario, "--json", "--quiet", *arguments)[0])
 
 
 def ranking(text):
@@ -175,8 +175,8 @@ class Verdict(unittest.TestCase):
             self.assertNotIn("tokens/s/GPU", text)
             need, has = re.search(r"best-fit does not fit: stage \d needs ([\d.]+) of ([\d.]+) GiB, mostly [\w ,]+\n", text).groups()
             (before,) = json_of(scenario, *options)["systems"]
-            self.assertAlmostEqual(before["misfit"]["needed_bytes"] / 2**30, float(need), delta=0.051)
-            self.assertAlmostEqual(before["misfit"]["available_bytes"] / 2**30, float(has), delta=0.051)
+            self.assertAlmostEqual(before["exceeded_limit"]["needed_bytes"] / 2**30, float(need), delta=0.051)
+            self.assertAlmostEqual(before["exceeded_limit"]["available_bytes"] / 2**30, float(has), delta=0.051)
             change, needed = re.search(r": plan\.(\S+)(?: with dp \d+)? would fit, ([\d.]+) GiB", text).groups()
             self.assertEqual(change, mildest)
             (after,) = json_of(scenario, *options, "--set", f"systems.0.plan.{change}")["systems"]
@@ -220,7 +220,7 @@ class Verdict(unittest.TestCase):
     def test_json__has_what_lies_outside(self):
         report = json_of(write("small.yaml", SMALL))
         self.assertEqual(report["outside_measured_runs"], ["varying lengths", "framework slimpack-paper", "system slimpack"])
-        self.assertEqual(list(report), ["name", "model", "device", "platform", "framework", "copied_curves", "gpus",
+        self.assertEqual(list(report), ["format_version", "name", "point", "id", "status", "model", "device", "platform", "framework", "copied_curves", "gpus",
                                         "memory_bytes", "systems", "assumed", "outside_measured_runs"])
 
 

@@ -11,7 +11,7 @@ import unittest
 import h5py
 
 from cli_case import SOURCE
-from program import PROGRAM, SCRATCH, SMALL, fresh, run, write
+from program import PROGRAM, SCRATCH, SMALL, fresh, point_of, run, write
 
 sys.path.insert(0, str(SOURCE / "analysis"))
 import explain as figures  # noqa: E402  after the path
@@ -44,7 +44,7 @@ def explain(scenario, *options, arguments=("-v",)):
 
 def simulate(scenario, *options):
     text = call("run", scenario, options, "--json", "--quiet", "--output", fresh("explain"))
-    return {system["label"]: system for system in json.loads(text)["systems"]}
+    return {system["label"]: system for system in point_of(text)["systems"]}
 
 
 def shares(system):
@@ -122,7 +122,7 @@ class Explain(unittest.TestCase):
         self.assertAlmostEqual(system["gain_if_free"]["recomputation"], gain, delta=1e-9)
         again = explain(scenario, "systems.0.plan.recompute=none")["best-fit"]
         self.assertEqual(shares(again)["recomputation"], 0)
-        share, time_s = shares(system), (before["iteration_mean_s"], after["iteration_mean_s"])
+        share, time_s = shares(system), (before["time_mean_s"], after["time_mean_s"])
         for key in ("gemms_below_peak", "attention_below_peak", "padding"):  # the same seconds in less time
             self.assertAlmostEqual(share[key] * time_s[0], shares(again)[key] * time_s[1], delta=1e-9, msg=key)
 
@@ -146,8 +146,8 @@ class Explain(unittest.TestCase):
         (system,) = explain(scenario, "iterations.measured=1").values()
         (ran,) = simulate(scenario, "iterations.measured=1").values()
         self.assertGreater(ran["bubble_dp_wait"], 0.001)
-        mean_s = ran["iteration_mean_s"] * (1 - ran["bubble_dp_wait"])
-        self.assertAlmostEqual(system["gain_if_free"]["waiting"], ran["iteration_mean_s"] / mean_s - 1, delta=1e-9)
+        mean_s = ran["time_mean_s"] * (1 - ran["bubble_dp_wait"])
+        self.assertAlmostEqual(system["gain_if_free"]["waiting"], ran["time_mean_s"] / mean_s - 1, delta=1e-9)
 
     def test_text__fits_twenty_lines(self):
         for name, options in (("quickstart.yaml", ("trace=none", "engine=critical-path", "iterations.measured=2")),

@@ -10,7 +10,7 @@ import unittest
 
 import h5py
 
-from program import SCRATCH, run, write
+from program import SCRATCH, point_of, run, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -84,7 +84,7 @@ class Properties(unittest.TestCase):
         done = run("run", write("drawn.yaml", json.dumps(scenario)), "--json", "--quiet", "--output", SCRATCH / "drawn")
         self.assertEqual(done.returncode, 0, f"{name} {plan} {done.stderr}")
         with h5py.File(SCRATCH / "drawn" / "drawn.h5") as file:
-            return model, plan, lengths, json.loads(done.stdout), file["iterations"][0], file["units"][:]
+            return model, plan, lengths, point_of(done.stdout), file["iterations"][0], file["units"][:]
 
     def check(self, seed):
         model, plan, lengths, report, row, units = self.simulate(seed)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from program import PROGRAM, QUESTION, SCRATCH, SMALL, fresh, rows, run, write
+from program import PROGRAM, QUESTION, SCRATCH, SMALL, fresh, point_of, rows, run, write
 
 os.environ["PATH"] = f"{PROGRAM.parent}:{os.environ['PATH']}"  # analysis/ calls it
 REPORT = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "report.py"
@@ -94,7 +94,7 @@ class Numbers(unittest.TestCase):
 
     def test_outside__is_that_of_the_run(self):
         done = run("run", write("plain.yaml", SMALL), "--json", "--output", fresh("again"), "--set", "trace=summary")
-        items = ", ".join(json.loads(done.stdout)["outside_measured_runs"])
+        items = ", ".join(point_of(done.stdout)["outside_measured_runs"])
         self.assertEqual(report_run.outside_of(self.trace), f"Outside the measured runs: {items}.")
         fixed = SMALL.replace("github", "fixed").replace("slimpack,", "best-fit, label: b,").replace("framework: slimpack-paper", "framework: nemo")
         self.assertIn("within the range", report_run.outside_of(Trace(report_of("fixed", fixed, "--set", "trace=summary")[0])))

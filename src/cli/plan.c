@@ -212,8 +212,8 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     ok = ok && point_run(&scenario, &lengths, &options, &point, err);
     if (ok && json_array_size(collected.systems) == 0)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
-    if (ok && json_dumpf(collected.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
-        putchar('\n');
+    if (ok)
+        command_print_json(json_pack("{s:s, s:O}", "name", scenario.name, "systems", collected.systems));
     json_decref(collected.systems);
     plan_search_free(&search);
     point_free(&point);

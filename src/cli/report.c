@@ -10,6 +10,7 @@
 #include "cli/verdict.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
+#include "simulate/record_rows.h"
 #include "trace/json.h"
 
 enum { TEXT_SIZE = 768 };
@@ -436,14 +437,19 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     const struct point_system *system = &report->point->systems[number];
     const struct point_summary *summary = &report->summaries[number];
     const struct iterations *iterations = &report->iterations[number];
-    json_t *row = json_pack("{s:s, s:s, s:o, s:b}", "system", system->system->name, "label", system->entry->label,
-                            "plan", json_of_layout(report->scenario, system), "fits", system->fits);
+    const struct trace_summary results = record_summary(report->scenario, report->point, number, summary);
+    json_t *row = json_pack("{s:s}", "label", system->entry->label);
+    json_t *columns = json_of_row(TRACE_SUMMARY, &results, NULL, NULL);
+    json_object_update(row, columns);
+    json_decref(columns);
+    json_object_set_new(row, "system", json_string(system->system->name));
+    json_object_set_new(row, "plan", json_of_layout(report->scenario, system));
     for (int j = 0; j < N_METRICS; j++)
-        if (!metric_absent(report->scenario, j))
+        if (json_object_get(row, report->metrics[number][j].key) == NULL)
             json_object_set_new(row, report->metrics[number][j].key, json_of_number(report->metrics[number][j].value));
     json_object_set_new(row, "peak_bytes_by_class", json_of_classes(summary->at_peak));
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
-    json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
+    json_object_set_new(row, "exceeded_limit", json_of_misfit(report->scenario, summary));
     json_object_set_new(row, "forward_unit_flop_spread", json_of_number(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
     json_object_set_new(row, "backward_unit_flop_spread",
                         json_of_number(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
@@ -451,23 +457,17 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     json_object_set_new(row, "backward_unit_time_spread",
                         json_of_number(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
-    json_object_set_new(row, "token_delay", json_real(summary->token_delay));
-    json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
     json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
     json_object_set_new(row, "merged_samples_mean", json_real(iterations->merged_samples));
     json_object_set_new(row, "search_nodes_mean", json_real(iterations->nodes));
     json_object_set_new(row, "search_gap_max", json_real(iterations->largest_gap));
-    json_object_set_new(row, "speed_up", json_real(summary->speed_up));
-    json_object_set_new(row, "speed_up_interval", json_of_number(summary->speed_up_interval));
-    json_object_set_new(row, "over_misfit", json_boolean(summary->over_misfit));
     return row;
 }
 
-void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
-                       const struct validated_range *range)
+json_t *report_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
+                    const struct validated_range *range)
 {
     char copied[ASSUMPTIONS_SIZE];
-
     struct report report = report_of(scenario, point);
     json_t *systems = json_array(), *assumed = json_array();
     for (int32_t i = 0; i < point->n_systems; i++) {
@@ -480,13 +480,14 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
     char(*lines)[ASSUMPTIONS_SIZE] = assumptions_lines(scenario, point, &n);
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(assumed, json_string(lines[i]));
-    json_t *curves = assumptions_copied_curves(&scenario->device, copied) ? json_string(copied) : json_null();
-    command_print_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:f, s:o, s:o, s:o}", "name", scenario->name,
-                                 "model", scenario->model.name, "device", scenario->device.name, "platform",
-                                 scenario->platform.name, "framework", scenario->framework_name, "copied_curves",
-                                 curves, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
-                                 point->memory_bytes, "systems", systems, "assumed", assumed, "outside_measured_runs",
-                                 verdict_json_of_outside(range, scenario, point)));
+    bool copies = assumptions_copied_curves(&scenario->device, copied);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:f, s:o, s:o, s:o}", "model", scenario->model.name, "device",
+                  scenario->device.name, "platform", scenario->platform.name, "framework", scenario->framework_name,
+                  "copied_curves", copies ? copied : NULL, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
+                  point->memory_bytes, "systems", systems, "assumed", assumed, "outside_measured_runs",
+                  verdict_json_of_outside(range, scenario, point));
     free(lines);
     report_free(&report);
+    return object;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/rows.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "document/quantity.h"
 #include "simulate/interval.h"
 #include "simulate/plan_text.h"
-#include "trace/table.h"
+#include "trace/json.h"
 
 static const double gib = 1 << 30;
 
@@ -599,15 +598,13 @@ void rows_print(const struct rows *rows, int32_t most)
         printf("... %d more rows\n", rows->n - most);
 }
 
-/** Return whole numbers as they are written, others as double, the rest as text. An id is text. */
-static json_t *json_of_cell(const struct rows *rows, int32_t row, int32_t column)
+/** Add cells of a row to an object under the names of their columns. An id is text. */
+static void add_cells(json_t *object, const struct rows *rows, int32_t row, int32_t begin, int32_t end)
 {
-    const char *text = cell(rows, row, column), *digits = text + (*text == '-');
-    double number;
-    if (strcmp(rows->file.columns[column], "id") == 0 || !cell_number(rows, row, column, &number))
-        return json_string(text);
-    bool whole = strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 16;
-    return whole ? json_integer((json_int_t)number) : json_real(number);
+    for (int32_t c = begin; c < end; c++) {
+        const char *text = cell(rows, row, c), *name = rows->file.columns[c];
+        json_object_set_new(object, name, strcmp(name, "id") == 0 ? json_string(text) : json_of_cell(text));
+    }
 }
 
 void rows_print_json(const struct rows *rows, int32_t most)
@@ -615,12 +612,34 @@ void rows_print_json(const struct rows *rows, int32_t most)
     json_t *list = json_array();
     for (int32_t i = 0; i < rows->n && i < most; i++) {
         json_t *entry = json_object();
-        for (int32_t c = 0; c < rows->file.n_columns; c++)
-            json_object_set_new(entry, rows->file.columns[c], json_of_cell(rows, rows->row[i], c));
+        add_cells(entry, rows, rows->row[i], 0, rows->file.n_columns);
         json_object_set_new(entry, "replicates", json_integer(rows->replicates[rows->row[i]]));
         json_array_append_new(list, entry);
     }
-    command_print_json(list);
+    command_print_json(json_pack("{s:o}", "rows", list));
+}
+
+void rows_print_points(const struct rows *rows, const char *name)
+{
+    const struct measured *file = &rows->file;
+    int32_t front = rows->first_swept + rows->n_swept, message = measured_column(file, "message");
+    json_t *points = json_array(), *systems = NULL;
+    for (int32_t row = 0; row < file->n_rows; row++) {
+        if (row == 0 || strcmp(cell(rows, row, 0), cell(rows, row - 1, 0)) != 0) {
+            json_t *point = json_object();
+            add_cells(point, rows, row, 0, front);
+            systems = json_array();
+            json_object_set_new(point, "message", json_of_cell(message >= 0 ? cell(rows, row, message) : ""));
+            json_object_set_new(point, "systems", systems);
+            json_array_append_new(points, point);
+        }
+        if (*cell(rows, row, front) == '\0') /* it failed */
+            continue;
+        json_t *system = json_pack("{s:s}", "label", cell(rows, row, front));
+        add_cells(system, rows, row, front + 1, message >= 0 ? message : file->n_columns);
+        json_array_append_new(systems, system);
+    }
+    command_print_json(json_pack("{s:s, s:o}", "name", name, "points", points));
 }
 
 void rows_close(struct rows *rows)

@@ -31,6 +31,7 @@ struct arguments {
     const char *scenario;
     const char *simgrid_trace; /* NULL: none */
     char *simgrid_cfg;         /* assignment of the key, NULL: none */
+    json_t *point;             /* of --json: index, id and swept keys */
 };
 
 /** It is the work after each iteration. */
@@ -164,16 +165,20 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
     }
 }
 
-static void print_results(const struct options *options, const struct scenario *scenario, const struct lengths *lengths,
-                          const struct point *point, const struct plan_search *search,
+static void print_results(const struct arguments *arguments, const struct scenario *scenario,
+                          const struct lengths *lengths, const struct point *point, const struct plan_search *search,
                           const struct validated_range *range)
 {
-    if (options->json) {
-        report_print_json(scenario, point, search, range);
+    if (arguments->options.json) {
+        json_t *of = report_json(scenario, point, search, range);
+        json_object_set_new(arguments->point, "status", json_string(result_status_name[RESULT_DONE]));
+        json_object_update(arguments->point, of);
+        json_decref(of);
+        command_print_json(json_pack("{s:s, s:[O]}", "name", scenario->name, "points", arguments->point));
         return;
     }
     verdict_print(scenario, lengths, point, range);
-    if (options->verbose) {
+    if (arguments->options.verbose) {
         putchar('\n');
         report_print(scenario, point, search);
     }
@@ -205,7 +210,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     stop_catch(); /* a signal waits until all files are written */
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
     if (ok)
-        print_results(&arguments->options, scenario, lengths, &point, search, range);
+        print_results(arguments, scenario, lengths, &point, search, range);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
     if (ok && arguments->options.verbose && !arguments->options.quiet)
         print_solve_times(scenario, &point);
@@ -288,7 +293,7 @@ static bool name_point(struct scenario *scenario, int32_t point, struct error *e
 }
 
 /** Run one point like a scenario without `sweep:`. */
-static bool run_point(const struct arguments *arguments, const struct sweep *sweep, struct error *err)
+static bool run_point(struct arguments *arguments, const struct sweep *sweep, struct error *err)
 {
     struct sweep_runner *runner = check_calloc(1, sizeof *runner);
     struct scenario scenario = {0};
@@ -299,6 +304,12 @@ static bool run_point(const struct arguments *arguments, const struct sweep *swe
     bool ok = (point < sweep->n_points ||
                error_set(err, "--point: there is no point %d; allowed: 0 to %d", point, sweep->n_points - 1)) &&
               sweep_runner_point(runner, point, &scenario, &lengths, &id, err);
+    if (ok) {
+        struct manifest manifest = {0};
+        manifest_of_sweep(sweep, &manifest);
+        arguments->point = sweep_json_of_point(&manifest, point, id);
+        manifest_free(&manifest);
+    }
     ok = ok && name_point(&scenario, point, err) && search_and_simulate(arguments, &scenario, lengths, err);
     scenario_free(&scenario);
     sweep_runner_close(runner);
@@ -306,12 +317,14 @@ static bool run_point(const struct arguments *arguments, const struct sweep *swe
     return ok;
 }
 
-static bool run_scenario(const struct arguments *arguments, struct error *err)
+static bool run_scenario(struct arguments *arguments, struct error *err)
 {
     struct scenario scenario = {0};
     struct lengths lengths = {0};
-    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
-              search_and_simulate(arguments, &scenario, &lengths, err);
+    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err);
+    if (ok)
+        arguments->point = sweep_json_of_point(NULL, 0, sweep_point_id(&scenario, &lengths));
+    ok = ok && search_and_simulate(arguments, &scenario, &lengths, err);
     if (ok && !arguments->options.quiet && document_find(&scenario.document, 0, "capacity") >= 0)
         fprintf(stderr, "this scenario also asks what to buy: slimsim capacity %s\n", arguments->scenario);
     lengths_close(&lengths);
@@ -395,6 +408,7 @@ int command_run(int argc, char **argv)
     sweep_arguments_free(&arguments.sweep);
     options_free(&arguments.options);
     free(arguments.simgrid_cfg);
+    json_decref(arguments.point);
     if (!ok && many && stop_signal != 0)
         return stop_fail("the same command continues from there", &err);
     return ok ? EXIT_SUCCESS : command_fail(&err);

@@ -37,7 +37,7 @@ static const struct lengths *find_lengths(struct sweep_runner *runner, const str
     return &entry->lengths;
 }
 
-static uint64_t id_of(const struct scenario *scenario, const struct lengths *lengths)
+uint64_t sweep_point_id(const struct scenario *scenario, const struct lengths *lengths)
 {
     char *text = scenario_text(scenario);
     const uint64_t files[] = {scenario->model_hash, scenario->device_hash, scenario->platform.hash, lengths->hash};
@@ -58,7 +58,7 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         return false;
     }
     attention_choice_resolve(scenario, *lengths);
-    *id = id_of(scenario, *lengths);
+    *id = sweep_point_id(scenario, *lengths);
     char line[ASSUMPTIONS_SIZE];
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
         error_add(&runner->notes, "%s", line);

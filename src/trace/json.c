@@ -3,9 +3,19 @@
 
 #include <math.h>
 
+#include "document/quantity.h"
+
 json_t *json_of_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *json_of_cell(const char *text)
+{
+    double number;
+    if (!quantity_parse(text, "-", &number))
+        return *text != '\0' ? json_string(text) : json_null();
+    return number == floor(number) && fabs(number) < 1e15 ? json_integer((json_int_t)number) : json_real(number);
 }
 
 json_t *json_of_texts(int32_t n, const char *const *texts)

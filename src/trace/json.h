@@ -13,6 +13,9 @@ enum { JSON_FORMAT_VERSION = 1 };
 /** Return a number, or null for NaN and infinity. */
 json_t *json_of_number(double value);
 
+/** Return a text as the number that it reads as, null if it is empty, otherwise as text. */
+json_t *json_of_cell(const char *text);
+
 json_t *json_of_texts(int32_t n, const char *const *texts);
 
 /**
