@@ -10,38 +10,49 @@
 #include "cli/verdict.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
+#include "simulate/standing.h"
 #include "trace/table.h"
 
 enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
 static const double gib = 1 << 30;
 
-struct metric {
-    const char *key, *label, *format;
-    double scale, value; /* value in SI units */
+/**
+ * These columns of trace/summary.def are printed with `scale`, some as a share of the GPUs' time (total_s). NaN
+ * is "-".
+ */
+static const struct metric {
+    const char *column, *label, *format;
+    double scale;
+    bool share;
+} metrics[] = {
+    {"tokens_per_s_per_gpu", "tokens/s/GPU", "%.1f", 1, false},
+    {"tokens_per_s_per_gpu_interval", "  95% interval, +/-", "%.1f", 1, false},
+    {"time_mean_s", "iteration time, mean [s]", "%.4f", 1, false},
+    {"time_p5_s", "  p5 [s]", "%.4f", 1, false},
+    {"time_p95_s", "  p95 [s]", "%.4f", 1, false},
+    {"mfu", "MFU [%]", "%.2f", 100, false},
+    {"hfu", "HFU [%]", "%.2f", 100, false},
+    {"bubble_fraction", "bubble [% of GPU time]", "%.2f", 100, false},
+    {"warm_up_s", "  warm-up [%]", "%.2f", 100, true},
+    {"imbalance_s", "  imbalance [%]", "%.2f", 100, true},
+    {"cool_down_s", "  cool-down [%]", "%.2f", 100, true},
+    {"dp_wait_s", "  data-parallel waiting [%]", "%.2f", 100, true},
+    {"ring_s", "context parallelism, exposed [%]", "%.2f", 100, true},
+    {"tensor_s", "tensor collectives, exposed [%]", "%.2f", 100, true},
+    {"shard_s", "zero2/3 collectives, exposed [%]", "%.2f", 100, true},
+    {"sync_s", "gradients and parameters [%]", "%.2f", 100, true},
+    {"reshard_s", "re-sharding between phases [%]", "%.2f", 100, true},
+    {"peak_bytes", "peak memory of a GPU [GiB]", "%.2f", 1.0 / (1 << 30), false},
+    {"peak_stage", "  on stage", "%.0f", 1, false},
+    {"host_peak_bytes", "host memory of a node [GiB]", "%.2f", 1.0 / (1 << 30), false},
+    {"critical_path_mean_s", "critical path, mean [s]", "%.4f", 1, false},
+    {"simgrid_mean_s", "SimGrid, mean [s]", "%.4f", 1, false},
+    {"power_w", "power of all nodes [kW]", "%.1f", 1e-3, false},
+    {"energy_j_per_token", "energy of a token [J]", "%.4g", 1, false},
+    {"usd_per_1t_tokens", "money of 1T tokens [$]", "%.0f", 1, false},
+    {"kg_co2_per_1t_tokens", "CO2 of 1T tokens [t]", "%.1f", 1e-3, false},
 };
-
-enum {
-#define METRIC(key, label, format, scale, value) METRIC_##key,
-#include "cli/metrics.def"
-#undef METRIC
-    N_METRICS
-};
-
-static void fill_metrics(const struct point_summary *summary, struct metric *metrics)
-{
-    const struct metric all[] = {
-#define METRIC(key, label, format, scale, value) {#key, label, format, scale, value},
-#include "cli/metrics.def"
-#undef METRIC
-    };
-    memcpy(metrics, all, sizeof all);
-}
-
-/** Return whether a metric is left out because its engine did not run. */
-static bool metric_absent(const struct scenario *scenario, int metric)
-{
-    return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
-}
+enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
 enum spread { SPREAD_FLOP, SPREAD_TIME, N_SPREADS };
 
@@ -74,10 +85,10 @@ static struct iterations iterations_of(const struct scenario *scenario, const st
             mean_spread(scenario, system, (enum spread)(i / N_PASSES), (enum pass)(i % N_PASSES));
     for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
         const struct point_iteration *of = &system->iterations[i];
-        all.units += (double)of->forward_units / (double)system->dp;
-        all.merged_samples += of->merged_samples;
-        all.nodes += (double)of->nodes;
-        all.largest_gap = fmax(all.largest_gap, of->gap);
+        all.units += (double)of->row.forward_units / (double)system->dp;
+        all.merged_samples += of->row.merged_samples;
+        all.nodes += (double)of->row.nodes;
+        all.largest_gap = fmax(all.largest_gap, of->row.gap);
     }
     all.units /= n;
     all.merged_samples /= n;
@@ -91,30 +102,25 @@ static bool searches(const struct iterations *iterations)
     return iterations->nodes > 0 || iterations->largest_gap > 0;
 }
 
-/** A report needs these data. Summaries, iterations and metrics are [n_systems]. */
+/** A report needs these data. Summaries and iterations are [n_systems]. */
 struct report {
     const struct scenario *scenario;
     const struct point *point;
-    struct point_summary *summaries;
+    struct trace_summary *summaries;
     struct iterations *iterations;
-    struct metric (*metrics)[N_METRICS];
 };
 
 static struct report report_of(const struct scenario *scenario, const struct point *point)
 {
     struct report report = {.scenario = scenario, .point = point, .summaries = point_summaries_of(scenario, point)};
     report.iterations = check_calloc((size_t)point->n_systems, sizeof *report.iterations);
-    report.metrics = check_calloc((size_t)point->n_systems, sizeof *report.metrics);
-    for (int32_t i = 0; i < point->n_systems; i++) {
+    for (int32_t i = 0; i < point->n_systems; i++)
         report.iterations[i] = iterations_of(scenario, &point->systems[i]);
-        fill_metrics(&report.summaries[i], report.metrics[i]);
-    }
     return report;
 }
 
 static void report_free(struct report *report)
 {
-    free(report->metrics);
     free(report->iterations);
     free(report->summaries);
 }
@@ -182,7 +188,7 @@ static void offload_text(const struct report *report, int32_t system, char text[
 /** Write the contention: how much longer SimGrid takes than the critical path. */
 static void contention_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    const struct point_summary *summary = &report->summaries[system];
+    const struct trace_summary *summary = &report->summaries[system];
     double more = 100 * (summary->simgrid_mean_s / summary->critical_path_mean_s - 1);
     /* rounded, since sums would otherwise give -0.000 */
     snprintf(text, TEXT_SIZE, "%.3f", round(more * 1e3) / 1e3 + 0.0);
@@ -223,7 +229,7 @@ static void fits_text(const struct report *report, int32_t system, char text[TEX
  */
 static void speed_up_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    const struct point_summary *summary = &report->summaries[system];
+    const struct trace_summary *summary = &report->summaries[system];
     snprintf(text, TEXT_SIZE, summary->over_misfit ? "(%.3fx)" : "%.3fx", summary->speed_up);
 }
 
@@ -280,17 +286,20 @@ static void print_header(const struct report *report)
 static void print_metrics(const struct report *report)
 {
     char text[TEXT_SIZE];
-    for (int j = 0; j < N_METRICS; j++) {
-        if (metric_absent(report->scenario, j))
+    for (const struct metric *metric = metrics; metric < metrics + N_METRICS; metric++) {
+        const struct trace_column *column = trace_column_find(TRACE_SUMMARY, metric->column);
+        bool of_simgrid = strcmp(metric->column, "simgrid_mean_s") == 0;
+        if (of_simgrid && report->scenario->engine == SCENARIO_CRITICAL_PATH)
             continue;
-        print_label(report->metrics[0][j].label);
+        print_label(metric->label);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
-            const struct metric *metric = &report->metrics[i][j];
-            number_text(metric->format, metric->value * metric->scale, text);
+            const struct trace_summary *summary = &report->summaries[i];
+            double value = trace_number(column, summary) / (metric->share ? summary->total_s : 1);
+            number_text(metric->format, value * metric->scale, text);
             print_cell(text);
         }
         putchar('\n');
-        if (j == METRIC_simgrid_mean_s)
+        if (of_simgrid)
             print_row(report, "  contention [%]", contention_text);
     }
 }
@@ -341,28 +350,28 @@ static void print_stages(const char *label, const struct stage_peaks *stages)
 }
 
 /** Print which memory does not suffice and by how much. */
-static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
+static void print_misfit(const struct scenario *scenario, const char *label, const struct trace_summary *summary)
 {
     if (summary->misfit == EXCEEDED_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
                request_memory_bytes(scenario) / gib);
-    if (summary->host.bytes > scenario->platform.host_memory_bytes)
+    if (summary->host_peak_bytes > scenario->platform.host_memory_bytes)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
-               label, summary->host.node, summary->host.bytes / gib, summary->host.stage,
+               label, summary->host_node, summary->host_peak_bytes / gib, summary->host_stage,
                scenario->platform.host_memory_bytes / gib);
 }
 
-static json_t *json_of_misfit(const struct scenario *scenario, const struct point_summary *summary)
+static json_t *json_of_misfit(const struct scenario *scenario, const struct trace_summary *summary)
 {
     if (summary->misfit == EXCEEDED_NONE)
         return json_null();
     bool host = summary->misfit == EXCEEDED_HOST_MEMORY;
     return json_pack("{s:s, s:i, s:s, s:f, s:f}", "memory", trace_misfit_names.text[summary->misfit], "stage",
-                     host ? summary->host.stage : summary->peak_stage, "class",
+                     host ? summary->host_stage : summary->peak_stage, "class",
                      memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",
-                     host ? summary->host.bytes : summary->peak_bytes, "available_bytes",
+                     host ? summary->host_peak_bytes : summary->peak_bytes, "available_bytes",
                      host ? scenario->platform.host_memory_bytes : request_memory_bytes(scenario));
 }
 
@@ -423,20 +432,25 @@ static json_t *json_of_layout(const struct scenario *scenario, const struct poin
                      trace_schedule_names.text[plan->schedule], "shards", scenario_plan_shards(plan));
 }
 
-static json_t *json_of_classes(const double *bytes)
+/** Return the numbers of a row under the names of its columns. */
+static json_t *json_of_numbers(enum trace_table_id table, const void *row)
 {
-    json_t *classes = json_object();
-    for (int i = 0; i < MEMORY_N_CLASSES; i++)
-        json_object_set_new(classes, memory_class_name[i], json_real(bytes[i]));
-    return classes;
+    json_t *numbers = json_object();
+    for (int32_t c = 0; c < trace_tables[table].n_columns; c++) {
+        const struct trace_column *column = &trace_tables[table].columns[c];
+        double value = trace_number(column, row);
+        if (column->names == NULL)
+            json_object_set_new(numbers, column->name,
+                                column->type == TRACE_DOUBLE ? json_of(value) : json_integer((json_int_t)value));
+    }
+    return numbers;
 }
 
 static json_t *json_of_stages(const struct stage_peaks *stages)
 {
     json_t *rows = json_array();
     for (int32_t i = 0; i < stages->n; i++)
-        json_array_append_new(rows, json_pack("{s:i, s:f, s:o}", "stage", i, "peak_bytes", stages->at[i].peak_bytes,
-                                              "peak_bytes_by_class", json_of_classes(stages->at[i].at_peak)));
+        json_array_append_new(rows, json_of_numbers(TRACE_STAGES, &stages->at[i]));
     return rows;
 }
 
@@ -449,14 +463,14 @@ static json_t *json_of_recompute(const struct point_system *system)
 static json_t *json_of_system(const struct report *report, int32_t number)
 {
     const struct point_system *system = &report->point->systems[number];
-    const struct point_summary *summary = &report->summaries[number];
+    const struct trace_summary *summary = &report->summaries[number];
     const struct iterations *iterations = &report->iterations[number];
-    json_t *row = json_pack("{s:s, s:s, s:o, s:b}", "system", system->system->name, "label", system->entry->label,
-                            "plan", json_of_layout(report->scenario, system), "fits", system->fits);
-    for (int j = 0; j < N_METRICS; j++)
-        if (!metric_absent(report->scenario, j))
-            json_object_set_new(row, report->metrics[number][j].key, json_of(report->metrics[number][j].value));
-    json_object_set_new(row, "peak_bytes_by_class", json_of_classes(summary->at_peak));
+    json_t *row = json_of_numbers(TRACE_SUMMARY, summary);
+    json_object_update_new(row, json_pack("{s:s, s:s, s:o, s:b, s:b}", "system", system->system->name, "label",
+                                          system->entry->label, "plan", json_of_layout(report->scenario, system),
+                                          "fits", summary->fits, "over_misfit", summary->over_misfit));
+    if (report->scenario->engine == SCENARIO_CRITICAL_PATH)
+        json_object_del(row, "simgrid_mean_s");
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
     json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
     json_object_set_new(row, "forward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
@@ -464,15 +478,10 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     json_object_set_new(row, "forward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
     json_object_set_new(row, "backward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
-    json_object_set_new(row, "token_delay", json_real(summary->token_delay));
-    json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
     json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
     json_object_set_new(row, "merged_samples_mean", json_real(iterations->merged_samples));
     json_object_set_new(row, "search_nodes_mean", json_real(iterations->nodes));
     json_object_set_new(row, "search_gap_max", json_real(iterations->largest_gap));
-    json_object_set_new(row, "speed_up", json_real(summary->speed_up));
-    json_object_set_new(row, "speed_up_interval", json_of(summary->speed_up_interval));
-    json_object_set_new(row, "over_misfit", json_boolean(summary->over_misfit));
     return row;
 }
 

@@ -115,7 +115,7 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
 {
     bool ok = true;
     for (int32_t s = 0; s < view->batch->n_samples && ok; s++) {
-        struct trace_length row = {view->iteration->iteration, s, view->batch->document[s], view->batch->tokens[s]};
+        struct trace_length row = {view->iteration->row.iteration, s, view->batch->document[s], view->batch->tokens[s]};
         ok = trace_append(trace, TRACE_LENGTHS, &row, 1, err);
     }
     return ok;
@@ -153,7 +153,7 @@ static bool append_pipeline_units(struct trace *trace, struct trace_unit row, co
 
 static bool append_units(struct trace *trace, const struct point_view *view, struct error *err)
 {
-    struct trace_unit row = {.system = view->system_index, .iteration = view->iteration->iteration};
+    struct trace_unit row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
     bool ok = true;
     for (row.phase = 0; row.phase < view->plan->n_phases && ok; row.phase++) {
         const struct plan_phase *phase = &view->plan->phases[row.phase];
@@ -198,7 +198,7 @@ static bool append_edges(struct trace *trace, const struct point_view *view, str
     for (int32_t t = 0; t < dag->n_tasks && ok; t++)
         for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1] && ok; e++) {
             struct trace_edge row = {.system = view->system_index,
-                                     .iteration = view->iteration->iteration,
+                                     .iteration = view->iteration->row.iteration,
                                      .from_task = dag->in_task[e],
                                      .to_task = t,
                                      .kind = dag->in_kind[e]};
@@ -221,8 +221,7 @@ bool record_observe(void *context, const struct point_view *view, struct error *
 {
     const struct record *record = context;
     struct trace *trace = record->trace;
-    struct trace_iteration row = record_iteration(view->system_index, view->iteration);
-    if (!trace_append(trace, TRACE_ITERATIONS, &row, 1, err))
+    if (!trace_append(trace, TRACE_ITERATIONS, &view->iteration->row, 1, err))
         return false;
     return !record->full || view->system_index > 0 || append_lengths(trace, view, err);
 }
@@ -231,7 +230,7 @@ bool record_observe_again(void *context, const struct point_view *view, struct e
 {
     const struct record *record = context;
     struct trace *trace = record->trace;
-    const int64_t *iteration = &view->iteration->iteration;
+    const int64_t *iteration = &view->iteration->row.iteration;
     return (view->system_index > 0 || trace_set_integers(trace, "traced_iterations", 1, iteration, err)) &&
            append_units(trace, view, err) && append_tasks(trace, view, err) && append_memory(trace, view, err) &&
            append_edges(trace, view, err);
@@ -307,23 +306,18 @@ static bool set_outside(struct trace *trace, const struct scenario *scenario, co
 
 /* Append the results that exist only at the end. */
 static bool append_results(struct record *record, const struct scenario *scenario, const struct point *point,
-                           const struct point_summary *summary, struct error *err)
+                           const struct trace_summary *summary, struct error *err)
 {
-    bool ok = set_assumed(record->trace, scenario, point, err) && set_outside(record->trace, scenario, point, err);
-    for (int32_t s = 0; s < point->n_systems && ok; s++) {
-        struct trace_summary row = record_summary(scenario, point, s, &summary[s]);
-        ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
-    }
+    struct trace *trace = record->trace;
+    bool ok = set_assumed(trace, scenario, point, err) && set_outside(trace, scenario, point, err) &&
+              trace_append(trace, TRACE_SUMMARY, summary, point->n_systems, err);
     for (int32_t s = 0; s < point->n_systems && ok; s++)
-        for (int32_t stage = 0; stage < point->systems[s].stages.n && ok; stage++) {
-            struct trace_stage row = record_stage(s, stage, &point->systems[s].stages.at[stage]);
-            ok = trace_append(record->trace, TRACE_STAGES, &row, 1, err);
-        }
+        ok = trace_append(trace, TRACE_STAGES, point->systems[s].stages.at, point->systems[s].stages.n, err);
     return ok;
 }
 
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
-                  const struct point_summary *summary, struct error *err)
+                  const struct trace_summary *summary, struct error *err)
 {
     bool ok = append_results(record, scenario, point, summary, err);
     if (ok) {
@@ -341,7 +335,7 @@ bool record_close(struct record *record, const struct scenario *scenario, const 
 }
 
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
-                        const struct point_summary *summary, struct record_image *image, struct error *err)
+                        const struct trace_summary *summary, struct record_image *image, struct error *err)
 {
     bool ok = append_results(record, scenario, point, summary, err);
     if (ok) {

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-static struct stage_peak *peak_of(struct stage_peaks *peaks, int32_t stage)
+static struct trace_stage *peak_of(struct stage_peaks *peaks, int32_t stage)
 {
     if (stage >= peaks->n) {
         peaks->at = check_realloc(peaks->at, (size_t)(stage + 1) * sizeof *peaks->at);
@@ -16,16 +16,21 @@ static struct stage_peak *peak_of(struct stage_peaks *peaks, int32_t stage)
     return &peaks->at[stage];
 }
 
-void stage_peaks_add(struct stage_peaks *peaks, const struct dag *dag, const struct memory *memory, int64_t iteration)
+void stage_peaks_add(struct stage_peaks *peaks, const struct trace_iteration *iteration,
+                     const struct evaluator *evaluator)
 {
+    const struct memory *memory = &evaluator->memory;
     for (int32_t i = 0; i < memory->n_ranks; i++) {
-        struct stage_peak *peak = peak_of(peaks, dag->ranks[i].stage);
+        const struct dag_rank *rank = &evaluator->dag.ranks[i];
+        struct trace_stage *peak = peak_of(peaks, rank->stage);
         if (memory->peak_bytes[i] <= peak->peak_bytes)
             continue;
-        peak->iteration = iteration;
-        peak->pipeline = dag->ranks[i].pipeline;
-        peak->peak_bytes = memory->peak_bytes[i];
-        memcpy(peak->at_peak, memory->at_peak[i], sizeof peak->at_peak);
+        *peak = (struct trace_stage){.system = iteration->system,
+                                     .stage = rank->stage,
+                                     .peak_bytes = memory->peak_bytes[i],
+                                     .iteration = iteration->iteration,
+                                     .pipeline = rank->pipeline};
+        memcpy(peak->class_bytes, memory->at_peak[i], sizeof peak->class_bytes);
     }
 }
 

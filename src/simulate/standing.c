@@ -37,7 +37,7 @@ static bool tie(const struct scenario *scenario, const struct point *point, cons
     return gap < 1e-9 || gap <= half; /* NaN: one iteration */
 }
 
-void standings_of(const struct scenario *scenario, const struct point *point, const struct point_summary *summaries,
+void standings_of(const struct scenario *scenario, const struct point *point, struct trace_summary *summaries,
                   struct standing *standings)
 {
     struct candidate *candidates = check_calloc((size_t)point->n_systems, sizeof *candidates);
@@ -49,14 +49,18 @@ void standings_of(const struct scenario *scenario, const struct point *point, co
         if (candidates[i].fits && !tie(scenario, point, &candidates[best], &candidates[i]))
             best = i;
         standings[i] = (struct standing){candidates[i].system, candidates[i].fits ? best + 1 : 0};
+        summaries[standings[i].system].rank = standings[i].rank;
     }
     free(candidates);
 }
 
 struct ranked_point ranked_point_of(const struct scenario *scenario, const struct point *point)
 {
-    struct ranked_point ranked = {.summaries = point_summaries_of(scenario, point)};
-    ranked.standings = check_calloc((size_t)point->n_systems, sizeof *ranked.standings);
+    size_t n = (size_t)point->n_systems;
+    struct ranked_point ranked = {.summaries = check_calloc(n, sizeof *ranked.summaries),
+                                  .standings = check_calloc(n, sizeof *ranked.standings)};
+    for (int32_t i = 0; i < point->n_systems; i++)
+        ranked.summaries[i] = point_summary_of(scenario, point, i);
     standings_of(scenario, point, ranked.summaries, ranked.standings);
     return ranked;
 }
@@ -68,12 +72,19 @@ void ranked_point_free(struct ranked_point *ranked)
     *ranked = (struct ranked_point){0};
 }
 
-struct time_shares time_shares_of(const struct point_summary *summary)
+struct trace_summary *point_summaries_of(const struct scenario *scenario, const struct point *point)
+{
+    struct ranked_point ranked = ranked_point_of(scenario, point);
+    free(ranked.standings);
+    return ranked.summaries;
+}
+
+struct time_shares time_shares_of(const struct trace_summary *summary)
 {
     const struct bubble *bubble = &summary->bubble;
     struct time_shares shares = {{
         [TIME_COMPUTE] = bubble->busy_s - summary->tensor_s - summary->shard_s,
-        [TIME_WAITING] = bubble_fraction(bubble) * bubble->total_s,
+        [TIME_WAITING] = summary->bubble_fraction * bubble->total_s,
         [TIME_CONTEXT] = bubble->ring_s,
         [TIME_TENSOR] = summary->tensor_s,
         [TIME_SHARDS] = summary->shard_s,

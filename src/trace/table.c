@@ -36,11 +36,22 @@ NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "did not fit 
 static const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_name};
 static const struct trace_names trace_system_names = {0, NULL};
 
+/* A block has one column for each number of its member. A wrong number of columns does not compile. */
+#define BLOCK_FITS(first, last, bytes)                                                                                 \
+    _Static_assert(offsetof(struct trace_summary, last) + sizeof(double) - offsetof(struct trace_summary, first) ==    \
+                       (bytes),                                                                                        \
+                   "columns from " #first " to " #last)
+BLOCK_FITS(busy_s, total_s, sizeof(struct bubble));
+BLOCK_FITS(sent_tensor_bytes, sent_host_bytes, sizeof(struct traffic));
+BLOCK_FITS(states_bytes, libraries_bytes, MEMORY_N_CLASSES * sizeof(double));
+
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
     {#name, unit, meaning, TRACE_##hdf5_type, false, offsetof(struct ROW, name), NULL, 0},
 #define NAMED(c_type, hdf5_type, name, names, meaning)                                                                 \
     {#name, "1", meaning, TRACE_##hdf5_type, false, offsetof(struct ROW, name), &trace_##names##_names, 0},
 #define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, true, offsetof(struct ROW, name), NULL, 0},
+#define BLOCK(member)
+#define BLOCK_END
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {
@@ -155,26 +166,41 @@ int32_t trace_table_find(const char *name)
     return -1;
 }
 
-bool trace_table_has(enum trace_table_id table, const char *column)
+const struct trace_column *trace_column_find(enum trace_table_id table, const char *name)
 {
     for (int32_t c = 0; c < trace_tables[table].n_columns; c++)
-        if (strcmp(trace_tables[table].columns[c].name, column) == 0)
-            return true;
-    return false;
+        if (strcmp(trace_tables[table].columns[c].name, name) == 0)
+            return &trace_tables[table].columns[c];
+    return NULL;
+}
+
+double trace_number(const struct trace_column *column, const void *row)
+{
+    const char *at = (const char *)row + column->offset;
+    double real;
+    int64_t wide;
+    int32_t narrow;
+    CHECK(column->type != TRACE_TEXT);
+    if (column->type == TRACE_DOUBLE) {
+        memcpy(&real, at, sizeof real);
+        return real;
+    }
+    if (column->type == TRACE_INT64) {
+        memcpy(&wide, at, sizeof wide);
+        return (double)wide;
+    }
+    memcpy(&narrow, at, sizeof narrow);
+    return narrow;
 }
 
 static bool value_fits(const struct trace_column *column, const char *row, int32_t n_systems)
 {
-    double number;
-    int32_t index;
-    if (column->type == TRACE_DOUBLE) {
-        memcpy(&number, row + column->offset, sizeof number);
-        return isfinite(number) || (column->optional && isnan(number));
-    }
-    if (column->names == NULL)
+    if (column->type != TRACE_DOUBLE && column->names == NULL)
         return true;
-    CHECK(column->type == TRACE_INT32);
-    memcpy(&index, row + column->offset, sizeof index);
+    double number = trace_number(column, row);
+    if (column->type == TRACE_DOUBLE)
+        return isfinite(number) || (column->optional && isnan(number));
+    int32_t index = (int32_t)number;
     return 0 <= index && index < (column->names->n > 0 ? column->names->n : n_systems);
 }
 

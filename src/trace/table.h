@@ -5,6 +5,7 @@
  *     COLUMN(c_type, HDF5_TYPE, name, unit, meaning)
  *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
  *     OPTIONAL(name, unit, meaning)                       a double that a row may lack: NaN, an empty cell of CSV
+ *     BLOCK(member) ... BLOCK_END                         these columns together are also this member of the row
  *
  * They give the row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files. The
  * files are in trace/: summary, iteration, stage, plan, deciding, task, transfer, memory, unit, length, edge, fault.
@@ -17,9 +18,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bounds/bubble.h"
+#include "bounds/memory.h"
+#include "bounds/traffic.h"
+
 #define COLUMN(c_type, hdf5_type, name, unit, meaning) c_type name;
 #define NAMED(c_type, hdf5_type, name, names, meaning) c_type name;
 #define OPTIONAL(name, unit, meaning)                  double name;
+#define BLOCK(member)                                                                                                  \
+    union {                                                                                                            \
+        member;                                                                                                        \
+        struct {
+#define BLOCK_END                                                                                                      \
+    }                                                                                                                  \
+    ;                                                                                                                  \
+    }                                                                                                                  \
+    ;
 
 struct trace_summary {
 #include "trace/summary.def"
@@ -73,6 +87,8 @@ struct trace_date {
 #undef COLUMN
 #undef NAMED
 #undef OPTIONAL
+#undef BLOCK
+#undef BLOCK_END
 
 /** Users see the tables in this order. */
 enum trace_table_id {
@@ -124,8 +140,11 @@ extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pas
     trace_stream_names, trace_edge_names, trace_formation_names, trace_recompute_names, trace_quantity_names,
     trace_sharding_names, trace_gradients_names, trace_gradient_buffers_names, trace_misfit_names, trace_verdict_names;
 
-/** Return whether a table has a column of this name. */
-bool trace_table_has(enum trace_table_id table, const char *column);
+/** Return a column by its name; NULL: there is none. */
+const struct trace_column *trace_column_find(enum trace_table_id table, const char *name);
+
+/** Return a row's number as double. */
+double trace_number(const struct trace_column *column, const void *row);
 
 /**
  * Return whether the numbers of a row are in their ranges. They must be finite, or NaN if a column is optional. Indices
