@@ -21,8 +21,8 @@ static void rank(struct point_iteration iterations[][3], int32_t n, struct stand
             flop += iterations[i][k].row.model_flop;
             time_s += iterations[i][k].row.time_s;
         }
-        systems[i] = (struct point_system){.n_iterations = 3, .iterations = iterations[i], .fits = time_s > 0};
-        summaries[i].mfu = flop / time_s;
+        systems[i] = (struct point_system){.n_iterations = 3, .iterations = iterations[i]};
+        summaries[i] = (struct trace_summary){.system = i, .fits = time_s > 0, .mfu = flop / time_s};
     }
     standings_of(&scenario, &point, summaries, standings);
     for (int32_t i = 0; i < n; i++)

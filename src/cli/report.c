@@ -363,18 +363,6 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
                scenario->platform.host_memory_bytes / gib);
 }
 
-static json_t *json_of_misfit(const struct scenario *scenario, const struct trace_summary *summary)
-{
-    if (summary->misfit == EXCEEDED_NONE)
-        return json_null();
-    bool host = summary->misfit == EXCEEDED_HOST_MEMORY;
-    return json_pack("{s:s, s:i, s:s, s:f, s:f}", "memory", trace_misfit_names.text[summary->misfit], "stage",
-                     host ? summary->host_stage : summary->peak_stage, "class",
-                     memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",
-                     host ? summary->host_peak_bytes : summary->peak_bytes, "available_bytes",
-                     host ? scenario->platform.host_memory_bytes : request_memory_bytes(scenario));
-}
-
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     struct report report = report_of(scenario, point);
@@ -414,43 +402,36 @@ static json_t *json_of(double value)
     return isnan(value) ? json_null() : json_real(value);
 }
 
-static json_t *json_of_layout(const struct scenario *scenario, const struct point_system *system)
+static json_t *json_of_layers(const struct scenario *scenario, const struct scenario_plan *plan)
 {
-    const struct scenario_plan *plan = &system->entry->plan;
     json_t *layers = json_array();
     for (int32_t i = 0; i < plan->pp * plan->vpp; i++)
         json_array_append_new(layers, json_integer(scenario_stage_layers(&plan->stages, scenario->model.layers,
                                                                          (int32_t)plan->pp, (int32_t)plan->vpp, i)));
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:s, s:i}", "tp",
-                     (json_int_t)plan->tp, "pp", (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp",
-                     (json_int_t)system->dp, "vpp", (json_int_t)plan->vpp, "sequence_parallel", plan->sequence_parallel,
-                     "sharding", trace_sharding_names.text[plan->sharding], "gradients",
-                     trace_gradients_names.text[plan->gradients], "gradient_buffers",
-                     trace_gradient_buffers_names.text[plan->gradient_buffers], "recompute",
-                     scenario_recompute_name[plan->recompute], "recompute_layers", (json_int_t)plan->recompute_layers,
-                     "offload", plan->offload, "layers_of_virtual_stages", layers, "schedule",
-                     trace_schedule_names.text[plan->schedule], "shards", scenario_plan_shards(plan));
+    return layers;
 }
 
-/** Return the numbers of a row under the names of its columns. */
-static json_t *json_of_numbers(enum trace_table_id table, const void *row)
+/** Return a row of a table as an object with the names of its columns. */
+static json_t *json_of_row(enum trace_table_id table, const void *row)
 {
-    json_t *numbers = json_object();
+    json_t *object = json_object();
     for (int32_t c = 0; c < trace_tables[table].n_columns; c++) {
         const struct trace_column *column = &trace_tables[table].columns[c];
         double value = trace_number(column, row);
-        if (column->names == NULL)
-            json_object_set_new(numbers, column->name,
-                                column->type == TRACE_DOUBLE ? json_of(value) : json_integer((json_int_t)value));
+        bool named = column->names != NULL && column->names->n > 0;
+        json_object_set_new(object, column->name,
+                            column->type == TRACE_DOUBLE ? json_of(value)
+                            : named                      ? json_string(column->names->text[(int32_t)value])
+                                                         : json_integer((json_int_t)value));
     }
-    return numbers;
+    return object;
 }
 
 static json_t *json_of_stages(const struct stage_peaks *stages)
 {
     json_t *rows = json_array();
     for (int32_t i = 0; i < stages->n; i++)
-        json_array_append_new(rows, json_of_numbers(TRACE_STAGES, &stages->at[i]));
+        json_array_append_new(rows, json_of_row(TRACE_STAGES, &stages->at[i]));
     return rows;
 }
 
@@ -465,14 +446,15 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     const struct point_system *system = &report->point->systems[number];
     const struct trace_summary *summary = &report->summaries[number];
     const struct iterations *iterations = &report->iterations[number];
-    json_t *row = json_of_numbers(TRACE_SUMMARY, summary);
-    json_object_update_new(row, json_pack("{s:s, s:s, s:o, s:b, s:b}", "system", system->system->name, "label",
-                                          system->entry->label, "plan", json_of_layout(report->scenario, system),
-                                          "fits", summary->fits, "over_misfit", summary->over_misfit));
+    json_t *row = json_of_row(TRACE_SUMMARY, summary);
+    const struct scenario_plan *plan = &system->entry->plan;
+    json_object_update_new(
+        row, json_pack("{s:s, s:s, s:b, s:b, s:o, s:s}", "system", system->system->name, "label", system->entry->label,
+                       "fits", summary->fits, "over_misfit", summary->over_misfit, "layers_of_virtual_stages",
+                       json_of_layers(report->scenario, plan), "shards", scenario_plan_shards(plan)));
     if (report->scenario->engine == SCENARIO_CRITICAL_PATH)
         json_object_del(row, "simgrid_mean_s");
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
-    json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
     json_object_set_new(row, "forward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
     json_object_set_new(row, "backward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
     json_object_set_new(row, "forward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_FORWARD]));

@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
+#include "search/score.h"
 #include "simulate/assumptions.h"
-#include "simulate/record_rows.h"
 #include "simulate/validated_range.h"
 #include "trace/csv.h"
 
@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(EXCEEDED_N_LIMITS == 3, "names of misfits in trace/table.c");
 
 static bool set_hash(struct trace *trace, const char *name, uint64_t hash, struct error *err)
 {
@@ -163,6 +165,41 @@ static bool append_units(struct trace *trace, const struct point_view *view, str
     return ok;
 }
 
+/* Columns of trace/rank.def, as designated initialisers. */
+#define PLACE_COLUMNS(of)                                                                                              \
+    .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
+    .tensor = (of)->tensor, .rank = (of)->rank, .gpus = (of)->n_gpus
+
+/* Return the t-th task of the graph. */
+static struct trace_task task_row(const struct point_view *view, int32_t t)
+{
+    const struct dag_task *task = &view->dag->tasks[t];
+    const struct dag_rank *dag_rank = &view->dag->ranks[task->dag_rank];
+    struct trace_task row = {
+        .system = view->system_index,
+        .iteration = view->iteration->row.iteration,
+        .task = t,
+        .kind = task->kind,
+        .purpose = task->purpose,
+        .direction = task->pass,
+        .stream = task->stream % DAG_N_STREAMS,
+        PLACE_COLUMNS(dag_rank),
+        .unit = task->unit,
+        .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
+        .duration_s = view->dag->duration_s[t],
+        .tensor_s = view->exposed[t].tensor_s,
+        .shard_s = view->exposed[t].shard_s,
+        .start_s = view->timeline->start_s[t],
+        .finish_s = view->timeline->finish_s[t],
+        .slack_s = view->slack_s[t],
+    };
+    if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND) { /* its rank may represent several GPUs */
+        row.rank = task->from_rank;
+        row.gpus = 1;
+    }
+    return row;
+}
+
 static bool append_transfer(struct trace *trace, const struct trace_task *row, const struct dag_task *task,
                             struct error *err)
 {
@@ -184,7 +221,7 @@ static bool append_tasks(struct trace *trace, const struct point_view *view, str
 {
     bool ok = true;
     for (int32_t t = 0; t < view->dag->n_tasks && ok; t++) {
-        struct trace_task row = record_task(view, t);
+        struct trace_task row = task_row(view, t);
         ok = trace_append(trace, TRACE_TASKS, &row, 1, err) &&
              (row.kind != DAG_SEND || append_transfer(trace, &row, &view->dag->tasks[t], err));
     }
@@ -207,11 +244,23 @@ static bool append_edges(struct trace *trace, const struct point_view *view, str
     return ok;
 }
 
+static struct trace_memory memory_row(const struct point_view *view, const struct memory_event *event)
+{
+    struct trace_memory row = {
+        .system = view->system_index,
+        .iteration = view->iteration->row.iteration,
+        .time_s = event->time_s,
+        PLACE_COLUMNS(&view->dag->ranks[event->dag_rank]),
+    };
+    memcpy(row.class_bytes, event->bytes, sizeof row.class_bytes);
+    return row;
+}
+
 static bool append_memory(struct trace *trace, const struct point_view *view, struct error *err)
 {
     bool ok = true;
     for (int64_t e = 0; e < view->memory->n_events && ok; e++) {
-        struct trace_memory row = record_memory(view, &view->memory->events[e]);
+        struct trace_memory row = memory_row(view, &view->memory->events[e]);
         ok = trace_append(trace, TRACE_MEMORY, &row, 1, err);
     }
     return ok;
@@ -243,8 +292,37 @@ bool record_typical_iteration(struct record *record, const struct scenario *scen
     return !record->full || point_run_again(scenario, lengths, &options, point_typical_iteration(scenario, point), err);
 }
 
-static bool append_plan(struct trace *trace, struct trace_plan row, struct error *err)
+/* Append a plan. @param rank  index in search_result.ranked, -1: it is not ranked */
+static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,
+                        struct error *err)
 {
+    const struct search_score *score = &plan->score;
+    const struct trace_plan row = {
+        .system = system,
+        .rank = rank,
+        .tp = (int32_t)plan->layout.tp,
+        .pp = (int32_t)plan->layout.pp,
+        .cp = (int32_t)plan->layout.cp,
+        .dp = (int32_t)plan->layout.dp,
+        .vpp = (int32_t)plan->layout.vpp,
+        .sharding = plan->layout.sharding,
+        .recompute = plan->layout.recompute,
+        .offload = plan->layout.offload,
+        .host_bytes = score->worst.host_bytes,
+        .verdict = (int32_t)plan->verdict,
+        .iterations = score->n_iterations,
+        .time_s = score->time_s,
+        .slower = score->slower,
+        .slower_error = score_is_whole(score) ? score->slower_error : 0,
+        .contention = score->contention,
+        .peak_bytes = score->worst.peak_bytes,
+        .peak_stage = score->worst.stage,
+        .compute_fraction = score->compute,
+        .bubble_fraction = score->bubble,
+        .communication_fraction = score->communication,
+        .bound_time_s = plan->bound.time_s,
+        .bound_peak_bytes = plan->bound.peak_bytes,
+    };
     return trace_append(trace, TRACE_PLANS, &row, 1, err);
 }
 
@@ -257,10 +335,10 @@ bool record_search(struct record *record, int32_t system, const struct search_re
         ok = trace_append(record->trace, TRACE_DECIDING, &row, 1, err);
     }
     for (int32_t i = 0; i < result->n_ranked && ok; i++)
-        ok = append_plan(record->trace, record_plan(system, i, &result->plans[result->ranked[i]]), err);
+        ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], err);
     for (int32_t i = 0; i < result->n_plans && ok; i++)
         if (result->plans[i].verdict > SEARCH_MISFIT) /* otherwise it is ranked */
-            ok = append_plan(record->trace, record_plan(system, -1, &result->plans[i]), err);
+            ok = append_plan(record->trace, system, -1, &result->plans[i], err);
     return ok;
 }
 

@@ -12,23 +12,17 @@ const char *const time_part_name[TIME_N_PARTS] = {
     "compute",   "bubbles",    "context parallelism", "tensor collectives", "zero2/3 collectives",
     "gradients", "re-sharding"};
 
-struct candidate {
-    int32_t system;
-    bool fits;
-    double mfu;
-};
-
-static int compare_candidates(const void *a, const void *b)
+static int compare_summaries(const void *a, const void *b)
 {
-    const struct candidate *x = a, *y = b;
-    if (x->fits != y->fits)
-        return x->fits ? -1 : 1;
-    int order = x->fits ? COMPARE(y->mfu, x->mfu) : 0;
-    return order != 0 ? order : COMPARE(x->system, y->system);
+    const struct trace_summary *const *x = a, *const *y = b;
+    if ((*x)->fits != (*y)->fits)
+        return (*x)->fits ? -1 : 1;
+    int order = (*x)->fits ? COMPARE((*y)->mfu, (*x)->mfu) : 0;
+    return order != 0 ? order : COMPARE((*x)->system, (*y)->system);
 }
 
-static bool tie(const struct scenario *scenario, const struct point *point, const struct candidate *best,
-                const struct candidate *other)
+static bool tie(const struct scenario *scenario, const struct point *point, const struct trace_summary *best,
+                const struct trace_summary *other)
 {
     const struct point_iteration *base = point->systems[best->system].iterations + scenario->warm_up;
     const struct point_iteration *measured = point->systems[other->system].iterations + scenario->warm_up;
@@ -40,18 +34,17 @@ static bool tie(const struct scenario *scenario, const struct point *point, cons
 void standings_of(const struct scenario *scenario, const struct point *point, struct trace_summary *summaries,
                   struct standing *standings)
 {
-    struct candidate *candidates = check_calloc((size_t)point->n_systems, sizeof *candidates);
+    struct trace_summary **sorted = check_calloc((size_t)point->n_systems, sizeof *sorted);
     for (int32_t i = 0; i < point->n_systems; i++)
-        candidates[i] = (struct candidate){i, point->systems[i].fits, summaries[i].mfu};
-    qsort(candidates, (size_t)point->n_systems, sizeof *candidates, compare_candidates);
-    int32_t best = 0;
-    for (int32_t i = 0; i < point->n_systems; i++) {
-        if (candidates[i].fits && !tie(scenario, point, &candidates[best], &candidates[i]))
+        sorted[i] = &summaries[i];
+    qsort(sorted, (size_t)point->n_systems, sizeof *sorted, compare_summaries);
+    for (int32_t i = 0, best = 0; i < point->n_systems; i++) {
+        if (sorted[i]->fits && !tie(scenario, point, sorted[best], sorted[i]))
             best = i;
-        standings[i] = (struct standing){candidates[i].system, candidates[i].fits ? best + 1 : 0};
-        summaries[standings[i].system].rank = standings[i].rank;
+        sorted[i]->rank = sorted[i]->fits ? best + 1 : 0;
+        standings[i] = (struct standing){sorted[i]->system, sorted[i]->rank};
     }
-    free(candidates);
+    free(sorted);
 }
 
 struct ranked_point ranked_point_of(const struct scenario *scenario, const struct point *point)
