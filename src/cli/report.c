@@ -449,7 +449,7 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     json_t *row = json_of_row(TRACE_SUMMARY, summary);
     const struct scenario_plan *plan = &system->entry->plan;
     json_object_update_new(
-        row, json_pack("{s:s, s:s, s:b, s:b, s:o, s:s}", "system", system->system->name, "label", system->entry->label,
+        row, json_pack("{s:s, s:s, s:b, s:b, s:o, s:i}", "system", system->system->name, "label", system->entry->label,
                        "fits", summary->fits, "over_misfit", summary->over_misfit, "layers_of_virtual_stages",
                        json_of_layers(report->scenario, plan), "shards", scenario_plan_shards(plan)));
     if (report->scenario->engine == SCENARIO_CRITICAL_PATH)

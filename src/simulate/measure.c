@@ -169,3 +169,30 @@ struct point_iteration measure_iteration(const struct iteration_run *run, int32_
     measure_memory(run, &result);
     return result;
 }
+
+static struct trace_stage *peak_of(struct stage_peaks *peaks, int32_t stage)
+{
+    if (stage >= peaks->n) {
+        peaks->at = check_realloc(peaks->at, (size_t)(stage + 1) * sizeof *peaks->at);
+        memset(peaks->at + peaks->n, 0, (size_t)(stage + 1 - peaks->n) * sizeof *peaks->at);
+        peaks->n = stage + 1;
+    }
+    return &peaks->at[stage];
+}
+
+void measure_stages(const struct iteration_run *run, int32_t system, struct stage_peaks *peaks)
+{
+    const struct memory *memory = &run->evaluator.memory;
+    for (int32_t i = 0; i < memory->n_ranks; i++) {
+        const struct dag_rank *rank = &run->evaluator.dag.ranks[i];
+        struct trace_stage *peak = peak_of(peaks, rank->stage);
+        if (memory->peak_bytes[i] <= peak->peak_bytes)
+            continue;
+        *peak = (struct trace_stage){.system = system,
+                                     .stage = rank->stage,
+                                     .peak_bytes = memory->peak_bytes[i],
+                                     .iteration = run->iteration,
+                                     .pipeline = rank->pipeline};
+        memcpy(peak->class_bytes, memory->at_peak[i], sizeof peak->class_bytes);
+    }
+}

@@ -19,7 +19,19 @@ struct point_iteration {
     struct units_spread spread[N_PASSES]; /* the row has 1 where a spread of FLOPs or time is NaN */
 };
 
+/** Rows of the rank of a stage with the highest peak, by stage; {0}: none yet. */
+struct stage_peaks {
+    int32_t n;
+    struct trace_stage *at;
+};
+
 /** @param system  index in the point */
 struct point_iteration measure_iteration(const struct iteration_run *run, int32_t system);
+
+/**
+ * Add an iteration. Ties: the earlier iteration, and in it the lower rank. If phases have layouts of their own, a stage
+ * covers all of them.
+ */
+void measure_stages(const struct iteration_run *run, int32_t system, struct stage_peaks *peaks);
 
 #endif

@@ -103,7 +103,7 @@ static bool conclude(struct runner *runner, const struct point_options *options,
     if (ok && row->measured) {
         struct evaluation worst = {.peak_bytes = row->peak_bytes, .host_bytes = row->host_peak_bytes};
         runner->system->fits = runner->system->fits && evaluation_exceeds(&worst, &limits) == EXCEEDED_NONE;
-        stage_peaks_add(&runner->system->stages, row, &runner->run.evaluator);
+        measure_stages(&runner->run, runner->system_index, &runner->system->stages);
     }
     ok = ok && observe(runner, options, err);
     iteration_run_clear(&runner->run);
@@ -256,7 +256,7 @@ void point_free(struct point *point)
 {
     for (int32_t i = 0; i < point->n_systems; i++) {
         free(point->systems[i].iterations);
-        stage_peaks_free(&point->systems[i].stages);
+        free(point->systems[i].stages.at);
     }
     free(point->systems);
     *point = (struct point){0};

@@ -5,7 +5,6 @@
 
 #include "bounds/work.h"
 #include "simulate/measure.h"
-#include "simulate/stage_peak.h"
 
 struct point_system {
     struct scenario_system *entry; /* borrowed */
