@@ -11,6 +11,7 @@
 #include "base/cores.h"
 #include "base/status_line.h"
 #include "base/text.h"
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
@@ -146,16 +147,16 @@ static bool search_all(struct maximum *maximum, struct error *err)
     return true;
 }
 
-static void print_heading(const struct maximum *maximum, const struct scenario *scenario, int32_t label_columns)
+static void print_heading(const struct maximum *maximum, const struct scenario *scenario)
 {
     char most[TEXT_NUMBER_SIZE];
     text_number((double)maximum->range.most, 0, most);
     text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name, maximum->key,
                        most, scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name);
-    printf("\n%-*s  %12s  %12s  %6s  plan\n", label_columns, "system", "largest", "tokens/s/GPU", "GiB");
+    putchar('\n');
 }
 
-static void print_row(const struct subject *subject, int32_t label_columns)
+static void add_row(struct text_table *table, const struct subject *subject)
 {
     char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-",
          plan[PLAN_TEXT_NAME_SIZE] = "-";
@@ -166,7 +167,7 @@ static void print_row(const struct subject *subject, int32_t label_columns)
         text_number(trial->summary.peak_bytes / gib, 1, peak);
         plan_text_name(&trial->plan, trial->summary.host_peak_bytes > 0, plan);
     }
-    text_print_clipped(COLUMNS, "%-*s  %12s  %12s  %6s  %s", label_columns, subject->label, value, rate, peak, plan);
+    text_table_row(table, "%s\t%s\t%s\t%s\t%s", subject->label, value, rate, peak, plan);
 }
 
 /** Write what stops a value: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "stage 3, activations". */
@@ -234,17 +235,16 @@ static int32_t n_trials_of(const struct maximum *maximum)
 /** Print at most LINES lines. */
 static void print_text(const struct maximum *maximum, const struct scenario *scenario)
 {
-    int32_t n_rows = maximum->n < MOST_ROWS ? maximum->n : MOST_ROWS, label_columns = text_columns("system");
+    int32_t n_rows = maximum->n < MOST_ROWS ? maximum->n : MOST_ROWS;
+    struct text_table table = {0};
     bool listed = n_rows <= MOST_LISTED;
     char *stops = NULL;
     size_t n_bytes;
+    print_heading(maximum, scenario);
+    text_table_columns(&table, "system<;largest>12;tokens/s/GPU>12;GiB>6;plan<");
     for (int32_t i = 0; i < n_rows; i++)
-        label_columns = text_columns(maximum->subjects[i].label) > label_columns
-                            ? text_columns(maximum->subjects[i].label)
-                            : label_columns;
-    print_heading(maximum, scenario, label_columns);
-    for (int32_t i = 0; i < n_rows; i++)
-        print_row(&maximum->subjects[i], label_columns);
+        add_row(&table, &maximum->subjects[i]);
+    text_table_print(&table, stdout, COLUMNS);
     if (n_rows < maximum->n)
         printf("and %d more systems (--json)\n", maximum->n - n_rows);
     if (listed)

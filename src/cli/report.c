@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/report.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text_table.h"
 #include "cli/verdict.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
-#include "trace/table.h"
+#include "trace/json.h"
 
-enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
+enum { TEXT_SIZE = 768 };
 static const double gib = 1 << 30;
 
 /**
@@ -137,11 +137,6 @@ static void number_text(const char *format, double value, char text[TEXT_SIZE])
         snprintf(text, TEXT_SIZE, format, value);
 }
 
-static void label_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].entry->label);
-}
-
 static void plan_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     struct scenario_plan plan = report->point->systems[system].entry->plan;
@@ -175,16 +170,6 @@ static void sequence_text(const struct report *report, int32_t system, char text
     snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].entry->plan.sequence_parallel ? "on" : "off");
 }
 
-static void chunks_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%d", (int)report->point->systems[system].entry->plan.vpp);
-}
-
-static void offload_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%g", 100 * report->point->systems[system].entry->plan.offload);
-}
-
 /** Write the contention: how much longer SimGrid takes than the critical path. */
 static void contention_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
@@ -202,11 +187,6 @@ static void units_text(const struct report *report, int32_t system, char text[TE
 static void merged_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     snprintf(text, TEXT_SIZE, "%.2f", report->iterations[system].merged_samples);
-}
-
-static void delay_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%.3f", report->summaries[system].token_delay);
 }
 
 static void gap_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
@@ -233,30 +213,14 @@ static void speed_up_text(const struct report *report, int32_t system, char text
     snprintf(text, TEXT_SIZE, summary->over_misfit ? "(%.3fx)" : "%.3fx", summary->speed_up);
 }
 
-static void speed_up_interval_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    number_text("%.3f", report->summaries[system].speed_up_interval, text);
-}
-
-static void print_label(const char *label)
-{
-    printf("%-*s", LABEL_WIDTH, label);
-}
-
-static void print_cell(const char *text)
-{
-    printf(" %*s", COLUMN_WIDTH - 1, text);
-}
-
-static void print_row(const struct report *report, const char *label, cell *text_of)
+static void add_row(const struct report *report, struct text_table *table, const char *label, cell *text_of)
 {
     char text[TEXT_SIZE];
-    print_label(label);
+    text_table_cell(table, "%s", label);
     for (int32_t i = 0; i < report->point->n_systems; i++) {
         text_of(report, i, text);
-        print_cell(text);
+        text_table_cell(table, "%s", text);
     }
-    putchar('\n');
 }
 
 static void print_header(const struct report *report)
@@ -274,49 +238,45 @@ static void print_header(const struct report *report)
     if (assumptions_copied_curves(&scenario->device, line))
         printf("%s\n", line);
     putchar('\n');
-    print_row(report, "", label_text);
-    print_row(report, "plan", plan_text);
-    print_row(report, "virtual stages of a rank", chunks_text);
-    print_row(report, "sharding, gradients", sharding_text);
-    print_row(report, "sequence parallelism", sequence_text);
-    print_row(report, "recompute", recompute_text);
-    print_row(report, "offload to the host, plan [%]", offload_text);
 }
 
-static void print_metrics(const struct report *report)
+static void add_metric(const struct report *report, struct text_table *table, const struct metric *metric)
 {
+    const struct trace_column *column = trace_column_find(TRACE_SUMMARY, metric->column);
     char text[TEXT_SIZE];
-    for (const struct metric *metric = metrics; metric < metrics + N_METRICS; metric++) {
-        const struct trace_column *column = trace_column_find(TRACE_SUMMARY, metric->column);
-        bool of_simgrid = strcmp(metric->column, "simgrid_mean_s") == 0;
-        if (of_simgrid && report->scenario->engine == SCENARIO_CRITICAL_PATH)
-            continue;
-        print_label(metric->label);
-        for (int32_t i = 0; i < report->point->n_systems; i++) {
-            const struct trace_summary *summary = &report->summaries[i];
-            double value = trace_number(column, summary) / (metric->share ? summary->total_s : 1);
-            number_text(metric->format, value * metric->scale, text);
-            print_cell(text);
-        }
-        putchar('\n');
-        if (of_simgrid)
-            print_row(report, "  contention [%]", contention_text);
+    text_table_cell(table, "%s", metric->label);
+    for (int32_t i = 0; i < report->point->n_systems; i++) {
+        const struct trace_summary *summary = &report->summaries[i];
+        struct trace_value value = trace_value_of(column, summary, NULL, NULL);
+        double number = column->type == TRACE_DOUBLE ? value.number : (double)value.whole;
+        number_text(metric->format, number / (metric->share ? summary->total_s : 1) * metric->scale, text);
+        text_table_cell(table, "%s", text);
     }
 }
 
-static void print_spreads(const struct report *report)
+static void add_metrics(const struct report *report, struct text_table *table)
+{
+    for (int i = 0; i < N_METRICS; i++) {
+        bool of_simgrid = strcmp(metrics[i].column, "simgrid_mean_s") == 0;
+        if (of_simgrid && report->scenario->engine == SCENARIO_CRITICAL_PATH)
+            continue;
+        add_metric(report, table, &metrics[i]);
+        if (of_simgrid)
+            add_row(report, table, "  contention [%]", contention_text);
+    }
+}
+
+static void add_spreads(const struct report *report, struct text_table *table)
 {
     static const char *const label[] = {"unit FLOPs, p95/p5, forward", "unit FLOPs, p95/p5, backward",
                                         "unit times, p95/p5, forward", "unit times, p95/p5, backward"};
     char text[TEXT_SIZE];
     for (int row = 0; row < N_SPREADS * N_PASSES; row++) {
-        print_label(label[row]);
+        text_table_cell(table, "%s", label[row]);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
-            double spread = report->iterations[i].spread[row / N_PASSES][row % N_PASSES];
-            snprintf(text, sizeof text, isnan(spread) ? "-" : "%.3f", spread);
-            print_cell(text);
+            number_text("%.3f", report->iterations[i].spread[row / N_PASSES][row % N_PASSES], text);
+            text_table_cell(table, "%s", text);
         }
-        putchar('\n');
     }
 }
 
@@ -363,21 +323,38 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
                scenario->platform.host_memory_bytes / gib);
 }
 
+/** Print the table: a column for each system. */
+static void print_table(const struct report *report)
+{
+    struct text_table table = {0};
+    text_table_column(&table, "", "<30");
+    for (int32_t i = 0; i < report->point->n_systems; i++)
+        text_table_column(&table, report->point->systems[i].entry->label, ">16");
+    add_row(report, &table, "plan", plan_text);
+    add_metric(report, &table, &(struct metric){"vpp", "virtual stages of a rank", "%.0f", 1, false});
+    add_row(report, &table, "sharding, gradients", sharding_text);
+    add_row(report, &table, "sequence parallelism", sequence_text);
+    add_row(report, &table, "recompute", recompute_text);
+    add_metric(report, &table, &(struct metric){"offload", "offload to the host, plan [%]", "%g", 100, false});
+    add_metrics(report, &table);
+    add_spreads(report, &table);
+    add_row(report, &table, "units of a pipeline, mean", units_text);
+    add_row(report, &table, "DP-merged samples, mean", merged_text);
+    if (any_delay(report))
+        add_metric(report, &table, &(struct metric){"token_delay", "delay of a token [iterations]", "%.3f", 1, false});
+    if (any_search(report))
+        add_row(report, &table, "gap of branch and bound [%]", gap_text);
+    add_row(report, &table, "fits", fits_text);
+    add_row(report, &table, "speed-up", speed_up_text);
+    add_metric(report, &table, &(struct metric){"speed_up_interval", "  95% interval, +/-", "%.3f", 1, false});
+    text_table_print(&table, stdout, 0);
+}
+
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     struct report report = report_of(scenario, point);
     print_header(&report);
-    print_metrics(&report);
-    print_spreads(&report);
-    print_row(&report, "units of a pipeline, mean", units_text);
-    print_row(&report, "DP-merged samples, mean", merged_text);
-    if (any_delay(&report))
-        print_row(&report, "delay of a token [iterations]", delay_text);
-    if (any_search(&report))
-        print_row(&report, "gap of branch and bound [%]", gap_text);
-    print_row(&report, "fits", fits_text);
-    print_row(&report, "speed-up", speed_up_text);
-    print_row(&report, "  95% interval, +/-", speed_up_interval_text);
+    print_table(&report);
     putchar('\n');
     if (report.summaries[0].over_misfit)
         printf("speed-ups are in brackets: the first system, %s, does not fit, so they are no gains\n",
@@ -396,12 +373,6 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     report_free(&report);
 }
 
-/** Return a number, or null if there is none. */
-static json_t *json_of(double value)
-{
-    return isnan(value) ? json_null() : json_real(value);
-}
-
 static json_t *json_of_layers(const struct scenario *scenario, const struct scenario_plan *plan)
 {
     json_t *layers = json_array();
@@ -411,27 +382,11 @@ static json_t *json_of_layers(const struct scenario *scenario, const struct scen
     return layers;
 }
 
-/** Return a row of a table as an object with the names of its columns. */
-static json_t *json_of_row(enum trace_table_id table, const void *row)
-{
-    json_t *object = json_object();
-    for (int32_t c = 0; c < trace_tables[table].n_columns; c++) {
-        const struct trace_column *column = &trace_tables[table].columns[c];
-        double value = trace_number(column, row);
-        bool named = column->names != NULL && column->names->n > 0;
-        json_object_set_new(object, column->name,
-                            column->type == TRACE_DOUBLE ? json_of(value)
-                            : named                      ? json_string(column->names->text[(int32_t)value])
-                                                         : json_integer((json_int_t)value));
-    }
-    return object;
-}
-
 static json_t *json_of_stages(const struct stage_peaks *stages)
 {
     json_t *rows = json_array();
     for (int32_t i = 0; i < stages->n; i++)
-        json_array_append_new(rows, json_of_row(TRACE_STAGES, &stages->at[i]));
+        json_array_append_new(rows, json_of_row(TRACE_STAGES, &stages->at[i], NULL, NULL));
     return rows;
 }
 
@@ -446,7 +401,7 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     const struct point_system *system = &report->point->systems[number];
     const struct trace_summary *summary = &report->summaries[number];
     const struct iterations *iterations = &report->iterations[number];
-    json_t *row = json_of_row(TRACE_SUMMARY, summary);
+    json_t *row = json_of_row(TRACE_SUMMARY, summary, NULL, NULL);
     const struct scenario_plan *plan = &system->entry->plan;
     json_object_update_new(
         row, json_pack("{s:s, s:s, s:b, s:b, s:o, s:i}", "system", system->system->name, "label", system->entry->label,
@@ -455,10 +410,12 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     if (report->scenario->engine == SCENARIO_CRITICAL_PATH)
         json_object_del(row, "simgrid_mean_s");
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
-    json_object_set_new(row, "forward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
-    json_object_set_new(row, "forward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
+    json_object_set_new(row, "forward_unit_flop_spread", json_of_number(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
+    json_object_set_new(row, "backward_unit_flop_spread",
+                        json_of_number(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
+    json_object_set_new(row, "forward_unit_time_spread", json_of_number(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
+    json_object_set_new(row, "backward_unit_time_spread",
+                        json_of_number(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
     json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
     json_object_set_new(row, "merged_samples_mean", json_real(iterations->merged_samples));

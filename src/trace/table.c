@@ -52,6 +52,7 @@ BLOCK_FITS(states_bytes, libraries_bytes, MEMORY_N_CLASSES * sizeof(double));
 #define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, true, offsetof(struct ROW, name), NULL, 0},
 #define BLOCK(member)
 #define BLOCK_END
+#define STRING(name, meaning) {#name, "1", meaning, TRACE_STRING, false, offsetof(struct ROW, name), NULL, 0},
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {
@@ -133,13 +134,18 @@ static const struct trace_column date_columns[] = {
 #include "trace/date.def"
 };
 #undef ROW
+#define ROW trace_sensitivity
+static const struct trace_column sensitivity_columns[] = {
+#include "trace/sensitivity.def"
+};
+#undef ROW
 
 #define TABLE(name, row)                                                                                               \
     {                                                                                                                  \
         name, sizeof(struct trace_##row), sizeof row##_columns / sizeof row##_columns[0], row##_columns                \
     }
 
-const struct trace_table trace_tables[TRACE_N_TABLES] = {
+const struct trace_table trace_tables[TRACE_N_ROWS] = {
     [TRACE_SUMMARY] = TABLE("summary", summary),
     [TRACE_ITERATIONS] = TABLE("iterations", iteration),
     [TRACE_STAGES] = TABLE("stages", stage),
@@ -156,6 +162,7 @@ const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_CANDIDATES] = TABLE("candidates", candidate),
     [TRACE_CHANGES] = TABLE("changes", change),
     [TRACE_DATES] = TABLE("dates", date),
+    [TRACE_SENSITIVITY] = TABLE("sensitivity", sensitivity),
 };
 
 int32_t trace_table_find(const char *name)
@@ -166,6 +173,31 @@ int32_t trace_table_find(const char *name)
     return -1;
 }
 
+struct trace_value trace_value_of(const struct trace_column *column, const void *row, trace_namer *namer,
+                                  const void *context)
+{
+    struct trace_value value = {0};
+    const char *at = (const char *)row + column->offset;
+    int32_t narrow;
+    CHECK(column->type != TRACE_TEXT);
+    if (column->type == TRACE_DOUBLE) {
+        memcpy(&value.number, at, sizeof value.number);
+    } else if (column->type == TRACE_STRING) {
+        memcpy(&value.text, at, sizeof value.text);
+    } else if (column->type == TRACE_INT64) {
+        memcpy(&value.whole, at, sizeof value.whole);
+    } else {
+        memcpy(&narrow, at, sizeof narrow);
+        value.whole = narrow;
+    }
+    const struct trace_names *names = column->names;
+    if (names != NULL && 0 <= value.whole && value.whole < names->n)
+        value.text = names->text[value.whole];
+    else if (namer != NULL && (column->type == TRACE_INT32 || column->type == TRACE_INT64))
+        value.text = namer(context, column, value.whole);
+    return value;
+}
+
 const struct trace_column *trace_column_find(enum trace_table_id table, const char *name)
 {
     for (int32_t c = 0; c < trace_tables[table].n_columns; c++)
@@ -174,34 +206,14 @@ const struct trace_column *trace_column_find(enum trace_table_id table, const ch
     return NULL;
 }
 
-double trace_number(const struct trace_column *column, const void *row)
-{
-    const char *at = (const char *)row + column->offset;
-    double real;
-    int64_t wide;
-    int32_t narrow;
-    CHECK(column->type != TRACE_TEXT);
-    if (column->type == TRACE_DOUBLE) {
-        memcpy(&real, at, sizeof real);
-        return real;
-    }
-    if (column->type == TRACE_INT64) {
-        memcpy(&wide, at, sizeof wide);
-        return (double)wide;
-    }
-    memcpy(&narrow, at, sizeof narrow);
-    return narrow;
-}
-
 static bool value_fits(const struct trace_column *column, const char *row, int32_t n_systems)
 {
     if (column->type != TRACE_DOUBLE && column->names == NULL)
         return true;
-    double number = trace_number(column, row);
+    struct trace_value value = trace_value_of(column, row, NULL, NULL);
     if (column->type == TRACE_DOUBLE)
-        return isfinite(number) || (column->optional && isnan(number));
-    int32_t index = (int32_t)number;
-    return 0 <= index && index < (column->names->n > 0 ? column->names->n : n_systems);
+        return isfinite(value.number) || (column->optional && isnan(value.number));
+    return 0 <= value.whole && value.whole < (column->names->n > 0 ? column->names->n : n_systems);
 }
 
 bool trace_row_fits(const struct trace_table *table, const void *row, int32_t n_systems)
