@@ -54,52 +54,56 @@ static const struct metric {
 };
 enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
-enum spread { SPREAD_FLOP, SPREAD_TIME, N_SPREADS };
-
-/** These are means over the measured iterations, and the largest gap that branch and bound left. */
-struct iterations {
-    double spread[N_SPREADS][N_PASSES];  /* of iterations that have one (units_spread); NaN: none has */
-    double units, merged_samples, nodes; /* units of a pipeline, nodes of branch and bound */
-    double largest_gap;
+/** Means over the measured iterations. The gap of branch and bound is the largest. */
+enum mean { FORWARD_FLOP, BACKWARD_FLOP, FORWARD_TIME, BACKWARD_TIME, UNITS, MERGED, NODES, GAP, N_MEANS };
+static const struct {
+    const char *key, *label, *format; /* key of JSON; label NULL: it is not printed */
+} means[N_MEANS] = {
+    {"forward_unit_flop_spread", "unit FLOPs, p95/p5, forward", "%.3f"},
+    {"backward_unit_flop_spread", "unit FLOPs, p95/p5, backward", "%.3f"},
+    {"forward_unit_time_spread", "unit times, p95/p5, forward", "%.3f"},
+    {"backward_unit_time_spread", "unit times, p95/p5, backward", "%.3f"},
+    {"units_of_a_pipeline_mean", "units of a pipeline, mean", "%.1f"},
+    {"merged_samples_mean", "DP-merged samples, mean", "%.2f"},
+    {"search_nodes_mean", NULL, NULL},
+    {"search_gap_max", NULL, NULL},
 };
 
-static double mean_spread(const struct scenario *scenario, const struct point_system *system, enum spread kind,
-                          enum pass pass)
-{
-    double sum = 0, n = 0;
-    for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
-        const struct units_spread *spread = &system->iterations[i].spread[pass];
-        double value = kind == SPREAD_FLOP ? spread->flop : spread->time;
-        sum += isnan(value) ? 0 : value;
-        n += !isnan(value);
-    }
-    return n > 0 ? sum / n : NAN;
-}
+struct iterations {
+    double mean[N_MEANS]; /* of the iterations that have a value; NaN: none has */
+};
 
 static struct iterations iterations_of(const struct scenario *scenario, const struct point_system *system)
 {
     struct iterations all = {0};
-    double n = (double)scenario->measured;
-    for (int32_t i = 0; i < N_SPREADS * N_PASSES; i++)
-        all.spread[i / N_PASSES][i % N_PASSES] =
-            mean_spread(scenario, system, (enum spread)(i / N_PASSES), (enum pass)(i % N_PASSES));
+    double n[N_MEANS] = {0}, gap = 0;
     for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
         const struct point_iteration *of = &system->iterations[i];
-        all.units += (double)of->row.forward_units / (double)system->dp;
-        all.merged_samples += of->row.merged_samples;
-        all.nodes += (double)of->row.nodes;
-        all.largest_gap = fmax(all.largest_gap, of->row.gap);
+        const struct units_spread *forward = &of->spread[PASS_FORWARD], *backward = &of->spread[PASS_BACKWARD];
+        const double value[N_MEANS] = {forward->flop,
+                                       backward->flop,
+                                       forward->time,
+                                       backward->time,
+                                       (double)of->row.forward_units / (double)system->dp,
+                                       of->row.merged_samples,
+                                       (double)of->row.nodes,
+                                       of->row.gap};
+        for (int k = 0; k < N_MEANS; k++) {
+            all.mean[k] += isnan(value[k]) ? 0 : value[k];
+            n[k] += !isnan(value[k]);
+        }
+        gap = fmax(gap, of->row.gap);
     }
-    all.units /= n;
-    all.merged_samples /= n;
-    all.nodes /= n;
+    for (int k = 0; k < N_MEANS; k++)
+        all.mean[k] = n[k] > 0 ? all.mean[k] / n[k] : NAN;
+    all.mean[GAP] = gap;
     return all;
 }
 
 /** Return whether a system has branch and bound. */
 static bool searches(const struct iterations *iterations)
 {
-    return iterations->nodes > 0 || iterations->largest_gap > 0;
+    return iterations->mean[NODES] > 0 || iterations->mean[GAP] > 0;
 }
 
 /** A report needs these data. Summaries and iterations are [n_systems]. */
@@ -179,21 +183,11 @@ static void contention_text(const struct report *report, int32_t system, char te
     snprintf(text, TEXT_SIZE, "%.3f", round(more * 1e3) / 1e3 + 0.0);
 }
 
-static void units_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%.1f", report->iterations[system].units);
-}
-
-static void merged_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%.2f", report->iterations[system].merged_samples);
-}
-
 static void gap_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     const struct iterations *iterations = &report->iterations[system];
     if (searches(iterations))
-        snprintf(text, TEXT_SIZE, "%.2f", 100 * iterations->largest_gap);
+        snprintf(text, TEXT_SIZE, "%.2f", 100 * iterations->mean[GAP]);
     else
         snprintf(text, TEXT_SIZE, "-");
 }
@@ -266,15 +260,13 @@ static void add_metrics(const struct report *report, struct text_table *table)
     }
 }
 
-static void add_spreads(const struct report *report, struct text_table *table)
+static void add_means(const struct report *report, struct text_table *table)
 {
-    static const char *const label[] = {"unit FLOPs, p95/p5, forward", "unit FLOPs, p95/p5, backward",
-                                        "unit times, p95/p5, forward", "unit times, p95/p5, backward"};
     char text[TEXT_SIZE];
-    for (int row = 0; row < N_SPREADS * N_PASSES; row++) {
-        text_table_cell(table, "%s", label[row]);
+    for (int k = 0; k < NODES; k++) {
+        text_table_cell(table, "%s", means[k].label);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
-            number_text("%.3f", report->iterations[i].spread[row / N_PASSES][row % N_PASSES], text);
+            number_text(means[k].format, report->iterations[i].mean[k], text);
             text_table_cell(table, "%s", text);
         }
     }
@@ -337,9 +329,7 @@ static void print_table(const struct report *report)
     add_row(report, &table, "recompute", recompute_text);
     add_metric(report, &table, &(struct metric){"offload", "offload to the host, plan [%]", "%g", 100, false});
     add_metrics(report, &table);
-    add_spreads(report, &table);
-    add_row(report, &table, "units of a pipeline, mean", units_text);
-    add_row(report, &table, "DP-merged samples, mean", merged_text);
+    add_means(report, &table);
     if (any_delay(report))
         add_metric(report, &table, &(struct metric){"token_delay", "delay of a token [iterations]", "%.3f", 1, false});
     if (any_search(report))
@@ -400,7 +390,6 @@ static json_t *json_of_system(const struct report *report, int32_t number)
 {
     const struct point_system *system = &report->point->systems[number];
     const struct trace_summary *summary = &report->summaries[number];
-    const struct iterations *iterations = &report->iterations[number];
     json_t *row = json_of_row(TRACE_SUMMARY, summary, NULL, NULL);
     const struct scenario_plan *plan = &system->entry->plan;
     json_object_update_new(
@@ -410,17 +399,9 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     if (report->scenario->engine == SCENARIO_CRITICAL_PATH)
         json_object_del(row, "simgrid_mean_s");
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
-    json_object_set_new(row, "forward_unit_flop_spread", json_of_number(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_flop_spread",
-                        json_of_number(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
-    json_object_set_new(row, "forward_unit_time_spread", json_of_number(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_time_spread",
-                        json_of_number(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
-    json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
     json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
-    json_object_set_new(row, "merged_samples_mean", json_real(iterations->merged_samples));
-    json_object_set_new(row, "search_nodes_mean", json_real(iterations->nodes));
-    json_object_set_new(row, "search_gap_max", json_real(iterations->largest_gap));
+    for (int k = 0; k < N_MEANS; k++)
+        json_object_set_new(row, means[k].key, json_of_number(report->iterations[number].mean[k]));
     return row;
 }
 

@@ -143,24 +143,18 @@ static bool append_slices(struct trace *trace, struct trace_unit row, const stru
     return ok;
 }
 
-static bool append_pipeline_units(struct trace *trace, struct trace_unit row, const struct plan_pipeline *pipeline,
-                                  const struct model *model, struct error *err)
-{
-    bool ok = true;
-    for (row.direction = 0; row.direction < N_PASSES && ok; row.direction++)
-        for (row.unit = 0; row.unit < pipeline->partition[row.direction].n_units && ok; row.unit++)
-            ok = append_slices(trace, row, &pipeline->partition[row.direction], model, err);
-    return ok;
-}
-
 static bool append_units(struct trace *trace, const struct point_view *view, struct error *err)
 {
     struct trace_unit row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
     bool ok = true;
-    for (row.phase = 0; row.phase < view->plan->n_phases && ok; row.phase++) {
+    for (row.phase = 0; row.phase < view->plan->n_phases; row.phase++) {
         const struct plan_phase *phase = &view->plan->phases[row.phase];
-        for (row.pipeline = 0; row.pipeline < phase->n_pipelines && ok; row.pipeline++)
-            ok = append_pipeline_units(trace, row, &phase->pipelines[row.pipeline], &view->scenario->model, err);
+        for (row.pipeline = 0; row.pipeline < phase->n_pipelines; row.pipeline++)
+            for (row.direction = 0; row.direction < N_PASSES; row.direction++) {
+                const struct plan_partition *partition = &phase->pipelines[row.pipeline].partition[row.direction];
+                for (row.unit = 0; row.unit < partition->n_units && ok; row.unit++)
+                    ok = append_slices(trace, row, partition, &view->scenario->model, err);
+            }
     }
     return ok;
 }
@@ -244,23 +238,18 @@ static bool append_edges(struct trace *trace, const struct point_view *view, str
     return ok;
 }
 
-static struct trace_memory memory_row(const struct point_view *view, const struct memory_event *event)
-{
-    struct trace_memory row = {
-        .system = view->system_index,
-        .iteration = view->iteration->row.iteration,
-        .time_s = event->time_s,
-        PLACE_COLUMNS(&view->dag->ranks[event->dag_rank]),
-    };
-    memcpy(row.class_bytes, event->bytes, sizeof row.class_bytes);
-    return row;
-}
-
 static bool append_memory(struct trace *trace, const struct point_view *view, struct error *err)
 {
     bool ok = true;
     for (int64_t e = 0; e < view->memory->n_events && ok; e++) {
-        struct trace_memory row = memory_row(view, &view->memory->events[e]);
+        const struct memory_event *event = &view->memory->events[e];
+        struct trace_memory row = {
+            .system = view->system_index,
+            .iteration = view->iteration->row.iteration,
+            .time_s = event->time_s,
+            PLACE_COLUMNS(&view->dag->ranks[event->dag_rank]),
+        };
+        memcpy(row.class_bytes, event->bytes, sizeof row.class_bytes);
         ok = trace_append(trace, TRACE_MEMORY, &row, 1, err);
     }
     return ok;
