@@ -175,8 +175,8 @@ class Verdict(unittest.TestCase):
             self.assertNotIn("tokens/s/GPU", text)
             need, has = re.search(r"best-fit does not fit: stage \d needs ([\d.]+) of ([\d.]+) GiB, mostly [\w ,]+\n", text).groups()
             (before,) = json_of(scenario, *options)["systems"]
-            self.assertAlmostEqual(before["exceeded_limit"]["needed_bytes"] / 2**30, float(need), delta=0.051)
-            self.assertAlmostEqual(before["exceeded_limit"]["available_bytes"] / 2**30, float(has), delta=0.051)
+            self.assertAlmostEqual(before["peak_bytes"] / 2**30, float(need), delta=0.051)
+            self.assertAlmostEqual(before["memory_bytes"] / 2**30, float(has), delta=0.051)
             change, needed = re.search(r": plan\.(\S+)(?: with dp \d+)? would fit, ([\d.]+) GiB", text).groups()
             self.assertEqual(change, mildest)
             (after,) = json_of(scenario, *options, "--set", f"systems.0.plan.{change}")["systems"]

@@ -34,7 +34,7 @@ struct side {
     struct path_run run;
     struct document document; /* the resolved scenario with the chosen system alone, before plans were searched */
     int32_t system;           /* index of the chosen one */
-    struct point_summary summary;
+    struct trace_summary summary;
 };
 
 /** Results with one difference alone. */
@@ -174,7 +174,7 @@ static double pair_gain(const struct comparison *comparison, int32_t a, int32_t 
 {
     const struct path_run *from = &comparison->side[0].run, *to = &comparison->side[1].run;
     const struct point_system *base = &from->point.systems[a], *other = &to->point.systems[b];
-    struct point_summary before = point_summary_of(&from->scenario, &from->point, a),
+    struct trace_summary before = point_summary_of(&from->scenario, &from->point, a),
                          after = point_summary_of(&to->scenario, &to->point, b);
     *half = NAN;
     if (comparison->same_batches &&
@@ -204,13 +204,13 @@ static void write_change(FILE *file, double gain, double half)
 static void add_side(struct text_table *table, const struct side *side, char name)
 {
     char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
-    const struct point_summary *summary = &side->summary;
+    const struct trace_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     const struct point_system *system = &side->run.point.systems[side->system];
     if (system->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
-    plan_text_name(&system->entry->plan, summary->host.bytes > 0, plan);
+    plan_text_name(&system->entry->plan, summary->host_peak_bytes > 0, plan);
     text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
                    summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
                    100 * time_exposed(&shares), peak, system->fits ? "" : "does not fit; ", plan);
@@ -355,10 +355,10 @@ static void print_text(const struct comparison *comparison, double total, double
 
 static json_t *json_of_side(const struct side *side, const char *path)
 {
-    const struct point_summary *summary = &side->summary;
+    const struct trace_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_name(&side->run.scenario.systems[side->system].plan, summary->host.bytes > 0, plan);
+    plan_text_name(&side->run.scenario.systems[side->system].plan, summary->host_peak_bytes > 0, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", path, "system", label_of(side),
                      "fits", fits(side), "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
                      summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",

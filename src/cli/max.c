@@ -165,7 +165,7 @@ static void add_row(struct text_table *table, const struct subject *subject)
         text_number((double)trial->value, 0, value);
         text_number(trial->summary.tokens_per_s_per_gpu, trial->summary.tokens_per_s_per_gpu < 100, rate);
         text_number(trial->summary.peak_bytes / gib, 1, peak);
-        plan_text_name(&trial->plan, trial->summary.host.bytes > 0, plan);
+        plan_text_name(&trial->plan, trial->summary.host_peak_bytes > 0, plan);
     }
     text_table_row(table, "%s\t%s\t%s\t%s\t%s", subject->label, value, rate, peak, plan);
 }
@@ -174,19 +174,19 @@ static void add_row(struct text_table *table, const struct subject *subject)
 static void write_stop(FILE *file, const struct fit_trial *trial, bool brief)
 {
     char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE];
-    const struct point_summary *summary = &trial->summary;
+    const struct trace_summary *summary = &trial->summary;
     bool host = summary->misfit == EXCEEDED_HOST_MEMORY;
     if (trial->refusal != NULL) {
         fprintf(file, "%.*s", (int)strcspn(trial->refusal, "\n"), trial->refusal);
         return;
     }
-    text_number((host ? summary->host.bytes : summary->peak_bytes) / gib, 1, needed);
+    text_number((host ? summary->host_peak_bytes : summary->peak_bytes) / gib, 1, needed);
     text_number((host ? trial->limits.host_bytes : trial->limits.gpu_bytes) / gib, 1, has);
     if (brief)
         fprintf(file, host ? "host memory" : "stage %d, %s", summary->peak_stage,
                 memory_class_name[summary->peak_class]);
     else if (host)
-        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host.node, needed, has);
+        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host_node, needed, has);
     else
         fprintf(file, "stage %d needs %s of %s GiB, mostly %s", summary->peak_stage, needed, has,
                 memory_class_name[summary->peak_class]);
@@ -270,7 +270,7 @@ static json_t *json_of_trial(const struct fit_trial *trial)
         return row;
     }
     const struct scenario_plan *plan = &trial->plan;
-    const struct point_summary *summary = &trial->summary;
+    const struct trace_summary *summary = &trial->summary;
     json_object_set_new(row, "plan",
                         json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}", "tp", (json_int_t)plan->tp, "pp",
                                   (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)plan->dp, "vpp",
@@ -280,7 +280,7 @@ static json_t *json_of_trial(const struct fit_trial *trial)
     json_object_set_new(row, "peak_bytes", json_real(summary->peak_bytes));
     json_object_set_new(row, "peak_stage", json_integer(summary->peak_stage));
     json_object_set_new(row, "peak_class", json_string(memory_class_name[summary->peak_class]));
-    json_object_set_new(row, "host_bytes", json_real(summary->host.bytes));
+    json_object_set_new(row, "host_bytes", json_real(summary->host_peak_bytes));
     json_object_set_new(row, "longest_sample", json_integer((json_int_t)trial->longest_tokens));
     json_object_set_new(row, "misfit", json_string(trace_misfit_names.text[summary->misfit]));
     return row;

@@ -11,7 +11,7 @@
 #include "search/score.h"
 #include "simulate/plan_text.h"
 #include "simulate/point_runner.h"
-#include "simulate/record_rows.h"
+#include "simulate/record.h"
 #include "trace/json.h"
 
 static const double gib = 1 << 30;
