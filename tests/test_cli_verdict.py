@@ -192,7 +192,7 @@ class Verdict(unittest.TestCase):
         scenario = write("slow.yaml", SMALL.replace("context: 32Ki", "context: 64Ki") + "attention: flash2\n")
         one = ("--set", "iterations.measured=1")
         text = " ".join(verdict(scenario, *one)[0].split())
-        kernel, gain = re.search(r"faster settings: .*?attention (\w+) \+([\d.]+)% \(is flash2\)", text).groups()
+        kernel, gain = re.search(r"faster settings \(tokens/s\): .*?attention (\w+) \+([\d.]+)% \(is flash2\)", text).groups()
         label = ranking(verdict(scenario, *one)[0])[0][1]
         before, after = ([of for of in json_of(scenario, *one, *more)["systems"] if of["label"] == label][0]["mfu"]
                          for more in ((), ("--set", f"attention={kernel}")))
@@ -221,7 +221,8 @@ class Verdict(unittest.TestCase):
         report = json_of(write("small.yaml", SMALL))
         self.assertEqual(report["outside_measured_runs"], ["varying lengths", "framework slimpack-paper", "system slimpack"])
         self.assertEqual(list(report), ["format_version", "name", "point", "id", "status", "model", "device", "platform", "framework", "copied_curves", "gpus",
-                                        "memory_bytes", "systems", "assumed", "outside_measured_runs"])
+                                        "memory_bytes", "systems", "assumed", "verdict", "ties", "reason", "faster_settings",
+                                        "outside_measured_runs"])
 
 
 class Range(unittest.TestCase):

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/text_table.h"
-#include "cli/verdict.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
@@ -405,8 +404,7 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     return row;
 }
 
-json_t *report_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
-                    const struct validated_range *range)
+json_t *report_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     char copied[ASSUMPTIONS_SIZE];
     struct report report = report_of(scenario, point);
@@ -423,11 +421,10 @@ json_t *report_json(const struct scenario *scenario, const struct point *point, 
         json_array_append_new(assumed, json_string(lines[i]));
     bool copies = assumptions_copied_curves(&scenario->device, copied);
     json_t *object =
-        json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:f, s:o, s:o, s:o}", "model", scenario->model.name, "device",
+        json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:f, s:o, s:o}", "model", scenario->model.name, "device",
                   scenario->device.name, "platform", scenario->platform.name, "framework", scenario->framework_name,
                   "copied_curves", copies ? copied : NULL, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
-                  point->memory_bytes, "systems", systems, "assumed", assumed, "outside_measured_runs",
-                  verdict_json_of_outside(range, scenario, point));
+                  point->memory_bytes, "systems", systems, "assumed", assumed);
     free(lines);
     report_free(&report);
     return object;

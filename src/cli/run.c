@@ -126,13 +126,13 @@ static bool start_record(const struct arguments *arguments, const struct scenari
     return ok;
 }
 
-static bool finish_record(const struct scenario *scenario, const struct point *point, struct record *record,
-                          struct error *err)
+static bool finish_record(const struct scenario *scenario, const struct point *point, const struct verdict *verdict,
+                          struct record *record, struct error *err)
 {
-    struct trace_summary *summaries = point_summaries_of(scenario, point);
-    bool ok = record_close(record, scenario, point, summaries, err);
-    free(summaries);
-    return ok;
+    if (verdict_record(verdict, record->trace, err))
+        return record_close(record, scenario, point, verdict->ranked.summaries, err);
+    record_abandon(record);
+    return false;
 }
 
 static bool record_searches(struct record *record, const struct plan_search *search, struct error *err)
@@ -166,19 +166,17 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
     }
 }
 
-static void print_results(const struct arguments *arguments, const struct scenario *scenario,
-                          const struct lengths *lengths, const struct point *point, const struct plan_search *search,
-                          const struct validated_range *range)
+static void print_results(const struct arguments *arguments, const struct scenario *scenario, const struct point *point,
+                          const struct plan_search *search, const struct verdict *verdict)
 {
     if (arguments->options.json) {
-        json_t *of = report_json(scenario, point, search, range);
         json_object_set_new(arguments->point, "status", json_string(result_status_name[RESULT_DONE]));
-        json_object_update(arguments->point, of);
-        json_decref(of);
+        json_object_update_new(arguments->point, report_json(scenario, point, search));
+        verdict_add_json(verdict, arguments->point);
         command_print_json(json_pack("{s:s, s:[O]}", "name", scenario->name, "points", arguments->point));
         return;
     }
-    verdict_print(scenario, lengths, point, range);
+    verdict_print(verdict);
     if (arguments->options.verbose) {
         putchar('\n');
         report_print(scenario, point, search);
@@ -209,15 +207,20 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     if (!ok)
         record_abandon(&record);
     stop_catch(); /* a signal waits until all files are written */
-    ok = ok && (!traced || finish_record(scenario, &point, &record, err));
+    struct verdict verdict = {0};
+    if (ok) {
+        verdict_make(scenario, lengths, &point, range, &verdict);
+        ok = !traced || finish_record(scenario, &point, &verdict, &record, err);
+    }
     if (ok)
-        print_results(arguments, scenario, lengths, &point, search, range);
+        print_results(arguments, scenario, &point, search, &verdict);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
     if (ok && arguments->options.verbose && !arguments->options.quiet)
         print_solve_times(scenario, &point);
     if (ok && traced && !arguments->options.quiet)
         fprintf(stderr, "written: %s/%s.h5 and %s.csv%s\n", arguments->options.output, scenario->name, scenario->name,
                 arguments->options.verbose || arguments->options.json ? "" : "; -v prints every number");
+    verdict_free(&verdict);
     point_free(&point);
     return ok;
 }

@@ -46,10 +46,12 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
     }
     if (seconds[others[1]] < seconds[others[0]])
         others[2] = others[0], others[0] = others[1], others[1] = others[2];
-    snprintf(line, ASSUMPTIONS_SIZE,
-             "attention %s is the fastest of %s, %s and %s on the first batch (%s %.0f%% slower, %s %.0f%%)",
-             name[scenario->attention], name[0], name[1], name[2], name[others[0]],
-             100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1));
+    snprintf(
+        line, ASSUMPTIONS_SIZE,
+        "attention %s takes the least time of %s, %s and %s on the first batch (time of attention alone: %s %.0f%% "
+        "more, %s %.0f%%)",
+        name[scenario->attention], name[0], name[1], name[2], name[others[0]],
+        100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1));
     return true;
 }
 
