@@ -43,36 +43,11 @@ def plan_text(names, row):
     return " ".join(degrees)
 
 
-def students_t(freedom):
-    """The 97.5% quantile of Student's t."""
-    half = numpy.concatenate(([0], numpy.logspace(-4, 5, 200001)))
-    density = (1 + half**2 / freedom) ** (-(freedom + 1) / 2)
-    area = numpy.concatenate(([0], numpy.cumsum((density[1:] + density[:-1]) / 2 * numpy.diff(half))))
-    return float(numpy.interp(0.975, 0.5 + 0.5 * area / area[-1], half))
-
-
-def paired_interval(base, other):
-    """Half of the 95% interval of the ratio of two systems' rates, as src/simulate/interval.c has it."""
-    n = len(base)
-    if n < 2:
-        return numpy.nan
-    off = [n * (rows["model_flop"] / rows["model_flop"].sum() - rows["time_s"] / rows["time_s"].sum()) for rows in (other, base)]
-    rates = [rows["model_flop"].sum() / rows["time_s"].sum() for rows in (other, base)]
-    return students_t(n - 1) * rates[0] / rates[1] * numpy.std(off[0] - off[1], ddof=1) / numpy.sqrt(n)
-
-
 def standings_of(trace):
-    """[(number of a system, rank)], as src/simulate/standing.c has them: ties share a rank, and 0 does not fit."""
-    summary, iterations = trace.table("summary"), trace.table("iterations")
-    measured = [iterations[(iterations["system"] == number) & (iterations["measured"] == 1)] for number in range(len(summary))]
+    """[(number of a system, rank)], the best first; 0 does not fit."""
+    summary = trace.table("summary")
     order = sorted(range(len(summary)), key=lambda i: (not summary[i]["fits"], -summary[i]["mfu"] if summary[i]["fits"] else 0, i))
-    standings, best = [], 0
-    for place, number in enumerate(order):
-        gap = abs(summary[number]["mfu"] / summary[order[best]]["mfu"] - 1)
-        if gap >= 1e-9 and not gap <= paired_interval(measured[order[best]], measured[number]):
-            best = place
-        standings.append((number, best + 1 if summary[number]["fits"] else 0))
-    return standings
+    return [(number, int(summary[number]["rank"])) for number in order]
 
 
 def with_interval(value, half, digits):

@@ -49,8 +49,8 @@ class Max(unittest.TestCase):
             for found, ran in ((trials[system["largest"]], fitting), (trials[system["next"]], above)):
                 self.assertEqual(found["peak_bytes"], ran["peak_bytes"])
                 self.assertEqual(found["tokens_per_s_per_gpu"], ran["tokens_per_s_per_gpu"])
-                self.assertEqual({key: ran["plan"][key] for key in found["plan"]}, found["plan"])
-            self.assertEqual((above["misfit"]["stage"], above["misfit"]["class"]),
+                self.assertEqual({key: ran[key] for key in found["plan"]}, found["plan"])
+            self.assertEqual((above["peak_stage"], above["peak_class"]),
                              (trials[system["next"]]["peak_stage"], trials[system["next"]]["peak_class"]))
 
     def test_neighbours_above_are_tried_and_no_value_twice(self):
@@ -108,7 +108,7 @@ class Max(unittest.TestCase):
             ran[batch] = json.loads(done.stdout)["systems"][0]
         two, each = ran[2]["peak_bytes"], ran[3]["peak_bytes"] - ran[2]["peak_bytes"]
         self.assertAlmostEqual(ran[8]["peak_bytes"], two + 6 * each, delta=1)
-        held = 2 + int((ran[8]["misfit"]["available_bytes"] - two) / each)
+        held = 2 + int((ran[8]["memory_bytes"] - two) / each)
         done = run("max", "data.global_batch", self.path, "--to", "64", *settings, "--json")
         system = json.loads(done.stdout)["systems"][0]
         self.assertEqual((system["largest"], system["next"]), (held, held + 1))

@@ -106,10 +106,6 @@ class Numbers(unittest.TestCase):
         self.assertEqual(content["ranking"]["rows"][-1][:4], ["–", "best-fit", "does not fit", ""])
         self.assertEqual([system["label"] for system in content["time"]["systems"]], ["slimpack"])
 
-    def test_students_t__is_that_of_tables(self):
-        for freedom, quantile in ((1, 12.706), (2, 4.303), (19, 2.093)):
-            self.assertAlmostEqual(report_run.students_t(freedom), quantile, delta=0.002 * quantile)
-
     def test_page__takes_nothing_from_a_network(self):
         text = self.page.read_text(encoding="utf-8")
         self.assertIn("default-src 'none'", text)

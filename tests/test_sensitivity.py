@@ -170,7 +170,7 @@ class Sensitivity(unittest.TestCase):
     def capacity(self):
         """The bytes that memory_limit is a share of."""
         ran = simulate(write("one.yaml", BASE + TENSOR), "memory_limit=0.01")["tensor"]
-        return 100 * ran["misfit"]["available_bytes"]
+        return 100 * ran["memory_bytes"]
 
     def test_refusal__comes_last_with_its_reason(self):
         """A NIC has at most 1e15 bytes a second."""

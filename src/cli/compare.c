@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim compare`. It says what differs between two scenarios, and how much each difference gives. */
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/text.h"
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "cli/run_document.h"
@@ -20,6 +20,7 @@
 #include "simulate/path_run.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
+#include "trace/json.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8 };
 
@@ -33,7 +34,7 @@ struct side {
     struct path_run run;
     struct document document; /* the resolved scenario with the chosen system alone, before plans were searched */
     int32_t system;           /* index of the chosen one */
-    struct point_summary summary;
+    struct trace_summary summary;
 };
 
 /** Results with one difference alone. */
@@ -173,7 +174,7 @@ static double pair_gain(const struct comparison *comparison, int32_t a, int32_t 
 {
     const struct path_run *from = &comparison->side[0].run, *to = &comparison->side[1].run;
     const struct point_system *base = &from->point.systems[a], *other = &to->point.systems[b];
-    struct point_summary before = point_summary_of(&from->scenario, &from->point, a),
+    struct trace_summary before = point_summary_of(&from->scenario, &from->point, a),
                          after = point_summary_of(&to->scenario, &to->point, b);
     *half = NAN;
     if (comparison->same_batches &&
@@ -199,22 +200,20 @@ static void write_change(FILE *file, double gain, double half)
         fprintf(file, " ± %.1f", 100 * half);
 }
 
-/** Print the chosen system of a side. */
-static void print_side(const struct side *side, char name)
+/** Add the chosen system of a side. */
+static void add_side(struct text_table *table, const struct side *side, char name)
 {
-    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64];
-    const struct point_summary *summary = &side->summary;
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
+    const struct trace_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     const struct point_system *system = &side->run.point.systems[side->system];
     if (system->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
-    plan_text_name(&system->entry->plan, summary->host.bytes > 0, plan);
-    snprintf(label, sizeof label, "%s", label_of(side));
-    text_clip(label, 20);
-    text_print_clipped(COLUMNS, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
-                       summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-                       100 * time_exposed(&shares), peak, system->fits ? "" : "does not fit; ", plan);
+    plan_text_name(&system->entry->plan, summary->host_peak_bytes > 0, plan);
+    text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
+                   summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
+                   100 * time_exposed(&shares), peak, system->fits ? "" : "does not fit; ", plan);
 }
 
 static void print_heading(const struct comparison *comparison)
@@ -338,11 +337,13 @@ static void print_text(const struct comparison *comparison, double total, double
 {
     char *text = NULL;
     size_t n_bytes;
+    struct text_table table = {0};
     print_heading(comparison);
-    printf("\n  %-20s %12s %8s %5s %5s %5s %6s  plan\n", "system", "tokens/s/GPU", "time s", "MFU", "idle", "comm",
-           "GiB");
+    putchar('\n');
+    text_table_columns(&table, "  system<0.22;tokens/s/GPU>;time>;MFU>;idle>;comm>;GiB>;plan<");
     for (int i = 0; i < 2; i++)
-        print_side(&comparison->side[i], (char)('A' + i));
+        add_side(&table, &comparison->side[i], (char)('A' + i));
+    text_table_print(&table, stdout, COLUMNS);
     print_differences(comparison, total, half);
     FILE *file = check_memstream(&text, &n_bytes);
     write_pairs(file, comparison);
@@ -354,19 +355,14 @@ static void print_text(const struct comparison *comparison, double total, double
 
 static json_t *json_of_side(const struct side *side, const char *path)
 {
-    const struct point_summary *summary = &side->summary;
+    const struct trace_summary *summary = &side->summary;
     struct time_shares shares = time_shares_of(summary);
     char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_name(&side->run.scenario.systems[side->system].plan, summary->host.bytes > 0, plan);
+    plan_text_name(&side->run.scenario.systems[side->system].plan, summary->host_peak_bytes > 0, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", path, "system", label_of(side),
                      "fits", fits(side), "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
                      summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
                      time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", plan);
-}
-
-static json_t *json_of_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *json_of_contribution(const struct contribution *contribution)

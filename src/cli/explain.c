@@ -28,7 +28,7 @@ struct arguments {
 struct explained {
     const struct point_system *system;
     int32_t rank;
-    struct point_summary summary;
+    struct trace_summary summary;
     struct explanation explanation;
 };
 
@@ -225,7 +225,7 @@ static bool after_iteration(void *context, const struct point_view *view, struct
 {
     struct keeper *keeper = context;
     status_line_print(&keeper->status, "%s: iteration %d of %d", view->system->entry->label,
-                      (int)view->iteration->iteration + 1, view->system->n_iterations);
+                      (int)view->iteration->row.iteration + 1, view->system->n_iterations);
     return explain_keep_plan(&keeper->plans, view, err);
 }
 

@@ -11,6 +11,7 @@
 #include "base/cores.h"
 #include "base/status_line.h"
 #include "base/text.h"
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
@@ -146,16 +147,16 @@ static bool search_all(struct maximum *maximum, struct error *err)
     return true;
 }
 
-static void print_heading(const struct maximum *maximum, const struct scenario *scenario, int32_t label_columns)
+static void print_heading(const struct maximum *maximum, const struct scenario *scenario)
 {
     char most[TEXT_NUMBER_SIZE];
     text_number((double)maximum->range.most, 0, most);
     text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name, maximum->key,
                        most, scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name);
-    printf("\n%-*s  %12s  %12s  %6s  plan\n", label_columns, "system", "largest", "tokens/s/GPU", "GiB");
+    putchar('\n');
 }
 
-static void print_row(const struct subject *subject, int32_t label_columns)
+static void add_row(struct text_table *table, const struct subject *subject)
 {
     char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-",
          plan[PLAN_TEXT_NAME_SIZE] = "-";
@@ -164,28 +165,28 @@ static void print_row(const struct subject *subject, int32_t label_columns)
         text_number((double)trial->value, 0, value);
         text_number(trial->summary.tokens_per_s_per_gpu, trial->summary.tokens_per_s_per_gpu < 100, rate);
         text_number(trial->summary.peak_bytes / gib, 1, peak);
-        plan_text_name(&trial->plan, trial->summary.host.bytes > 0, plan);
+        plan_text_name(&trial->plan, trial->summary.host_peak_bytes > 0, plan);
     }
-    text_print_clipped(COLUMNS, "%-*s  %12s  %12s  %6s  %s", label_columns, subject->label, value, rate, peak, plan);
+    text_table_row(table, "%s\t%s\t%s\t%s\t%s", subject->label, value, rate, peak, plan);
 }
 
 /** Write what stops a value: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "stage 3, activations". */
 static void write_stop(FILE *file, const struct fit_trial *trial, bool brief)
 {
     char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE];
-    const struct point_summary *summary = &trial->summary;
+    const struct trace_summary *summary = &trial->summary;
     bool host = summary->misfit == EXCEEDED_HOST_MEMORY;
     if (trial->refusal != NULL) {
         fprintf(file, "%.*s", (int)strcspn(trial->refusal, "\n"), trial->refusal);
         return;
     }
-    text_number((host ? summary->host.bytes : summary->peak_bytes) / gib, 1, needed);
+    text_number((host ? summary->host_peak_bytes : summary->peak_bytes) / gib, 1, needed);
     text_number((host ? trial->limits.host_bytes : trial->limits.gpu_bytes) / gib, 1, has);
     if (brief)
         fprintf(file, host ? "host memory" : "stage %d, %s", summary->peak_stage,
                 memory_class_name[summary->peak_class]);
     else if (host)
-        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host.node, needed, has);
+        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host_node, needed, has);
     else
         fprintf(file, "stage %d needs %s of %s GiB, mostly %s", summary->peak_stage, needed, has,
                 memory_class_name[summary->peak_class]);
@@ -234,17 +235,16 @@ static int32_t n_trials_of(const struct maximum *maximum)
 /** Print at most LINES lines. */
 static void print_text(const struct maximum *maximum, const struct scenario *scenario)
 {
-    int32_t n_rows = maximum->n < MOST_ROWS ? maximum->n : MOST_ROWS, label_columns = text_columns("system");
+    int32_t n_rows = maximum->n < MOST_ROWS ? maximum->n : MOST_ROWS;
+    struct text_table table = {0};
     bool listed = n_rows <= MOST_LISTED;
     char *stops = NULL;
     size_t n_bytes;
+    print_heading(maximum, scenario);
+    text_table_columns(&table, "system<;largest>12;tokens/s/GPU>12;GiB>6;plan<");
     for (int32_t i = 0; i < n_rows; i++)
-        label_columns = text_columns(maximum->subjects[i].label) > label_columns
-                            ? text_columns(maximum->subjects[i].label)
-                            : label_columns;
-    print_heading(maximum, scenario, label_columns);
-    for (int32_t i = 0; i < n_rows; i++)
-        print_row(&maximum->subjects[i], label_columns);
+        add_row(&table, &maximum->subjects[i]);
+    text_table_print(&table, stdout, COLUMNS);
     if (n_rows < maximum->n)
         printf("and %d more systems (--json)\n", maximum->n - n_rows);
     if (listed)
@@ -270,7 +270,7 @@ static json_t *json_of_trial(const struct fit_trial *trial)
         return row;
     }
     const struct scenario_plan *plan = &trial->plan;
-    const struct point_summary *summary = &trial->summary;
+    const struct trace_summary *summary = &trial->summary;
     json_object_set_new(row, "plan",
                         json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}", "tp", (json_int_t)plan->tp, "pp",
                                   (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)plan->dp, "vpp",
@@ -280,7 +280,7 @@ static json_t *json_of_trial(const struct fit_trial *trial)
     json_object_set_new(row, "peak_bytes", json_real(summary->peak_bytes));
     json_object_set_new(row, "peak_stage", json_integer(summary->peak_stage));
     json_object_set_new(row, "peak_class", json_string(memory_class_name[summary->peak_class]));
-    json_object_set_new(row, "host_bytes", json_real(summary->host.bytes));
+    json_object_set_new(row, "host_bytes", json_real(summary->host_peak_bytes));
     json_object_set_new(row, "longest_sample", json_integer((json_int_t)trial->longest_tokens));
     json_object_set_new(row, "misfit", json_string(trace_misfit_names.text[summary->misfit]));
     return row;

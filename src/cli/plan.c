@@ -147,7 +147,7 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
 {
     struct collected *collected = context;
     (void)err;
-    if (view->iteration->iteration == collected->arguments->iteration &&
+    if (view->iteration->row.iteration == collected->arguments->iteration &&
         (collected->arguments->system == NULL ||
          strcmp(collected->arguments->system, view->system->entry->label) == 0)) {
         json_t *system = json_of_plan(view->plan, view->system, view->batch);

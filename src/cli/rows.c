@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/nearest.h"
+#include "base/text_table.h"
 #include "cli/command.h"
 #include "document/quantity.h"
 #include "simulate/interval.h"
@@ -551,65 +552,51 @@ static bool any_joined(const struct rows *rows)
     return any;
 }
 
-/**
- * Write a line of the table: point, swept keys, system, plan, replicates if there are any, numbers, fits.
- * @param row  -1: the header
- * @return     number of cells
- */
-static int32_t fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
+/** Append a row: point, swept keys, system, plan, replicates if there are any, numbers, fits. */
+static void add_row(struct text_table *table, const struct rows *rows, int32_t row)
 {
-    bool head = row < 0;
-    char(*first)[CELL] = text;
-    snprintf(*text++, CELL, "%s", head ? "point" : measured_text(&rows->file, row, "point"));
+    char text[CELL];
+    text_table_cell(table, "%s", measured_text(&rows->file, row, "point"));
     for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++)
-        snprintf(*text++, CELL, "%s", head ? rows->file.columns[c] : cell(rows, row, c));
-    snprintf(*text++, CELL, "%s", head ? "system" : measured_text(&rows->file, row, "system"));
-    if (head)
-        strcpy(*text, "plan");
-    else
-        plan_text(rows, row, *text);
-    text++;
-    if (any_joined(rows) && head)
-        strcpy(*text++, "replicates");
-    else if (any_joined(rows))
-        snprintf(*text++, CELL, "%d", rows->replicates[row]);
-    for (int i = 0; i < N_SHOWN; i++, text++)
-        if (head)
-            snprintf(*text, CELL, "%s", shown[i].head);
-        else
-            shown_text(rows, row, i, *text);
+        text_table_cell(table, "%s", cell(rows, row, c));
+    text_table_cell(table, "%s", measured_text(&rows->file, row, "system"));
+    plan_text(rows, row, text);
+    text_table_cell(table, "%s", text);
+    if (any_joined(rows))
+        text_table_cell(table, "%d", rows->replicates[row]);
+    for (int i = 0; i < N_SHOWN; i++) {
+        shown_text(rows, row, i, text);
+        text_table_cell(table, "%s", text);
+    }
     for (int i = 0; i < rows->n_compared; i++)
         if (is_extra(rows, rows->compared[i]))
-            snprintf(*text++, CELL, "%s",
-                     head ? rows->file.columns[rows->compared[i]] : cell(rows, row, rows->compared[i]));
-    strcpy(*text++, head ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
-    return (int32_t)(text - first);
+            text_table_cell(table, "%s", cell(rows, row, rows->compared[i]));
+    text_table_cell(table, number_of(rows, row, "fits") != 0 ? "yes" : "NO");
 }
 
 void rows_print(const struct rows *rows, int32_t most)
 {
-    int32_t n = rows->n < most ? rows->n : most, room = rows->n_swept + 7 + N_SHOWN, n_columns = 0;
-    int *width = check_calloc((size_t)room, sizeof *width);
-    char(*lines)[CELL] = check_calloc((size_t)(n + 1) * (size_t)room, CELL);
-    for (int32_t i = -1; i < n; i++) {
-        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)room;
-        n_columns = fill_line(rows, i < 0 ? -1 : rows->row[i], line);
-        for (int32_t c = 0; c < n_columns; c++)
-            width[c] = (int)strlen(line[c]) > width[c] ? (int)strlen(line[c]) : width[c];
-    }
-    for (int32_t i = -1; i < n; i++) {
-        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)room;
+    struct text_table table = {0};
+    text_table_column(&table, "point", ">");
+    for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++)
+        text_table_column(&table, rows->file.columns[c], "<");
+    text_table_columns(&table, "system<;plan<");
+    if (any_joined(rows))
+        text_table_column(&table, "replicates", ">");
+    for (int i = 0; i < N_SHOWN; i++)
+        text_table_column(&table, shown[i].head, ">");
+    for (int i = 0; i < rows->n_compared; i++)
+        if (is_extra(rows, rows->compared[i]))
+            text_table_column(&table, rows->file.columns[rows->compared[i]], ">");
+    text_table_column(&table, "fits", ">");
+    for (int32_t i = 0; i < rows->n && i < most; i++) {
         if (rows->grouped && i > 0 && group_end(rows, i - 1, of_question) == i)
-            putchar('\n');
-        for (int32_t c = 0; c < n_columns; c++) {
-            bool name = c > 0 && c <= rows->n_swept + 2;
-            printf("%s%*s%s", c > 0 ? "  " : "", name ? -width[c] : width[c], line[c], c + 1 == n_columns ? "\n" : "");
-        }
+            text_table_line(&table, "%s", "");
+        add_row(&table, rows, rows->row[i]);
     }
-    free(lines);
-    free(width);
-    if (rows->n > n)
-        printf("... %d more rows\n", rows->n - n);
+    text_table_print(&table, stdout, 0);
+    if (rows->n > most)
+        printf("... %d more rows\n", rows->n - most);
 }
 
 /** Return whole numbers as they are written, others as double, the rest as text. An id is text. */

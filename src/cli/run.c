@@ -21,6 +21,7 @@
 #include "scenario/scenario_read.h"
 #include "simulate/assumptions.h"
 #include "simulate/record.h"
+#include "simulate/standing.h"
 #include "sweep/journal.h"
 #include "sweep/sweep_output.h"
 #include "trace/output.h"
@@ -108,8 +109,8 @@ static bool after_iteration(void *context, const struct point_view *view, struct
 {
     struct progress *progress = context;
     status_line_print(&progress->status, "%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
-                      (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
-    if (progress->simgrid_trace != NULL && view->iteration->iteration == view->scenario->warm_up &&
+                      (int)view->iteration->row.iteration + 1, view->system->n_iterations, view->iteration->row.time_s);
+    if (progress->simgrid_trace != NULL && view->iteration->row.iteration == view->scenario->warm_up &&
         !write_simgrid_trace(progress->simgrid_trace, view, err))
         return false;
     return progress->record == NULL || record_observe(progress->record, view, err);
@@ -127,7 +128,7 @@ static bool start_record(const struct arguments *arguments, const struct scenari
 static bool finish_record(const struct scenario *scenario, const struct point *point, struct record *record,
                           struct error *err)
 {
-    struct point_summary *summaries = point_summaries_of(scenario, point);
+    struct trace_summary *summaries = point_summaries_of(scenario, point);
     bool ok = record_close(record, scenario, point, summaries, err);
     free(summaries);
     return ok;
@@ -153,10 +154,10 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
         double solve_s = 0, largest_s = 0, time_s = 0;
         for (int32_t k = 0; k < system->n_iterations; k++) {
             const struct point_iteration *iteration = &system->iterations[k];
-            if (!iteration->measured)
+            if (!iteration->row.measured)
                 continue;
             solve_s += iteration->solve_s / n;
-            time_s += iteration->time_s / n;
+            time_s += iteration->row.time_s / n;
             largest_s = iteration->solve_s > largest_s ? iteration->solve_s : largest_s;
         }
         fprintf(stderr, "%s: planned in %.3g ms of CPU an iteration (at most %.3g ms), simulated %.4g s\n",

@@ -83,8 +83,8 @@ static void write_iterations(FILE *file, const struct verdict *verdict)
     const struct scenario *scenario = verdict->scenario;
     bool alike = true;
     for (int32_t i = 0; i < verdict->point->n_systems; i++)
-        alike = alike &&
-                verdict->ranked.summaries[i].tokens_interval < 1e-9 * verdict->ranked.summaries[i].tokens_per_s_per_gpu;
+        alike = alike && verdict->ranked.summaries[i].tokens_per_s_per_gpu_interval <
+                             1e-9 * verdict->ranked.summaries[i].tokens_per_s_per_gpu;
     fprintf(file, "%lld iteration%s", (long long)scenario->measured, scenario->measured == 1 ? "" : "s");
     if (scenario->warm_up > 0)
         fprintf(file, " after %lld warm-up", (long long)scenario->warm_up);
@@ -170,7 +170,7 @@ static void fill_label(const struct verdict *verdict, const struct standing *sta
 /** Write how much faster a system is than the base. The interval is that of the ratio to the first system. */
 static void fill_speed_up(const struct verdict *verdict, int32_t system, char cell[CELL_SIZE])
 {
-    const struct point_summary *summary = &verdict->ranked.summaries[system];
+    const struct trace_summary *summary = &verdict->ranked.summaries[system];
     double half = summary->speed_up_interval, ratio = summary->mfu / verdict->ranked.summaries[verdict->base].mfu;
     if (verdict->base == 0 && system > 0 && half > 1e-9) /* not NaN */
         snprintf(cell, CELL_SIZE, "%.2fx ± %.2f", ratio, half);
@@ -181,7 +181,7 @@ static void fill_speed_up(const struct verdict *verdict, int32_t system, char ce
 /** Make a row. From level 1 on the label is clipped. */
 static struct ranking_row row_of(const struct verdict *verdict, const struct standing *standing, int level)
 {
-    const struct point_summary *summary = &verdict->ranked.summaries[standing->system];
+    const struct trace_summary *summary = &verdict->ranked.summaries[standing->system];
     struct ranking_row row = {0};
     struct time_shares shares = time_shares_of(summary);
     char number[TEXT_NUMBER_SIZE], half[TEXT_NUMBER_SIZE];
@@ -190,8 +190,8 @@ static struct ranking_row row_of(const struct verdict *verdict, const struct sta
     if (level > 0)
         text_clip(row.cell[LABEL], LABEL_COLUMNS);
     text_number(summary->tokens_per_s_per_gpu, decimals, number);
-    text_number(summary->tokens_interval, decimals, half);
-    if (summary->tokens_interval > 1e-9 * summary->tokens_per_s_per_gpu) /* not NaN */
+    text_number(summary->tokens_per_s_per_gpu_interval, decimals, half);
+    if (summary->tokens_per_s_per_gpu_interval > 1e-9 * summary->tokens_per_s_per_gpu) /* not NaN */
         snprintf(row.cell[TOKENS], CELL_SIZE, "%s ± %s", number, half);
     else
         snprintf(row.cell[TOKENS], CELL_SIZE, "%s", number);
@@ -202,7 +202,8 @@ static struct ranking_row row_of(const struct verdict *verdict, const struct sta
     snprintf(row.cell[EXPOSED], CELL_SIZE, "%.0f%%", 100 * time_exposed(&shares));
     snprintf(row.cell[PEAK], CELL_SIZE, "%.1f", summary->peak_bytes / gib);
     fill_speed_up(verdict, standing->system, row.cell[SPEED_UP]);
-    plan_text_name(&verdict->point->systems[standing->system].entry->plan, summary->host.bytes > 0, row.cell[PLAN]);
+    plan_text_name(&verdict->point->systems[standing->system].entry->plan, summary->host_peak_bytes > 0,
+                   row.cell[PLAN]);
     return row;
 }
 
@@ -271,14 +272,14 @@ static void write_ranking(FILE *file, const struct verdict *verdict, int32_t mos
 }
 
 /** Write what fills the memory, "stage 3 needs 95.2 of 74.9 GiB, mostly states". */
-static void write_need(FILE *file, const struct verdict *verdict, const struct point_summary *summary)
+static void write_need(FILE *file, const struct verdict *verdict, const struct trace_summary *summary)
 {
     char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE];
     bool host = summary->misfit != EXCEEDED_GPU_MEMORY;
-    text_number((host ? summary->host.bytes : summary->peak_bytes) / gib, host ? 0 : 1, needed);
+    text_number((host ? summary->host_peak_bytes : summary->peak_bytes) / gib, host ? 0 : 1, needed);
     text_number(verdict->scenario->platform.host_memory_bytes / gib, 0, has);
     if (host)
-        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host.node, needed, has);
+        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host_node, needed, has);
     else
         fprintf(file, "stage %d needs %s of %s GiB, mostly %s", summary->peak_stage, needed, verdict->limit,
                 summary->peak_class == MEMORY_STATES ? "weights, gradients and optimizer"
@@ -289,11 +290,11 @@ static void write_need(FILE *file, const struct verdict *verdict, const struct p
 static void write_change(FILE *file, const struct verdict *verdict, int32_t system)
 {
     const struct fitting_change *change = &verdict->changes[system];
-    const struct point_summary *summary = &verdict->ranked.summaries[system];
+    const struct trace_summary *summary = &verdict->ranked.summaries[system];
     bool host = change->evaluation.peak_bytes <= verdict->point->memory_bytes;
     double bytes = host && !change->fits ? change->evaluation.host_bytes : change->evaluation.peak_bytes;
     struct evaluation_limits limits = evaluation_limits_of(verdict->point->memory_bytes, &verdict->scenario->platform);
-    struct evaluation now = {.peak_bytes = summary->peak_bytes, .host_bytes = summary->host.bytes};
+    struct evaluation now = {.peak_bytes = summary->peak_bytes, .host_bytes = summary->host_peak_bytes};
     bool useless = evaluation_excess(&change->evaluation, &limits) > 0.999 * evaluation_excess(&now, &limits);
     if (*change->text == '\0')
         fputs("no single change of its plan is possible", file);
@@ -318,8 +319,8 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
             fprintf(file, "and %d more that do not fit (-v)\n", n_misfits - most + 1);
             return;
         }
-        plan_text_name(&verdict->point->systems[system].entry->plan, verdict->ranked.summaries[system].host.bytes > 0,
-                       name);
+        plan_text_name(&verdict->point->systems[system].entry->plan,
+                       verdict->ranked.summaries[system].host_peak_bytes > 0, name);
         fprintf(file, "%s%s: ", label_of(verdict, system), brief ? "" : " does not fit");
         write_need(file, verdict, &verdict->ranked.summaries[system]);
         if (brief)
@@ -432,7 +433,7 @@ static char *shares_clause(const struct time_shares *mine, const struct time_sha
  */
 static void write_reason(FILE *file, const struct verdict *verdict, int32_t first, int32_t other)
 {
-    const struct point_summary *a = &verdict->ranked.summaries[first], *b = &verdict->ranked.summaries[other];
+    const struct trace_summary *a = &verdict->ranked.summaries[first], *b = &verdict->ranked.summaries[other];
     struct time_shares mine = time_shares_of(a), its = time_shares_of(b);
     double compute = mine.share[TIME_COMPUTE], other_compute = its.share[TIME_COMPUTE];
     double fewer = (b->hfu / b->mfu) / (a->hfu / a->mfu);
@@ -497,8 +498,8 @@ static void write_host_memory(FILE *file, const struct verdict *verdict)
     int32_t n = 0;
     for (int32_t i = 0; i < verdict->point->n_systems; i++) {
         char number[TEXT_NUMBER_SIZE];
-        text_number(verdict->ranked.summaries[i].host.bytes / gib, 0, number);
-        if (verdict->ranked.summaries[i].host.bytes > 0 && verdict->point->systems[i].fits)
+        text_number(verdict->ranked.summaries[i].host_peak_bytes / gib, 0, number);
+        if (verdict->ranked.summaries[i].host_peak_bytes > 0 && verdict->point->systems[i].fits)
             fprintf(file, "%s%s %s GiB", n++ == 0 ? "offloaded to the host, of a node: " : ", ", label_of(verdict, i),
                     number);
     }

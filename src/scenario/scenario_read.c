@@ -722,7 +722,7 @@ static void name_below(const char *group, int32_t n, const struct schema_key *fr
     }
 }
 
-bool scenario_list_keys(FILE *file, struct error *err)
+bool scenario_list_keys(const struct schema_listing *listing, struct error *err)
 {
     enum {
         FIRST_PRICE = N_SCENARIO_KEYS + PLATFORM_N_SCENARIO_KEYS,
@@ -741,7 +741,7 @@ bool scenario_list_keys(FILE *file, struct error *err)
     name_below("platform", PLATFORM_N_SCENARIO_KEYS, platform_schema, keys + N_SCENARIO_KEYS, names + N_SCENARIO_KEYS);
     name_below("price", PRICE_N_SCENARIO_KEYS, price_schema, keys + FIRST_PRICE, names + FIRST_PRICE);
     name_below("systems.N", N_SYSTEM_KEYS, defaults.keys + N_SCENARIO_KEYS, keys + FIRST_SYSTEM, names + FIRST_SYSTEM);
-    schema_list(file, keys, N_ALL, "");
+    schema_list(listing, keys, N_ALL, "");
     fputs("\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`. So it is with "
           "`price:`.\nN counts the entries of "
           "`systems:` from 0. systems.N.knobs holds the knobs of that training system:\n`slimsim list systems` prints "
@@ -749,15 +749,16 @@ bool scenario_list_keys(FILE *file, struct error *err)
           "Sweeps).\n\nsystems.N.plan may be `auto`: then a search finds the plan. These keys restrict the search to a "
           "value or a list.\nWithout them it may choose all that model, platform and system allow. An entry may have "
           "its own:\nsystems.N.plan_space.tp.\n\n",
-          file);
-    plan_space_list_keys(file, "plan_space.");
-    fputs("\n`faults:` is a list of slow devices. Plans are made without knowledge of them:\n\n", file);
-    faults_list_keys(file);
+          listing->file);
+    plan_space_list_keys(listing, "plan_space.");
+    fputs("\n`faults:` is a list of slow devices. Plans are made without knowledge of them:\n\n", listing->file);
+    faults_list_keys(listing);
     fputs("\n`reliability:` is a preset of model/reliability, or a mapping of these keys; each replaces the preset's "
           "value:\n\n",
-          file);
-    reliability_list_keys(file);
-    fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
-    model_list_keys(file);
+          listing->file);
+    reliability_list_keys(listing);
+    fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n",
+          listing->file);
+    model_list_keys(listing);
     return true;
 }

@@ -64,7 +64,7 @@ bool explain_keep_plan(void *context, const struct point_view *view, struct erro
     (void)err;
     const struct explain_plans *plans = context;
     const struct scenario *scenario = view->scenario;
-    int64_t measured = view->iteration->iteration - scenario->warm_up;
+    int64_t measured = view->iteration->row.iteration - scenario->warm_up;
     if (measured >= 0)
         plan_copy(view->plan, &plans->plans[view->system_index * scenario->measured + measured]);
     return true;
@@ -254,7 +254,7 @@ static bool add_stripped(struct explainer *explainer, const struct plan *plan, c
 }
 
 /** Fill in the steps from the sums over iterations. */
-static void fill_shares(const struct explainer *explainer, const struct point_summary *summary, double time_s,
+static void fill_shares(const struct explainer *explainer, const struct trace_summary *summary, double time_s,
                         double *share)
 {
     const struct bubble *bubble = &summary->bubble;
@@ -297,7 +297,7 @@ bool explain_system(const struct scenario *scenario, const struct point *point, 
              add_stripped(explainer, plan, &base, err);
     }
     if (ok) {
-        struct point_summary summary = point_summary_of(scenario, point, index);
+        struct trace_summary summary = point_summary_of(scenario, point, index);
         double n = (double)scenario->measured;
         fill_shares(explainer, &summary, n * summary.time_mean_s, explanation->share);
         for (int i = 0; i < PATH_N_CLASSES; i++)

@@ -10,7 +10,7 @@ struct fit_trial {
     bool fits;
     char *refusal;                   /* why the value cannot run; NULL: it ran, and the rest is filled in */
     struct scenario_plan plan;       /* of least excess if none fits */
-    struct point_summary summary;    /* over the scenario's iterations */
+    struct trace_summary summary;    /* over the scenario's iterations */
     struct evaluation_limits limits; /* of its memory */
     int64_t longest_tokens;          /* longest sample of these iterations */
 };

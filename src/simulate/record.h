@@ -4,7 +4,7 @@
 #define SLIMSIM_SIMULATE_RECORD_H
 
 #include "search/search.h"
-#include "simulate/summary.h"
+#include "simulate/point_runner.h"
 #include "trace/trace.h"
 
 /** A trace that is being written; {0} is none. */
@@ -51,10 +51,10 @@ bool record_search(struct record *record, int32_t system, const struct search_re
 /**
  * Append the summary (a row for each system), complete the trace and write NAME.csv beside it. The record is reset,
  * also after a failure.
- * @param summary  of each system of the point
+ * @param summary  [n_systems] with ranks (simulate/standing.h)
  */
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
-                  const struct point_summary *summary, struct error *err);
+                  const struct trace_summary *summary, struct error *err);
 
 /** An HDF5 file in memory. */
 struct record_image {
@@ -64,7 +64,7 @@ struct record_image {
 
 /** Call record_close for a record in memory; the caller frees the image's bytes. */
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
-                        const struct point_summary *summary, struct record_image *image, struct error *err);
+                        const struct trace_summary *summary, struct record_image *image, struct error *err);
 
 /** Remove the files after a failure elsewhere. */
 void record_abandon(struct record *record);
