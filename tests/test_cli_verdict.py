@@ -85,6 +85,7 @@ class Verdict(unittest.TestCase):
                          [of["label"] for of in sorted(systems, key=lambda of: -of["mfu"])])
         self.assertEqual({label: tokens for _, label, tokens in ranks},
                          {of["label"]: round(of["tokens_per_s_per_gpu"]) for of in systems})
+        self.assertEqual({label: rank for rank, label, _ in ranks}, {of["label"]: of["rank"] for of in systems})
         first = max(systems, key=lambda of: of["mfu"])
         (speed_up,) = re.findall(rf"(?m)^1 {first['label']} .* (\d\.\d\d)x ", text)
         self.assertAlmostEqual(float(speed_up), first["speed_up"], delta=0.005)
@@ -150,6 +151,7 @@ class Verdict(unittest.TestCase):
     def test_verdict__calls_equal_systems_a_tie(self):
         text, _ = verdict(sweep_of(2, 0))
         self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 1])
+        self.assertEqual([of["rank"] for of in json_of(sweep_of(2, 0))["systems"]], [1, 1])
         self.assertIn("equal ranks tie", text)
         text, _ = verdict(write("small.yaml", SMALL), "--set", "data.lengths=fixed", "--set", "iterations.measured=2")
         self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 2])
