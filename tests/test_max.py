@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from program import SCRATCH, fresh, run, write
+from program import SCRATCH, fresh, point_of, run, write
 
 SYSTEMS = """\
 systems:
@@ -42,7 +42,7 @@ class Max(unittest.TestCase):
         done = run("run", self.path, "--set", f"data.context={value}", "--set", "engine=critical-path", "--json", "--quiet",
                    "--output", fresh("runs"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        return {system["label"]: system for system in json.loads(done.stdout)["systems"]}
+        return {system["label"]: system for system in point_of(done.stdout)["systems"]}
 
     def test_runs_fit_at_the_largest_value_and_not_above(self):
         for system in self.result["systems"]:
@@ -54,8 +54,8 @@ class Max(unittest.TestCase):
             for found, ran in ((trials[system["largest"]], fitting), (trials[system["next"]], above)):
                 self.assertEqual(found["peak_bytes"], ran["peak_bytes"])
                 self.assertEqual(found["tokens_per_s_per_gpu"], ran["tokens_per_s_per_gpu"])
-                self.assertEqual({key: ran["plan"][key] for key in found["plan"]}, found["plan"])
-            self.assertEqual((above["misfit"]["stage"], above["misfit"]["class"]),
+                self.assertEqual({key: ran[key] for key in found["plan"]}, found["plan"])
+            self.assertEqual((above["peak_stage"], above["peak_class"]),
                              (trials[system["next"]]["peak_stage"], trials[system["next"]]["peak_class"]))
 
     def test_neighbours_above_are_tried_and_no_value_twice(self):
@@ -110,10 +110,10 @@ class Max(unittest.TestCase):
         ran = {}
         for batch in (2, 3, 8):
             done = run("run", self.path, *settings, "--set", f"data.global_batch={batch}", "--json", "--quiet", "--output", fresh("runs"))
-            ran[batch] = json.loads(done.stdout)["systems"][0]
+            ran[batch] = point_of(done.stdout)["systems"][0]
         two, each = ran[2]["peak_bytes"], ran[3]["peak_bytes"] - ran[2]["peak_bytes"]
         self.assertAlmostEqual(ran[8]["peak_bytes"], two + 6 * each, delta=1)
-        held = 2 + int((ran[8]["misfit"]["available_bytes"] - two) / each)
+        held = 2 + int((ran[8]["memory_bytes"] - two) / each)
         done = ask("data.global_batch", self.path, "--to", "64", *settings, "--json")
         system = json.loads(done.stdout)["systems"][0]
         self.assertEqual((system["largest"], system["next"]), (held, held + 1))

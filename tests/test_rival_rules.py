@@ -221,7 +221,7 @@ class Rules(unittest.TestCase):
         for seed in (1, 2, 3):
             done = run("plan", path, "--quiet", "--set", f"seed={seed}")
             assert done.returncode == 0, done.stderr
-            cls.plans.append({plan["label"]: plan for plan in json.loads(done.stdout)})
+            cls.plans.append({plan["label"]: plan for plan in json.loads(done.stdout)["systems"]})
 
     def each(self, system):
         """(plan, tokens of its samples) of each seed"""

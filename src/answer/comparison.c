@@ -125,8 +125,7 @@ static struct point_iteration *measured_iterations(const struct point_result *re
     for (int32_t i = 0, n = 0; i < result->n_iterations; i++) {
         const struct trace_iteration *row = &result->iterations[i];
         if (row->system == system && row->measured)
-            list[n++] =
-                (struct point_iteration){.tokens = row->tokens, .model_flop = row->model_flop, .time_s = row->time_s};
+            list[n++] = (struct point_iteration){.row = *row};
     }
     return list;
 }

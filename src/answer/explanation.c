@@ -213,7 +213,7 @@ static bool add_stripped(struct explainer *explainer, const struct plan *plan, c
 }
 
 /** Fill in the steps from the sums over iterations. */
-static void fill_shares(const struct explainer *explainer, const struct point_summary *summary, double time_s,
+static void fill_shares(const struct explainer *explainer, const struct trace_summary *summary, double time_s,
                         double *share)
 {
     const struct bubble *bubble = &summary->bubble;
@@ -266,12 +266,12 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
 {
     struct explaining *explaining = context;
     const struct scenario *scenario = view->scenario;
-    int64_t measured = view->iteration->iteration - scenario->warm_up;
+    int64_t measured = view->iteration->row.iteration - scenario->warm_up;
     (void)err;
     if (measured >= 0)
         plan_copy(view->plan, &explaining->plans[view->system_index * scenario->measured + measured]);
     explaining->n_done++;
-    show(explaining, view->system->entry->label, "iteration", view->iteration->iteration + 1,
+    show(explaining, view->system->entry->label, "iteration", view->iteration->row.iteration + 1,
          view->system->n_iterations);
     return true;
 }

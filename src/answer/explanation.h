@@ -36,7 +36,7 @@ struct explanation {
 struct explained {
     const struct point_system *system; /* of the point */
     int32_t rank;                      /* as in struct standing */
-    struct point_summary summary;
+    struct trace_summary summary;
     struct explanation explanation;
 };
 

@@ -15,6 +15,7 @@
 #include "cost/attention_choice.h"
 #include "scenario/scenario_read.h"
 #include "simulate/point_runner.h"
+#include "trace/json.h"
 
 void options_append(const char ***list, int32_t *n, const char *argument)
 {
@@ -137,11 +138,14 @@ bool command_make_folder(const char *path, struct error *err)
                             strerror(ok ? ENOTDIR : errno));
 }
 
-void command_print_json(json_t *value)
+void command_print_json(json_t *object)
 {
-    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    json_t *root = json_pack("{s:i}", "format_version", JSON_FORMAT_VERSION);
+    CHECK(json_object_update(root, object) == 0);
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     putchar('\n');
-    json_decref(value);
+    json_decref(root);
+    json_decref(object);
 }
 
 int command_fail(const struct error *err)

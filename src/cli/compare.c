@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim compare`. It says what differs between two scenarios, and how much each difference gives. */
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/text.h"
+#include "base/text_table.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/run_document.h"
@@ -16,6 +16,7 @@
 #include "scenario/platform_keys.h"
 #include "simulate/plan_text.h"
 #include "simulate/standing.h"
+#include "trace/json.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8 };
 
@@ -45,30 +46,19 @@ static void write_change(FILE *file, struct gain gain)
         fprintf(file, " ± %.1f", 100 * gain.half);
 }
 
-static struct time_shares shares_of(const struct trace_summary *row)
+/** Add the chosen system of a side. */
+static void add_side(struct text_table *table, const struct comparison_side *side, char name)
 {
-    return time_shares_of(
-        &(struct point_summary){.bubble = {row->busy_s, row->ring_s, row->warm_up_s, row->imbalance_s, row->cool_down_s,
-                                           row->dp_wait_s, row->sync_s, row->reshard_s, row->total_s},
-                                .tensor_s = row->tensor_s,
-                                .shard_s = row->shard_s});
-}
-
-/** Print the chosen system of a side. */
-static void print_side(const struct comparison_side *side, char name)
-{
-    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64];
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
     const struct trace_summary *summary = side->summary;
-    struct time_shares shares = shares_of(summary);
+    struct time_shares shares = time_shares_of(summary);
     if (summary->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
     plan_text_result(summary, plan);
-    snprintf(label, sizeof label, "%s", label_of(side));
-    text_clip(label, 20);
-    text_print_clipped(COLUMNS, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
-                       summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-                       100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", plan);
+    text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
+                   summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
+                   100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", plan);
 }
 
 static void print_heading(const struct comparison *comparison)
@@ -182,11 +172,13 @@ static void print_text(const struct comparison *comparison)
 {
     char *text = NULL;
     size_t n_bytes;
+    struct text_table table = {0};
     print_heading(comparison);
-    printf("\n  %-20s %12s %8s %5s %5s %5s %6s  plan\n", "system", "tokens/s/GPU", "time s", "MFU", "idle", "comm",
-           "GiB");
+    putchar('\n');
+    text_table_columns(&table, "  system<0.22;tokens/s/GPU>;time>;MFU>;idle>;comm>;GiB>;plan<");
     for (int i = 0; i < 2; i++)
-        print_side(&comparison->side[i], (char)('A' + i));
+        add_side(&table, &comparison->side[i], (char)('A' + i));
+    text_table_print(&table, stdout, COLUMNS);
     print_differences(comparison);
     FILE *file = check_memstream(&text, &n_bytes);
     write_pairs(file, comparison);
@@ -199,18 +191,13 @@ static void print_text(const struct comparison *comparison)
 static json_t *json_of_side(const struct comparison_side *side)
 {
     const struct trace_summary *summary = side->summary;
-    struct time_shares shares = shares_of(summary);
+    struct time_shares shares = time_shares_of(summary);
     char plan[PLAN_TEXT_NAME_SIZE];
     plan_text_result(summary, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", side->path, "system", label_of(side),
                      "fits", summary->fits, "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
                      summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
                      time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", plan);
-}
-
-static json_t *json_of_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *json_of_contribution(const struct contribution *contribution)

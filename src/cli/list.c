@@ -2,46 +2,30 @@
 /* This file is `slimsim list`. It lists the names and keys that a scenario can use. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "capacity/question.h"
 #include "cli/commands.h"
 #include "cli/list_tables.h"
-#include "scenario/scenario_read.h"
 
-static bool list_keys(struct error *err)
-{
-    if (!scenario_list_keys(stdout, err))
-        return false;
-    puts("\n`capacity:` asks what to buy (slimsim capacity). An offer also takes device, platform, power, price and\n"
-         "reliability:\n");
-    question_list_keys(stdout);
-    return true;
-}
-
-static const struct {
-    const char *name;
-    bool (*print)(struct error *err);
-} lists[] = {
-    {"models", list_models},       {"devices", list_devices},
-    {"platforms", list_platforms}, {"frameworks", list_frameworks},
-    {"lengths", list_lengths},     {"systems", list_systems},
-    {"keys", list_keys},
+struct arguments {
+    struct options options;
+    int which;
 };
-enum { N_LISTS = sizeof lists / sizeof *lists };
+
+static const struct argp_child children[] = {OPTION(json), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    int *which = state->input;
+    struct arguments *arguments = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        options_begin(&arguments->options, children, state);
+        return 0;
     case ARGP_KEY_ARG:
-        if (*which >= 0)
+        if (arguments->which >= 0)
             argp_error(state, "only one list is allowed; '%s' is the second", argument);
-        for (int i = 0; i < N_LISTS; i++)
-            if (strcmp(argument, lists[i].name) == 0) {
-                *which = i;
-                return 0;
-            }
+        arguments->which = list_find(argument);
+        if (arguments->which >= 0)
+            return 0;
         argp_error(state,
                    "there is no list '%s'; allowed: models, devices, platforms, frameworks, lengths, systems or keys",
                    argument);
@@ -59,12 +43,13 @@ static const struct argp argp = {
     .parser = parse,
     .args_doc = "models|devices|platforms|frameworks|lengths|systems|keys",
     .doc = "List what a scenario can name, as tables; `keys` and `systems` with units, ranges "
-           "and defaults, `frameworks` with the values that they set."};
+           "and defaults, `frameworks` with the values that they set.",
+    .children = children};
 
 int command_list(int argc, char **argv)
 {
-    int which = -1;
+    struct arguments arguments = {.which = -1};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &which);
-    return lists[which].print(&err) ? EXIT_SUCCESS : command_fail(&err);
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    return list_print(arguments.which, arguments.options.json, &err) ? EXIT_SUCCESS : command_fail(&err);
 }

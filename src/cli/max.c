@@ -9,6 +9,7 @@
 #include "answer/largest_value.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/text_table.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "document/quantity.h"
@@ -38,17 +39,17 @@ struct arguments {
     double most;
 };
 
-static void print_heading(const struct largest_values *values, const struct scenario *scenario, int32_t label_columns)
+static void print_heading(const struct largest_values *values, const struct scenario *scenario)
 {
     char most[TEXT_NUMBER_SIZE];
     text_number((double)values->asked.range.most, 0, most);
     text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name,
                        values->asked.key, most, scenario->model.name, platform_n_gpus(&scenario->platform),
                        scenario->device.name);
-    printf("\n%-*s  %12s  %12s  %6s  plan\n", label_columns, "system", "largest", "tokens/s/GPU", "GiB");
+    putchar('\n');
 }
 
-static void print_row(const struct largest_of_system *system, int32_t label_columns)
+static void add_row(struct text_table *table, const struct largest_of_system *system)
 {
     char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-",
          plan[PLAN_TEXT_NAME_SIZE] = "-";
@@ -60,7 +61,7 @@ static void print_row(const struct largest_of_system *system, int32_t label_colu
         text_number(summary->peak_bytes / gib, 1, peak);
         plan_text_result(summary, plan);
     }
-    text_print_clipped(COLUMNS, "%-*s  %12s  %12s  %6s  %s", label_columns, system->label, value, rate, peak, plan);
+    text_table_row(table, "%s\t%s\t%s\t%s\t%s", system->label, value, rate, peak, plan);
 }
 
 /** Write what stops a value: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "stage 3, activations". */
@@ -122,16 +123,16 @@ static void write_system_stop(FILE *file, const struct largest_values *values, c
 /** Print at most LINES lines. */
 static void print_text(const struct largest_values *values, const struct scenario *scenario)
 {
-    int32_t n_rows = values->n < MOST_ROWS ? values->n : MOST_ROWS, label_columns = text_columns("system");
+    int32_t n_rows = values->n < MOST_ROWS ? values->n : MOST_ROWS;
+    struct text_table table = {0};
     bool listed = n_rows <= MOST_LISTED;
     char *stops = NULL;
     size_t n_bytes;
+    print_heading(values, scenario);
+    text_table_columns(&table, "system<;largest>12;tokens/s/GPU>12;GiB>6;plan<");
     for (int32_t i = 0; i < n_rows; i++)
-        label_columns = text_columns(values->systems[i].label) > label_columns ? text_columns(values->systems[i].label)
-                                                                               : label_columns;
-    print_heading(values, scenario, label_columns);
-    for (int32_t i = 0; i < n_rows; i++)
-        print_row(&values->systems[i], label_columns);
+        add_row(&table, &values->systems[i]);
+    text_table_print(&table, stdout, COLUMNS);
     if (n_rows < values->n)
         printf("and %d more systems (--json)\n", values->n - n_rows);
     if (listed)

@@ -147,7 +147,7 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
 {
     struct collected *collected = context;
     (void)err;
-    if (view->iteration->iteration == collected->arguments->iteration &&
+    if (view->iteration->row.iteration == collected->arguments->iteration &&
         (collected->arguments->system == NULL ||
          strcmp(collected->arguments->system, view->system->entry->label) == 0)) {
         json_t *system = json_of_plan(view->plan, view->system, view->batch);
@@ -212,8 +212,8 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     scenario.measured = arguments->iteration + 1;
     struct point_options options = {.observer = keep_plan, .context = &collected};
     ok = ok && point_run(&scenario, &lengths, &options, &point, err);
-    if (ok && json_dumpf(collected.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
-        putchar('\n');
+    if (ok)
+        command_print_json(json_pack("{s:s, s:O}", "name", scenario.name, "systems", collected.systems));
     json_decref(collected.systems);
     plan_search_free(&search);
     point_free(&point);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/plan_search.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -12,7 +11,8 @@
 #include "search/score.h"
 #include "simulate/plan_text.h"
 #include "simulate/point_runner.h"
-#include "trace/table.h"
+#include "simulate/record.h"
+#include "trace/json.h"
 
 static const double gib = 1 << 30;
 enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
@@ -164,22 +164,15 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
                engine ? " times SimGrid's contention in the first batch" : "");
 }
 
-static json_t *json_of_plan(const struct search_plan *plan)
+/** Return the row of `plans` of a trace, with the class of memory that has most. */
+static json_t *json_of_plan(int32_t system, int32_t rank, const struct search_plan *plan)
 {
-    const struct scenario_plan *layout = &plan->layout;
-    const struct search_score *score = &plan->score;
-    return json_pack(
-        "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
-        "s:f, s:o}",
-        "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
-        (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "vpp",
-        (json_int_t)layout->vpp, "sharding", trace_sharding_names.text[layout->sharding], "recompute",
-        trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations", score->n_iterations,
-        "time_s", score->time_s, "contention", score->contention, "peak_bytes", score->worst.peak_bytes, "host_bytes",
-        score->worst.host_bytes, "peak_stage", score->worst.stage, "peak_class", memory_class_name[score->worst.class],
-        "compute_fraction", score->compute, "bubble_fraction", score->bubble, "communication_fraction",
-        score->communication, "slower", score->slower, "slower_error",
-        isnan(score->slower_error) ? json_null() : json_real(score->slower_error));
+    const struct trace_plan of = record_plan(system, rank, plan);
+    json_t *row = json_of_row(TRACE_PLANS, &of, NULL, NULL);
+    json_object_del(row, "system");
+    json_object_set_new(row, "slower_error", json_of_number(plan->score.slower_error));
+    json_object_set_new(row, "peak_class", json_string(memory_class_name[plan->score.worst.class]));
+    return row;
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)
@@ -193,7 +186,7 @@ json_t *plan_search_json(const struct scenario *scenario, const struct plan_sear
             iterations, json_pack("{s:I, s:f, s:f}", "iteration", (json_int_t)result->iterations[i].iteration, "weight",
                                   result->iterations[i].weight, "model_flop", result->iterations[i].model_flop));
     for (int32_t i = 0; i < result->n_ranked; i++)
-        json_array_append_new(plans, json_of_plan(&result->plans[result->ranked[i]]));
+        json_array_append_new(plans, json_of_plan(system, i, &result->plans[result->ranked[i]]));
     for (int i = 0; i < SEARCH_N_VERDICTS; i++)
         json_object_set_new(counts, trace_verdict_names.text[i], json_integer(result->count[i]));
     return json_pack("{s:s, s:s, s:I, s:o, s:i, s:i, s:i, s:b, s:o, s:o}", "space",

@@ -3,20 +3,21 @@
 #include "answer/sensitivity.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/text_table.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "scenario/scenario_read.h"
 #include "trace/csv.h"
+#include "trace/json.h"
 #include "trace/output.h"
 
-enum { COLUMNS = 100, LINES = 20, NAME_COLUMNS = 24, CELL_COLUMNS = 16, MOST_CELLS = 3, LINE_BYTES = 1024 };
+enum { COLUMNS = 100, LINES = 20, MOST_CELLS = 3 };
 static const char csv_begin[] = "change,set,system,";
 
 struct arguments {
@@ -35,38 +36,11 @@ static const char *label_of(const struct ranking *ranking, int32_t system)
     return system < 0 ? "none" : ranking->scenario->systems[system].label;
 }
 
-/** Append text to a line, at the right of a cell or, if `columns` is negative, at its left. */
-static void add_cell(char line[LINE_BYTES], const char *text, int32_t columns)
-{
-    char cell[LINE_BYTES / 2];
-    size_t used = strlen(line);
-    int32_t width = abs(columns);
-    snprintf(cell, sizeof cell, "%s", text);
-    text_clip(cell, width);
-    int32_t blanks = width - text_columns(cell);
-    snprintf(line + used, LINE_BYTES - used, "%*s%s%*s", columns > 0 ? blanks : 0, "", cell, columns > 0 ? 0 : blanks,
-             "");
-}
-
 /** Return how many systems have a column. */
 static int32_t n_cells(const struct ranking *ranking, bool verbose)
 {
     int32_t n = ranking->sensitivity->n_systems;
     return verbose || n < MOST_CELLS ? n : MOST_CELLS;
-}
-
-static void print_header(const struct ranking *ranking, int32_t n_systems)
-{
-    char line[LINE_BYTES] = "";
-    add_cell(line, "change", -NAME_COLUMNS);
-    for (int32_t i = 0; i < n_systems; i++) {
-        add_cell(line, "", 2);
-        add_cell(line, label_of(ranking, ranking->sensitivity->system_order[i]), CELL_COLUMNS);
-    }
-    if (n_systems < ranking->sensitivity->n_systems)
-        snprintf(line + strlen(line), LINE_BYTES - strlen(line), "  and %d more (-v)",
-                 ranking->sensitivity->n_systems - n_systems);
-    puts(line);
 }
 
 static void write_cell(const struct sensitivity *sensitivity, int32_t change, int32_t system,
@@ -84,23 +58,38 @@ static void write_cell(const struct sensitivity *sensitivity, int32_t change, in
         snprintf(text, TEXT_NUMBER_SIZE, "%+.1f%%", 100 * gain);
 }
 
-static void print_row(const struct ranking *ranking, int32_t change, int32_t n_systems, bool verbose)
+/** Add the row of a change, which ends with the system that wins instead, and with -v with the reason of a refusal. */
+static void add_row(struct text_table *table, const struct ranking *ranking, int32_t change, bool verbose)
 {
     const struct sensitivity *sensitivity = ranking->sensitivity;
     const char *refusal = sensitivity->changes[change].refusal;
-    char line[LINE_BYTES] = "", text[TEXT_NUMBER_SIZE];
-    add_cell(line, sensitivity->changes[change].name, -NAME_COLUMNS);
-    for (int32_t i = 0; i < n_systems; i++) {
+    char text[TEXT_NUMBER_SIZE];
+    text_table_cell(table, "%s", sensitivity->changes[change].name);
+    for (int32_t i = 0; i < n_cells(ranking, verbose); i++) {
         write_cell(sensitivity, change, ranking->sensitivity->system_order[i], text);
-        add_cell(line, "", 2);
-        add_cell(line, text, CELL_COLUMNS);
+        text_table_cell(table, "%s", text);
     }
-    if (change > 0 && sensitivity_changes_winner(sensitivity, change))
-        snprintf(line + strlen(line), LINE_BYTES - strlen(line), "  first: %s",
-                 label_of(ranking, sensitivity_winner(sensitivity, change)));
-    bool says = verbose && refusal != NULL;
-    text_print_clipped(verbose ? INT32_MAX : COLUMNS, "%s%s%.*s", line, says ? "  " : "",
-                       says ? (int)strcspn(refusal, "\n") : 0, says ? refusal : "");
+    bool changes = change > 0 && sensitivity_changes_winner(sensitivity, change);
+    const char *winner = changes ? label_of(ranking, sensitivity_winner(sensitivity, change)) : "";
+    int bytes = verbose && refusal != NULL ? (int)strcspn(refusal, "\n") : 0;
+    text_table_cell(table, "%s%s%s%.*s", changes ? "first: " : "", winner, changes && bytes > 0 ? "  " : "", bytes,
+                    bytes > 0 ? refusal : "");
+}
+
+static void print_table(const struct ranking *ranking, int32_t n_rows, bool verbose)
+{
+    struct text_table table = {0};
+    char more[32] = "";
+    int32_t n = n_cells(ranking, verbose), n_more = ranking->sensitivity->n_systems - n;
+    text_table_columns(&table, "change<24.24");
+    for (int32_t i = 0; i < n; i++)
+        text_table_column(&table, label_of(ranking, ranking->sensitivity->system_order[i]), ">16.16");
+    if (n_more > 0)
+        snprintf(more, sizeof more, "and %d more (-v)", n_more);
+    text_table_column(&table, more, "<");
+    for (int32_t i = 0; i < n_rows; i++)
+        add_row(&table, ranking, ranking->sensitivity->order[i], verbose);
+    text_table_print(&table, stdout, verbose ? 0 : COLUMNS);
 }
 
 /** Write which changes move another system to the first place, and where the model's error comes from. */
@@ -126,7 +115,6 @@ static void print_text(const struct ranking *ranking, bool verbose)
     const struct sensitivity *sensitivity = ranking->sensitivity;
     const struct scenario *scenario = ranking->scenario;
     const struct text_limits limits = {COLUMNS, verbose ? INT32_MAX : 3, verbose ? INT32_MAX : 3};
-    int32_t n_systems = n_cells(ranking, verbose);
     char *verdict = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&verdict, &n_bytes);
@@ -135,16 +123,33 @@ static void print_text(const struct ranking *ranking, bool verbose)
     text_print_clipped(COLUMNS, "%s: %s on %d x %s, tokens/s/GPU on the critical path, one change at a time",
                        scenario->name, scenario->model.name, platform_n_gpus(&scenario->platform),
                        scenario->device.name);
-    print_header(ranking, n_systems);
     int32_t n_rows = LINES - 3 - text_wrapped_lines(verdict, &limits), n = sensitivity->n;
     n_rows = verbose || n <= n_rows + 1 ? n : n_rows;
-    for (int32_t i = 0; i < n_rows; i++)
-        print_row(ranking, ranking->sensitivity->order[i], n_systems, verbose);
+    print_table(ranking, n_rows, verbose);
     if (n_rows < n)
         printf("and %d changes with smaller effects on %s, or that cannot run (-v)\n", n - n_rows,
                label_of(ranking, ranking->sensitivity->system_order[0]));
     text_print_wrapped(verdict, &limits);
     free(verdict);
+}
+
+static struct trace_sensitivity row_of(const struct ranking *ranking, int32_t change, int32_t system)
+{
+    const struct sensitivity *sensitivity = ranking->sensitivity;
+    const struct sensitivity_change *of = &sensitivity->changes[change];
+    int32_t winner = sensitivity_winner(sensitivity, change), rank = of->systems[system].rank;
+    return (struct trace_sensitivity){
+        .change = of->name,
+        .set = of->set,
+        .system = label_of(ranking, system),
+        .fits = rank > 0,
+        .rank = rank,
+        .tokens_per_s_per_gpu = of->refusal != NULL ? NAN : of->systems[system].tokens_per_s_per_gpu,
+        .gain = sensitivity_gain(sensitivity, change, system),
+        .winner = winner < 0 ? NULL : label_of(ranking, winner),
+        .winner_changes = sensitivity_changes_winner(sensitivity, change),
+        .refused = of->refusal,
+    };
 }
 
 static json_t *json_of_change(const struct ranking *ranking, int32_t change)
@@ -155,11 +160,11 @@ static json_t *json_of_change(const struct ranking *ranking, int32_t change)
     int32_t winner = sensitivity_winner(sensitivity, change);
     for (int32_t i = 0; of->refusal == NULL && i < sensitivity->n_systems; i++) {
         int32_t system = ranking->sensitivity->system_order[i];
-        double gain = sensitivity_gain(sensitivity, change, system);
-        json_array_append_new(systems, json_pack("{s:s, s:i, s:b, s:f, s:o}", "label", label_of(ranking, system),
-                                                 "rank", of->systems[system].rank, "fits", of->systems[system].rank > 0,
-                                                 "tokens_per_s_per_gpu", of->systems[system].tokens_per_s_per_gpu,
-                                                 "gain", isnan(gain) ? json_null() : json_real(gain)));
+        json_array_append_new(systems,
+                              json_pack("{s:s, s:i, s:b, s:f, s:o}", "label", label_of(ranking, system), "rank",
+                                        of->systems[system].rank, "fits", of->systems[system].rank > 0,
+                                        "tokens_per_s_per_gpu", of->systems[system].tokens_per_s_per_gpu, "gain",
+                                        json_of_number(sensitivity_gain(sensitivity, change, system))));
     }
     return json_pack("{s:s, s:s, s:f, s:s?, s:s?, s:b, s:o}", "name", of->name, "set", of->set, "memory_factor",
                      of->memory, "refused", of->refusal, "winner", winner < 0 ? NULL : label_of(ranking, winner),
@@ -182,28 +187,16 @@ static void print_json(const struct ranking *ranking)
 static void write_csv(FILE *file, const struct ranking *ranking)
 {
     const struct sensitivity *sensitivity = ranking->sensitivity;
-    fprintf(file, "%sfits,rank,tokens_per_s_per_gpu,gain,winner,winner_changes,refused\n", csv_begin);
-    for (int32_t i = 0; i < sensitivity->n; i++)
-        for (int32_t k = 0; k < sensitivity->n_systems; k++) {
-            int32_t change = ranking->sensitivity->order[i], system = ranking->sensitivity->system_order[k];
-            const struct sensitivity_change *of = &sensitivity->changes[change];
-            const struct sensitivity_system *result = &of->systems[system];
-            int32_t winner = sensitivity_winner(sensitivity, change);
-            csv_print_text(of->name, file);
-            fputc(',', file);
-            csv_print_text(of->set, file);
-            fputc(',', file);
-            csv_print_text(label_of(ranking, system), file);
-            fprintf(file, ",%d,%d,", result->rank > 0, result->rank);
-            csv_print_double(of->refusal != NULL ? NAN : result->tokens_per_s_per_gpu, file);
-            fputc(',', file);
-            csv_print_double(sensitivity_gain(sensitivity, change, system), file);
-            fputc(',', file);
-            csv_print_text(winner < 0 ? "" : label_of(ranking, winner), file);
-            fprintf(file, ",%d,", sensitivity_changes_winner(sensitivity, change));
-            csv_print_text(of->refusal != NULL ? of->refusal : "", file);
-            fputc('\n', file);
-        }
+    const struct trace_table *table = &trace_tables[TRACE_SENSITIVITY];
+    csv_print_heads(table, file);
+    fputc('\n', file);
+    for (int32_t i = 0; i < sensitivity->n * sensitivity->n_systems; i++) {
+        int32_t change = ranking->sensitivity->order[i / sensitivity->n_systems];
+        struct trace_sensitivity row =
+            row_of(ranking, change, ranking->sensitivity->system_order[i % sensitivity->n_systems]);
+        csv_print_row(table, &row, NULL, NULL, file);
+        fputc('\n', file);
+    }
 }
 
 static bool is_ours(const char *path)

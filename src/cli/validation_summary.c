@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "base/text_table.h"
 #include "trace/table.h"
 #include "validate/statistics.h"
 
@@ -52,12 +53,12 @@ static bool counts(const struct validate_row *row, enum validate_quantity quanti
     return row->quantity == quantity && row->reason[0] == '\0' && !row->calibration;
 }
 
-static void print_group(const struct validate *validate, const struct group *group)
+static void add_group_row(struct text_table *table, const struct validate *validate, const struct group *group)
 {
     if (group->n > 0)
-        printf("%-40s%6d%15.1f%%%8.1f%%%8.1f%%  %-8s%4d of %d\n", group->name, (int)group->n,
-               100 * group->absolute_sum / group->n, 100 * group->sum / group->n, 100 * group->largest,
-               validate->rows[group->worst].id, (int)group->n_small, (int)group->n);
+        text_table_row(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%s\t%4d of %d", group->name, (int)group->n,
+                       100 * group->absolute_sum / group->n, 100 * group->sum / group->n, 100 * group->largest,
+                       validate->rows[group->worst].id, (int)group->n_small, (int)group->n);
 }
 
 static int compare_groups(const void *a, const void *b)
@@ -87,8 +88,8 @@ static struct group *find_group(struct group *groups, int32_t *n_groups, const s
     return group;
 }
 
-/** Print the errors of throughput by framework and GPU, and of all rows. */
-static void print_throughput(const struct validate *validate)
+/** Add the errors of throughput by framework and GPU, and of all rows. */
+static void add_throughput(struct text_table *table, const struct validate *validate)
 {
     int32_t n_groups = 0;
     struct group all = {.name = "all"}, full = {.name = "all of known settings (trust A, A-)"};
@@ -105,38 +106,40 @@ static void print_throughput(const struct validate *validate)
     int32_t n_own = n_groups <= MOST_GROUPS ? n_groups : MOST_GROUPS - 1;
     for (int32_t i = 0; i < n_groups; i++)
         if (i < n_own)
-            print_group(validate, &groups[i]);
+            add_group_row(table, validate, &groups[i]);
         else
             add_group(&others, &groups[i]);
-    print_group(validate, &others);
-    print_group(validate, &full);
-    print_group(validate, &all);
+    add_group_row(table, validate, &others);
+    add_group_row(table, validate, &full);
+    add_group_row(table, validate, &all);
     free(groups);
 }
 
-static void print_quantity(const struct validate *validate, enum validate_quantity quantity)
+static void add_quantity(struct text_table *table, const struct validate *validate, enum validate_quantity quantity)
 {
     struct group group = {0};
     snprintf(group.name, sizeof group.name, "%s", trace_quantity_names.text[quantity]);
     for (int32_t i = 0; i < validate->n_rows; i++)
         if (counts(&validate->rows[i], quantity))
             add_error(&group, validate, i);
-    print_group(validate, &group);
+    add_group_row(table, validate, &group);
 }
 
 void validation_print_summary(const struct validate *validate)
 {
     int32_t n_calibration = 0, n_skipped = 0;
+    struct text_table table = {0};
     for (int32_t i = 0; i < validate->n_rows; i++) {
         n_skipped += validate->rows[i].reason[0] != '\0';
         n_calibration += validate->rows[i].reason[0] == '\0' && validate->rows[i].calibration;
     }
-    printf("%-40s%6s%16s%9s%9s  %-8s%s\n", "tokens/s/GPU, by framework and GPU", "rows", "mean |error|", "bias",
-           "worst", "of row", "within 10%");
-    print_throughput(validate);
+    text_table_columns(
+        &table, "tokens/s/GPU, by framework and GPU<40;rows>;mean |error|>14;bias>7;worst>7;of row<6;within 10%<");
+    add_throughput(&table, validate);
     for (enum validate_quantity quantity = VALIDATE_THROUGHPUT + 1; quantity < VALIDATE_N_QUANTITIES; quantity++)
         if (quantity != VALIDATE_FITTED)
-            print_quantity(validate, quantity);
+            add_quantity(&table, validate, quantity);
+    text_table_print(&table, stdout, 0);
     struct validate_outcomes outcomes = validate_outcomes_of(validate);
     printf("runs fit: %d of %d right; not counted: %d calibration rows, %d skipped (-v prints every row)\n",
            (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), (int)outcomes.n, (int)n_calibration,

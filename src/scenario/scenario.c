@@ -8,14 +8,6 @@
 
 #include "base/check.h"
 
-bool scenario_recompute_fits(int32_t recompute, const struct model *model)
-{
-    if (!(recompute & RECOMPUTE_ALTERNATE_GEMMS))
-        return true;
-    bool llama = model_is_swiglu(model) && !model->dropout;
-    return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
-}
-
 const char *scenario_data_dir(void)
 {
     const char *folder = getenv("SLIMSIM_DATA");

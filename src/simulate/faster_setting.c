@@ -14,7 +14,7 @@ static double rate_of(const struct scenario *scenario, const struct lengths *len
     struct error unused = {0};
     double rate = 0;
     if (point_run(scenario, lengths, &(struct point_options){0}, &point, &unused))
-        rate = point.systems[0].iterations[0].model_flop / point.systems[0].iterations[0].time_s;
+        rate = point.systems[0].iterations[0].row.model_flop / point.systems[0].iterations[0].row.time_s;
     point_free(&point);
     return rate;
 }

@@ -103,7 +103,8 @@ static int32_t worst_iteration(const struct scenario *scenario, const struct poi
     double most = -1;
     for (int32_t i = worst; i < system->n_iterations; i++) {
         const struct point_iteration *result = &system->iterations[i];
-        struct evaluation evaluation = {.peak_bytes = result->peak_bytes, .host_bytes = result->host.bytes};
+        struct evaluation evaluation = {.peak_bytes = result->row.peak_bytes,
+                                        .host_bytes = result->row.host_peak_bytes};
         double excess = evaluation_excess(&evaluation, limits);
         if (excess > most) {
             most = excess;

@@ -88,11 +88,11 @@ static void units_line(const struct scenario *scenario, const struct point_syste
     double tokens = 0, padding = 0, units = 0, iterations = 0;
     char knobs[PLAN_TEXT_SIZE];
     for (int32_t i = 0; i < system->n_iterations; i++) {
-        if (!system->iterations[i].measured)
+        if (!system->iterations[i].row.measured)
             continue;
-        tokens += (double)system->iterations[i].tokens;
-        padding += (double)system->iterations[i].padding_tokens;
-        units += (double)system->iterations[i].forward_units;
+        tokens += (double)system->iterations[i].row.tokens;
+        padding += (double)system->iterations[i].row.padding_tokens;
+        units += (double)system->iterations[i].row.forward_units;
         iterations++;
     }
     knobs_text(scenario, system, knobs);
@@ -135,8 +135,8 @@ static double host_bytes(const struct point_system *system)
 {
     double bytes = 0;
     for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured && system->iterations[i].host.bytes > bytes)
-            bytes = system->iterations[i].host.bytes;
+        if (system->iterations[i].row.measured && system->iterations[i].row.host_peak_bytes > bytes)
+            bytes = system->iterations[i].row.host_peak_bytes;
     return bytes;
 }
 
@@ -144,11 +144,11 @@ struct plan_text_recompute plan_text_recompute_of(const struct point_system *sys
 {
     double units = 0, listed = 0, full = 0;
     for (int32_t i = 0; i < system->n_iterations; i++) {
-        if (!system->iterations[i].measured)
+        if (!system->iterations[i].row.measured)
             continue;
-        units += system->iterations[i].forward_units;
-        listed += system->iterations[i].listed_units;
-        full += system->iterations[i].full_units;
+        units += system->iterations[i].row.forward_units;
+        listed += system->iterations[i].row.listed_units;
+        full += system->iterations[i].row.full_units;
     }
     double none = units - listed - full;
     int32_t plan = system->entry->plan.recompute;

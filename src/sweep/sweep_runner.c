@@ -10,7 +10,8 @@
 #include "scenario/scenario_read.h"
 #include "search/search.h"
 #include "simulate/assumptions.h"
-#include "simulate/record_rows.h"
+#include "simulate/record.h"
+#include "simulate/standing.h"
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {
@@ -37,7 +38,7 @@ static const struct lengths *find_lengths(struct sweep_runner *runner, const str
     return &entry->lengths;
 }
 
-static uint64_t id_of(const struct scenario *scenario, const struct lengths *lengths)
+uint64_t sweep_point_id(const struct scenario *scenario, const struct lengths *lengths)
 {
     char *text = scenario_text(scenario);
     const uint64_t files[] = {scenario->model_hash, scenario->device_hash, scenario->platform.hash, lengths->hash};
@@ -67,7 +68,7 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         scenario->engine = SCENARIO_CRITICAL_PATH;
         scenario->trace = SCENARIO_TRACE_SUMMARY;
     }
-    *id = id_of(scenario, *lengths);
+    *id = sweep_point_id(scenario, *lengths);
     if (asked != NULL && asked->memory != 1) {
         scenario->device.memory_bytes *= asked->memory;
         *id = hash_bytes(*id, &asked->memory, sizeof asked->memory);
@@ -125,7 +126,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
         return true;
     result->iterations =
         check_grow(result->iterations, (size_t)result->n_iterations, &run->capacity, sizeof *result->iterations);
-    result->iterations[result->n_iterations++] = record_iteration(view->system_index, view->iteration);
+    result->iterations[result->n_iterations++] = view->iteration->row;
     return run->record.trace == NULL || record_observe(&run->record, view, err);
 }
 
@@ -172,21 +173,15 @@ static void free_searches(struct search_result *searched, int32_t n_systems)
 static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
 {
     struct point_result *result = run->result;
-    size_t n = (size_t)point->n_systems;
-    struct point_summary *summaries = point_summaries_of(scenario, point);
-    result->summary = check_calloc(n, sizeof *result->summary);
-    result->label = check_calloc(n, sizeof *result->label);
-    for (int32_t i = 0; i < point->n_systems; i++) {
-        result->summary[i] = record_summary(scenario, point, i, &summaries[i]);
+    struct ranked_point ranked = ranked_point_of(scenario, point);
+    result->summary = ranked.summaries;
+    result->standings = ranked.standings;
+    result->label = check_calloc((size_t)point->n_systems, sizeof *result->label);
+    for (int32_t i = 0; i < point->n_systems; i++)
         result->label[i] = check_strdup(scenario->systems[i].label);
-    }
-    result->standings = check_calloc(n, sizeof *result->standings);
-    standings_of(scenario, point, summaries, result->standings);
     result->n_systems = point->n_systems;
-    bool ok =
-        run->record.trace == NULL || record_close_image(&run->record, scenario, point, summaries, &result->image, err);
-    free(summaries);
-    return ok;
+    return run->record.trace == NULL ||
+           record_close_image(&run->record, scenario, point, result->summary, &result->image, err);
 }
 
 void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_result *result)

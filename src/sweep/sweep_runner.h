@@ -37,10 +37,13 @@ struct sweep_runner {
     struct error notes; /* facts about the points resolved so far that a user should know, each once; no errors */
 };
 
+/** Return the hash of the resolved text of a scenario and of all files that it names. */
+uint64_t sweep_point_id(const struct scenario *scenario, const struct lengths *lengths);
+
 /**
  * Resolve and check the scenario of a point. Its lengths are borrowed until the next point. The caller frees the
  * scenario. Errors name the position of the wrong value.
- * @param id  hash of the resolved text and of all files it names
+ * @param id  sweep_point_id
  */
 bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scenario *scenario,
                         const struct lengths **lengths, uint64_t *id, struct error *err);
