@@ -42,22 +42,6 @@ void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[P
         snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload");
 }
 
-void plan_text_result(const struct trace_summary *row, char text[PLAN_TEXT_NAME_SIZE])
-{
-    const struct scenario_plan plan = {
-        .tp = row->tp,
-        .pp = row->pp,
-        .vpp = row->vpp,
-        .cp = row->cp,
-        .dp = row->dp,
-        .schedule = row->schedule,
-        .sharding = row->sharding,
-        .recompute = row->recompute,
-        .offload = row->offload,
-    };
-    plan_text_name(&plan, row->host_peak_bytes > 0, text);
-}
-
 /** Print the resolved knobs as "name value, name value". */
 static void knobs_text(const struct scenario *scenario, const struct point_system *system, char text[PLAN_TEXT_SIZE])
 {

@@ -6,6 +6,7 @@
 #include "execute/execute.h"
 #include "search/score.h"
 #include "simulate/assumptions.h"
+#include "simulate/plan_text.h"
 #include "simulate/validated_range.h"
 #include "trace/csv.h"
 
@@ -284,7 +285,7 @@ bool record_typical_iteration(struct record *record, const struct scenario *scen
 struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_plan *plan)
 {
     const struct search_score *score = &plan->score;
-    return (struct trace_plan){
+    struct trace_plan row = {
         .system = system,
         .rank = rank,
         .tp = (int32_t)plan->layout.tp,
@@ -310,6 +311,8 @@ struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_
         .bound_time_s = plan->bound.time_s,
         .bound_peak_bytes = plan->bound.peak_bytes,
     };
+    plan_text_name(&plan->layout, score->worst.host_bytes > 0, row.plan_text);
+    return row;
 }
 
 static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,

@@ -10,6 +10,7 @@
 #include "operation/energy.h"
 #include "operation/money.h"
 #include "simulate/interval.h"
+#include "simulate/plan_text.h"
 
 static void add_bubble(struct bubble *sum, const struct bubble *term)
 {
@@ -170,6 +171,9 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
     struct evaluation worst = {.peak_bytes = summary.peak_bytes, .host_bytes = summary.host_peak_bytes};
     struct evaluation_limits limits = evaluation_limits_of(point->memory_bytes, &scenario->platform);
     summary.misfit = evaluation_exceeds(&worst, &limits);
+    struct scenario_plan replicas = *plan;
+    replicas.dp = system->dp;
+    plan_text_name(&replicas, summary.host_peak_bytes > 0, summary.plan_text);
     add_rates(scenario, point, index, &summary);
     compare_with_first(scenario, point, index, &summary);
     return summary;

@@ -52,6 +52,8 @@ BLOCK_FITS(states_bytes, libraries_bytes, MEMORY_N_CLASSES * sizeof(double));
 #define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, true, offsetof(struct ROW, name), NULL, 0},
 #define BLOCK(member)
 #define BLOCK_END
+#define TEXT(name, meaning)                                                                                            \
+    {#name, "1", meaning, TRACE_TEXT, false, offsetof(struct ROW, name), NULL, TRACE_TEXT_BYTES},
 #define STRING(name, meaning) {#name, "1", meaning, TRACE_STRING, false, offsetof(struct ROW, name), NULL, 0},
 
 #define ROW trace_summary
