@@ -204,6 +204,8 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     struct plan_search search = {0};
     struct collected collected = {arguments, &search, json_array()};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
+              (arguments->system == NULL ||
+               scenario_find_system(&scenario, arguments->system, arguments->scenario, err) >= 0) &&
               plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
@@ -211,8 +213,6 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     scenario.measured = arguments->iteration + 1;
     struct point_options options = {.observer = keep_plan, .context = &collected};
     ok = ok && point_run(&scenario, &lengths, &options, &point, err);
-    if (ok && json_array_size(collected.systems) == 0)
-        ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
     if (ok)
         command_print_json(json_pack("{s:s, s:O}", "name", scenario.name, "systems", collected.systems));
     json_decref(collected.systems);
