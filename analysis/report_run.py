@@ -2,7 +2,7 @@
 """This module reads what the report of a run shows, but for the lanes: texts and numbers for report.js."""
 import explain
 import lengths
-from common import GIB, numpy, slimsim
+from common import GIB, numpy, slimsim, text_of
 
 MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys, values",
                   "kv_gradients": "gradients of keys, values", "workspace": "workspace", "communication": "communication",
@@ -26,21 +26,6 @@ def waiting_share(row):
 
 def exposed_share(row):
     return sum(share_of(row, column) for column in EXPOSED)
-
-
-def plan_text(names, row):
-    """'TP8 PP4 VPP5 CP8 DP1', and behind it what is not usual, as src/simulate/plan_text.c has it."""
-    degrees = [f"{key.upper()}{row[key]}" for key in ("tp", "pp", "vpp", "cp", "dp") if row[key] > 1 or key == "dp"]
-    sharding, recompute = names("sharding", row["sharding"]), names("recompute", row["recompute"])
-    if "schedule" in row.dtype.names and names("schedule", row["schedule"]) != "1f1b":
-        degrees.append(names("schedule", row["schedule"]))
-    degrees += {"zero1": [], "none": ["unsharded"]}.get(sharding, [sharding])
-    degrees += [recompute] if recompute != "none" else []
-    if row["offload"] > 0:
-        degrees.append(f"offload {100 * row['offload']:.0f}%")
-    elif any(row[column] > 0 for column in ("host_peak_bytes", "host_bytes") if column in row.dtype.names):
-        degrees.append("offload")
-    return " ".join(degrees)
 
 
 def order_of(trace):
@@ -108,7 +93,7 @@ def plans_of(trace):
         time_s, peak = (row["time_s"], row["peak_bytes"]) if resolved else (row["bound_time_s"], row["bound_peak_bytes"])
         if time_s > 0 and peak > 0:
             points.append([int(row["system"]), float(time_s), float(peak / GIB), int(resolved), trace.name("plans", "verdict", row["verdict"]),
-                           plan_text(lambda column, value: trace.name("plans", column, value), row)])
+                           text_of(row["plan_text"])])
     limits = {int(number): float(row["memory_bytes"] / GIB) for number, row in enumerate(trace.table("summary"))}
     return {"labels": trace.labels, "points": points, "limit": max(limits.values())} if points else None
 

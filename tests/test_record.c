@@ -27,6 +27,7 @@ static const struct trace_summary summaries[2] = {
      .cp = 1,
      .dp = 2,
      .vpp = 1,
+     .plan_text = "PP3 DP2",
      .fits = true,
      .rank = 2,
      .measured_iterations = 3,
@@ -117,8 +118,8 @@ TEST(record_rows__say_where_and_when)
         }
     CHECK_EQUAL(found, 1);
     free(tasks);
-    struct trace_unit units[2];
-    CHECK_TRUE(trace_read(reader, TRACE_UNITS, 2, units, &err));
+    struct trace_micro_batch units[2];
+    CHECK_TRUE(trace_read(reader, TRACE_MICRO_BATCHES, 2, units, &err));
     CHECK_EQUAL(units[1].begin, 4000);
     CHECK_EQUAL(units[1].end, 6000);
     CHECK_EQUAL(units[1].formation, PLAN_SLIM);
@@ -145,7 +146,7 @@ TEST(summary__has_a_row_per_system)
     CHECK(file != NULL);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "system,gpus,tp,pp,cp,dp,vpp,", 28) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
-               strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,1,-,2,3,0.25,", 66) == 0);
+               strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,PP3 DP2,1,-,2,3,0.25,", 74) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
     CHECK_CONTAINS(line, ",0.125,0,0,1060,,8480,0.5,0,0,1.25,,1,"); /* a missing interval is an empty cell */
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
@@ -216,7 +217,7 @@ TEST(full_trace__has_the_iteration_that_ran_again)
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_ITERATIONS), 10);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_LENGTHS), 15);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_UNITS), 2 * 2 * 8);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_MICRO_BATCHES), 2 * 2 * 8);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_TRANSFERS), 2 * (2 * 2 * 8));
     CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), 2 * (2 * 3 * 8 + 2 * 2 * 8));
     CHECK_EQUAL(trace_n_rows(reader, TRACE_MEMORY), 2 * (2 * 3 * 8));

@@ -126,7 +126,7 @@ class Points(Sweep):
         self.sweep(alone, "--quiet", "--point", "1", scenario=scenario)
         with h5py.File(folder / "small.h5") as file, h5py.File(alone / "small-1.h5") as single:
             group = file["points"][file["manifest"][1]["id"].decode()]
-            for table in ("tasks", "units", "memory", "edges", "summary"):
+            for table in ("tasks", "micro_batches", "memory", "edges", "summary"):
                 self.assertEqual(group[table][:].tobytes(), single[table][:].tobytes(), table)
 
     def test_a_point_of_a_full_trace_is_exported_as_a_run_of_it(self):
@@ -257,8 +257,9 @@ class Best(Sweep):
             self.assertAlmostEqual(row["tokens_per_s_per_gpu_interval"] / (12.706204736 * abs(rates[0] - rates[1]) / 2), 1, places=8)
         self.assertEqual({row["replicates"] for row in self.best("--where", "seed=7")}, {1})
         self.assertRegex(run("best", self.whole / "small.csv", "--quiet").stdout, r"replicates +GPUs")
-        head = "point,id,status,seed,system,gpus,tp,dp,tokens_per_s_per_gpu,tokens_per_s_per_gpu_interval,fits,message\n"
-        path = write("seeds.csv", head + "0,00,done,1,x,8,2,4,10,1,1,\n1,01,done,2,x,8,4,2,20,1,0,\n2,02,done,1,y,8,2,4,9,1,1,\n")
+        head = "point,id,status,seed,system,gpus,tp,dp,plan_text,tokens_per_s_per_gpu,tokens_per_s_per_gpu_interval,fits,message\n"
+        path = write("seeds.csv", head + "0,00,done,1,x,8,2,4,TP2 DP4,10,1,1,\n1,01,done,2,x,8,4,2,TP4 DP2,20,1,0,\n"
+                                         "2,02,done,1,y,8,2,4,TP2 DP4,9,1,1,\n")
         done = run("best", path, "--json", "--all")
         self.assertEqual([(row["tp"], row["fits"], row["replicates"], row["seed"]) for row in json.loads(done.stdout)["rows"]],
                          [("various", 0, 2, "1 2"), (2, 1, 1, 1)])
@@ -276,9 +277,8 @@ class Best(Sweep):
         plan = "TP{tp} PP{pp} DP{dp} {recompute}".format(**first)
         self.assertEqual(plan, "TP2 PP2 DP4 selective")
         self.assertRegex(done.stdout, rf"slimpack +{plan} +{first['gpus']} ")
-        row = {**rows(self.whole / "small.csv")[0], "vpp": "2", "offload": "0.8", "recompute": "full"}
-        other = write("other.csv", ",".join(row) + "\n" + ",".join(row.values()) + "\n")
-        self.assertIn(" TP2 PP2 VPP2 CP2 DP2 full offload 80% ", run("best", other).stdout)
+        for row in rows(self.whole / "small.csv"):
+            self.assertRegex(row["plan_text"], f"^TP{row['tp']} PP{row['pp']} (CP{row['cp']} )?DP{row['dp']} {row['recompute']}$")
 
     def test_speed_ups_over_what_does_not_fit_are_told(self):
         head = "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,speed_up,over_misfit,message\n"
@@ -469,8 +469,9 @@ class Engines(Sweep):
             self.sweep(folder, "--quiet", "--point", point, scenario=scenario)
             with h5py.File(folder / "small.h5") as file, h5py.File(folder / f"small-{point}.h5") as single:
                 group = file["points"][file["manifest"][point]["id"].decode()]
-                self.assertEqual(set(group), set(single))
-                for table in single:
+                verdict = {"ranking", "verdict", "would_fit", "faster_settings"}  # of single runs only
+                self.assertEqual(set(group), set(single) - verdict)
+                for table in group:
                     self.assertEqual(group[table][()].tobytes(), single[table][()].tobytes(), table)
                 layouts.add(tuple(group["summary"][0][["tp", "pp", "cp"]]))
                 self.assertNotIn("plan: auto", file["scenarios"][point]["scenario"].decode())

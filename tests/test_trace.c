@@ -104,7 +104,10 @@ TEST(trace_tables__describe_every_column)
         for (int32_t c = 0; c < table->n_columns; c++) {
             const struct trace_column *column = &table->columns[c];
             CHECK_TRUE(strlen(column->unit) > 0 && strlen(column->meaning) > 0);
-            CHECK_TRUE(column->offset + (column->type == TRACE_INT32 ? 4 : 8) <= table->row_bytes);
+            CHECK_TRUE(column->offset + (column->type == TRACE_TEXT    ? column->bytes
+                                         : column->type == TRACE_INT32 ? 4
+                                                                       : 8) <=
+                       table->row_bytes);
             for (int32_t n = 0; column->names != NULL && n < column->names->n; n++)
                 CHECK_TRUE(column->names->text[n] != NULL);
             for (int32_t other = 0; other < c; other++)

@@ -12,7 +12,6 @@
 #include "capacity/answer_files.h"
 #include "capacity/notes.h"
 #include "cli/command.h"
-#include "simulate/plan_text.h"
 #include "trace/json.h"
 
 enum { MOST_BINDING = 3, MOST_RISKS = 4, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
@@ -55,11 +54,6 @@ static void amount_of(const char *sign, double amount, char text[AMOUNT_BYTES])
     else
         write_amount(file, sign, amount);
     CHECK(fclose(file) == 0);
-}
-
-static void plan_of(const struct candidate *candidate, char text[PLAN_TEXT_NAME_SIZE])
-{
-    plan_text_result(&candidate->point->summary[candidate->row.system], text);
 }
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
@@ -136,16 +130,15 @@ static void write_others(FILE *file, const struct answer *answer)
 static void write_choice(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
-    char gpus[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
+    char gpus[TEXT_NUMBER_SIZE];
     text_number((double)offer_gpus(offer_of(answer, row), row->nodes), 0, gpus);
-    plan_of(answer_subject(answer), plan);
     if (answer->chosen < 0)
         fputs("nothing keeps all limits; the fastest is ", file);
     fprintf(file, "%s%" PRId64 " node%s of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
             row->nodes > 1 ? "s" : "", offer_of(answer, row)->name, gpus);
     if (row->spare_nodes > 0)
         fprintf(file, ", %" PRId64 " spare node%s beside them", row->spare_nodes, row->spare_nodes > 1 ? "s" : "");
-    fprintf(file, "), %s with %s\n  ", label_of(answer, row), plan);
+    fprintf(file, "), %s with %s\n  ", label_of(answer, row), row->plan_text);
     write_costs(file, row);
     write_others(file, answer);
 }
@@ -434,9 +427,7 @@ static void add_row(struct text_table *table, const struct answer *answer, const
                     bool in_money)
 {
     const struct trace_candidate *row = &candidate->row;
-    char plan[PLAN_TEXT_NAME_SIZE] = "-", cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
-    if (row->ran)
-        plan_of(candidate, plan);
+    char cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
     amount_of(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
     digits_of(row->days, days);
     digits_of(row->mwh, mwh);
@@ -452,7 +443,7 @@ static void add_row(struct text_table *table, const struct answer *answer, const
     text_table_cell(table, row->fits ? "%.0f" : "-", row->tokens_per_s_per_gpu);
     text_table_cell(table, "%s",
                     candidate->refusal != NULL ? candidate->refusal
-                    : row->fits                ? plan
+                    : row->fits                ? row->plan_text
                                                : "does not fit in memory");
 }
 

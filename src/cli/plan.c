@@ -91,9 +91,9 @@ static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
         const struct plan_exchange *exchange = &pipeline->exchanges[i];
         json_array_append_new(exchanges,
                               json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "pass", pass_name[exchange->pass], "set",
-                                        exchange->exchange_group, "from_stage", exchange->from_stage, "from_unit",
-                                        exchange->from_unit, "to_stage", exchange->to_stage, "to_unit",
-                                        exchange->to_unit, "share", exchange->share));
+                                        exchange->exchange_group, "from_stage", exchange->from_stage,
+                                        "from_micro_batch", exchange->from_unit, "to_stage", exchange->to_stage,
+                                        "to_micro_batch", exchange->to_unit, "share", exchange->share));
     }
     return exchanges;
 }
@@ -184,15 +184,16 @@ static const struct argp_option plan_options[] = {
     {"system", 'y', "LABEL", 0, "Print only this system", 0},
     {0},
 };
-static const struct argp argp = {plan_options,
-                                 parse,
-                                 "SCENARIO.yaml",
-                                 "Print the plan of each training system for one iteration, as JSON: samples, and for "
-                                 "each pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
-                                 "formation, need and the order of each stage.",
-                                 children,
-                                 NULL,
-                                 NULL};
+static const struct argp argp = {
+    plan_options,
+    parse,
+    "SCENARIO.yaml",
+    "Print the plan of each training system for one iteration, as JSON: samples, and for "
+    "each pipeline its forward and backward micro-batches (slices as [sample, begin, end, cp]), "
+    "formation, need and the order of each stage.",
+    children,
+    NULL,
+    NULL};
 
 /** Run iterations 0..K only on the critical path, since plans do not depend on the engine. */
 static bool print_plans(const struct arguments *arguments, struct error *err)

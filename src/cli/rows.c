@@ -9,11 +9,11 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_table.h"
 #include "cli/command.h"
 #include "document/quantity.h"
 #include "simulate/interval.h"
-#include "simulate/plan_text.h"
 #include "trace/json.h"
 
 static const double gib = 1 << 30;
@@ -480,47 +480,7 @@ static const struct {
     {"bubble [%]", "bubble_fraction", "%.2f", 100, true},
     {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30), false},
 };
-enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = PLAN_TEXT_NAME_SIZE };
-
-/** Return the index of a cell's name, 0 if the file lacks the column. */
-static int32_t name_index(const struct rows *rows, int32_t row, const char *column, const struct trace_names *names)
-{
-    const char *text = measured_text(&rows->file, row, column);
-    int32_t i = names->n - 1;
-    while (i > 0 && strcmp(names->text[i], text) != 0)
-        i--;
-    return i;
-}
-
-/** Return a cell as a degree; a number that is none is the nearest one. */
-static int32_t degree_of(const struct rows *rows, int32_t row, const char *name)
-{
-    return (int32_t)fmin(fmax(number_of(rows, row, name), 0), INT32_MAX); /* NaN: 0 */
-}
-
-/** Write the plan of a row. */
-static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
-{
-    static const char *const parts[] = {"tp", "pp", "cp", "dp", "vpp", "schedule", "sharding", "recompute"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(measured_text(&rows->file, row, parts[i]), various) == 0) {
-            strcpy(text, various);
-            return;
-        }
-    const struct trace_summary summary = {
-        .tp = degree_of(rows, row, "tp"),
-        .pp = degree_of(rows, row, "pp"),
-        .cp = degree_of(rows, row, "cp"),
-        .dp = degree_of(rows, row, "dp"),
-        .vpp = degree_of(rows, row, "vpp"),
-        .schedule = name_index(rows, row, "schedule", &trace_schedule_names),
-        .sharding = name_index(rows, row, "sharding", &trace_sharding_names),
-        .recompute = name_index(rows, row, "recompute", &trace_recompute_names),
-        .offload = number_of(rows, row, "offload"),
-        .host_peak_bytes = number_of(rows, row, "host_peak_bytes"),
-    };
-    plan_text_result(&summary, text);
-}
+enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = TEXT_NUMBER_SIZE };
 
 /** Write one of `shown`, or "-" if the row has no such number. */
 static void shown_text(const struct rows *rows, int32_t row, int i, char text[CELL])
@@ -559,8 +519,7 @@ static void add_row(struct text_table *table, const struct rows *rows, int32_t r
     for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++)
         text_table_cell(table, "%s", cell(rows, row, c));
     text_table_cell(table, "%s", measured_text(&rows->file, row, "system"));
-    plan_text(rows, row, text);
-    text_table_cell(table, "%s", text);
+    text_table_cell(table, "%s", measured_text(&rows->file, row, "plan_text"));
     if (any_joined(rows))
         text_table_cell(table, "%d", rows->replicates[row]);
     for (int i = 0; i < N_SHOWN; i++) {

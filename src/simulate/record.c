@@ -6,6 +6,7 @@
 #include "execute/execute.h"
 #include "search/score.h"
 #include "simulate/assumptions.h"
+#include "simulate/plan_text.h"
 #include "simulate/validated_range.h"
 #include "trace/csv.h"
 
@@ -123,11 +124,11 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
     return ok;
 }
 
-static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_partition *partition,
+static bool append_slices(struct trace *trace, struct trace_micro_batch row, const struct plan_partition *partition,
                           const struct model *model, struct error *err)
 {
     struct flop_curve curve = flop_model_curve(model, (enum pass)row.direction);
-    const struct plan_unit *unit = &partition->units[row.unit];
+    const struct plan_unit *unit = &partition->units[row.micro_batch];
     row.formation = unit->formation;
     row.context = unit->context;
     row.group = unit->group;
@@ -138,21 +139,21 @@ static bool append_slices(struct trace *trace, struct trace_unit row, const stru
         row.begin = slice->begin;
         row.end = slice->end;
         row.flop = (double)flop_repeats(model) * (double)flop_of_slice(curve, slice->begin, slice->end);
-        ok = trace_append(trace, TRACE_UNITS, &row, 1, err);
+        ok = trace_append(trace, TRACE_MICRO_BATCHES, &row, 1, err);
     }
     return ok;
 }
 
 static bool append_units(struct trace *trace, const struct point_view *view, struct error *err)
 {
-    struct trace_unit row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
+    struct trace_micro_batch row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
     bool ok = true;
     for (row.phase = 0; row.phase < view->plan->n_phases; row.phase++) {
         const struct plan_phase *phase = &view->plan->phases[row.phase];
         for (row.pipeline = 0; row.pipeline < phase->n_pipelines; row.pipeline++)
             for (row.direction = 0; row.direction < N_PASSES; row.direction++) {
                 const struct plan_partition *partition = &phase->pipelines[row.pipeline].partition[row.direction];
-                for (row.unit = 0; row.unit < partition->n_units && ok; row.unit++)
+                for (row.micro_batch = 0; row.micro_batch < partition->n_units && ok; row.micro_batch++)
                     ok = append_slices(trace, row, partition, &view->scenario->model, err);
             }
     }
@@ -178,7 +179,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .direction = task->pass,
         .stream = task->stream % DAG_N_STREAMS,
         PLACE_COLUMNS(dag_rank),
-        .unit = task->unit,
+        .micro_batch = task->unit,
         .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
         .duration_s = view->dag->duration_s[t],
         .tensor_s = view->exposed[t].tensor_s,
@@ -284,7 +285,7 @@ bool record_typical_iteration(struct record *record, const struct scenario *scen
 struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_plan *plan)
 {
     const struct search_score *score = &plan->score;
-    return (struct trace_plan){
+    struct trace_plan row = {
         .system = system,
         .rank = rank,
         .tp = (int32_t)plan->layout.tp,
@@ -310,6 +311,8 @@ struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_
         .bound_time_s = plan->bound.time_s,
         .bound_peak_bytes = plan->bound.peak_bytes,
     };
+    plan_text_name(&plan->layout, score->worst.host_bytes > 0, row.plan_text);
+    return row;
 }
 
 static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,

@@ -10,6 +10,7 @@
 #include "operation/energy.h"
 #include "operation/money.h"
 #include "simulate/interval.h"
+#include "simulate/plan_text.h"
 
 static void add_bubble(struct bubble *sum, const struct bubble *term)
 {
@@ -92,7 +93,7 @@ static void add_iterations(const struct point_iteration *measured, int32_t n, st
 {
     for (int32_t i = 0; i < n; i++) {
         const struct trace_iteration *row = &measured[i].row;
-        summary->unit_imbalance += row->unit_imbalance / n;
+        summary->micro_batch_imbalance += row->micro_batch_imbalance / n;
         summary->dp_imbalance += row->dp_imbalance / n;
         summary->forward_imbalance += row->forward_imbalance / n;
         summary->backward_imbalance += row->backward_imbalance / n;
@@ -170,6 +171,9 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
     struct evaluation worst = {.peak_bytes = summary.peak_bytes, .host_bytes = summary.host_peak_bytes};
     struct evaluation_limits limits = evaluation_limits_of(point->memory_bytes, &scenario->platform);
     summary.misfit = evaluation_exceeds(&worst, &limits);
+    struct scenario_plan replicas = *plan;
+    replicas.dp = system->dp;
+    plan_text_name(&replicas, summary.host_peak_bytes > 0, summary.plan_text);
     add_rates(scenario, point, index, &summary);
     compare_with_first(scenario, point, index, &summary);
     return summary;

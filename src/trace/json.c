@@ -2,6 +2,7 @@
 #include "trace/json.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "document/quantity.h"
 
@@ -31,6 +32,11 @@ json_t *json_of_row(enum trace_table_id table, const void *row, trace_namer *nam
     json_t *object = json_object();
     for (int32_t c = 0; c < trace_tables[table].n_columns; c++) {
         const struct trace_column *column = &trace_tables[table].columns[c];
+        if (column->type == TRACE_TEXT) {
+            const char *text = (const char *)row + column->offset;
+            json_object_set_new(object, column->name, json_stringn(text, strnlen(text, column->bytes)));
+            continue;
+        }
         struct trace_value value = trace_value_of(column, row, namer, context);
         json_object_set_new(object, column->name,
                             column->type == TRACE_STRING || value.text != NULL

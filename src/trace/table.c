@@ -52,6 +52,8 @@ BLOCK_FITS(states_bytes, libraries_bytes, MEMORY_N_CLASSES * sizeof(double));
 #define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, true, offsetof(struct ROW, name), NULL, 0},
 #define BLOCK(member)
 #define BLOCK_END
+#define TEXT(name, meaning)                                                                                            \
+    {#name, "1", meaning, TRACE_TEXT, false, offsetof(struct ROW, name), NULL, TRACE_TEXT_BYTES},
 #define STRING(name, meaning) {#name, "1", meaning, TRACE_STRING, false, offsetof(struct ROW, name), NULL, 0},
 
 #define ROW trace_summary
@@ -79,9 +81,9 @@ static const struct trace_column length_columns[] = {
 #include "trace/length.def"
 };
 #undef ROW
-#define ROW trace_unit
-static const struct trace_column unit_columns[] = {
-#include "trace/unit.def"
+#define ROW trace_micro_batch
+static const struct trace_column micro_batch_columns[] = {
+#include "trace/micro_batch.def"
 };
 #undef ROW
 #define ROW trace_task
@@ -151,7 +153,7 @@ const struct trace_table trace_tables[TRACE_N_ROWS] = {
     [TRACE_STAGES] = TABLE("stages", stage),
     [TRACE_PLANS] = TABLE("plans", plan),
     [TRACE_LENGTHS] = TABLE("lengths", length),
-    [TRACE_UNITS] = TABLE("units", unit),
+    [TRACE_MICRO_BATCHES] = TABLE("micro_batches", micro_batch),
     [TRACE_TASKS] = TABLE("tasks", task),
     [TRACE_TRANSFERS] = TABLE("transfers", transfer),
     [TRACE_MEMORY] = TABLE("memory", memory),

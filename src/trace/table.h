@@ -6,6 +6,7 @@
  *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
  *     OPTIONAL(name, unit, meaning)                       a double that a row may lack: NaN, an empty cell of CSV
  *     BLOCK(member) ... BLOCK_END                         these columns together are also this member of the row
+ *     TEXT(name, meaning)                                 a text of at most TRACE_TEXT_BYTES, padded with NUL
  *     STRING(name, meaning)                               a text, in tables that are printed only
  *
  * They give the row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files. The
@@ -35,7 +36,10 @@
     ;                                                                                                                  \
     }                                                                                                                  \
     ;
+#define TEXT(name, meaning)   char name[TRACE_TEXT_BYTES];
 #define STRING(name, meaning) const char *name;
+
+enum { TRACE_TEXT_BYTES = 128 };
 
 struct trace_summary {
 #include "trace/summary.def"
@@ -61,8 +65,8 @@ struct trace_transfer {
 struct trace_memory {
 #include "trace/memory.def"
 };
-struct trace_unit {
-#include "trace/unit.def"
+struct trace_micro_batch {
+#include "trace/micro_batch.def"
 };
 struct trace_length {
 #include "trace/length.def"
@@ -94,6 +98,7 @@ struct trace_sensitivity {
 #undef OPTIONAL
 #undef BLOCK
 #undef BLOCK_END
+#undef TEXT
 #undef STRING
 
 /** Users see the tables in this order. */
@@ -103,7 +108,7 @@ enum trace_table_id {
     TRACE_STAGES,
     TRACE_PLANS,
     TRACE_LENGTHS,
-    TRACE_UNITS,
+    TRACE_MICRO_BATCHES,
     TRACE_TASKS,
     TRACE_TRANSFERS,
     TRACE_MEMORY,
