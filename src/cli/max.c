@@ -14,7 +14,6 @@
 #include "cli/commands.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
-#include "simulate/plan_text.h"
 #include "trace/table.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_ROWS = 9, MOST_LISTED = 7 };
@@ -51,15 +50,15 @@ static void print_heading(const struct largest_values *values, const struct scen
 
 static void add_row(struct text_table *table, const struct largest_of_system *system)
 {
-    char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-",
-         plan[PLAN_TEXT_NAME_SIZE] = "-";
+    char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-";
+    const char *plan = "-";
     const struct value_trial *trial = largest_trial_of(system, system->largest.value);
     if (trial != NULL) {
         const struct trace_summary *summary = trial->question.result.summary;
         text_number((double)trial->value, 0, value);
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
         text_number(summary->peak_bytes / gib, 1, peak);
-        plan_text_result(summary, plan);
+        plan = summary->plan_text;
     }
     text_table_row(table, "%s\t%s\t%s\t%s\t%s", system->label, value, rate, peak, plan);
 }
