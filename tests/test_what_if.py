@@ -108,7 +108,8 @@ class Progress(unittest.TestCase):
     def first_line(self, *arguments):
         """Read the first line that a command shows in a file, and stop the command."""
         errors = SCRATCH / "progress.txt"
-        with errors.open("w") as file, begin(*arguments, "--output", fresh("progress"), stderr=file) as process:
+        output = () if arguments[0] == "explain" else ("--output", fresh("progress"))
+        with errors.open("w") as file, begin(*arguments, *output, stderr=file) as process:
             begin_s = time.monotonic()
             while "\n" not in errors.read_text() and time.monotonic() - begin_s < WITHIN_S:
                 self.assertIsNone(process.poll(), errors.read_text())
@@ -122,7 +123,8 @@ class Progress(unittest.TestCase):
         for arguments, said in ((("sensitivity", long), "^sensitivity" + runs), (("compare", long, other), "^compare" + runs),
                                 (("max", "data.context", long, "--to", "1Mi"), "^max" + runs), (("capacity", sizes), "^capacity" + runs),
                                 (("run", long, "--sweep", "seed=1,2,3"), "^run" + runs),
-                                (("run", long), r"^plan search: (1 to do|\d+ of \d+ plans settled.*)$")):
+                                (("run", long), r"^plan search: (1 to do|\d+ of \d+ plans settled.*)$"),
+                                (("explain", long), r"^plan search: (1 to do|\d+ of \d+ plans settled.*)$")):
             with self.subTest(arguments[0]):
                 self.assertRegex(self.first_line(*arguments), said)
 
