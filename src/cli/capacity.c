@@ -114,7 +114,7 @@ int command_capacity(int argc, char **argv)
     struct question question;
     struct answer answer = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = question_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &question, &err) &&
               run(&arguments, &question, &answer, &err);
     answer_free(&answer);

@@ -27,6 +27,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     struct options *options = state->input;
     switch (key) {
     case 's':
+        if (strchr(argument, '=') == NULL)
+            argp_failure(state, ERROR_INVALID, 0, "--set: '%s' is not KEY=VALUE in one word, such as data.context=64Ki",
+                         argument);
         options_append(&options->set, &options->n_set, argument);
         return 0;
     case 'o':
@@ -83,12 +86,21 @@ int32_t options_parse_whole(const char *option, const char *argument, int32_t le
     return (int32_t)n;
 }
 
+/** Say how to write an argument that is no file. */
+static const char *second_hint(const char *argument)
+{
+    return strchr(argument, '=') != NULL                      ? "; a key is set by --set KEY=VALUE (-s)"
+           : argument[strspn(argument, "0123456789")] == '\0' ? "; numbers belong to options, such as --jobs N (-J)"
+           : access(argument, F_OK) != 0 && errno == ENOENT   ? ", and no such file exists"
+                                                              : "";
+}
+
 error_t options_parse_file(int key, char *argument, struct argp_state *state, const char *what, const char **file)
 {
     switch (key) {
     case ARGP_KEY_ARG:
         if (*file != NULL)
-            argp_error(state, "only one file is allowed; '%s' is the second", argument);
+            argp_error(state, "only one file is allowed; '%s' is the second%s", argument, second_hint(argument));
         *file = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:

@@ -65,6 +65,6 @@ int command_list(int argc, char **argv)
 {
     int which = -1;
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &which);
+    parse_arguments(&argp, argc, argv, &which);
     return lists[which].print(&err) ? EXIT_SUCCESS : command_fail(&err);
 }

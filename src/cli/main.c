@@ -105,11 +105,11 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();
     find_data();
-    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+    if (argc >= 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
         puts(argp_program_version);
         return command_finish(EXIT_SUCCESS);
     }
-    if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         print_help(stdout);
         return command_finish(EXIT_SUCCESS);
     }

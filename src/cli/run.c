@@ -380,7 +380,7 @@ int command_run(int argc, char **argv)
     struct sweep sweep = {0};
     struct error err = {0};
     bool is_sweep = false;
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err);
     bool many = ok && is_sweep && arguments.sweep.point < 0;
     if (many && arguments.simgrid_trace != NULL)
