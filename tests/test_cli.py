@@ -536,21 +536,12 @@ class Messages(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["model", "only-here"])
 
-    def test_the_manual_and_completion_are_made_of_the_help(self):
+    def test_the_manual_is_made_of_the_help(self):
         folder = SOURCE / "src/cli"
         page = subprocess.run([folder / "manual.sh", PROGRAM], capture_output=True, text=True, timeout=60)
         self.assertEqual((page.returncode, page.stderr), (0, ""))
         for part in ("slimsim \\- A discrete\\-event simulator", ".SH SLIMSIM merge", "\\-\\-fail\\-fast", "Exit status: 0", ".SH TOPICS", "own\\-lengths"):
             self.assertIn(part, page.stdout)
-        for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"), ("slimsim list f", "frameworks"),
-                                ("slimsim submit --ti", "--time= --time-limit="), ("slimsim submit --a", ""),
-                                ("slimsim run --set k", "kernels="), ("slimsim help slow", "slow-gpus slow-gpus-and-links"),
-                                ("slimsim run --set data.l", "data.lengths= data.length_scale= data.long_documents=")):
-            script = (f'source {folder}/completion.bash; compopt() {{ :; }}; COMP_WORDS=({words}); '
-                      'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _slimsim; echo ${COMPREPLY[*]}')
-            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60,
-                                  env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"})
-            self.assertEqual((done.stdout, done.stderr), (expected + "\n", ""), words)
 
     def test_what_is_no_table_is_told(self):
         simulate("tables", "--set", "trace=summary")
