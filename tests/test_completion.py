@@ -26,7 +26,7 @@ def bash(*words):
 
 
 def read(terminal, seconds):
-    """What appears on a terminal until nothing more has come for so long."""
+    """Return what appears on a terminal until nothing more has come for so long."""
     text = b""
     while select.select([terminal], [], [], seconds)[0]:
         text += os.read(terminal, 65536)
@@ -34,7 +34,7 @@ def read(terminal, seconds):
 
 
 def zsh(lines):
-    """What zsh makes of each line and a TAB, in a terminal of its own."""
+    """Return what zsh makes of each line and a TAB, in a terminal of its own."""
     folder = fresh("zsh")
     folder.mkdir()
     shutil.copy(SOURCE / "src/cli/completion.zsh", folder / "_slimsim")

@@ -8,6 +8,7 @@
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
+#include "scenario/notes.h"
 #include "simulate/assumptions.h"
 
 enum { MAX_JOBS = 4096 };
@@ -35,6 +36,7 @@ static bool run(const struct arguments *arguments, const struct question *questi
 {
     const struct options *options = &arguments->options;
     const char *name = question->offers[0].scenario.name;
+    struct error notes = {0};
     struct point_results_options how = {
         .directory = options->output,
         .jobs = arguments->jobs > 0 ? arguments->jobs : cores_available(),
@@ -44,6 +46,10 @@ static bool run(const struct arguments *arguments, const struct question *questi
     if ((arguments->shard != NULL && !shard_parse(arguments->shard, &how.shard, err)) ||
         !command_make_folder(options->output, err) || !answer_may_be_written(options->output, name, err))
         return false;
+    for (int32_t i = 0; i < question->n_offers; i++)
+        notes_of(&question->offers[i].scenario, &notes);
+    if (*notes.text != '\0')
+        fprintf(stderr, "%s\n", notes.text);
     if (!options->quiet)
         warn(question);
     stop_catch();

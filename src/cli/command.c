@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "cost/attention_choice.h"
+#include "scenario/notes.h"
 #include "scenario/scenario_read.h"
 #include "simulate/point_runner.h"
 
@@ -111,11 +112,21 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
     }
 }
 
+/** Print on stderr what words of a scenario were taken for. */
+static void print_notes(const struct scenario *scenario)
+{
+    struct error notes = {0};
+    notes_of(scenario, &notes);
+    if (*notes.text != '\0')
+        fprintf(stderr, "%s\n", notes.text);
+}
+
 bool command_check(struct scenario *scenario, struct lengths *lengths, struct error *err)
 {
     if (!point_check(scenario, err) || !point_lengths(scenario, lengths, err))
         return false;
     attention_choice_resolve(scenario, lengths);
+    print_notes(scenario);
     return true;
 }
 

@@ -15,6 +15,7 @@ static const struct {
     {"bytes", "B", 1},       {"bytes/s", "B/s", 1},   {"bytes/s", "Bps", 1}, {"bytes/s", "bps", 8},
     {"bytes/s", "b/s", 8},   {"bytes/s", "bit/s", 8}, {"s", "s", 1},         {"flop/s", "FLOPS", 1},
     {"flop/s", "FLOP/s", 1}, {"flop/s", "f", 1}, /* "f" is SimGrid's */
+    {"-", "%", 100},         {"-", ":1", 1},          {"days", "d", 1},
 };
 enum { N_SUFFIXES = sizeof suffixes / sizeof *suffixes };
 
@@ -72,6 +73,20 @@ static bool scale(const char *prefix, size_t n, bool small, long double number, 
     return false;
 }
 
+/** Return the length without the unit's own name, "days" or "day", and blanks before it. */
+static size_t without_unit(const char *text, size_t n, const char *unit)
+{
+    size_t length = strlen(unit);
+    for (int plural = 0; plural < 2; plural++, length--)
+        if (length > 1 && n >= length && strncmp(text + n - length, unit, length) == 0) {
+            n -= length;
+            while (n > 0 && text[n - 1] == ' ')
+                n--;
+            return n;
+        }
+    return n;
+}
+
 bool quantity_parse(const char *text, const char *unit, double *value)
 {
     const char *rest = number_end(text);
@@ -91,7 +106,10 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         *value /= suffixes[i].parts;
         return n == suffix ? isfinite(*value) : scale(rest, n - suffix, seconds, number / suffixes[i].parts, value);
     }
+    size_t length = n;
+    n = seconds ? n : without_unit(rest, n, unit);
     if (n == 0)
-        return !blank && isfinite(*value);
+        return !(blank && length == 0) && isfinite(*value);
+    bandwidth = bandwidth && n == length;
     return !seconds && !bandwidth && scale(rest, n, false, number, value);
 }

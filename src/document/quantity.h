@@ -17,7 +17,8 @@
  * - "bytes": B
  * - "bytes/s": B/s = Bps; bits: bps = b/s = bit/s. A prefix needs one of them, since 400G usually means Gbit/s.
  * - "s": s, ms, us, ns
- * - "tokens" and "-": prefixes only
+ * - "tokens" and "-": prefixes only; "-" also has % and :1, so 95% is 0.95 and 4:1 is 4
+ * - any unit but "s": its own name, too: 1.5T tokens, 30 days (30d)
  * - "flop/s": FLOPS
  *
  * The whole text must be used. NaN and infinity are refused.

@@ -91,14 +91,19 @@ bool platform_keys_of_name(const char *data_dir, const char *name, struct platfo
     if (library_is_path(name, ".yaml"))
         return read_file(name, keys, err);
     snprintf(folder, sizeof folder, "%s/platforms", data_dir);
-    if (library_find(folder, name, ".yaml", "platform", path, &unknown))
+    library_shipped(folder, ".yaml", "platform", keys->name, sizeof keys->name);
+    if (library_find(folder, keys->name, ".yaml", "platform", path, &unknown))
         return read_file(path, keys, err);
     bool sized = split_size(name, base, &size);
     if (sized) /* the hint concerns the name without its size */
         unknown = (struct error){0};
+    library_shipped(folder, ".yaml", "platform", base, sizeof base);
     if (!sized || !library_find(folder, base, ".yaml", "platform", path, &unknown))
-        return error_add(err, "%s, or .xml; a name may end in a size: hopper-16x8 has 16 nodes of 8 GPUs",
-                         unknown.text);
+        return error_add(
+            err,
+            "%s, or .xml; a name may end in a size: hopper-16x8 has 16 nodes of 8 GPUs; or a mapping of keys "
+            "without a file: {nodes: 16, gpus_per_node: 8, nic: 400Gbps}",
+            unknown.text);
     if (!read_file(path, keys, err))
         return false;
     snprintf(keys->name, sizeof keys->name, "%s", base);
@@ -132,6 +137,29 @@ static bool read_named(const struct document *document, int32_t node, const char
     return document_error(document, at, err, "platform: %s", unknown.text);
 }
 
+/** Refuse a written 0, which stands for a value that the scenario leaves out. */
+static bool check_zeros(const struct document *document, int32_t node, const struct platform_keys *own,
+                        struct error *err)
+{
+    const struct {
+        const char *key;
+        double value;
+    } given[] = {{"nvlink", own->nvlink_bytes_per_s},
+                 {"nic", own->nic_bytes_per_s},
+                 {"pcie", own->pcie_bytes_per_s},
+                 {"host_memory", own->host_memory_bytes}};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        int32_t at = document_find(document, node, given[i].key);
+        if (at >= 0 && given[i].value == 0)
+            ok = document_error(document, at, err,
+                                "platform.%s: 0 does not switch it off; leave the key out for the value of the data "
+                                "sheet, or write what is used instead (without NVLink: the bandwidth of PCIe)",
+                                given[i].key);
+    }
+    return ok;
+}
+
 #define GIVEN(key, field)                                                                                              \
     if (document_find(document, node, key) >= 0)                                                                       \
     keys->field = own.field
@@ -145,7 +173,8 @@ bool platform_keys_read(struct document *document, const char *data_dir, struct 
         return document_error(document, node < 0 ? 0 : node, err,
                               "platform: is required (the cluster); allowed: a name of `slimsim list platforms`, the "
                               "path of a .yaml or .xml file, or a mapping of keys");
-    if (!schema_read(document, node, platform_schema, N_SCENARIO_KEYS, NULL, &own, err))
+    if (!schema_read(document, node, platform_schema, N_SCENARIO_KEYS, NULL, &own, err) ||
+        !check_zeros(document, node, &own, err))
         return false;
     if (document_find(document, node, "name") < 0) {
         *keys = own;
