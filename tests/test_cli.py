@@ -286,7 +286,7 @@ class Calibrate(unittest.TestCase):
         collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
         for arguments, status, message in [
-            ((kernels, "--device", "h801"), 2, "there is no device 'h801'; did you mean 'h800'?"),
+            ((kernels, "--device", "h801"), 2, "there is no device 'h801'; available: "),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
             ((kernels, "--device", own), 2, "kernels.csv: no row belongs to this device; a row counts if split is calib"),
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
@@ -509,7 +509,8 @@ class Messages(unittest.TestCase):
         self.refuse(["nonsense"], SMALL, "--set", "nonsense")
         self.assertEqual(run("run", write("small.yaml", SMALL), "--frobnicate").returncode, 64)
         done = run("frobnicate")
-        self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (64, "slimsim: unknown command 'frobnicate'"))
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("slimsim: unknown command 'frobnicate'; allowed: run, explain, compare, ", done.stderr)
         self.assertIn("did you mean 'validate'?", run("vaildate").stderr)
 
     def test_every_command_has_help_and_version_and_takes_no_option_that_it_does_not_read(self):

@@ -8,7 +8,7 @@
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
-#include "scenario/notes.h"
+#include "scenario/taken.h"
 #include "simulate/assumptions.h"
 
 enum { MAX_JOBS = 4096 };
@@ -47,7 +47,7 @@ static bool run(const struct arguments *arguments, const struct question *questi
         !command_make_folder(options->output, err) || !answer_may_be_written(options->output, name, err))
         return false;
     for (int32_t i = 0; i < question->n_offers; i++)
-        notes_of(&question->offers[i].scenario, &notes);
+        taken_words(&question->offers[i].scenario, &notes);
     if (*notes.text != '\0')
         fprintf(stderr, "%s\n", notes.text);
     if (!options->quiet)

@@ -13,8 +13,8 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "cost/attention_choice.h"
-#include "scenario/notes.h"
 #include "scenario/scenario_read.h"
+#include "scenario/taken.h"
 #include "simulate/point_runner.h"
 
 void options_append(const char ***list, int32_t *n, const char *argument)
@@ -116,7 +116,7 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
 static void print_notes(const struct scenario *scenario)
 {
     struct error notes = {0};
-    notes_of(scenario, &notes);
+    taken_words(scenario, &notes);
     if (*notes.text != '\0')
         fprintf(stderr, "%s\n", notes.text);
 }

@@ -429,7 +429,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->slice[arguments->n_slices++] = argument;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "no argument is allowed; '%s' is one", argument);
+        argp_error(state, "no argument is allowed; '%s' is one; the model is --model NAME (-m)", argument);
         return 0;
     case ARGP_KEY_END:
         if (arguments->model == NULL || arguments->n_slices == 0)

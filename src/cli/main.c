@@ -50,6 +50,10 @@ static int unknown_command(const char *name)
     fprintf(stderr, "slimsim: unknown command '%s'", name);
     if (near != NULL)
         fprintf(stderr, ", did you mean '%s'?", near);
+    for (int i = 0; i < N_COMMANDS && near == NULL; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "; allowed: " : ", ", names[i]);
+    if (*name == '-')
+        fputs("; options come behind it", stderr);
     fputs("\nTry `slimsim --help'.\n", stderr);
     return ERROR_USAGE;
 }

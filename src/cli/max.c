@@ -333,9 +333,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     case ARGP_KEY_END:
         if (arguments->scenario == NULL)
-            argp_error(state, "%s is missing", arguments->key == NULL ? "a key" : "a scenario");
+            argp_error(state, "%s is missing, as in: data.context SCENARIO.yaml",
+                       arguments->key == NULL ? "a key" : "a scenario");
         if (arguments->most < 1)
-            argp_error(state, "--to is missing: no larger value is tried");
+            argp_error(state, "--to is missing, the largest value that is tried: --to 1Mi");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -34,7 +34,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case 'T':
         if (!parse_number(argument, "s", 1e-3, 1e9, &arguments->time_limit_s))
-            argp_error(state, "--time-limit: '%s' is not a time such as 90s", argument);
+            argp_error(state, "--time-limit: '%s' is not a time such as 90s, 30min or 2h", argument);
         return 0;
     case 'M':
         if (!parse_number(argument, "bytes", 1 << 20, 1e15, &arguments->memory_bytes))

@@ -13,7 +13,7 @@
 #include "base/name.h"
 #include "base/unmodelled.h"
 
-enum { PATH_BYTES = 1024 };
+enum { PATH_BYTES = 1024, SHORT_LIST = 16 };
 
 bool library_is_path(const char *name, const char *suffix)
 {
@@ -56,7 +56,6 @@ static void free_names(char **names, size_t n)
 /** Write the names to choose from: all of a short list, otherwise those of the same family and where all are listed. */
 static void print_available(const char *name, char *const *names, size_t n, const char *what, char text[1000])
 {
-    enum { SHORT_LIST = 16 };
     size_t n_listed = 0, used = 0;
     *text = '\0';
     for (size_t i = 0; i < n; i++)
@@ -84,6 +83,10 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
         snprintf(hint, sizeof hint, "%s; ", reason);
     else
         name_hint(name, (const char *const *)names, (int32_t)n, hint);
+    if (strchr(name, ',') != NULL)
+        snprintf(hint, sizeof hint, "one name is allowed, and --sweep %s=A,B takes several; ", what);
+    if (n > SHORT_LIST && strstr(hint, " or ") != NULL) /* the family is listed in full */
+        *hint = '\0';
     print_available(name, names, n, what, available);
     free_names(names, n);
     return error_add(err, "there is no %s '%.100s'; %savailable: %s, or the path of a file that ends in %s", what, name,

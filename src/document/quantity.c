@@ -87,6 +87,14 @@ static size_t without_unit(const char *text, size_t n, const char *unit)
     return n;
 }
 
+/** Multiply a time in minutes, hours or days. @return whether the unit is one of these */
+static bool long_time(const char *unit, double *value)
+{
+    double seconds = strcmp(unit, "min") == 0 ? 60 : strcmp(unit, "h") == 0 ? 3600 : strcmp(unit, "d") == 0 ? 86400 : 0;
+    *value *= seconds;
+    return seconds > 0 && isfinite(*value);
+}
+
 bool quantity_parse(const char *text, const char *unit, double *value)
 {
     const char *rest = number_end(text);
@@ -99,6 +107,8 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         rest++;
     bool seconds = strcmp(unit, "s") == 0, bandwidth = strcmp(unit, "bytes/s") == 0;
     size_t n = strlen(rest);
+    if (seconds && n > 0 && rest[n - 1] != 's')
+        return long_time(rest, value);
     for (int i = 0; i < N_SUFFIXES; i++) {
         size_t suffix = strlen(suffixes[i].suffix);
         if (strcmp(suffixes[i].unit, unit) != 0 || n < suffix || strcmp(rest + n - suffix, suffixes[i].suffix) != 0)

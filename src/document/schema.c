@@ -118,7 +118,7 @@ static const char *store_real(const struct schema_key *key, const char *text, do
         return "is below 1 MB/s";
     if (in_range(key, *field))
         return NULL;
-    return key->max == 1 && 1 < *field && *field <= 100 ? "is out of range; 95% is 0.95" : "is out of range";
+    return key->max == 1 && 10 <= *field && *field <= 100 ? "is out of range; 95% is 0.95" : "is out of range";
 }
 
 static const char *store_text(const struct schema_key *key, const char *text, char *field, size_t n_bytes)
@@ -386,6 +386,30 @@ static char (*names_in(const struct reading *reading, const char *prefix, int32_
     return names;
 }
 
+/** Return whether a single insertion, deletion or other letter makes one name of four letters or more the other. */
+static bool one_slip(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m, longer = n < m ? m : n, begin = 0, end = 0;
+    while (begin < shorter && a[begin] == b[begin])
+        begin++;
+    while (end < shorter - begin && a[n - 1 - end] == b[m - 1 - end])
+        end++;
+    return longer >= 4 && longer - begin - end <= 1;
+}
+
+/** Return the name here of what other tools call so, unless a key of the group differs by a slip. Keys of a scenario
+ * are none of other files. */
+static const char *name_here(const struct document *document, const char *name, const char *const *candidates,
+                             int32_t n)
+{
+    const char *here = unmodelled_name_here("key", name);
+    for (int32_t i = 0; here != NULL && i < n; i++)
+        if (one_slip(name, candidates[i]))
+            here = NULL;
+    bool of_scenario = here != NULL && strchr(here, '.') != NULL;
+    return of_scenario && document_find(document, 0, "systems") < 0 ? NULL : here;
+}
+
 /** Add an error about an unknown key, with its likely meaning. prefix: of its group, "" or "data." */
 static void refuse_key(struct reading *reading, int32_t node, const char *prefix)
 {
@@ -397,7 +421,7 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
     const char **candidates = check_calloc((size_t)n + 1, sizeof *candidates);
     for (int32_t i = 0; i < n; i++)
         candidates[i] = names[i];
-    const char *here = unmodelled_name_here("key", name);
+    const char *here = name_here(reading->document, name, candidates, n);
     if (elsewhere != NULL)
         snprintf(hint, sizeof hint, "did you mean '%s' (a dot means a level of nesting)?", elsewhere);
     else if (reason != NULL || here != NULL)
@@ -416,10 +440,11 @@ static void refuse_no_group(struct reading *reading, int32_t node, const char *n
     char allowed[512];
     int32_t n;
     free(names_in(reading, name, &n, allowed));
-    reading->ok = document_error(
-        reading->document, node, reading->err, "%s%.*s: expected a mapping of keys, found %s; allowed: %s",
-        reading->group, (int)strlen(name) - 1, name,
-        reading->document->node[node].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value", allowed);
+    reading->ok = document_error(reading->document, node, reading->err,
+                                 "%s%.*s: expected a mapping of keys, found %s; allowed: %s (as in %s%.*s)",
+                                 reading->group, (int)strlen(name) - 1, name,
+                                 reading->document->node[node].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value",
+                                 allowed, name, (int)strcspn(allowed, ","), allowed);
 }
 
 /** Refuse every key of a mapping that the table does not have, and every group that is no mapping. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/notes.h"
+#include "scenario/taken.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void note_stages(const struct scenario *scenario, const struct scenario_s
             error_add(notes, "%s of %s: 0 gives this stage as many layers as the others", keys[i], system->label);
 }
 
-void notes_of(const struct scenario *scenario, struct error *notes)
+void taken_words(const struct scenario *scenario, struct error *notes)
 {
     note_name(scenario, "model", scenario->model_name, notes);
     note_name(scenario, "device", scenario->device_name, notes);
