@@ -67,10 +67,35 @@ static void print_available(const char *name, char *const *names, size_t n, cons
         strcpy(text, "none");
 }
 
+/** Write FOLDER/NAME.suffix. @return whether there is such a file */
+static bool file_of(const char *folder, const char *name, const char *suffix, char path[PATH_BYTES])
+{
+    int length = snprintf(path, PATH_BYTES, "%s/%s%s", folder, name, suffix);
+    return *name != '\0' && strchr(name, '/') == NULL && length < PATH_BYTES && access(path, F_OK) == 0;
+}
+
+/** Write the only shipped name that is meant by another way to write it. @return whether there is one */
+static bool shipped_name(const char *folder, const char *name, const char *suffix, const char *what,
+                         char shipped[NAME_BYTES])
+{
+    char path[PATH_BYTES], form[NAME_BYTES], plain[NAME_BYTES];
+    name_form(name, form);
+    name_plain(name, plain);
+    const char *here = unmodelled_name_here(what, form);
+    size_t n = 0;
+    char **names = library_list(folder, suffix, &n);
+    int32_t found = names != NULL ? name_find(name, (const char *const *)names, (int32_t)n) : -1;
+    bool called = here != NULL && unmodelled_reason(what, plain) == NULL && file_of(folder, here, suffix, path);
+    if (found >= 0 || called)
+        snprintf(shipped, NAME_BYTES, "%s", found >= 0 ? names[found] : here);
+    free_names(names, n);
+    return found >= 0 || called;
+}
+
 static bool refuse_name(const char *folder, const char *name, const char *suffix, const char *what, struct error *err)
 {
     size_t n = 0;
-    char plain[NAME_BYTES];
+    char plain[NAME_BYTES], shipped[NAME_BYTES];
     name_plain(name, plain);
     const char *reason = unmodelled_reason(what, plain);
     if (reason != NULL && strstr(reason, "allowed: ") != NULL)
@@ -81,6 +106,8 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
                          strerror(errno));
     if (reason != NULL)
         snprintf(hint, sizeof hint, "%s; ", reason);
+    else if (shipped_name(folder, name, suffix, what, shipped))
+        snprintf(hint, sizeof hint, "did you mean '%s'? ", shipped);
     else
         name_hint(name, (const char *const *)names, (int32_t)n, hint);
     if (strchr(name, ',') != NULL)
@@ -91,13 +118,6 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
     free_names(names, n);
     return error_add(err, "there is no %s '%.100s'; %savailable: %s, or the path of a file that ends in %s", what, name,
                      hint, available, suffix);
-}
-
-/** Write FOLDER/NAME.suffix. @return whether there is such a file */
-static bool file_of(const char *folder, const char *name, const char *suffix, char path[PATH_BYTES])
-{
-    int length = snprintf(path, PATH_BYTES, "%s/%s%s", folder, name, suffix);
-    return *name != '\0' && strchr(name, '/') == NULL && length < PATH_BYTES && access(path, F_OK) == 0;
 }
 
 bool library_find(const char *folder, const char *name, const char *suffix, const char *what, char path[1024],
@@ -114,18 +134,8 @@ bool library_find(const char *folder, const char *name, const char *suffix, cons
 
 void library_shipped(const char *folder, const char *suffix, const char *what, char *name, size_t size)
 {
-    char path[PATH_BYTES], form[NAME_BYTES], plain[NAME_BYTES];
-    name_form(name, form);
-    name_plain(name, plain);
-    const char *here = unmodelled_name_here(what, form);
-    if (library_is_path(name, suffix) || file_of(folder, name, suffix, path))
-        return;
-    size_t n = 0;
-    char **names = library_list(folder, suffix, &n);
-    int32_t found = names != NULL ? name_find(name, (const char *const *)names, (int32_t)n) : -1;
-    if (found >= 0)
-        snprintf(name, size, "%s", names[found]);
-    else if (here != NULL && unmodelled_reason(what, plain) == NULL && file_of(folder, here, suffix, path))
-        snprintf(name, size, "%s", here);
-    free_names(names, n);
+    char path[PATH_BYTES], shipped[NAME_BYTES];
+    if (!library_is_path(name, suffix) && !file_of(folder, name, suffix, path) &&
+        shipped_name(folder, name, suffix, what, shipped))
+        snprintf(name, size, "%s", shipped);
 }

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "document/document_read.h"
 #include "document/library.h"
 #include "document/path.h"
 #include "document/schema_text.h"
@@ -74,9 +75,37 @@ static bool split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct pl
     return ok;
 }
 
+/** Refuse a written 0, which stands for a value that the scenario leaves out. */
+static bool check_zeros(const struct document *document, int32_t node, const struct platform_keys *own,
+                        struct error *err)
+{
+    const struct {
+        const char *key;
+        double value;
+    } given[] = {{"nvlink", own->nvlink_bytes_per_s},
+                 {"nic", own->nic_bytes_per_s},
+                 {"pcie", own->pcie_bytes_per_s},
+                 {"host_memory", own->host_memory_bytes}};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        int32_t at = document_find(document, node, given[i].key);
+        if (at >= 0 && given[i].value == 0)
+            ok = document_error(document, at, err,
+                                "platform.%s: 0 does not switch it off; leave the key out for the value of the data "
+                                "sheet, or write what is used instead (without NVLink: the bandwidth of PCIe)",
+                                given[i].key);
+    }
+    return ok;
+}
+
 static bool read_file(const char *path, struct platform_keys *keys, struct error *err)
 {
-    return schema_read_file(path, platform_schema + 1, N_FILE_KEYS, NULL, keys, err);
+    struct document document = {0};
+    bool ok = document_read(path, &document, err) &&
+              schema_read(&document, 0, platform_schema + 1, N_FILE_KEYS, NULL, keys, err) &&
+              check_zeros(&document, 0, keys, err);
+    document_free(&document);
+    return ok;
 }
 
 bool platform_keys_of_name(const char *data_dir, const char *name, struct platform_keys *keys, struct error *err)
@@ -135,29 +164,6 @@ static bool read_named(const struct document *document, int32_t node, const char
     if (library_is_path(name, ".yaml")) /* errors of a .yaml file already name their places */
         return error_add(err, "%s", unknown.text);
     return document_error(document, at, err, "platform: %s", unknown.text);
-}
-
-/** Refuse a written 0, which stands for a value that the scenario leaves out. */
-static bool check_zeros(const struct document *document, int32_t node, const struct platform_keys *own,
-                        struct error *err)
-{
-    const struct {
-        const char *key;
-        double value;
-    } given[] = {{"nvlink", own->nvlink_bytes_per_s},
-                 {"nic", own->nic_bytes_per_s},
-                 {"pcie", own->pcie_bytes_per_s},
-                 {"host_memory", own->host_memory_bytes}};
-    bool ok = true;
-    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
-        int32_t at = document_find(document, node, given[i].key);
-        if (at >= 0 && given[i].value == 0)
-            ok = document_error(document, at, err,
-                                "platform.%s: 0 does not switch it off; leave the key out for the value of the data "
-                                "sheet, or write what is used instead (without NVLink: the bandwidth of PCIe)",
-                                given[i].key);
-    }
-    return ok;
 }
 
 #define GIVEN(key, field)                                                                                              \
