@@ -29,7 +29,8 @@ static const struct row other_names[] = {
 /** Return the text of the first row that has the name, or NULL. */
 static const char *find(const struct row *rows, size_t n_rows, const char *kind, const char *name)
 {
-    for (size_t i = 0; i < n_rows; i++)
+    enum { LONGEST = 100 }; /* fnmatch takes the cube of the length, and no known name is longer */
+    for (size_t i = 0; i < n_rows && strlen(name) <= LONGEST; i++)
         if (strcmp(kind, rows[i].kind) == 0 && fnmatch(rows[i].pattern, name, FNM_EXTMATCH | FNM_CASEFOLD) == 0)
             return rows[i].text;
     return NULL;
