@@ -14,7 +14,6 @@
 #include "cli/run_document.h"
 #include "document/quantity.h"
 #include "scenario/platform_keys.h"
-#include "simulate/plan_text.h"
 #include "simulate/standing.h"
 #include "trace/json.h"
 
@@ -49,16 +48,15 @@ static void write_change(FILE *file, struct gain gain)
 /** Add the chosen system of a side. */
 static void add_side(struct text_table *table, const struct comparison_side *side, char name)
 {
-    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE];
     const struct trace_summary *summary = side->summary;
     struct time_shares shares = time_shares_of(summary);
     if (summary->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
-    plan_text_result(summary, plan);
     text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
                    summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-                   100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", plan);
+                   100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", summary->plan_text);
 }
 
 static void print_heading(const struct comparison *comparison)
@@ -192,12 +190,10 @@ static json_t *json_of_side(const struct comparison_side *side)
 {
     const struct trace_summary *summary = side->summary;
     struct time_shares shares = time_shares_of(summary);
-    char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_result(summary, plan);
     return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", side->path, "system", label_of(side),
                      "fits", summary->fits, "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
                      summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
-                     time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", plan);
+                     time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", summary->plan_text);
 }
 
 static json_t *json_of_contribution(const struct contribution *contribution)
@@ -260,7 +256,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT:
         options_begin(&arguments->options, children, state);
         return 0;
-    case 's':
+    case 'y':
         arguments->system = argument;
         return 0;
     case ARGP_KEY_ARG:
@@ -278,7 +274,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option compare_options[] = {
-    {"system", 's', "LABEL", 0, "Compare this system (default: the first of each ranking)", 0}, {0}};
+    {"system", 'y', "LABEL", 0, "Compare this system (default: the first of each ranking)", 0}, {0}};
 static const struct argp argp = {
     compare_options,
     parse,
@@ -297,7 +293,7 @@ int command_compare(int argc, char **argv)
     struct arguments arguments = {0};
     struct comparison comparison = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = find(&arguments, &comparison, &err);
     if (ok && arguments.options.json)
         print_json(&comparison);

@@ -14,7 +14,6 @@
 #include "cli/commands.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
-#include "simulate/plan_text.h"
 #include "trace/table.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_ROWS = 9, MOST_LISTED = 7 };
@@ -51,15 +50,15 @@ static void print_heading(const struct largest_values *values, const struct scen
 
 static void add_row(struct text_table *table, const struct largest_of_system *system)
 {
-    char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-",
-         plan[PLAN_TEXT_NAME_SIZE] = "-";
+    char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-";
+    const char *plan = "-";
     const struct value_trial *trial = largest_trial_of(system, system->largest.value);
     if (trial != NULL) {
         const struct trace_summary *summary = trial->question.result.summary;
         text_number((double)trial->value, 0, value);
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
         text_number(summary->peak_bytes / gib, 1, peak);
-        plan_text_result(summary, plan);
+        plan = summary->plan_text;
     }
     text_table_row(table, "%s\t%s\t%s\t%s\t%s", system->label, value, rate, peak, plan);
 }
@@ -199,6 +198,8 @@ static void print_json(const struct largest_values *values, const struct scenari
 
 static const struct argp_child children[] = {OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {0}};
 
+enum { KEY_TO = 0x100 };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -206,7 +207,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT:
         options_begin(&arguments->options, children, state);
         return 0;
-    case 't':
+    case KEY_TO:
         if (!quantity_parse(argument, "-", &arguments->most) || arguments->most < 1 || arguments->most > 0x1p52 ||
             arguments->most != floor(arguments->most))
             argp_error(state, "--to: '%s' is not a whole number from 1, such as 1Mi", argument);
@@ -219,9 +220,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     case ARGP_KEY_END:
         if (arguments->scenario == NULL)
-            argp_error(state, "%s is missing", arguments->key == NULL ? "a key" : "a scenario");
+            argp_error(state, "%s is missing, as in: data.context SCENARIO.yaml",
+                       arguments->key == NULL ? "a key" : "a scenario");
         if (arguments->most < 1)
-            argp_error(state, "--to is missing: no larger value is tried");
+            argp_error(state, "--to is missing, the largest value that is tried: --to 1Mi");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -229,7 +231,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option max_options[] = {
-    {"to", 't', "VALUE", 0, "The largest value that may be tried: 1Mi", 0},
+    {"to", KEY_TO, "VALUE", 0, "The largest value that may be tried: 1Mi", 0},
     {0},
 };
 static const struct argp argp = {
@@ -297,7 +299,7 @@ int command_max(int argc, char **argv)
 {
     struct arguments arguments = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = find_largest(&arguments, &err);
     options_free(&arguments.options);
     return answer_status(ok, &err);
