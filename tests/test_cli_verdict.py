@@ -215,7 +215,7 @@ class Verdict(unittest.TestCase):
 
     def test_verbose__prints_every_number(self):
         text, log = verdict(write("small.yaml", SMALL), "--verbose")
-        for part in ("HFU [%]", "assumed:", "critical path, mean [s]", "unit FLOPs, p95/p5, forward", "speed-up"):
+        for part in ("HFU [%]", "assumed:", "critical path, mean [s]", "micro-batch FLOPs, p95/p5, forward", "speed-up"):
             self.assertIn(part, text)
         self.assertIn("best-fit: planned in ", log)
 

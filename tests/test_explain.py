@@ -163,7 +163,7 @@ class Explain(unittest.TestCase):
         self.assertEqual([system["rank"] for system in explain(scenario, arguments=()).values()], [1])
         done = run("explain", scenario, "--system", "best")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr, "slimsim: --system: there is no system 'best'; allowed: best-fit, slimpack\n")
+        self.assertEqual(done.stderr, f"slimsim: --system: {scenario} has no system 'best'; allowed: best-fit, slimpack\n")
 
     def test_trace__is_explained_as_its_scenario(self):
         """The trace holds the plan that the search found."""

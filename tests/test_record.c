@@ -118,8 +118,8 @@ TEST(record_rows__say_where_and_when)
         }
     CHECK_EQUAL(found, 1);
     free(tasks);
-    struct trace_unit units[2];
-    CHECK_TRUE(trace_read(reader, TRACE_UNITS, 2, units, &err));
+    struct trace_micro_batch units[2];
+    CHECK_TRUE(trace_read(reader, TRACE_MICRO_BATCHES, 2, units, &err));
     CHECK_EQUAL(units[1].begin, 4000);
     CHECK_EQUAL(units[1].end, 6000);
     CHECK_EQUAL(units[1].formation, PLAN_SLIM);
@@ -217,7 +217,7 @@ TEST(full_trace__has_the_iteration_that_ran_again)
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_ITERATIONS), 10);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_LENGTHS), 15);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_UNITS), 2 * 2 * 8);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_MICRO_BATCHES), 2 * 2 * 8);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_TRANSFERS), 2 * (2 * 2 * 8));
     CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), 2 * (2 * 3 * 8 + 2 * 2 * 8));
     CHECK_EQUAL(trace_n_rows(reader, TRACE_MEMORY), 2 * (2 * 3 * 8));

@@ -234,7 +234,7 @@ class Pages(Browser):
             ActionChains(self.driver).move_to_element_with_offset(canvas, x, -30).perform()
             found += self.texts(".hover:not([hidden])")
         self.assertTrue(any("waiting" in text for text in found), found)
-        self.assertRegex("\n".join(found), r"slimpack: replica \d+, stage 0, \d+ GPUs\ncomputing: (forward|backward) of unit \d+, "
+        self.assertRegex("\n".join(found), r"slimpack: replica \d+, stage 0, \d+ GPUs\ncomputing: (forward|backward) of micro-batch \d+, "
                                            r"[\d,]+ tokens\nsample \d+: [^\n]*tokens[^]]*\n[\d.]+ s to [\d.]+ s: [\d.]+ m?s")
         self.check_zoom(canvas)
         self.check_page()

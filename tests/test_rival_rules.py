@@ -305,7 +305,7 @@ class Rules(unittest.TestCase):
                         if len(loads) > 1:
                             expected += [(name, giver, units[giver], taker, units[taker], share)
                                          for giver, taker, share in moved(loads)]
-                found = [(one["pass"], one["from_stage"], one["from_unit"], one["to_stage"], one["to_unit"], one["share"])
+                found = [(one["pass"], one["from_stage"], one["from_micro_batch"], one["to_stage"], one["to_micro_batch"], one["share"])
                          for one in pipeline["exchanges"]]
                 self.assertEqual([one[:5] for one in found], [one[:5] for one in expected])
                 for one, other in zip(found, expected):

@@ -126,7 +126,7 @@ class Points(Sweep):
         self.sweep(alone, "--quiet", "--point", "1", scenario=scenario)
         with h5py.File(folder / "small.h5") as file, h5py.File(alone / "small-1.h5") as single:
             group = file["points"][file["manifest"][1]["id"].decode()]
-            for table in ("tasks", "units", "memory", "edges", "summary"):
+            for table in ("tasks", "micro_batches", "memory", "edges", "summary"):
                 self.assertEqual(group[table][:].tobytes(), single[table][:].tobytes(), table)
 
     def test_a_point_of_a_full_trace_is_exported_as_a_run_of_it(self):

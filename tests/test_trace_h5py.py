@@ -22,7 +22,7 @@ import spans  # noqa: E402  after the path
 import timeline  # noqa: E402
 from common import Trace, text_of  # noqa: E402
 
-TABLES = ["edges", "iterations", "lengths", "memory", "stages", "summary", "tasks", "transfers", "units"]
+TABLES = ["edges", "iterations", "lengths", "memory", "stages", "summary", "tasks", "transfers", "micro_batches"]
 
 
 class Reading(unittest.TestCase):

@@ -437,7 +437,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option cost_options[] = {
     {"model", 'm', "NAME", 0, "Language model (needed)", 0},
     {"slice", 's', "BEGIN:END", 0,
-     "Tokens of a sample (needed), such as 0:4096 or 64Ki:96Ki (may be repeated: one unit of several slices)", 0},
+     "Tokens of a sample (needed), such as 0:4096 or 64Ki:96Ki (may be repeated: one micro-batch of several slices)",
+     0},
     {"device", 'd', "NAME", 0, "GPU (default: " DEFAULT_DEVICE ")", 0},
     {"platform", 'p', "NAME", 0, "Cluster whose links are used (default: " DEFAULT_PLATFORM ")", 0},
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
@@ -455,7 +456,7 @@ static const struct argp_option cost_options[] = {
     {0},
 };
 static const struct argp argp = {
-    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a unit of slices, kernel by kernel.",
+    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a micro-batch of slices, kernel by kernel.",
     children,     NULL,  NULL};
 
 int command_cost(int argc, char **argv)

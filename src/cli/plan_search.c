@@ -17,11 +17,15 @@
 static const double gib = 1 << 30;
 enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
 
+/* The iterations of a run take the rest of its time. */
+static const double search_share = 0.9;
+
 /** Progress of the searches of a scenario, which may run side by side. */
 struct progress {
     const struct scenario *scenario;
     struct status_line status;
     int32_t *settled, *plans; /* [n_systems] most that were settled; all plans, 0: not begun */
+    int32_t n_searches;
 };
 
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
@@ -29,7 +33,8 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
 {
     struct progress *progress = context;
     int32_t system = (int32_t)(entry - progress->scenario->systems), n = 0, of = 0, n_searches = 0;
-    char name[PLAN_TEXT_NAME_SIZE], searches[32] = "", leader[PLAN_TEXT_NAME_SIZE + 160] = "";
+    char name[PLAN_TEXT_NAME_SIZE], searches[48] = "", leader[PLAN_TEXT_NAME_SIZE + 160] = "", left[STATUS_LEFT_BYTES];
+    double share = 0;
     progress->plans[system] = n_plans;
     if (n_settled > progress->settled[system])
         progress->settled[system] = n_settled;
@@ -37,14 +42,17 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
         n += progress->settled[i];
         of += progress->plans[i];
         n_searches += progress->plans[i] > 0;
+        share += progress->plans[i] > 0 ? (double)progress->settled[i] / progress->plans[i] : 0;
     }
-    if (n_searches > 1)
-        snprintf(searches, sizeof searches, " in %d searches", (int)n_searches);
+    if (progress->n_searches > 1)
+        snprintf(searches, sizeof searches, " in %d of %d searches", (int)n_searches, (int)progress->n_searches);
+    status_line_left(progress->status.begin_s, search_share * share / progress->n_searches, left);
     if (best != NULL) {
         plan_text_name(&best->layout, best->score.worst.host_bytes > 0, name);
         snprintf(leader, sizeof leader, "; best of %s so far: %s, %.2f s", entry->label, name, best->ranking_s);
     }
-    status_line_print(&progress->status, "plan search: %d of %d plans settled%s%s", (int)n, (int)of, searches, leader);
+    status_line_print(&progress->status, "plan search: %d of %d plans settled%s%s%s", (int)n, (int)of, searches, left,
+                      leader);
     return true;
 }
 
@@ -53,7 +61,6 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
 {
     size_t n = (size_t)scenario->n_systems;
     struct progress progress = {.scenario = scenario,
-                                .status = status_line_begin(!options->quiet),
                                 .settled = check_calloc(n, sizeof *progress.settled),
                                 .plans = check_calloc(n, sizeof *progress.plans)};
     struct search_options settings = {
@@ -62,6 +69,10 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
         .context = &progress,
         .n_threads = cores_available(),
     };
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        progress.n_searches += scenario->systems[i].auto_plan;
+    status_line_begin(&progress.status, !options->quiet && progress.n_searches > 0, "plan search: %d to do",
+                      (int)progress.n_searches);
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
     bool ok = search_scenario(scenario, lengths, &settings, search->results, err);

@@ -58,11 +58,11 @@ enum mean { FORWARD_FLOP, BACKWARD_FLOP, FORWARD_TIME, BACKWARD_TIME, UNITS, MER
 static const struct {
     const char *key, *label, *format; /* key of JSON; label NULL: it is not printed */
 } means[N_MEANS] = {
-    {"forward_unit_flop_spread", "unit FLOPs, p95/p5, forward", "%.3f"},
-    {"backward_unit_flop_spread", "unit FLOPs, p95/p5, backward", "%.3f"},
-    {"forward_unit_time_spread", "unit times, p95/p5, forward", "%.3f"},
-    {"backward_unit_time_spread", "unit times, p95/p5, backward", "%.3f"},
-    {"units_of_a_pipeline_mean", "units of a pipeline, mean", "%.1f"},
+    {"forward_micro_batch_flop_spread", "micro-batch FLOPs, p95/p5, forward", "%.3f"},
+    {"backward_micro_batch_flop_spread", "micro-batch FLOPs, p95/p5, backward", "%.3f"},
+    {"forward_micro_batch_time_spread", "micro-batch times, p95/p5, forward", "%.3f"},
+    {"backward_micro_batch_time_spread", "micro-batch times, p95/p5, backward", "%.3f"},
+    {"micro_batches_of_a_pipeline_mean", "micro-batches of a pipeline, mean", "%.1f"},
     {"merged_samples_mean", "DP-merged samples, mean", "%.2f"},
     {"search_nodes_mean", NULL, NULL},
     {"search_gap_max", NULL, NULL},
@@ -83,7 +83,7 @@ static struct iterations iterations_of(const struct scenario *scenario, const st
                                        backward->flop,
                                        forward->time,
                                        backward->time,
-                                       (double)of->row.forward_units / (double)system->dp,
+                                       (double)of->row.forward_micro_batches / (double)system->dp,
                                        of->row.merged_samples,
                                        (double)of->row.nodes,
                                        of->row.gap};
@@ -161,7 +161,7 @@ static void recompute_text(const struct report *report, int32_t system, char tex
 {
     const struct scenario_plan *plan = &report->point->systems[system].entry->plan;
     bool as_planned = plan_text_recompute_of(&report->point->systems[system]).as_planned;
-    int n = snprintf(text, TEXT_SIZE, "%s", as_planned ? scenario_recompute_name[plan->recompute] : "by unit");
+    int n = snprintf(text, TEXT_SIZE, "%s", as_planned ? scenario_recompute_name[plan->recompute] : "by micro-batch");
     if (plan->recompute_layers > 0)
         n += snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
     if (plan->early_stop)
@@ -398,7 +398,7 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     if (report->scenario->engine == SCENARIO_CRITICAL_PATH)
         json_object_del(row, "simgrid_mean_s");
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
-    json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
+    json_object_set_new(row, "recompute_of_micro_batches", json_of_recompute(system));
     for (int k = 0; k < N_MEANS; k++)
         json_object_set_new(row, means[k].key, json_of_number(report->iterations[number].mean[k]));
     return row;

@@ -36,10 +36,11 @@ struct arguments {
 };
 
 /** It is the work after each iteration. */
-struct progress {
+struct run_progress {
     struct record *record;     /* NULL: no trace */
     const char *simgrid_trace; /* NULL: none */
     struct status_line status;
+    double n_done; /* iterations of all systems */
 };
 
 /** Return whether the trace ends with the outermost container. SimGrid does not report a full disk. */
@@ -108,9 +109,14 @@ static bool write_simgrid_trace(const char *path, const struct point_view *view,
 
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
-    struct progress *progress = context;
-    status_line_print(&progress->status, "%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
-                      (int)view->iteration->row.iteration + 1, view->system->n_iterations, view->iteration->row.time_s);
+    struct run_progress *progress = context;
+    const struct scenario *scenario = view->scenario;
+    char left[STATUS_LEFT_BYTES];
+    status_line_left(progress->status.begin_s,
+                     ++progress->n_done / ((double)scenario->n_systems * view->system->n_iterations), left);
+    status_line_print(&progress->status, "%s (%d of %d): iteration %d of %d (%.2f s simulated)%s",
+                      view->system->entry->label, (int)view->system_index + 1, (int)scenario->n_systems,
+                      (int)view->iteration->row.iteration + 1, view->system->n_iterations, view->iteration->row.time_s, left);
     if (progress->simgrid_trace != NULL && view->iteration->row.iteration == view->scenario->warm_up &&
         !write_simgrid_trace(progress->simgrid_trace, view, err))
         return false;
@@ -189,10 +195,9 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     struct record record = {0};
     struct point point = {0};
     bool traced = scenario->trace != SCENARIO_TRACE_NONE;
-    struct progress progress = {
+    struct run_progress progress = {
         .record = traced ? &record : NULL,
         .simgrid_trace = arguments->simgrid_trace,
-        .status = status_line_begin(!arguments->options.quiet),
     };
     struct point_options options = {.searches = search->results,
                                     .observer = after_iteration,
@@ -200,6 +205,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
                                     .n_children = cores_available()};
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
+    status_line_begin(&progress.status, !arguments->options.quiet, "run: %s", scenario->name);
     bool ok = (!traced || record_searches(&record, search, err)) &&
               point_run(scenario, lengths, &options, &point, err) &&
               (!traced || record_typical_iteration(&record, scenario, lengths, search->results, &point, err));

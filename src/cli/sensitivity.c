@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim sensitivity`. It changes one assumption at a time and says how much each system gains by it. */
-#include "sweep/sensitivity.h"
+#include "answer/sensitivity.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,11 +8,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/compare.h"
 #include "base/text.h"
 #include "base/text_table.h"
+#include "cli/answer.h"
 #include "cli/commands.h"
-#include "cli/stop.h"
 #include "scenario/scenario_read.h"
 #include "trace/csv.h"
 #include "trace/json.h"
@@ -26,55 +25,11 @@ struct arguments {
     const char *scenario;
 };
 
-/** The changes in the order of the output: the scenario as it is, then the largest effect on the first system. */
+/** An answer and its scenario. */
 struct ranking {
     const struct sensitivity *sensitivity;
     const struct scenario *scenario;
-    int32_t *changes; /* [sensitivity->n] */
-    int32_t *systems; /* [sensitivity->n_systems], the best of the scenario as it is first */
 };
-
-/** An effect is a change and its size for the order. */
-struct effect {
-    int32_t change;
-    double size;
-};
-
-/** Return the size of a gain. To fit no longer or to fit at last is infinite; a change that cannot run is below 0. */
-static double effect_size(const struct sensitivity *sensitivity, int32_t change, int32_t system)
-{
-    const struct sensitivity_change *changes = sensitivity->changes;
-    if (changes[change].refusal != NULL)
-        return -1;
-    if ((changes[change].systems[system].rank > 0) != (changes[0].systems[system].rank > 0))
-        return INFINITY;
-    double gain = sensitivity_gain(sensitivity, change, system);
-    return isnan(gain) ? 0 : fabs(gain);
-}
-
-static int compare_effects(const void *a, const void *b)
-{
-    const struct effect *x = a, *y = b;
-    int order = COMPARE(y->size, x->size);
-    return order != 0 ? order : COMPARE(x->change, y->change);
-}
-
-/** Order systems and changes. */
-static void rank(struct ranking *ranking)
-{
-    const struct sensitivity *sensitivity = ranking->sensitivity;
-    ranking->systems = check_calloc((size_t)sensitivity->n_systems, sizeof *ranking->systems);
-    ranking->changes = check_calloc((size_t)sensitivity->n, sizeof *ranking->changes);
-    for (int32_t i = 0; i < sensitivity->n_systems; i++)
-        ranking->systems[sensitivity->changes[0].systems[i].place] = i;
-    struct effect *effects = check_calloc((size_t)sensitivity->n, sizeof *effects);
-    for (int32_t i = 1; i < sensitivity->n; i++)
-        effects[i] = (struct effect){i, effect_size(sensitivity, i, ranking->systems[0])};
-    qsort(effects + 1, (size_t)sensitivity->n - 1, sizeof *effects, compare_effects);
-    for (int32_t i = 0; i < sensitivity->n; i++)
-        ranking->changes[i] = effects[i].change;
-    free(effects);
-}
 
 static const char *label_of(const struct ranking *ranking, int32_t system)
 {
@@ -111,7 +66,7 @@ static void add_row(struct text_table *table, const struct ranking *ranking, int
     char text[TEXT_NUMBER_SIZE];
     text_table_cell(table, "%s", sensitivity->changes[change].name);
     for (int32_t i = 0; i < n_cells(ranking, verbose); i++) {
-        write_cell(sensitivity, change, ranking->systems[i], text);
+        write_cell(sensitivity, change, ranking->sensitivity->system_order[i], text);
         text_table_cell(table, "%s", text);
     }
     bool changes = change > 0 && sensitivity_changes_winner(sensitivity, change);
@@ -128,12 +83,12 @@ static void print_table(const struct ranking *ranking, int32_t n_rows, bool verb
     int32_t n = n_cells(ranking, verbose), n_more = ranking->sensitivity->n_systems - n;
     text_table_columns(&table, "change<24.24");
     for (int32_t i = 0; i < n; i++)
-        text_table_column(&table, label_of(ranking, ranking->systems[i]), ">16.16");
+        text_table_column(&table, label_of(ranking, ranking->sensitivity->system_order[i]), ">16.16");
     if (n_more > 0)
         snprintf(more, sizeof more, "and %d more (-v)", n_more);
     text_table_column(&table, more, "<");
     for (int32_t i = 0; i < n_rows; i++)
-        add_row(&table, ranking, ranking->changes[i], verbose);
+        add_row(&table, ranking, ranking->sensitivity->order[i], verbose);
     text_table_print(&table, stdout, verbose ? 0 : COLUMNS);
 }
 
@@ -143,7 +98,7 @@ static void write_verdict(FILE *file, const struct ranking *ranking)
     const struct sensitivity *sensitivity = ranking->sensitivity;
     int32_t n = 0;
     for (int32_t i = 1; i < sensitivity->n; i++) {
-        int32_t change = ranking->changes[i];
+        int32_t change = ranking->sensitivity->order[i];
         if (sensitivity_changes_winner(sensitivity, change))
             fprintf(file, "%s%s (%s)", n++ > 0 ? ", " : "the winner changes with: ", sensitivity->changes[change].name,
                     label_of(ranking, sensitivity_winner(sensitivity, change)));
@@ -173,7 +128,7 @@ static void print_text(const struct ranking *ranking, bool verbose)
     print_table(ranking, n_rows, verbose);
     if (n_rows < n)
         printf("and %d changes with smaller effects on %s, or that cannot run (-v)\n", n - n_rows,
-               label_of(ranking, ranking->systems[0]));
+               label_of(ranking, ranking->sensitivity->system_order[0]));
     text_print_wrapped(verdict, &limits);
     free(verdict);
 }
@@ -204,7 +159,7 @@ static json_t *json_of_change(const struct ranking *ranking, int32_t change)
     json_t *systems = json_array();
     int32_t winner = sensitivity_winner(sensitivity, change);
     for (int32_t i = 0; of->refusal == NULL && i < sensitivity->n_systems; i++) {
-        int32_t system = ranking->systems[i];
+        int32_t system = ranking->sensitivity->system_order[i];
         json_array_append_new(systems,
                               json_pack("{s:s, s:i, s:b, s:f, s:o}", "label", label_of(ranking, system), "rank",
                                         of->systems[system].rank, "fits", of->systems[system].rank > 0,
@@ -221,7 +176,7 @@ static void print_json(const struct ranking *ranking)
     const struct scenario *scenario = ranking->scenario;
     json_t *changes = json_array();
     for (int32_t i = 0; i < ranking->sensitivity->n; i++)
-        json_array_append_new(changes, json_of_change(ranking, ranking->changes[i]));
+        json_array_append_new(changes, json_of_change(ranking, ranking->sensitivity->order[i]));
     const struct model_error *error = &ranking->sensitivity->error;
     command_print_json(json_pack(
         "{s:s, s:s, s:s, s:i, s:{s:i, s:f, s:f, s:s}, s:o}", "name", scenario->name, "model", scenario->model.name,
@@ -236,8 +191,9 @@ static void write_csv(FILE *file, const struct ranking *ranking)
     csv_print_heads(table, file);
     fputc('\n', file);
     for (int32_t i = 0; i < sensitivity->n * sensitivity->n_systems; i++) {
-        int32_t change = ranking->changes[i / sensitivity->n_systems];
-        struct trace_sensitivity row = row_of(ranking, change, ranking->systems[i % sensitivity->n_systems]);
+        int32_t change = ranking->sensitivity->order[i / sensitivity->n_systems];
+        struct trace_sensitivity row =
+            row_of(ranking, change, ranking->sensitivity->system_order[i % sensitivity->n_systems]);
         csv_print_row(table, &row, NULL, NULL, file);
         fputc('\n', file);
     }
@@ -258,25 +214,20 @@ static bool write_file(const char *path, const struct ranking *ranking, struct e
     return output_close(&output, file, true, err);
 }
 
-/** List, run and print the changes. */
+/** Find the answer, write and print it. */
 static bool run(const struct arguments *arguments, const struct scenario *scenario, const struct document *document,
                 struct error *err)
 {
     const struct options *options = &arguments->options;
     struct sensitivity sensitivity = {0};
-    struct ranking ranking = {&sensitivity, scenario, NULL, NULL};
-    struct sensitivity_options how = {!options->quiet, &stop_signal};
-    char *path = check_asprintf("%s/%s.sensitivity.csv", options->output, scenario->name);
-    bool ok = command_make_folder(options->output, err) &&
-              output_may_replace(path, is_ours, "table", "choose another --output", err);
-    if (ok) {
-        stop_catch();
-        ok = sensitivity_list(document, scenario, &sensitivity, err) && sensitivity_run(&sensitivity, &how, err);
-    }
-    if (ok) {
-        rank(&ranking);
-        ok = write_file(path, &ranking, err);
-    }
+    struct ranking ranking = {&sensitivity, scenario};
+    struct answer_run answer;
+    char *name = check_asprintf("%s.sensitivity", scenario->name);
+    char *path = check_asprintf("%s/%s.csv", options->output, name);
+    bool ok = output_may_replace(path, is_ours, "table", "choose another --output", err) &&
+              answer_begin(&answer, options, "sensitivity", name, err) &&
+              answer_end(&answer, sensitivity_find(document, scenario, &answer.how, &sensitivity, err)) &&
+              write_file(path, &ranking, err);
     if (ok && options->json)
         print_json(&ranking);
     else if (ok)
@@ -284,10 +235,9 @@ static bool run(const struct arguments *arguments, const struct scenario *scenar
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
     if (ok && !options->quiet)
         fprintf(stderr, "written: %s\n", path);
-    free(ranking.changes);
-    free(ranking.systems);
     sensitivity_free(&sensitivity);
     free(path);
+    free(name);
     return ok;
 }
 
@@ -331,7 +281,5 @@ int command_sensitivity(int argc, char **argv)
     lengths_close(&lengths);
     scenario_free(&scenario);
     options_free(&arguments.options);
-    if (!ok && stop_signal != 0)
-        return stop_fail("no file is written", &err);
-    return ok ? EXIT_SUCCESS : command_fail(&err);
+    return answer_status(ok, &err);
 }

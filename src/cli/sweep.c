@@ -249,12 +249,12 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
     driver->memory_bytes = (int64_t)arguments->memory_bytes;
     driver->retry_failed = arguments->retry_failed;
     driver->fail_fast = arguments->fail_fast;
-    driver->progress = !options->quiet;
     if (!command_make_folder(options->output, err))
         return false;
     if (!options->quiet)
         sweep_print_notes(runner);
     bool ok = driver_run(runner, manifest, driver, &outcome, err);
+    progress_end(driver->progress);
     if (!ok && *driver->stop != 0 && err->status == ERROR_NONE)
         fprintf(stderr, "%d of %d points are finished and kept\n", outcome.n_kept + outcome.n_computed,
                 outcome.n_points);
@@ -271,8 +271,10 @@ bool sweep_command(const char *path, const struct options *options, const struct
 {
     struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* too large for the stack */
     struct manifest manifest;
-    struct driver_options driver = {.stop = stop};
+    struct progress progress;
+    struct driver_options driver = {.stop = stop, .progress = &progress};
     runner->sweep = sweep;
+    progress_begin(&progress, !options->quiet && !arguments->list, "run");
     manifest_of_sweep(sweep, &manifest);
     manifest.command = sweep_command_text(path, options, arguments);
     bool ok = (arguments->shard == NULL ||
@@ -284,6 +286,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
         manifest_print(&manifest);
     else if (ok)
         ok = run(runner, &manifest, options, arguments, &driver, err);
+    progress_end(&progress);
     sweep_runner_close(runner);
     free(runner);
     manifest_free(&manifest);

@@ -105,6 +105,13 @@ struct scenario {
  */
 const char *scenario_data_dir(void);
 
+/**
+ * Return the system with this label; -1: there is none.
+ * @param where  name of the scenario for the message: "a.yaml"
+ * @param err    says which labels there are; NULL: no message
+ */
+int32_t scenario_find_system(const struct scenario *scenario, const char *label, const char *where, struct error *err);
+
 void scenario_free(struct scenario *scenario);
 
 #endif

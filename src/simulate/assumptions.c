@@ -352,12 +352,13 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              platform->host_memory_bytes / gib);
     if (any_offloads(point))
-        snprintf(
-            lines[n++], ASSUMPTIONS_SIZE,
-            "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
-            "passes, first and last layer stay; with several a unit's activations go out after its forward pass and "
-            "are all back before its backward pass: this saves memory of waiting units, not of the running one, "
-            "and if the backward pass is next, the copies are not hidden");
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
+                 "passes, first and last layer stay; with several a micro-batch's activations go out after its forward "
+                 "pass and "
+                 "are all back before its backward pass: this saves memory of waiting micro-batches, not of the "
+                 "running one, "
+                 "and if the backward pass is next, the copies are not hidden");
     print_documents(scenario, point, lines[n++]);
     return n;
 }

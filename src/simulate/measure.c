@@ -20,12 +20,12 @@ static void measure_work(const struct iteration_run *run, struct point_iteration
 
 static void count_forward_units(const struct plan_partition *partition, struct trace_iteration *row)
 {
-    row->forward_units += partition->n_units;
+    row->forward_micro_batches += partition->n_units;
     for (int32_t i = 0; i < partition->n_units; i++) {
         const struct plan_unit *unit = &partition->units[i];
         row->padding_tokens += unit->padding_tokens;
-        row->full_units += unit->recompute == RECOMPUTE_FULL;
-        row->listed_units += unit->recompute != RECOMPUTE_FULL && unit->recompute != RECOMPUTE_NONE;
+        row->full_micro_batches += unit->recompute == RECOMPUTE_FULL;
+        row->listed_micro_batches += unit->recompute != RECOMPUTE_FULL && unit->recompute != RECOMPUTE_NONE;
     }
 }
 
@@ -34,7 +34,7 @@ static void count_units(const struct plan *plan, struct trace_iteration *row)
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             row->pipelines++;
-            row->backward_units += plan->phases[i].pipelines[j].partition[PASS_BACKWARD].n_units;
+            row->backward_micro_batches += plan->phases[i].pipelines[j].partition[PASS_BACKWARD].n_units;
             count_forward_units(&plan->phases[i].pipelines[j].partition[PASS_FORWARD], row);
         }
     row->sliced_pipelines = units_using(plan, PLAN_SLICED);
@@ -70,7 +70,7 @@ static void measure_spreads(const struct iteration_run *run, struct point_iterat
  * Return WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage
  * over their mean.
  */
-static double unit_imbalance(const struct plan *plan, const struct cost_setting *setting)
+static double micro_batch_imbalance(const struct plan *plan, const struct cost_setting *setting)
 {
     double most_s = 0, sum_s = 0;
     int32_t n = 0;
@@ -153,7 +153,7 @@ struct point_iteration measure_iteration(const struct iteration_run *run, int32_
                 .resolved = plan->n_resolved,
                 .nodes = plan->n_nodes,
                 .gap = plan->gap,
-                .unit_imbalance = unit_imbalance(plan, &run->setting),
+                .micro_batch_imbalance = micro_batch_imbalance(plan, &run->setting),
                 .dp_imbalance = units_pipeline_imbalance(dag),
                 .merged_samples = merged_samples(plan, run->batch.n_samples + plan->n_carried),
                 .bubble_fraction = bubble_fraction(&bubble),

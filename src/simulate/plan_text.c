@@ -76,7 +76,7 @@ static void units_line(const struct scenario *scenario, const struct point_syste
             continue;
         tokens += (double)system->iterations[i].row.tokens;
         padding += (double)system->iterations[i].row.padding_tokens;
-        units += (double)system->iterations[i].row.forward_units;
+        units += (double)system->iterations[i].row.forward_micro_batches;
         iterations++;
     }
     knobs_text(scenario, system, knobs);
@@ -130,9 +130,9 @@ struct plan_text_recompute plan_text_recompute_of(const struct point_system *sys
     for (int32_t i = 0; i < system->n_iterations; i++) {
         if (!system->iterations[i].row.measured)
             continue;
-        units += system->iterations[i].row.forward_units;
-        listed += system->iterations[i].row.listed_units;
-        full += system->iterations[i].row.full_units;
+        units += system->iterations[i].row.forward_micro_batches;
+        listed += system->iterations[i].row.listed_micro_batches;
+        full += system->iterations[i].row.full_micro_batches;
     }
     double none = units - listed - full;
     int32_t plan = system->entry->plan.recompute;
@@ -149,7 +149,8 @@ static int recompute_text(const struct point_system *system, char *text, size_t 
     if (units.as_planned)
         return snprintf(text, size, "%s%s", scenario_recompute_name[plan],
                         plan == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
-    return snprintf(text, size, "by the system: none in %.3g%% of units, listed kernels in %.3g%%, full in %.3g%%",
+    return snprintf(text, size,
+                    "by the system: none in %.3g%% of micro-batches, listed kernels in %.3g%%, full in %.3g%%",
                     100 * units.none, 100 * units.listed, 100 * units.full);
 }
 

@@ -124,11 +124,11 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
     return ok;
 }
 
-static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_partition *partition,
+static bool append_slices(struct trace *trace, struct trace_micro_batch row, const struct plan_partition *partition,
                           const struct model *model, struct error *err)
 {
     struct flop_curve curve = flop_model_curve(model, (enum pass)row.direction);
-    const struct plan_unit *unit = &partition->units[row.unit];
+    const struct plan_unit *unit = &partition->units[row.micro_batch];
     row.formation = unit->formation;
     row.context = unit->context;
     row.group = unit->group;
@@ -139,21 +139,21 @@ static bool append_slices(struct trace *trace, struct trace_unit row, const stru
         row.begin = slice->begin;
         row.end = slice->end;
         row.flop = (double)flop_repeats(model) * (double)flop_of_slice(curve, slice->begin, slice->end);
-        ok = trace_append(trace, TRACE_UNITS, &row, 1, err);
+        ok = trace_append(trace, TRACE_MICRO_BATCHES, &row, 1, err);
     }
     return ok;
 }
 
 static bool append_units(struct trace *trace, const struct point_view *view, struct error *err)
 {
-    struct trace_unit row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
+    struct trace_micro_batch row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
     bool ok = true;
     for (row.phase = 0; row.phase < view->plan->n_phases; row.phase++) {
         const struct plan_phase *phase = &view->plan->phases[row.phase];
         for (row.pipeline = 0; row.pipeline < phase->n_pipelines; row.pipeline++)
             for (row.direction = 0; row.direction < N_PASSES; row.direction++) {
                 const struct plan_partition *partition = &phase->pipelines[row.pipeline].partition[row.direction];
-                for (row.unit = 0; row.unit < partition->n_units && ok; row.unit++)
+                for (row.micro_batch = 0; row.micro_batch < partition->n_units && ok; row.micro_batch++)
                     ok = append_slices(trace, row, partition, &view->scenario->model, err);
             }
     }
@@ -179,7 +179,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .direction = task->pass,
         .stream = task->stream % DAG_N_STREAMS,
         PLACE_COLUMNS(dag_rank),
-        .unit = task->unit,
+        .micro_batch = task->unit,
         .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
         .duration_s = view->dag->duration_s[t],
         .tensor_s = view->exposed[t].tensor_s,

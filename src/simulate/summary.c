@@ -93,7 +93,7 @@ static void add_iterations(const struct point_iteration *measured, int32_t n, st
 {
     for (int32_t i = 0; i < n; i++) {
         const struct trace_iteration *row = &measured[i].row;
-        summary->unit_imbalance += row->unit_imbalance / n;
+        summary->micro_batch_imbalance += row->micro_batch_imbalance / n;
         summary->dp_imbalance += row->dp_imbalance / n;
         summary->forward_imbalance += row->forward_imbalance / n;
         summary->backward_imbalance += row->backward_imbalance / n;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module makes each point of a sweep a scenario and runs it. Files that points share are read once. */
+/**
+ * This module makes each point of a sweep a scenario and runs it. Files that points share are read once. Points may
+ * also be scenarios that somebody asks for.
+ */
 #ifndef SLIMSIM_SWEEP_SWEEP_RUNNER_H
 #define SLIMSIM_SWEEP_SWEEP_RUNNER_H
 
@@ -16,8 +19,18 @@ struct cached_lengths {
     struct lengths lengths;
 };
 
+/** A point that no axis of a sweep makes. */
+struct asked_point {
+    const struct document *document; /* borrowed */
+    double memory;                   /* factor of the memory of a GPU, which no key changes */
+    bool critical_path;              /* only the critical path runs, whatever the document says */
+};
+
 struct sweep_runner {
     const struct sweep *sweep;
+    const struct asked_point *asked; /* points instead of those of the sweep; NULL: none */
+    int32_t n_threads;               /* of a plan search */
+    volatile double *share;          /* where the running point notes which part of it is done; NULL: nowhere */
     struct scenario_cache cache;
     int32_t n_lengths, next_lengths; /* the oldest entry is replaced */
     struct cached_lengths lengths[SWEEP_MAX_LENGTHS];

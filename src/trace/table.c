@@ -81,9 +81,9 @@ static const struct trace_column length_columns[] = {
 #include "trace/length.def"
 };
 #undef ROW
-#define ROW trace_unit
-static const struct trace_column unit_columns[] = {
-#include "trace/unit.def"
+#define ROW trace_micro_batch
+static const struct trace_column micro_batch_columns[] = {
+#include "trace/micro_batch.def"
 };
 #undef ROW
 #define ROW trace_task
@@ -153,7 +153,7 @@ const struct trace_table trace_tables[TRACE_N_ROWS] = {
     [TRACE_STAGES] = TABLE("stages", stage),
     [TRACE_PLANS] = TABLE("plans", plan),
     [TRACE_LENGTHS] = TABLE("lengths", length),
-    [TRACE_UNITS] = TABLE("units", unit),
+    [TRACE_MICRO_BATCHES] = TABLE("micro_batches", micro_batch),
     [TRACE_TASKS] = TABLE("tasks", task),
     [TRACE_TRANSFERS] = TABLE("transfers", transfer),
     [TRACE_MEMORY] = TABLE("memory", memory),

@@ -65,8 +65,8 @@ struct trace_transfer {
 struct trace_memory {
 #include "trace/memory.def"
 };
-struct trace_unit {
-#include "trace/unit.def"
+struct trace_micro_batch {
+#include "trace/micro_batch.def"
 };
 struct trace_length {
 #include "trace/length.def"
@@ -108,7 +108,7 @@ enum trace_table_id {
     TRACE_STAGES,
     TRACE_PLANS,
     TRACE_LENGTHS,
-    TRACE_UNITS,
+    TRACE_MICRO_BATCHES,
     TRACE_TASKS,
     TRACE_TRANSFERS,
     TRACE_MEMORY,

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module runs a scenario as it is, and again with one assumption changed at a time. */
-#ifndef SLIMSIM_SWEEP_SENSITIVITY_H
-#define SLIMSIM_SWEEP_SENSITIVITY_H
+#ifndef SLIMSIM_ANSWER_SENSITIVITY_H
+#define SLIMSIM_ANSWER_SENSITIVITY_H
 
-#include <signal.h>
-
-#include "scenario/scenario.h"
 #include "simulate/model_error.h"
+#include "sweep/what_if.h"
 
 /** A system under a change. */
 struct sensitivity_system {
@@ -17,24 +15,27 @@ struct sensitivity_system {
 
 /** A change of one assumption, and its results. */
 struct sensitivity_change {
-    char *name;    /* "NIC x0.5"; "as it is" for the first */
-    char *set;     /* assignments of --set that make it, separated by blanks; "": no key makes it */
-    double memory; /* factor of the memory of a GPU */
-    double rate;   /* factor of the rates of all systems as they are; 1: the change is run */
-    struct document document;
-    char *refusal;                      /* why it cannot run; NULL: it ran */
+    const char *name;                   /* "NIC x0.5"; "as it is" for the first; borrowed */
+    const char *set;                    /* assignments of --set, separated by blanks; "": no key makes it; borrowed */
+    double memory;                      /* factor of the memory of a GPU */
+    const char *refusal;                /* why it cannot run; NULL: it ran; borrowed */
     struct sensitivity_system *systems; /* [n_systems] */
 };
 
+/** {0} is empty. */
 struct sensitivity {
     int32_t n_systems, n;
-    struct model_error error; /* of runs like the scenario */
-    size_t capacity;
-    struct sensitivity_change *changes; /* the first is the scenario as it is */
+    struct model_error error;           /* of runs like the scenario */
+    struct what_ifs questions;          /* of the changes that are run; the first is the scenario as it is */
+    struct sensitivity_change *changes; /* [n] those of the questions, then the model's error down and up */
+    int32_t *order;                     /* [n] changes: the first, then the largest effect on the best system */
+    int32_t *system_order;              /* [n_systems] the best of the scenario as it is first */
+    char *error_names[2];
 };
 
 /**
- * List the changes of a scenario. A value that the scenario has already is no change.
+ * Change each assumption of a scenario and run it on the critical path. Plans that are `auto` are searched again. A
+ * value that the scenario has already is no change.
  *
  * 1. The attention kernels with curves, if the device has curves of its own chip; overlaps; frameworks.
  * 2. NIC, NVLink and batch, half and double. A platform of an XML file keeps its links.
@@ -46,22 +47,11 @@ struct sensitivity {
  *
  * @param document  the scenario as scenario_read_document returned it
  * @param scenario  the same after its attention was chosen
- * @return          false with err: the measured errors cannot be read
+ * @return          false with err: the measured errors cannot be read, or the scenario as it is cannot run; false with
+ *                  err untouched if *stop ended it; the caller frees in any case
  */
-bool sensitivity_list(const struct document *document, const struct scenario *scenario, struct sensitivity *sensitivity,
-                      struct error *err);
-
-struct sensitivity_options {
-    bool progress;                     /* on stderr */
-    const volatile sig_atomic_t *stop; /* not 0: end */
-};
-
-/**
- * Run all changes on the critical path, as many at a time as there are cores. Plans that are `auto` are searched again
- * for each change.
- * @return  false with err: the scenario as it is cannot run; false with err untouched if *stop was set
- */
-bool sensitivity_run(struct sensitivity *sensitivity, const struct sensitivity_options *options, struct error *err);
+bool sensitivity_find(const struct document *document, const struct scenario *scenario,
+                      const struct what_if_options *options, struct sensitivity *sensitivity, struct error *err);
 
 /** Return the gain of a system by a change, as a share of its rate; NaN unless it runs and fits before and after. */
 double sensitivity_gain(const struct sensitivity *sensitivity, int32_t change, int32_t system);
