@@ -14,7 +14,6 @@
 #include "cli/run_document.h"
 #include "document/quantity.h"
 #include "scenario/platform_keys.h"
-#include "simulate/plan_text.h"
 #include "simulate/standing.h"
 #include "trace/json.h"
 
@@ -49,16 +48,15 @@ static void write_change(FILE *file, struct gain gain)
 /** Add the chosen system of a side. */
 static void add_side(struct text_table *table, const struct comparison_side *side, char name)
 {
-    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE];
     const struct trace_summary *summary = side->summary;
     struct time_shares shares = time_shares_of(summary);
     if (summary->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
-    plan_text_result(summary, plan);
     text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
                    summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-                   100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", plan);
+                   100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", summary->plan_text);
 }
 
 static void print_heading(const struct comparison *comparison)
@@ -188,16 +186,14 @@ static void print_text(const struct comparison *comparison)
     free(text);
 }
 
+/** Return the row of the summary, and the shares that the table prints. */
 static json_t *json_of_side(const struct comparison_side *side)
 {
-    const struct trace_summary *summary = side->summary;
-    struct time_shares shares = time_shares_of(summary);
-    char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_result(summary, plan);
-    return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", side->path, "system", label_of(side),
-                     "fits", summary->fits, "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
-                     summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
-                     time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", plan);
+    struct time_shares shares = time_shares_of(side->summary);
+    json_t *row = json_of_row(TRACE_SUMMARY, side->summary, NULL, NULL);
+    json_object_update_new(row, json_pack("{s:s, s:s, s:f, s:f}", "path", side->path, "system", label_of(side),
+                                          "waiting", shares.share[TIME_WAITING], "exposed", time_exposed(&shares)));
+    return row;
 }
 
 static json_t *json_of_contribution(const struct contribution *contribution)
