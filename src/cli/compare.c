@@ -186,14 +186,14 @@ static void print_text(const struct comparison *comparison)
     free(text);
 }
 
+/** Return the row of the summary, and the shares that the table prints. */
 static json_t *json_of_side(const struct comparison_side *side)
 {
-    const struct trace_summary *summary = side->summary;
-    struct time_shares shares = time_shares_of(summary);
-    return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", side->path, "system", label_of(side),
-                     "fits", summary->fits, "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
-                     summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
-                     time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", summary->plan_text);
+    struct time_shares shares = time_shares_of(side->summary);
+    json_t *row = json_of_row(TRACE_SUMMARY, side->summary, NULL, NULL);
+    json_object_update_new(row, json_pack("{s:s, s:s, s:f, s:f}", "path", side->path, "system", label_of(side),
+                                          "waiting", shares.share[TIME_WAITING], "exposed", time_exposed(&shares)));
+    return row;
 }
 
 static json_t *json_of_contribution(const struct contribution *contribution)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim max`. It finds the largest value of a key that fits, with plans searched for every value. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "cli/commands.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
-#include "trace/table.h"
+#include "trace/json.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_ROWS = 9, MOST_LISTED = 7 };
 
@@ -50,17 +49,17 @@ static void print_heading(const struct largest_values *values, const struct scen
 
 static void add_row(struct text_table *table, const struct largest_of_system *system)
 {
-    char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-";
-    const char *plan = "-";
+    char value[TEXT_NUMBER_SIZE], rate[TEXT_NUMBER_SIZE];
     const struct value_trial *trial = largest_trial_of(system, system->largest.value);
-    if (trial != NULL) {
-        const struct trace_summary *summary = trial->question.result.summary;
-        text_number((double)trial->value, 0, value);
-        text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
-        text_number(summary->peak_bytes / gib, 1, peak);
-        plan = summary->plan_text;
+    if (trial == NULL) {
+        text_table_row(table, "%s\tnone\t-\t-\t-", system->label);
+        return;
     }
-    text_table_row(table, "%s\t%s\t%s\t%s\t%s", system->label, value, rate, peak, plan);
+    const struct trace_summary *summary = trial->question.result.summary;
+    text_number((double)trial->value, 0, value);
+    text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
+    text_table_row(table, "%s\t%s\t%s\t%.1f\t%s", system->label, value, rate, summary->peak_bytes / gib,
+                   summary->plan_text);
 }
 
 /** Write what stops a value: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "stage 3, activations". */
@@ -158,18 +157,10 @@ static json_t *json_of_trial(const struct value_trial *trial)
         return row;
     }
     const struct trace_summary *summary = trial->question.result.summary;
-    json_object_set_new(row, "plan",
-                        json_pack("{s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:f}", "tp", summary->tp, "pp", summary->pp,
-                                  "cp", summary->cp, "dp", summary->dp, "vpp", summary->vpp, "sharding",
-                                  trace_sharding_names.text[summary->sharding], "recompute",
-                                  trace_recompute_names.text[summary->recompute], "offload", summary->offload));
-    json_object_set_new(row, "tokens_per_s_per_gpu", json_real(summary->tokens_per_s_per_gpu));
-    json_object_set_new(row, "peak_bytes", json_real(summary->peak_bytes));
-    json_object_set_new(row, "peak_stage", json_integer(summary->peak_stage));
-    json_object_set_new(row, "peak_class", json_string(memory_class_name[summary->peak_class]));
-    json_object_set_new(row, "host_bytes", json_real(summary->host_peak_bytes));
+    json_t *columns = json_of_row(TRACE_SUMMARY, summary, NULL, NULL);
+    json_object_update_missing(row, columns);
+    json_decref(columns);
     json_object_set_new(row, "longest_sample", json_integer((json_int_t)trial->question.result.longest_tokens));
-    json_object_set_new(row, "misfit", json_string(trace_misfit_names.text[summary->misfit]));
     return row;
 }
 
