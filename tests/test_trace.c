@@ -134,7 +134,7 @@ TEST(trace__reads_rows_back_as_written)
         struct trace_task expected = task_number(t);
         n_equal += rows[t].start_s == expected.start_s && rows[t].finish_s == expected.finish_s &&
                    rows[t].iteration == expected.iteration && rows[t].kind == expected.kind && rows[t].task == t &&
-                   rows[t].unit == 0;
+                   rows[t].micro_batch == 0;
     }
     CHECK_EQUAL(n_equal, 40960);
     free(rows);

@@ -186,14 +186,14 @@ static void print_text(const struct comparison *comparison)
     free(text);
 }
 
+/** Return the row of the summary, and the shares that the table prints. */
 static json_t *json_of_side(const struct comparison_side *side)
 {
-    const struct trace_summary *summary = side->summary;
-    struct time_shares shares = time_shares_of(summary);
-    return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", side->path, "system", label_of(side),
-                     "fits", summary->fits, "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
-                     summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
-                     time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", summary->plan_text);
+    struct time_shares shares = time_shares_of(side->summary);
+    json_t *row = json_of_row(TRACE_SUMMARY, side->summary, NULL, NULL);
+    json_object_update_new(row, json_pack("{s:s, s:s, s:f, s:f}", "path", side->path, "system", label_of(side),
+                                          "waiting", shares.share[TIME_WAITING], "exposed", time_exposed(&shares)));
+    return row;
 }
 
 static json_t *json_of_contribution(const struct contribution *contribution)
@@ -256,7 +256,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT:
         options_begin(&arguments->options, children, state);
         return 0;
-    case 's':
+    case 'y':
         arguments->system = argument;
         return 0;
     case ARGP_KEY_ARG:
@@ -274,7 +274,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option compare_options[] = {
-    {"system", 's', "LABEL", 0, "Compare this system (default: the first of each ranking)", 0}, {0}};
+    {"system", 'y', "LABEL", 0, "Compare this system (default: the first of each ranking)", 0}, {0}};
 static const struct argp argp = {
     compare_options,
     parse,
@@ -293,7 +293,7 @@ int command_compare(int argc, char **argv)
     struct arguments arguments = {0};
     struct comparison comparison = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = find(&arguments, &comparison, &err);
     if (ok && arguments.options.json)
         print_json(&comparison);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim max`. It finds the largest value of a key that fits, with plans searched for every value. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "cli/commands.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
-#include "trace/table.h"
+#include "trace/json.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_ROWS = 9, MOST_LISTED = 7 };
 
@@ -50,17 +49,17 @@ static void print_heading(const struct largest_values *values, const struct scen
 
 static void add_row(struct text_table *table, const struct largest_of_system *system)
 {
-    char value[TEXT_NUMBER_SIZE] = "none", rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE] = "-";
-    const char *plan = "-";
+    char value[TEXT_NUMBER_SIZE], rate[TEXT_NUMBER_SIZE];
     const struct value_trial *trial = largest_trial_of(system, system->largest.value);
-    if (trial != NULL) {
-        const struct trace_summary *summary = trial->question.result.summary;
-        text_number((double)trial->value, 0, value);
-        text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
-        text_number(summary->peak_bytes / gib, 1, peak);
-        plan = summary->plan_text;
+    if (trial == NULL) {
+        text_table_row(table, "%s\tnone\t-\t-\t-", system->label);
+        return;
     }
-    text_table_row(table, "%s\t%s\t%s\t%s\t%s", system->label, value, rate, peak, plan);
+    const struct trace_summary *summary = trial->question.result.summary;
+    text_number((double)trial->value, 0, value);
+    text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
+    text_table_row(table, "%s\t%s\t%s\t%.1f\t%s", system->label, value, rate, summary->peak_bytes / gib,
+                   summary->plan_text);
 }
 
 /** Write what stops a value: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "stage 3, activations". */
@@ -158,18 +157,10 @@ static json_t *json_of_trial(const struct value_trial *trial)
         return row;
     }
     const struct trace_summary *summary = trial->question.result.summary;
-    json_object_set_new(row, "plan",
-                        json_pack("{s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:f}", "tp", summary->tp, "pp", summary->pp,
-                                  "cp", summary->cp, "dp", summary->dp, "vpp", summary->vpp, "sharding",
-                                  trace_sharding_names.text[summary->sharding], "recompute",
-                                  trace_recompute_names.text[summary->recompute], "offload", summary->offload));
-    json_object_set_new(row, "tokens_per_s_per_gpu", json_real(summary->tokens_per_s_per_gpu));
-    json_object_set_new(row, "peak_bytes", json_real(summary->peak_bytes));
-    json_object_set_new(row, "peak_stage", json_integer(summary->peak_stage));
-    json_object_set_new(row, "peak_class", json_string(memory_class_name[summary->peak_class]));
-    json_object_set_new(row, "host_bytes", json_real(summary->host_peak_bytes));
+    json_t *columns = json_of_row(TRACE_SUMMARY, summary, NULL, NULL);
+    json_object_update_missing(row, columns);
+    json_decref(columns);
     json_object_set_new(row, "longest_sample", json_integer((json_int_t)trial->question.result.longest_tokens));
-    json_object_set_new(row, "misfit", json_string(trace_misfit_names.text[summary->misfit]));
     return row;
 }
 
@@ -198,6 +189,8 @@ static void print_json(const struct largest_values *values, const struct scenari
 
 static const struct argp_child children[] = {OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {0}};
 
+enum { KEY_TO = 0x100 };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -205,7 +198,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT:
         options_begin(&arguments->options, children, state);
         return 0;
-    case 't':
+    case KEY_TO:
         if (!quantity_parse(argument, "-", &arguments->most) || arguments->most < 1 || arguments->most > 0x1p52 ||
             arguments->most != floor(arguments->most))
             argp_error(state, "--to: '%s' is not a whole number from 1, such as 1Mi", argument);
@@ -218,9 +211,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     case ARGP_KEY_END:
         if (arguments->scenario == NULL)
-            argp_error(state, "%s is missing", arguments->key == NULL ? "a key" : "a scenario");
+            argp_error(state, "%s is missing, as in: data.context SCENARIO.yaml",
+                       arguments->key == NULL ? "a key" : "a scenario");
         if (arguments->most < 1)
-            argp_error(state, "--to is missing: no larger value is tried");
+            argp_error(state, "--to is missing, the largest value that is tried: --to 1Mi");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -228,7 +222,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option max_options[] = {
-    {"to", 't', "VALUE", 0, "The largest value that may be tried: 1Mi", 0},
+    {"to", KEY_TO, "VALUE", 0, "The largest value that may be tried: 1Mi", 0},
     {0},
 };
 static const struct argp argp = {
@@ -296,7 +290,7 @@ int command_max(int argc, char **argv)
 {
     struct arguments arguments = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = find_largest(&arguments, &err);
     options_free(&arguments.options);
     return answer_status(ok, &err);

@@ -231,7 +231,7 @@ int command_sensitivity(int argc, char **argv)
     struct lengths lengths = {0};
     struct document document = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     const struct options *options = &arguments.options;
     bool ok = command_read(arguments.scenario, options, &scenario, &lengths, &err) &&
               scenario_read_document(arguments.scenario, options->n_set, options->set, &document, &err) &&
