@@ -4,6 +4,7 @@
 set(usr ${CPACK_TEMPORARY_DIRECTORY}/usr)
 set(doc ${usr}/share/doc/slimsim)
 file(MAKE_DIRECTORY ${doc})
+file(RENAME ${usr}/share/zsh/site-functions ${usr}/share/zsh/vendor-completions) # the folder that Debian's zsh reads
 configure_file(${CMAKE_CURRENT_LIST_DIR}/copyright ${doc}/copyright COPYONLY)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/changelog ${doc}/changelog @ONLY)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/../CHANGELOG.md ${doc}/CHANGELOG.md COPYONLY)

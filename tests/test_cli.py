@@ -286,7 +286,7 @@ class Calibrate(unittest.TestCase):
         collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
         for arguments, status, message in [
-            ((kernels, "--device", "h801"), 2, "there is no device 'h801'; did you mean 'h800'?"),
+            ((kernels, "--device", "h801"), 2, "there is no device 'h801'; available: "),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
             ((kernels, "--device", own), 2, "kernels.csv: no row belongs to this device; a row counts if split is calib"),
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
@@ -509,7 +509,8 @@ class Messages(unittest.TestCase):
         self.refuse(["nonsense"], SMALL, "--set", "nonsense")
         self.assertEqual(run("run", write("small.yaml", SMALL), "--frobnicate").returncode, 64)
         done = run("frobnicate")
-        self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (64, "slimsim: unknown command 'frobnicate'"))
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("slimsim: unknown command 'frobnicate'; allowed: run, explain, compare, ", done.stderr)
         self.assertIn("did you mean 'validate'?", run("vaildate").stderr)
 
     def test_every_command_has_help_and_version_and_takes_no_option_that_it_does_not_read(self):
@@ -536,21 +537,12 @@ class Messages(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["model", "only-here"])
 
-    def test_the_manual_and_completion_are_made_of_the_help(self):
+    def test_the_manual_is_made_of_the_help(self):
         folder = SOURCE / "src/cli"
         page = subprocess.run([folder / "manual.sh", PROGRAM], capture_output=True, text=True, timeout=60)
         self.assertEqual((page.returncode, page.stderr), (0, ""))
         for part in ("slimsim \\- A discrete\\-event simulator", ".SH SLIMSIM merge", "\\-\\-fail\\-fast", "Exit status: 0", ".SH TOPICS", "own\\-lengths"):
             self.assertIn(part, page.stdout)
-        for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"), ("slimsim list f", "frameworks"),
-                                ("slimsim submit --ti", "--time= --time-limit="), ("slimsim submit --a", ""),
-                                ("slimsim run --set k", "kernels="), ("slimsim help slow", "slow-gpus slow-gpus-and-links"),
-                                ("slimsim run --set data.l", "data.lengths= data.length_scale= data.long_documents=")):
-            script = (f'source {folder}/completion.bash; compopt() {{ :; }}; COMP_WORDS=({words}); '
-                      'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _slimsim; echo ${COMPREPLY[*]}')
-            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60,
-                                  env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"})
-            self.assertEqual((done.stdout, done.stderr), (expected + "\n", ""), words)
 
     def test_what_is_no_table_is_told(self):
         simulate("tables", "--set", "trace=summary")

@@ -141,7 +141,7 @@ systems:
         for assignment, said in ((f"data.lengths={lengths}", f"': data.lengths: {lengths}:1: two columns are called 'tokens'"),
                                  ("data.lengths=./absent.csv", "': data.lengths: "),
                                  ("platform=./absent.xml", "absent.xml: cannot be read: No such file"),
-                                 ("device=h100", "did you mean 'h100-96g' or 'h100-sxm'? available: "),
+                                 ("device=a100", "did you mean 'a100-40g' or 'a100-80g'? available: "),
                                  ("iterations=5", "iterations: expected a mapping of keys, found a single value; allowed: "
                                                   "warm_up, measured"),
                                  ("systems.0={name: best-fit, plan: {tp: 2, pp: 4, vpp: 2}, knobs: {pad: false}}",

@@ -166,7 +166,8 @@ class Verdict(unittest.TestCase):
     def test_misfit__names_the_mildest_change_that_fits(self):
         """The change is set, and the system fits with the memory that was named."""
         for model, plan, limit, mildest in (("llama-7b", "tp: 1, pp: 2, cp: 1", 0.5, "recompute=full"),
-                                            ("llama-13b", "tp: 4, pp: 1, recompute: full", 0.3, "sharding=zero3"),
+                                            ("llama-13b", "tp: 4, pp: 1, recompute: full", 0.3, "tp=8"),
+                                            ("llama-13b", "tp: 4, pp: 1, recompute: full, sharding: zero2", 0.3, "sharding=zero3"),
                                             ("llama-13b", "tp: 2, pp: 1, cp: 2, sharding: none, recompute: full", 0.7,
                                              "sharding=zero1"),
                                             ("llama-7b", "tp: 1, pp: 2, recompute: full", 0.3, "tp=2")):
@@ -184,6 +185,20 @@ class Verdict(unittest.TestCase):
             (after,) = json_of(scenario, *options, "--set", f"systems.0.plan.{change}")["systems"]
             self.assertTrue(after["fits"], (plan, change))
             self.assertAlmostEqual(after["peak_bytes"] / 2**30, float(needed), delta=0.051)
+
+    def test_misfit__advises_sharding_only_where_it_helps(self):
+        """Megatron has no zero2 and zero3, DeepSpeed has, and on one GPU nothing is shared."""
+        entry = "systems:\n  - {name: best-fit, plan: {tp: 1, pp: 1, recompute: full}}\n"
+        scenario = write("states.yaml", SMALL[:SMALL.index("systems:")].replace("framework: slimpack-paper\n", "") + entry)
+        for framework, platform, limit, sharding in (("megatron-core", "hopper-2x8", 0.3, False), ("fsdp2", "hopper-2x8", 0.3, None),
+                                                     ("deepspeed", "hopper-2x8", 0.3, True), ("deepspeed", "hopper-1x1", 0.3, False)):
+            text, _ = verdict(scenario, "--set", f"framework={framework}", "--set", f"platform={platform}", "--set",
+                              f"memory_limit={limit}")
+            if sharding is None:  # zero3 is its default, so it fits or needs another change
+                self.assertNotIn("sharding=zero", text)
+            else:
+                self.assertIn("does not fit", text)
+                self.assertEqual("sharding=zero" in text, sharding, (framework, platform, text))
 
     def test_misfit__says_that_no_change_helps(self):
         text, _ = verdict(sweep_of(0, 1), "--set", "memory_limit=0.05")

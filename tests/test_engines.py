@@ -142,7 +142,7 @@ class Engines(unittest.TestCase):
 
     @unittest.skipIf(SANITIZED, "sanitizers want all memory")
     def test_too_little_memory_for_simgrid_interrupts(self):
-        done = run("run", ROOT / "bench/scale.yaml", "-o", fresh("memory"), "--memory-limit", "60MiB", "--set",
+        done = run("run", ROOT / "bench/scale.yaml", "-o", fresh("memory"), "--process-memory", "60MiB", "--set",
                    "platform=hopper-512x8", "--set", "data.global_batch=64", "--set", "engine=simgrid")
         self.assertEqual(done.returncode, 71, done.stderr)
         self.assertIn("interrupted: SimGrid's process was killed twice", done.stderr)

@@ -151,6 +151,8 @@ class DebianPackage(unittest.TestCase):
         self.assertEqual(gzip.decompress((documents / "CHANGELOG.md.gz").read_bytes()), (SOURCE / "CHANGELOG.md").read_bytes())
         page = gzip.decompress(files["usr/share/man/man1/slimsim.1.gz"].read_bytes()).decode()
         self.assertTrue(page.startswith(".TH SLIMSIM 1"))
+        for shell, path in (("bash", "bash-completion/completions/slimsim"), ("zsh", "zsh/vendor-completions/_slimsim")):
+            self.assertEqual(files[f"usr/share/{path}"].read_bytes(), (SOURCE / f"src/cli/completion.{shell}").read_bytes())
         self.assertNotIn(b".debug_info", files["usr/bin/slimsim"].read_bytes())
 
     def test_package__runs_where_it_is_unpacked(self):

@@ -164,9 +164,9 @@ class Package(unittest.TestCase):
         folder = fresh("failing")
         reason = r"^2 of 2 points failed\npoint 0 \(seed=1\)( and 1 more)?: .*"
         with self.assertRaisesRegex(slimsim.Error, rf"{reason}\n{folder}/small.points.csv has the messages of all points$"):
-            slimsim.sweep(SCENARIO, {"seed": [1, 2]}, output=folder, memory_limit="1MiB")
+            slimsim.sweep(SCENARIO, {"seed": [1, 2]}, output=folder, process_memory="1MiB")
         with self.assertRaisesRegex(slimsim.Error, reason) as caught:
-            slimsim.sweep(SCENARIO, {"seed": [1, 2]}, memory_limit="1MiB")
+            slimsim.sweep(SCENARIO, {"seed": [1, 2]}, process_memory="1MiB")
         self.assertNotIn("points.csv", str(caught.exception))
         self.assertEqual(slimsim.Result(folder / "small.h5").table("manifest")["status"].tolist(), ["failed", "failed"])
 

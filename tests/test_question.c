@@ -119,7 +119,7 @@ TEST(question__a_wrong_value_is_a_sentence)
         {"capacity.offers.0.nodez=3", NULL, "nodez: unknown key; did you mean 'nodes'?"},
         {"capacity.offers.0.prize={}", NULL, "prize: unknown key; did you mean 'price'?"},
         {"capacity.offers.1.price={usd_per_gpu_hour: -2}", NULL, "price.usd_per_gpu_hour: '-2' is out of range"},
-        {"capacity.offers.1.device=h801", NULL, "there is no device 'h801'; did you mean 'h800'?"},
+        {"capacity.offers.1.device=h801", NULL, "there is no device 'h801'; available: h800"},
         {"capacity.offers.1.platform=hoper", NULL, "there is no platform 'hoper'; did you mean 'hopper'?"},
         {"capacity.offers.1.platform={name: hopper, nic: -1GBps}", NULL, "platform.nic: '-1GBps' is out of range"},
         {"capacity.offers=[]", NULL, "capacity.offers: expected a list of at least one {name: ..., nodes:"},

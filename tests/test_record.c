@@ -106,7 +106,7 @@ TEST(record_rows__say_where_and_when)
     CHECK_TRUE(trace_read(reader, TRACE_TASKS, 160, tasks, &err));
     int32_t found = 0;
     for (int32_t t = 0; t < 160; t++)
-        if (tasks[t].system == 1 && tasks[t].pipeline == 1 && tasks[t].stage == 0 && tasks[t].unit == 1 &&
+        if (tasks[t].system == 1 && tasks[t].pipeline == 1 && tasks[t].stage == 0 && tasks[t].micro_batch == 1 &&
             tasks[t].kind == DAG_COMPUTE && tasks[t].direction == PASS_FORWARD) {
             found++;
             CHECK_CLOSE(tasks[t].start_s, 4e-3, 1e-12);

@@ -86,7 +86,7 @@ static const struct {
     {"group: [5]", "f.yaml:1:8: group: expected a mapping of keys, found a list; allowed: "},
     {"group: {count: 1, share: 1.01}", "group.share: '1.01' is out of range; allowed: a number, 0 to 1"},
     {"group: {count: 1, share: -0.1}", "group.share: '-0.1' is out of range"},
-    {"group: {count: 1, inner: {time: -1us}}", "allowed: a number [s], at least 0"},
+    {"group: {count: 1, inner: {time: -1us}}", "allowed: a number [s] (90s, 30min, 2h, 5us), at least 0"},
     {"group: {count: 1, inner: {time: 1GB}}", "group.inner.time: '1GB' is not a number"},
     {"group: {count: 1}\nflag: yes", "f.yaml:2:7: flag: 'yes' is not a truth value; allowed: true or false"},
     {"group: {count: 1}\nchoice: selctive",

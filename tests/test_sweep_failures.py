@@ -63,7 +63,7 @@ class Failures(Sweep):
     @unittest.skipIf(SANITIZED, "the sanitizer maps terabytes of shadow, which RLIMIT_DATA counts: every point fails")
     def test_a_point_over_the_memory_limit_is_a_failed_row(self):
         scenario = BASE + "sweep: {data.global_batch: [48, 9000000]}\n"
-        done = self.sweep(fresh("memory"), "--quiet", "--memory-limit", "64MiB", scenario=scenario, status=1)
+        done = self.sweep(fresh("memory"), "--quiet", "--process-memory", "64MiB", scenario=scenario, status=1)
         self.assertIn("1 of 2 points failed", done.stderr)
         message = rows(SCRATCH / "memory" / "small.points.csv")[1]["message"]
         self.assertIn("its process", message)
@@ -71,7 +71,7 @@ class Failures(Sweep):
 
     def test_a_single_run_with_limits_stays_one(self):
         alone, free, limited = write("limited.yaml", BASE), fresh("free"), fresh("limited")
-        limits = ["--time-limit", "1000s", "--fail-fast", "--retry-failed"] + ["--memory-limit", "4GiB"] * (not SANITIZED)
+        limits = ["--time-limit", "1000s", "--fail-fast", "--retry-failed"] + ["--process-memory", "4GiB"] * (not SANITIZED)
         without, done = run("run", alone, "--quiet", "--output", free), run("run", alone, "--quiet", "--output", limited, *limits)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, without.stdout, ""))
         self.assertEqual(sorted(path.name for path in limited.iterdir()), ["small.csv", "small.h5"])
@@ -84,7 +84,7 @@ class Failures(Sweep):
                 self.assertEqual(done.stderr, "slimsim: it did not finish within 0.5 s, the time limit\n")
                 self.assertEqual(list((SCRATCH / "late").iterdir()), [])
         if not SANITIZED:
-            done = run("run", alone, "--quiet", "--memory-limit", "64MiB", "--set", "data.global_batch=9000000", *long[-2:])
+            done = run("run", alone, "--quiet", "--process-memory", "64MiB", "--set", "data.global_batch=9000000", *long[-2:])
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, r"^slimsim: out of memory \(\d+ bytes wanted, the limit of the process is 67108864\)\n$")
             self.assertEqual(list((SCRATCH / "late").iterdir()), [])

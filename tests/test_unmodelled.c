@@ -70,3 +70,13 @@ TEST(unmodelled__has_no_shipped_name)
     for (int i = 0; training_systems[i] != NULL; i++)
         CHECK_TRUE(unmodelled_reason("training system", training_systems[i]->name) == NULL);
 }
+
+TEST(unmodelled_name_here__knows_words_of_other_tools)
+{
+    CHECK_TEXT(unmodelled_name_here("key", "tensor_model_parallel_size"), "systems.0.plan.tp");
+    CHECK_TEXT(unmodelled_name_here("key", "SEQ_LENGTH"), "data.context");
+    CHECK_TEXT(unmodelled_name_here("sharding", "fsdp"), "zero3");
+    CHECK_TEXT(unmodelled_name_here("model", "llama-3.1-8-b"), "llama3-8b");
+    CHECK_TRUE(unmodelled_name_here("key", "data") == NULL);
+    CHECK_TRUE(unmodelled_name_here("model", "llama-3.2-8-b") == NULL);
+}

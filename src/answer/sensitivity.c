@@ -96,70 +96,62 @@ static void list(struct listing *listing)
         add_framework(listing, frameworks[i]);
 }
 
-/** Take the results of a question. */
-static void fill_in(const struct what_if *question, int32_t n_systems, struct sensitivity_change *change)
+/** Return the rank of a system in a result; 0: it does not fit, or the question was refused. */
+static int32_t rank_of(const struct point_result *result, int32_t system)
 {
-    const struct point_result *result = &question->result;
-    *change = (struct sensitivity_change){question->name, question->set, question->memory, what_if_refusal(question),
-                                          check_calloc((size_t)n_systems, sizeof *change->systems)};
-    for (int32_t i = 0; i < result->n_systems; i++) {
-        const struct standing *standing = &result->standings[i];
-        change->systems[standing->system] =
-            (struct sensitivity_system){result->summary[standing->system].tokens_per_s_per_gpu, standing->rank, i};
-    }
+    for (int32_t i = 0; i < result->n_systems; i++)
+        if (result->standings[i].system == system)
+            return result->standings[i].rank;
+    return 0;
 }
 
-/** Move all systems of the scenario as it is by the model's error. */
-static void fill_error(struct sensitivity *sensitivity, int up)
+/**
+ * Return the size of an effect on a system. To fit no longer or to fit at last is infinite. A change that cannot run is
+ * below 0.
+ */
+static double effect_size(const struct trace_sensitivity *row, bool fitted)
 {
-    double deviation = sensitivity->error.deviation, rate = 1 + (up ? deviation : -deviation);
-    struct sensitivity_change *change = &sensitivity->changes[sensitivity->questions.n + up];
-    sensitivity->error_names[up] = check_asprintf("model error %+.1f%%", up ? 100 * deviation : -100 * deviation);
-    fill_in(&sensitivity->questions.at[0], sensitivity->n_systems, change);
-    change->name = sensitivity->error_names[up];
-    for (int32_t i = 0; i < sensitivity->n_systems; i++)
-        change->systems[i].tokens_per_s_per_gpu *= rate;
-}
-
-/** An effect is a change and its size for the order. */
-struct effect {
-    int32_t change;
-    double size;
-};
-
-/** Return the size of a gain. To fit no longer or to fit at last is infinite; a change that cannot run is below 0. */
-static double effect_size(const struct sensitivity *sensitivity, int32_t change, int32_t system)
-{
-    const struct sensitivity_change *changes = sensitivity->changes;
-    if (changes[change].refusal != NULL)
+    if (row->refused != NULL)
         return -1;
-    if ((changes[change].systems[system].rank > 0) != (changes[0].systems[system].rank > 0))
-        return INFINITY;
-    double gain = sensitivity_gain(sensitivity, change, system);
-    return isnan(gain) ? 0 : fabs(gain);
+    return (bool)row->fits != fitted ? INFINITY : isnan(row->gain) ? 0 : fabs(row->gain);
 }
 
-static int compare_effects(const void *a, const void *b)
+/** Make the rows of a question. @param rate  factor of all rates */
+static void add_change(struct sensitivity *sensitivity, const struct what_if *question, const char *name, double rate)
 {
-    const struct effect *x = a, *y = b;
+    const struct point_result *base = &sensitivity->questions.at[0].result, *result = &question->result;
+    const char *refused = what_if_refusal(question);
+    bool fitted = base->standings[0].rank > 0, fits = refused == NULL && result->standings[0].rank > 0;
+    struct sensitivity_change *change = &sensitivity->changes[sensitivity->n];
+    *change = (struct sensitivity_change){check_calloc((size_t)base->n_systems, sizeof *change->rows), question->memory,
+                                          0, sensitivity->n};
+    for (int32_t i = 0; i < base->n_systems; i++) {
+        int32_t system = base->standings[i].system, rank = rank_of(result, system);
+        double before = base->summary[system].tokens_per_s_per_gpu,
+               after = refused == NULL ? rate * result->summary[system].tokens_per_s_per_gpu : NAN;
+        change->rows[i] = (struct trace_sensitivity){
+            .change = name,
+            .set = question->set,
+            .system = base->label[system],
+            .fits = rank > 0,
+            .rank = rank,
+            .tokens_per_s_per_gpu = after,
+            .gain = base->standings[i].rank > 0 && rank > 0 ? after / before - 1 : NAN,
+            .winner = fits ? base->label[result->standings[0].system] : NULL,
+            .refused = refused,
+        };
+        bool other = refused == NULL && change->rows[0].rank != 1; /* the first does not even share rank 1 */
+        change->rows[i].winner_changes = fitted ? other : fits;
+    }
+    change->size = effect_size(&change->rows[0], fitted);
+    sensitivity->n++;
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct sensitivity_change *x = a, *y = b;
     int order = COMPARE(y->size, x->size);
-    return order != 0 ? order : COMPARE(x->change, y->change);
-}
-
-/** Order systems and changes. */
-static void order(struct sensitivity *sensitivity)
-{
-    struct effect *effects = check_calloc((size_t)sensitivity->n, sizeof *effects);
-    sensitivity->system_order = check_calloc((size_t)sensitivity->n_systems, sizeof *sensitivity->system_order);
-    sensitivity->order = check_calloc((size_t)sensitivity->n, sizeof *sensitivity->order);
-    for (int32_t i = 0; i < sensitivity->n_systems; i++)
-        sensitivity->system_order[sensitivity->changes[0].systems[i].place] = i;
-    for (int32_t i = 1; i < sensitivity->n; i++)
-        effects[i] = (struct effect){i, effect_size(sensitivity, i, sensitivity->system_order[0])};
-    qsort(effects + 1, (size_t)sensitivity->n - 1, sizeof *effects, compare_effects);
-    for (int32_t i = 0; i < sensitivity->n; i++)
-        sensitivity->order[i] = effects[i].change;
-    free(effects);
+    return order != 0 ? order : COMPARE(x->index, y->index);
 }
 
 bool sensitivity_find(const struct document *document, const struct scenario *scenario,
@@ -175,51 +167,25 @@ bool sensitivity_find(const struct document *document, const struct scenario *sc
         return false;
     if (what_if_refusal(&questions->at[0]) != NULL)
         return error_set_status(err, ERROR_FAILED, "%s", what_if_refusal(&questions->at[0]));
-    sensitivity->n = questions->n + 2;
-    sensitivity->changes = check_calloc((size_t)sensitivity->n, sizeof *sensitivity->changes);
+    sensitivity->changes = check_calloc((size_t)questions->n + 2, sizeof *sensitivity->changes);
     for (int32_t i = 0; i < questions->n; i++)
-        fill_in(&questions->at[i], sensitivity->n_systems, &sensitivity->changes[i]);
-    for (int up = 0; up < 2; up++)
-        fill_error(sensitivity, up);
-    order(sensitivity);
+        add_change(sensitivity, &questions->at[i], questions->at[i].name, 1);
+    for (int up = 0; up < 2; up++) {
+        double deviation = up ? sensitivity->error.deviation : -sensitivity->error.deviation;
+        sensitivity->error_names[up] = check_asprintf("model error %+.1f%%", 100 * deviation);
+        add_change(sensitivity, &questions->at[0], sensitivity->error_names[up], 1 + deviation);
+    }
+    qsort(sensitivity->changes + 1, (size_t)sensitivity->n - 1, sizeof *sensitivity->changes, compare_changes);
     return true;
-}
-
-double sensitivity_gain(const struct sensitivity *sensitivity, int32_t change, int32_t system)
-{
-    const struct sensitivity_system *before = &sensitivity->changes[0].systems[system],
-                                    *after = &sensitivity->changes[change].systems[system];
-    if (before->rank == 0 || after->rank == 0)
-        return NAN;
-    return after->tokens_per_s_per_gpu / before->tokens_per_s_per_gpu - 1;
-}
-
-int32_t sensitivity_winner(const struct sensitivity *sensitivity, int32_t change)
-{
-    const struct sensitivity_system *systems = sensitivity->changes[change].systems;
-    for (int32_t i = 0; i < sensitivity->n_systems; i++)
-        if (systems[i].place == 0 && systems[i].rank > 0)
-            return i;
-    return -1;
-}
-
-bool sensitivity_changes_winner(const struct sensitivity *sensitivity, int32_t change)
-{
-    int32_t before = sensitivity_winner(sensitivity, 0), after = sensitivity_winner(sensitivity, change);
-    if (sensitivity->changes[change].refusal != NULL || before < 0)
-        return before < 0 && after >= 0;
-    return sensitivity->changes[change].systems[before].rank != 1;
 }
 
 void sensitivity_free(struct sensitivity *sensitivity)
 {
     for (int32_t i = 0; i < sensitivity->n; i++)
-        free(sensitivity->changes[i].systems);
+        free(sensitivity->changes[i].rows);
     for (int i = 0; i < 2; i++)
         free(sensitivity->error_names[i]);
     free(sensitivity->changes);
-    free(sensitivity->order);
-    free(sensitivity->system_order);
     what_if_free(&sensitivity->questions);
     *sensitivity = (struct sensitivity){0};
 }

@@ -6,31 +6,21 @@
 #include "simulate/model_error.h"
 #include "sweep/what_if.h"
 
-/** A system under a change. */
-struct sensitivity_system {
-    double tokens_per_s_per_gpu; /* over the measured iterations */
-    int32_t rank;                /* from 1, ties share it; 0: the system does not fit */
-    int32_t place;               /* in the order of model FLOPs a second, from 0 */
-};
-
-/** A change of one assumption, and its results. */
+/** A change of one assumption. */
 struct sensitivity_change {
-    const char *name;                   /* "NIC x0.5"; "as it is" for the first; borrowed */
-    const char *set;                    /* assignments of --set, separated by blanks; "": no key makes it; borrowed */
-    double memory;                      /* factor of the memory of a GPU */
-    const char *refusal;                /* why it cannot run; NULL: it ran; borrowed */
-    struct sensitivity_system *systems; /* [n_systems] */
+    struct trace_sensitivity *rows; /* [n_systems] the best of the scenario as it is first */
+    double memory;                  /* factor of the memory of a GPU */
+    double size;                    /* of the effect on the first of them; INFINITY: it fits no longer, or at last */
+    int32_t index;                  /* in the order in which changes are listed */
 };
 
 /** {0} is empty. */
 struct sensitivity {
     int32_t n_systems, n;
-    struct model_error error;           /* of runs like the scenario */
-    struct what_ifs questions;          /* of the changes that are run; the first is the scenario as it is */
-    struct sensitivity_change *changes; /* [n] those of the questions, then the model's error down and up */
-    int32_t *order;                     /* [n] changes: the first, then the largest effect on the best system */
-    int32_t *system_order;              /* [n_systems] the best of the scenario as it is first */
+    struct model_error error;  /* of runs like the scenario */
+    struct what_ifs questions; /* the scenario as it is, and its changes; rows borrow from them */
     char *error_names[2];
+    struct sensitivity_change *changes; /* [n] the scenario as it is, then the largest effect; refused ones are last */
 };
 
 /**
@@ -52,16 +42,6 @@ struct sensitivity {
  */
 bool sensitivity_find(const struct document *document, const struct scenario *scenario,
                       const struct what_if_options *options, struct sensitivity *sensitivity, struct error *err);
-
-/** Return the gain of a system by a change, as a share of its rate; NaN unless it runs and fits before and after. */
-double sensitivity_gain(const struct sensitivity *sensitivity, int32_t change, int32_t system);
-
-/** Return the fastest system that fits; -1: none fits. */
-int32_t sensitivity_winner(const struct sensitivity *sensitivity, int32_t change);
-
-/** Return whether the winner of the scenario as it is has no longer the best rank, not even with others. A change that
- * cannot run has no winner. */
-bool sensitivity_changes_winner(const struct sensitivity *sensitivity, int32_t change);
 
 void sensitivity_free(struct sensitivity *sensitivity);
 

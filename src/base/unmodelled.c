@@ -5,19 +5,43 @@
 #include <stddef.h>
 #include <string.h>
 
+struct row {
+    const char *kind, *pattern, *text;
+};
+
 /* The patterns of a line are alternatives. */
 #define UNMODELLED(kind, patterns, reason) {kind, "@(" patterns ")", reason},
-static const struct {
-    const char *kind, *pattern, *reason;
-} names[] = {
+#define ALSO_CALLED(kind, patterns, name)
+static const struct row reasons[] = {
 #include "base/unmodelled.def"
 };
 #undef UNMODELLED
+#undef ALSO_CALLED
+
+#define UNMODELLED(kind, patterns, reason)
+#define ALSO_CALLED(kind, patterns, name) {kind, "@(" patterns ")", name},
+static const struct row other_names[] = {
+#include "base/unmodelled.def"
+};
+#undef UNMODELLED
+#undef ALSO_CALLED
+
+/** Return the text of the first row that has the name, or NULL. */
+static const char *find(const struct row *rows, size_t n_rows, const char *kind, const char *name)
+{
+    enum { LONGEST = 100 }; /* fnmatch takes the cube of the length, and no known name is longer */
+    for (size_t i = 0; i < n_rows && strlen(name) <= LONGEST; i++)
+        if (strcmp(kind, rows[i].kind) == 0 && fnmatch(rows[i].pattern, name, FNM_EXTMATCH | FNM_CASEFOLD) == 0)
+            return rows[i].text;
+    return NULL;
+}
 
 const char *unmodelled_reason(const char *kind, const char *name)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(kind, names[i].kind) == 0 && fnmatch(names[i].pattern, name, FNM_EXTMATCH | FNM_CASEFOLD) == 0)
-            return names[i].reason;
-    return NULL;
+    return find(reasons, sizeof reasons / sizeof *reasons, kind, name);
+}
+
+const char *unmodelled_name_here(const char *kind, const char *name)
+{
+    return find(other_names, sizeof other_names / sizeof *other_names, kind, name);
 }

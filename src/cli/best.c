@@ -18,6 +18,8 @@ struct arguments {
 
 static const struct argp_child children[] = {OPTION(json), OPTION(quiet), {0}};
 
+enum { KEY_LEAST = 0x100, KEY_WHERE };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -28,10 +30,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'b':
         arguments->by = argument;
         return 0;
-    case 'w':
+    case KEY_WHERE:
         options_append(&arguments->where, &arguments->n_where, argument);
         return 0;
-    case 'l':
+    case KEY_LEAST:
         arguments->least = true;
         return 0;
     case 'a':
@@ -50,8 +52,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option best_options[] = {
     {"by", 'b', "COLUMN", 0, "Rank by this column, largest first (default: tokens_per_s_per_gpu)", 0},
-    {"least", 'l', NULL, 0, "Rank smallest first", 0},
-    {"where", 'w', "COLUMN<VALUE", 0,
+    {"least", KEY_LEAST, NULL, 0, "Rank smallest first", 0},
+    {"where", KEY_WHERE, "COLUMN<VALUE", 0,
      "Print only rows that satisfy this (also <= > >= = !=; X_gib is X_bytes; may be repeated). A condition on seed "
      "leaves replicates out; others see joined rows",
      0},
@@ -136,7 +138,7 @@ int command_best(int argc, char **argv)
     struct arguments arguments = {.by = "tokens_per_s_per_gpu", .top = 10};
     struct rows rows = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = rows_open(arguments.path, &rows, &err) && choose(&arguments, &rows, &err);
     int32_t most = arguments.pareto != NULL ? INT32_MAX : arguments.top;
     if (ok && arguments.options.json)

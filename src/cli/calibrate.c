@@ -19,6 +19,8 @@ struct arguments {
     char *training; /* files, separated by commas */
 };
 
+enum { KEY_TRAINING = 0x100 };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -26,7 +28,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'd':
         arguments->device = argument;
         return 0;
-    case 't':
+    case KEY_TRAINING:
         arguments->training = argument;
         return 0;
     case 'o':
@@ -50,7 +52,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"device", 'd', "NAME", 0, "Device of model/gpu, or a file, whose data sheet is used (needed)", 0},
-    {"training", 't', "FILE.csv[,FILE.csv]", 0,
+    {"training", KEY_TRAINING, "FILE.csv[,FILE.csv]", 0,
      "Training runs or layers. Their rows of split calib give how much slower training is than its kernels", 0},
     {"output", 'o', "FILE", 0, "Write the device to FILE and print the residuals (default: print the device)", 0},
     {0},
@@ -279,7 +281,7 @@ int command_calibrate(int argc, char **argv)
     struct arguments arguments = {0};
     struct measured kernels = {0}, collectives = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = (arguments.kernels == NULL || (measured_read(arguments.kernels, &kernels, &err) &&
                                              check_columns(&kernels, "kind", "kind", "kernels", &err))) &&
               (arguments.collectives == NULL ||

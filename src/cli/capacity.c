@@ -7,6 +7,7 @@
 #include "cli/answer.h"
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
+#include "scenario/taken.h"
 #include "simulate/assumptions.h"
 
 enum { MAX_JOBS = 4096 };
@@ -34,11 +35,16 @@ static bool run(const struct arguments *arguments, const struct question *questi
 {
     const struct options *options = &arguments->options;
     const char *name = question->offers[0].scenario.name;
+    struct error notes = {0};
     struct answer_run asked;
     struct shard shard = {0};
     if ((arguments->shard != NULL && !shard_parse(arguments->shard, &shard, err)) ||
         !answer_may_be_written(options->output, name, err))
         return false;
+    for (int32_t i = 0; i < question->n_offers; i++)
+        taken_words(&question->offers[i].scenario, &notes);
+    if (*notes.text != '\0')
+        fprintf(stderr, "%s\n", notes.text);
     if (!options->quiet)
         warn(question);
     char *sizes = check_asprintf("%s.sizes", name);
@@ -110,7 +116,7 @@ int command_capacity(int argc, char **argv)
     struct question question;
     struct answer answer = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = question_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &question, &err) &&
               run(&arguments, &question, &answer, &err);
     answer_free(&answer);

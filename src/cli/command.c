@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cost/attention_choice.h"
 #include "scenario/scenario_read.h"
+#include "scenario/taken.h"
 #include "simulate/point_runner.h"
 #include "trace/json.h"
 
@@ -28,6 +29,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     struct options *options = state->input;
     switch (key) {
     case 's':
+        if (strchr(argument, '=') == NULL)
+            argp_failure(state, ERROR_INVALID, 0, "--set: '%s' is not KEY=VALUE in one word, such as data.context=64Ki",
+                         argument);
         options_append(&options->set, &options->n_set, argument);
         return 0;
     case 'o':
@@ -84,12 +88,21 @@ int32_t options_parse_whole(const char *option, const char *argument, int32_t le
     return (int32_t)n;
 }
 
+/** Say how to write an argument that is no file. */
+static const char *second_hint(const char *argument)
+{
+    return strchr(argument, '=') != NULL                      ? "; a key is set by --set KEY=VALUE (-s)"
+           : argument[strspn(argument, "0123456789")] == '\0' ? "; numbers belong to options, such as --jobs N (-J)"
+           : access(argument, F_OK) != 0 && errno == ENOENT   ? ", and no such file exists"
+                                                              : "";
+}
+
 error_t options_parse_file(int key, char *argument, struct argp_state *state, const char *what, const char **file)
 {
     switch (key) {
     case ARGP_KEY_ARG:
         if (*file != NULL)
-            argp_error(state, "only one file is allowed; '%s' is the second", argument);
+            argp_error(state, "only one file is allowed; '%s' is the second%s", argument, second_hint(argument));
         *file = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
@@ -100,11 +113,21 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
     }
 }
 
+/** Print on stderr what words of a scenario were taken for. */
+static void print_notes(const struct scenario *scenario)
+{
+    struct error notes = {0};
+    taken_words(scenario, &notes);
+    if (*notes.text != '\0')
+        fprintf(stderr, "%s\n", notes.text);
+}
+
 bool command_check(struct scenario *scenario, struct lengths *lengths, struct error *err)
 {
     if (!point_check(scenario, err) || !point_lengths(scenario, lengths, err))
         return false;
     attention_choice_resolve(scenario, lengths);
+    print_notes(scenario);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #define SLIMSIM_CLI_COMMANDS_H
 
 #include "cli/command.h"
+#include "cli/parse.h"
 
 #define COMMAND(name, meaning) int command_##name(int argc, char **argv);
 #include "cli/commands.def"

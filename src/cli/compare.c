@@ -256,7 +256,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT:
         options_begin(&arguments->options, children, state);
         return 0;
-    case 's':
+    case 'y':
         arguments->system = argument;
         return 0;
     case ARGP_KEY_ARG:
@@ -274,7 +274,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option compare_options[] = {
-    {"system", 's', "LABEL", 0, "Compare this system (default: the first of each ranking)", 0}, {0}};
+    {"system", 'y', "LABEL", 0, "Compare this system (default: the first of each ranking)", 0}, {0}};
 static const struct argp argp = {
     compare_options,
     parse,
@@ -293,7 +293,7 @@ int command_compare(int argc, char **argv)
     struct arguments arguments = {0};
     struct comparison comparison = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = find(&arguments, &comparison, &err);
     if (ok && arguments.options.json)
         print_json(&comparison);

@@ -333,7 +333,18 @@ static void print_json(const struct question *question)
     command_print_json(root);
 }
 
-enum { KEY_TP = 256, KEY_SP, KEY_CP, KEY_CP_TYPE, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION, KEY_KERNELS };
+enum {
+    KEY_SLICE = 0x100,
+    KEY_PLATFORM,
+    KEY_TP,
+    KEY_SP,
+    KEY_CP,
+    KEY_CP_TYPE,
+    KEY_LAYERS,
+    KEY_RECOMPUTE,
+    KEY_ATTENTION,
+    KEY_KERNELS
+};
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
 {
@@ -414,16 +425,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'd':
         arguments->device = argument;
         return 0;
-    case 'p':
+    case KEY_PLATFORM:
         arguments->platform = argument;
         return 0;
-    case 's':
+    case KEY_SLICE:
         if (arguments->n_slices == MAX_SLICES)
             argp_error(state, "--slice occurs more than %d times", MAX_SLICES);
         arguments->slice[arguments->n_slices++] = argument;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "no argument is allowed; '%s' is one", argument);
+        argp_error(state, "no argument is allowed; '%s' is one; the model is --model NAME (-m)", argument);
         return 0;
     case ARGP_KEY_END:
         if (arguments->model == NULL || arguments->n_slices == 0)
@@ -436,11 +447,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option cost_options[] = {
     {"model", 'm', "NAME", 0, "Language model (needed)", 0},
-    {"slice", 's', "BEGIN:END", 0,
+    {"slice", KEY_SLICE, "BEGIN:END", 0,
      "Tokens of a sample (needed), such as 0:4096 or 64Ki:96Ki (may be repeated: one micro-batch of several slices)",
      0},
     {"device", 'd', "NAME", 0, "GPU (default: " DEFAULT_DEVICE ")", 0},
-    {"platform", 'p', "NAME", 0, "Cluster whose links are used (default: " DEFAULT_PLATFORM ")", 0},
+    {"platform", KEY_PLATFORM, "NAME", 0, "Cluster whose links are used (default: " DEFAULT_PLATFORM ")", 0},
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
     {"sequence-parallel", KEY_SP, "off|on", 0, "Sequence parallelism beside tensor parallelism (default: on)", 0},
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
@@ -464,7 +475,7 @@ int command_cost(int argc, char **argv)
     struct arguments arguments = {.tp = 1, .cp = 1, .sequence_parallel = 1};
     struct question question = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     if (!read_question(&arguments, &question, &err))
         return command_fail(&err);
     if (arguments.options.json)

@@ -199,14 +199,13 @@ static bool read_scenario(const struct arguments *arguments, struct scenario *sc
 }
 
 static const struct argp_child children[] = {OPTION(set), OPTION(json), OPTION(quiet), OPTION(verbose), {0}};
-enum { OPTION_SYSTEM = 0x100 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key == ARGP_KEY_INIT)
         options_begin(&arguments->options, children, state);
-    if (key == OPTION_SYSTEM) {
+    if (key == 'y') {
         arguments->system = argument;
         return 0;
     }
@@ -214,7 +213,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option system_option[] = {
-    {"system", OPTION_SYSTEM, "LABEL", 0, "Explain this system (default: the first of the ranking; -v: all)", 0}, {0}};
+    {"system", 'y', "LABEL", 0, "Explain this system (default: the first of the ranking; -v: all)", 0}, {0}};
 static const struct argp argp = {
     system_option,
     parse,
@@ -232,7 +231,7 @@ int command_explain(int argc, char **argv)
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok =
         read_scenario(&arguments, &scenario, &lengths, &err) && run_and_explain(&arguments, &scenario, &lengths, &err);
     lengths_close(&lengths);

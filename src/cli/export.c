@@ -188,6 +188,8 @@ static void check_arguments(const struct arguments *arguments, struct argp_state
         argp_error(state, "--iteration needs --chrome");
 }
 
+enum { KEY_CSV = 0x100, KEY_DAG, KEY_MEGATRON };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -198,13 +200,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'c':
         arguments->chrome = true;
         return 0;
-    case 'm':
+    case KEY_MEGATRON:
         arguments->megatron = true;
         return 0;
-    case 't':
+    case KEY_CSV:
         arguments->csv = argument;
         return 0;
-    case 'd':
+    case KEY_DAG:
         if (strcmp(argument, "dot") != 0 && strcmp(argument, "graphml") != 0)
             argp_error(state, "--dag must be dot or graphml, is '%s'", argument);
         arguments->dag = argument;
@@ -231,10 +233,10 @@ static const struct argp_option export_options[] = {
      "Write trace-event JSON for ui.perfetto.dev and chrome://tracing: of a trace, or of an iteration of a scenario, "
      "which is simulated for it",
      0},
-    {"csv", 't', "TABLE", 0, "Write a table of a trace as CSV", 0},
+    {"csv", KEY_CSV, "TABLE", 0, "Write a table of a trace as CSV", 0},
     {"point", 'p', "INDEX", 0, "Write the full trace of this point of a sweep", 0},
-    {"dag", 'd', "FORMAT", 0, "Write the task graph of a scenario's first iteration: dot or graphml", 0},
-    {"megatron", 'm', NULL, 0,
+    {"dag", KEY_DAG, "FORMAT", 0, "Write the task graph of a scenario's first iteration: dot or graphml", 0},
+    {"megatron", KEY_MEGATRON, NULL, 0,
      "Write the flags of Megatron-LM's pretrain_gpt.py that the plan of a scenario's system means", 0},
     {"system", 'y', "LABEL", 0, "Write this system of the scenario (default: the first)", 0},
     {"iteration", 'i', "K", 0, "With --chrome: write iteration K of the scenario, counted from 0 (default: 0)", 0},
@@ -252,7 +254,7 @@ int command_export(int argc, char **argv)
 {
     struct arguments arguments = {.point = -1, .iteration = -1};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = is_trace(arguments.input) ? export_trace(&arguments, &err) : export_scenario(&arguments, &err);
     options_free(&arguments.options);
     return ok ? EXIT_SUCCESS : command_fail(&err);

@@ -167,7 +167,7 @@ int command_help(int argc, char **argv)
     const char *name = NULL;
     struct error err = {0};
     struct topics all = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &name);
+    parse_arguments(&argp, argc, argv, &name);
     for (int i = 0; name != NULL && i < N_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0) {
             char *program = check_asprintf("slimsim %s", name), option[] = "--help";

@@ -133,7 +133,7 @@ int command_lengths(int argc, char **argv)
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = read_scenario(&arguments, &scenario, &err) && command_check(&scenario, &lengths, &err);
     if (ok) {
         struct statistics statistics = measure(&scenario, &lengths);

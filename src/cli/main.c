@@ -50,6 +50,10 @@ static int unknown_command(const char *name)
     fprintf(stderr, "slimsim: unknown command '%s'", name);
     if (near != NULL)
         fprintf(stderr, ", did you mean '%s'?", near);
+    for (int i = 0; i < N_COMMANDS && near == NULL; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "; allowed: " : ", ", names[i]);
+    if (*name == '-')
+        fputs("; options come behind it", stderr);
     fputs("\nTry `slimsim --help'.\n", stderr);
     return ERROR_USAGE;
 }
@@ -105,11 +109,11 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();
     find_data();
-    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+    if (argc >= 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
         puts(argp_program_version);
         return command_finish(EXIT_SUCCESS);
     }
-    if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         print_help(stdout);
         return command_finish(EXIT_SUCCESS);
     }

@@ -189,6 +189,8 @@ static void print_json(const struct largest_values *values, const struct scenari
 
 static const struct argp_child children[] = {OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {0}};
 
+enum { KEY_TO = 0x100 };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -196,7 +198,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT:
         options_begin(&arguments->options, children, state);
         return 0;
-    case 't':
+    case KEY_TO:
         if (!quantity_parse(argument, "-", &arguments->most) || arguments->most < 1 || arguments->most > 0x1p52 ||
             arguments->most != floor(arguments->most))
             argp_error(state, "--to: '%s' is not a whole number from 1, such as 1Mi", argument);
@@ -209,9 +211,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     case ARGP_KEY_END:
         if (arguments->scenario == NULL)
-            argp_error(state, "%s is missing", arguments->key == NULL ? "a key" : "a scenario");
+            argp_error(state, "%s is missing, as in: data.context SCENARIO.yaml",
+                       arguments->key == NULL ? "a key" : "a scenario");
         if (arguments->most < 1)
-            argp_error(state, "--to is missing: no larger value is tried");
+            argp_error(state, "--to is missing, the largest value that is tried: --to 1Mi");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -219,7 +222,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option max_options[] = {
-    {"to", 't', "VALUE", 0, "The largest value that may be tried: 1Mi", 0},
+    {"to", KEY_TO, "VALUE", 0, "The largest value that may be tried: 1Mi", 0},
     {0},
 };
 static const struct argp argp = {
@@ -287,7 +290,7 @@ int command_max(int argc, char **argv)
 {
     struct arguments arguments = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = find_largest(&arguments, &err);
     options_free(&arguments.options);
     return answer_status(ok, &err);

@@ -70,7 +70,7 @@ int command_merge(int argc, char **argv)
     struct arguments arguments = {0};
     struct merge_outcome outcome = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     stop_catch();
     char *folder = folder_of(&arguments, &err);
     bool ok = folder != NULL && merge_journals(arguments.n, arguments.paths, folder, &stop_signal, &outcome, &err);

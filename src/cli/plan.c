@@ -227,7 +227,7 @@ int command_plan(int argc, char **argv)
 {
     struct arguments arguments = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = print_plans(&arguments, &err);
     options_free(&arguments.options);
     return ok ? EXIT_SUCCESS : command_fail(&err);

@@ -57,6 +57,6 @@ int command_platform(int argc, char **argv)
 {
     struct arguments arguments = {.device = "h800"};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     return print(&arguments, &err) ? EXIT_SUCCESS : command_fail(&err);
 }

@@ -116,7 +116,8 @@ static bool after_iteration(void *context, const struct point_view *view, struct
                      ++progress->n_done / ((double)scenario->n_systems * view->system->n_iterations), left);
     status_line_print(&progress->status, "%s (%d of %d): iteration %d of %d (%.2f s simulated)%s",
                       view->system->entry->label, (int)view->system_index + 1, (int)scenario->n_systems,
-                      (int)view->iteration->row.iteration + 1, view->system->n_iterations, view->iteration->row.time_s, left);
+                      (int)view->iteration->row.iteration + 1, view->system->n_iterations, view->iteration->row.time_s,
+                      left);
     if (progress->simgrid_trace != NULL && view->iteration->row.iteration == view->scenario->warm_up &&
         !write_simgrid_trace(progress->simgrid_trace, view, err))
         return false;
@@ -403,7 +404,7 @@ int command_run(int argc, char **argv)
     struct sweep sweep = {0};
     struct error err = {0};
     bool is_sweep = false;
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err);
     bool many = ok && is_sweep && arguments.sweep.point < 0;
     if (many && arguments.simgrid_trace != NULL)

@@ -62,6 +62,8 @@ static const struct argp_child children[] = {
     [SWEEP_CHILD] = {&sweep_argp, 0, "Options of sweeps, passed on to each part:", 0},
     {0}};
 
+enum { KEY_PARTITION = 0x100, KEY_TIME, KEY_MEM, KEY_SBATCH, KEY_DRY_RUN };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -73,19 +75,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'n':
         arguments->shards = options_parse_whole("--shards", argument, 1, SHARD_MAX, state);
         return 0;
-    case 'P':
+    case KEY_PARTITION:
         add_sbatch(arguments, "--partition=", argument, state);
         return 0;
-    case 't':
+    case KEY_TIME:
         add_sbatch(arguments, "--time=", argument, state);
         return 0;
-    case 'm':
+    case KEY_MEM:
         add_sbatch(arguments, "--mem=", argument, state);
         return 0;
-    case 'b':
+    case KEY_SBATCH:
         add_sbatch(arguments, "", argument, state);
         return 0;
-    case 'd':
+    case KEY_DRY_RUN:
         arguments->dry_run = true;
         return 0;
     case ARGP_KEY_END:
@@ -101,11 +103,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option submit_options[] = {
     {"shards", 'n', "N", 0, "Divide the sweep into N parts, which are tasks of the job array", 0},
-    {"partition", 'P', "NAME", 0, "Slurm partition of the parts", 0},
-    {"time", 't', "TIME", 0, "Time limit of a whole part: 2:00:00 (--time-limit limits a point)", 0},
-    {"mem", 'm', "SIZE", 0, "Memory of a part: 8G", 0},
-    {"sbatch", 'b', "OPTION", 0, "Another option of sbatch: --sbatch=--account=NAME (may be repeated)", 0},
-    {"dry-run", 'd', NULL, 0, "Print the job scripts; write and submit nothing", 0},
+    {"partition", KEY_PARTITION, "NAME", 0, "Slurm partition of the parts", 0},
+    {"time", KEY_TIME, "TIME", 0, "Time limit of a whole part: 2:00:00 (--time-limit limits a point)", 0},
+    {"mem", KEY_MEM, "SIZE", 0, "Memory of a part: 8G", 0},
+    {"sbatch", KEY_SBATCH, "OPTION", 0, "Another option of sbatch: --sbatch=--account=NAME (may be repeated)", 0},
+    {"dry-run", KEY_DRY_RUN, NULL, 0, "Print the job scripts; write and submit nothing", 0},
     {0},
 };
 static const struct argp argp = {submit_options,
@@ -258,7 +260,7 @@ static void write_shards(FILE *file, const struct submission *submission)
     if (arguments->sweep.time_limit_s > 0)
         fprintf(file, " --time-limit %.17gs", arguments->sweep.time_limit_s);
     if (arguments->sweep.memory_bytes > 0)
-        fprintf(file, " --memory-limit %.0f", arguments->sweep.memory_bytes);
+        fprintf(file, " --process-memory %.0f", arguments->sweep.memory_bytes);
     fputs(arguments->sweep.retry_failed ? " --retry-failed" : "", file);
     fputs(arguments->sweep.fail_fast ? " --fail-fast" : "", file);
     fprintf(file, " --shard \"$SLURM_ARRAY_TASK_ID/%d\"\n", arguments->shards);
@@ -465,7 +467,7 @@ int command_submit(int argc, char **argv)
     struct submission submission = {.arguments = &arguments};
     struct sweep sweep = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     arguments.sweep.given = true;
     bool ok = (strcmp(arguments.scenario, "-") != 0 ||
                error_set(&err, "submit: each task reads the scenario again, so it cannot be on standard input; write "

@@ -33,11 +33,11 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case 'T':
         if (!parse_number(argument, "s", 1e-3, 1e9, &arguments->time_limit_s))
-            argp_error(state, "--time-limit: '%s' is not a time such as 90s", argument);
+            argp_error(state, "--time-limit: '%s' is not a time such as 90s, 30min or 2h", argument);
         return 0;
     case 'M':
         if (!parse_number(argument, "bytes", 1 << 20, 1e15, &arguments->memory_bytes))
-            argp_error(state, "--memory-limit: '%s' is not a size such as 2GiB, at least 1MiB", argument);
+            argp_error(state, "--process-memory: '%s' is not a size such as 2GiB, at least 1MiB", argument);
         return 0;
     case 'R':
         arguments->retry_failed = true;
@@ -56,7 +56,7 @@ static const struct argp_option sweep_options[] = {
     {"time-limit", 'T', "TIME", 0,
      "Time limit of a point: 90s. A slower point is marked, so that it need not fail again. A run without sweep ends",
      0},
-    {"memory-limit", 'M', "SIZE", 0, "Memory limit of the process of a point, or of a run: 4GiB", 0},
+    {"process-memory", 'M', "SIZE", 0, "Memory limit of the process of a point, or of a run: 4GiB", 0},
     {"retry-failed", 'R', NULL, 0, "Compute failed points again", 0},
     {"fail-fast", 'F', NULL, 0, "Stop at the first point that fails", 0},
     {0},

@@ -59,7 +59,7 @@ int command_validate(int argc, char **argv)
     struct arguments arguments = {0};
     struct validate validate = {0};
     struct error err = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    parse_arguments(&argp, argc, argv, &arguments);
     arguments.request.paths = arguments.paths;
     arguments.request.filters = arguments.filters;
     struct status_line status;

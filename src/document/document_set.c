@@ -48,8 +48,10 @@ static bool select_entry(struct document *document, int32_t parent, const char *
         if (strcmp(segment, index) == 0)
             *entry = child;
     }
-    return *entry >= 0 || error_add(err, "%s: '%.200s' selects nothing from the list '%.200s'; allowed: 0 to %d", file,
-                                    segment, at->key ? at->key : "of a list", n - 1);
+    return *entry >= 0 || error_add(err,
+                                    "%s: '%.200s' selects nothing from the list '%.200s'; allowed: 0 to %d, the "
+                                    "number of an entry: %.200s.0",
+                                    file, segment, at->key ? at->key : "of a list", n - 1, at->key ? at->key : "list");
 }
 
 /** Follow the path and put `value` at its end. The path is split into segments on the way. place: its name in messages

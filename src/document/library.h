@@ -24,4 +24,10 @@ char **library_list(const char *folder, const char *suffix, size_t *n_names);
 bool library_find(const char *folder, const char *name, const char *suffix, const char *what, char path[1024],
                   struct error *err);
 
+/**
+ * Replace another way to write a shipped name, "Qwen/Qwen3-8B" or "H100", by the shipped one. It must mean exactly one
+ * file. Other names stay.
+ */
+void library_shipped(const char *folder, const char *suffix, const char *what, char *name, size_t size);
+
 #endif

@@ -15,6 +15,7 @@ static const struct {
     {"bytes", "B", 1},       {"bytes/s", "B/s", 1},   {"bytes/s", "Bps", 1}, {"bytes/s", "bps", 8},
     {"bytes/s", "b/s", 8},   {"bytes/s", "bit/s", 8}, {"s", "s", 1},         {"flop/s", "FLOPS", 1},
     {"flop/s", "FLOP/s", 1}, {"flop/s", "f", 1}, /* "f" is SimGrid's */
+    {"-", "%", 100},         {"-", ":1", 1},          {"days", "d", 1},
 };
 enum { N_SUFFIXES = sizeof suffixes / sizeof *suffixes };
 
@@ -72,6 +73,28 @@ static bool scale(const char *prefix, size_t n, bool small, long double number, 
     return false;
 }
 
+/** Return the length without the unit's own name, "days" or "day", and blanks before it. */
+static size_t without_unit(const char *text, size_t n, const char *unit)
+{
+    size_t length = strlen(unit);
+    for (int plural = 0; plural < 2; plural++, length--)
+        if (length > 1 && n >= length && strncmp(text + n - length, unit, length) == 0) {
+            n -= length;
+            while (n > 0 && text[n - 1] == ' ')
+                n--;
+            return n;
+        }
+    return n;
+}
+
+/** Multiply a time in minutes, hours or days. @return whether the unit is one of these */
+static bool long_time(const char *unit, double *value)
+{
+    double seconds = strcmp(unit, "min") == 0 ? 60 : strcmp(unit, "h") == 0 ? 3600 : strcmp(unit, "d") == 0 ? 86400 : 0;
+    *value *= seconds;
+    return seconds > 0 && isfinite(*value);
+}
+
 bool quantity_parse(const char *text, const char *unit, double *value)
 {
     const char *rest = number_end(text);
@@ -84,6 +107,8 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         rest++;
     bool seconds = strcmp(unit, "s") == 0, bandwidth = strcmp(unit, "bytes/s") == 0;
     size_t n = strlen(rest);
+    if (seconds && n > 0 && rest[n - 1] != 's')
+        return long_time(rest, value);
     for (int i = 0; i < N_SUFFIXES; i++) {
         size_t suffix = strlen(suffixes[i].suffix);
         if (strcmp(suffixes[i].unit, unit) != 0 || n < suffix || strcmp(rest + n - suffix, suffixes[i].suffix) != 0)
@@ -91,7 +116,10 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         *value /= suffixes[i].parts;
         return n == suffix ? isfinite(*value) : scale(rest, n - suffix, seconds, number / suffixes[i].parts, value);
     }
+    size_t length = n;
+    n = seconds ? n : without_unit(rest, n, unit);
     if (n == 0)
-        return !blank && isfinite(*value);
+        return !(blank && length == 0) && isfinite(*value);
+    bandwidth = bandwidth && n == length;
     return !seconds && !bandwidth && scale(rest, n, false, number, value);
 }

@@ -16,8 +16,9 @@
  * Parse a number with an optional SI or IEC prefix and a unit that fits `unit`:
  * - "bytes": B
  * - "bytes/s": B/s = Bps; bits: bps = b/s = bit/s. A prefix needs one of them, since 400G usually means Gbit/s.
- * - "s": s, ms, us, ns
- * - "tokens" and "-": prefixes only
+ * - "s": s, ms, us, ns; min, h, d
+ * - "tokens" and "-": prefixes only; "-" also has % and :1, so 95% is 0.95 and 4:1 is 4
+ * - any unit but "s": its own name, too: 1.5T tokens, 30 days (30d)
  * - "flop/s": FLOPS
  *
  * The whole text must be used. NaN and infinity are refused.

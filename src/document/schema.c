@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "document/schema.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -65,7 +66,19 @@ static const char *not_a_number(const char *text, const char *unit)
         if (quantity_parse(lower, unit, &number))
             return "may mean 1000 or 1024: k is 1000, Ki 1024";
     }
-    bool bandwidth = strcmp(unit, "bytes/s") == 0 && strspn(text, "0123456789.") > 0;
+    size_t digits = strspn(text, "0123456789.");
+    bool bandwidth = strcmp(unit, "bytes/s") == 0 && digits > 0;
+    const char *rest = text + digits;
+    if (digits > 0 && *rest == 'x' && quantity_parse(rest + 1, unit, &number))
+        return "names several at once; write that of one GPU, the number behind the x";
+    if (digits > 0 && (*rest == ',' || *rest == '_') && isdigit((unsigned char)rest[1]))
+        return "has a sign between digits; write the digits alone";
+    if (digits > 0 && strstr(text, "..") != NULL)
+        return "is a range; name each value";
+    if (digits > 0 && strcmp(rest, "B") == 0 && strcmp(unit, "bytes") != 0 && !bandwidth)
+        return "has a B, which is a byte; a billion is G";
+    if (digits > 0 && *rest == ':')
+        return "is a ratio; write one number";
     return bandwidth ? "has no known unit of bandwidth" : "is not a number";
 }
 
@@ -75,7 +88,7 @@ static const char *store_int(const struct schema_key *key, const char *text, int
 {
     char *end;
     double number;
-    const char *unit = key->unit ? key->unit : "-";
+    const char *unit = key->unit != NULL && strcmp(key->unit, "-") != 0 ? key->unit : "";
     if (!quantity_parse(text, unit, &number))
         return not_a_number(text, unit);
     if (number != floor(number))
@@ -103,7 +116,9 @@ static const char *store_real(const struct schema_key *key, const char *text, do
         return not_a_number(text, unit);
     if (strcmp(unit, "bytes/s") == 0 && *field > 0 && *field < QUANTITY_LEAST_BANDWIDTH)
         return "is below 1 MB/s";
-    return in_range(key, *field) ? NULL : "is out of range";
+    if (in_range(key, *field))
+        return NULL;
+    return key->max == 1 && 10 <= *field && *field <= 100 ? "is out of range; 95% is 0.95" : "is out of range";
 }
 
 static const char *store_text(const struct schema_key *key, const char *text, char *field, size_t n_bytes)
@@ -192,7 +207,13 @@ static void print_choice_suggestion(const struct schema_key *key, const char *va
         candidates[i] = names[i];
     }
     schema_print_allowed(key, allowed);
-    print_suggestion(value, candidates, n, allowed, text);
+    const char *dot = strrchr(key->name, '.'), *last = dot != NULL ? dot + 1 : key->name;
+    const char *reason = unmodelled_reason(last, value), *here = unmodelled_name_here(last, value);
+    if (reason != NULL || here != NULL)
+        snprintf(text, 800, "%s%s; allowed: %s", reason != NULL ? reason : "here it is ", reason != NULL ? "" : here,
+                 allowed);
+    else
+        print_suggestion(value, candidates, n, allowed, text);
 }
 
 /** Read each word of a list into the key's set, or add a message. */
@@ -365,6 +386,30 @@ static char (*names_in(const struct reading *reading, const char *prefix, int32_
     return names;
 }
 
+/** Return whether a single insertion, deletion or other letter makes one name of four letters or more the other. */
+static bool one_slip(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m, longer = n < m ? m : n, begin = 0, end = 0;
+    while (begin < shorter && a[begin] == b[begin])
+        begin++;
+    while (end < shorter - begin && a[n - 1 - end] == b[m - 1 - end])
+        end++;
+    return longer >= 4 && longer - begin - end <= 1;
+}
+
+/** Return the name here of what other tools call so, unless a key of the group differs by a slip. Keys of a scenario
+ * are none of other files. */
+static const char *name_here(const struct document *document, const char *name, const char *const *candidates,
+                             int32_t n)
+{
+    const char *here = unmodelled_name_here("key", name);
+    for (int32_t i = 0; here != NULL && i < n; i++)
+        if (one_slip(name, candidates[i]))
+            here = NULL;
+    bool of_scenario = here != NULL && strchr(here, '.') != NULL;
+    return of_scenario && document_find(document, 0, "systems") < 0 ? NULL : here;
+}
+
 /** Add an error about an unknown key, with its likely meaning. prefix: of its group, "" or "data." */
 static void refuse_key(struct reading *reading, int32_t node, const char *prefix)
 {
@@ -376,10 +421,11 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
     const char **candidates = check_calloc((size_t)n + 1, sizeof *candidates);
     for (int32_t i = 0; i < n; i++)
         candidates[i] = names[i];
-    if (reason != NULL)
-        snprintf(hint, sizeof hint, "%s; allowed: a model that does without it", reason);
-    else if (elsewhere != NULL)
+    const char *here = name_here(reading->document, name, candidates, n);
+    if (elsewhere != NULL)
         snprintf(hint, sizeof hint, "did you mean '%s' (a dot means a level of nesting)?", elsewhere);
+    else if (reason != NULL || here != NULL)
+        snprintf(hint, sizeof hint, "%s%s", reason != NULL ? reason : "here it is ", reason != NULL ? "" : here);
     else
         print_suggestion(name, candidates, n, n > 0 ? allowed : "no keys", hint);
     reading->ok = document_key_error(reading->document, node, reading->err, "%s%s%.200s: unknown key; %s",
@@ -394,10 +440,11 @@ static void refuse_no_group(struct reading *reading, int32_t node, const char *n
     char allowed[512];
     int32_t n;
     free(names_in(reading, name, &n, allowed));
-    reading->ok = document_error(
-        reading->document, node, reading->err, "%s%.*s: expected a mapping of keys, found %s; allowed: %s",
-        reading->group, (int)strlen(name) - 1, name,
-        reading->document->node[node].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value", allowed);
+    reading->ok = document_error(reading->document, node, reading->err,
+                                 "%s%.*s: expected a mapping of keys, found %s; allowed: %s (as in %s%.*s)",
+                                 reading->group, (int)strlen(name) - 1, name,
+                                 reading->document->node[node].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value",
+                                 allowed, name, (int)strcspn(allowed, ","), allowed);
 }
 
 /** Refuse every key of a mapping that the table does not have, and every group that is no mapping. */

@@ -107,6 +107,10 @@ void schema_print_allowed(const struct schema_key *key, char text[640])
     }
     if (key->unit != NULL && strcmp(key->unit, "bytes/s") == 0)
         snprintf(unit, sizeof unit, " with its unit (" QUANTITY_BANDWIDTHS ")");
+    else if (key->unit != NULL && strcmp(key->unit, "bytes") == 0)
+        snprintf(unit, sizeof unit, " [bytes] (80GiB, 2TB)");
+    else if (key->unit != NULL && strcmp(key->unit, "s") == 0)
+        snprintf(unit, sizeof unit, " [s] (90s, 30min, 2h, 5us)");
     else if (key->unit != NULL && strcmp(key->unit, "-") != 0)
         snprintf(unit, sizeof unit, " [%s]", key->unit);
     switch (key->type) {

@@ -22,6 +22,7 @@ static bool resolve_name(const struct document *document, const char *key, const
         return path_resolve(document, node, key, text, err) &&
                (access(text, R_OK) == 0 ||
                 document_error(document, node, err, "%s: %s: cannot be read: %s", key, text, strerror(errno)));
+    library_shipped(folder, suffix, key, text, SCHEMA_TEXT_BYTES);
     if (library_find(folder, text, suffix, key, path, &unknown))
         return true;
     return document_error(document, node, err, "%s: %s", key, unknown.text);

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "document/document_read.h"
 #include "document/library.h"
 #include "document/path.h"
 #include "document/schema_text.h"
@@ -74,9 +75,37 @@ static bool split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct pl
     return ok;
 }
 
+/** Refuse a written 0, which stands for a value that the scenario leaves out. */
+static bool check_zeros(const struct document *document, int32_t node, const struct platform_keys *own,
+                        struct error *err)
+{
+    const struct {
+        const char *key;
+        double value;
+    } given[] = {{"nvlink", own->nvlink_bytes_per_s},
+                 {"nic", own->nic_bytes_per_s},
+                 {"pcie", own->pcie_bytes_per_s},
+                 {"host_memory", own->host_memory_bytes}};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        int32_t at = document_find(document, node, given[i].key);
+        if (at >= 0 && given[i].value == 0)
+            ok = document_error(document, at, err,
+                                "platform.%s: 0 does not switch it off; leave the key out for the value of the data "
+                                "sheet, or write what is used instead (without NVLink: the bandwidth of PCIe)",
+                                given[i].key);
+    }
+    return ok;
+}
+
 static bool read_file(const char *path, struct platform_keys *keys, struct error *err)
 {
-    return schema_read_file(path, platform_schema + 1, N_FILE_KEYS, NULL, keys, err);
+    struct document document = {0};
+    bool ok = document_read(path, &document, err) &&
+              schema_read(&document, 0, platform_schema + 1, N_FILE_KEYS, NULL, keys, err) &&
+              check_zeros(&document, 0, keys, err);
+    document_free(&document);
+    return ok;
 }
 
 bool platform_keys_of_name(const char *data_dir, const char *name, struct platform_keys *keys, struct error *err)
@@ -91,14 +120,19 @@ bool platform_keys_of_name(const char *data_dir, const char *name, struct platfo
     if (library_is_path(name, ".yaml"))
         return read_file(name, keys, err);
     snprintf(folder, sizeof folder, "%s/platforms", data_dir);
-    if (library_find(folder, name, ".yaml", "platform", path, &unknown))
+    library_shipped(folder, ".yaml", "platform", keys->name, sizeof keys->name);
+    if (library_find(folder, keys->name, ".yaml", "platform", path, &unknown))
         return read_file(path, keys, err);
     bool sized = split_size(name, base, &size);
     if (sized) /* the hint concerns the name without its size */
         unknown = (struct error){0};
+    library_shipped(folder, ".yaml", "platform", base, sizeof base);
     if (!sized || !library_find(folder, base, ".yaml", "platform", path, &unknown))
-        return error_add(err, "%s, or .xml; a name may end in a size: hopper-16x8 has 16 nodes of 8 GPUs",
-                         unknown.text);
+        return error_add(
+            err,
+            "%s, or .xml; a name may end in a size: hopper-16x8 has 16 nodes of 8 GPUs; or a mapping of keys "
+            "without a file: {nodes: 16, gpus_per_node: 8, nic: 400Gbps}",
+            unknown.text);
     if (!read_file(path, keys, err))
         return false;
     snprintf(keys->name, sizeof keys->name, "%s", base);
@@ -145,7 +179,8 @@ bool platform_keys_read(struct document *document, const char *data_dir, struct 
         return document_error(document, node < 0 ? 0 : node, err,
                               "platform: is required (the cluster); allowed: a name of `slimsim list platforms`, the "
                               "path of a .yaml or .xml file, or a mapping of keys");
-    if (!schema_read(document, node, platform_schema, N_SCENARIO_KEYS, NULL, &own, err))
+    if (!schema_read(document, node, platform_schema, N_SCENARIO_KEYS, NULL, &own, err) ||
+        !check_zeros(document, node, &own, err))
         return false;
     if (document_find(document, node, "name") < 0) {
         *keys = own;

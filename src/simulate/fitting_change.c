@@ -3,10 +3,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "cost/cache.h"
 #include "scenario/layout.h"
+#include "scenario/scenario_read.h"
 #include "trace/table.h"
 
 enum part { RECOMPUTE, SHARDING, OFFLOAD, CP, PP, TP };
@@ -79,6 +81,27 @@ static bool refuses_offload(const struct scenario *scenario, const struct scenar
            document_find(&scenario->document, entry->node, "offload") >= 0;
 }
 
+/** Return the strongest sharding of the framework. One that says zero1 has no other, and one that leaves it to the run
+ * has all. */
+static int32_t most_sharding(const struct scenario *scenario)
+{
+    struct framework framework;
+    struct error unknown = {0};
+    bool read = scenario_framework(scenario->framework_name, &framework, &unknown);
+    for (int32_t i = 0; read && i < framework.n_values; i++)
+        if (strcmp(framework.values[i].key, "plan.sharding") == 0 && strcmp(framework.values[i].text, "zero1") == 0)
+            return SCENARIO_ZERO1;
+    return SCENARIO_ZERO3;
+}
+
+/** Return whether the framework has the plan's sharding, and ranks share the states. A plan may keep what it has. */
+static bool can_shard(const struct scenario *scenario, const struct scenario_plan *plan, int32_t before)
+{
+    bool beyond = before == SCENARIO_ZERO2 || before == SCENARIO_ZERO3;
+    return plan->sharding == before ||
+           (plan->dp * plan->cp > 1 && (beyond || plan->sharding <= most_sharding(scenario)));
+}
+
 /** Return whether layout and system take the plan, and complete it. */
 static bool takes(const struct scenario *scenario, const struct point_system *system, unsigned decides,
                   struct scenario_system *entry)
@@ -92,7 +115,7 @@ static bool takes(const struct scenario *scenario, const struct point_system *sy
            (plan->cp == 1 || training->degrees & SYSTEM_CP) &&
            (plan->offload <= 0 || !(decides & SYSTEM_OFFLOAD || refuses_offload(scenario, system->entry))) &&
            (plan->recompute == system->entry->plan.recompute || !(decides & SYSTEM_RECOMPUTE)) &&
-           layout_check(scenario, entry, &refused);
+           can_shard(scenario, plan, system->entry->plan.sharding) && layout_check(scenario, entry, &refused);
 }
 
 /** Return the measured iteration with the largest excess. */
@@ -151,6 +174,8 @@ struct fitting_change fitting_change_of(const struct scenario *scenario, const s
     const struct training_system *training = system->system;
     struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
     struct plan_request request = {.iteration = worst_iteration(scenario, system, &limits)};
+    const struct point_iteration *worst = &system->iterations[request.iteration];
+    struct evaluation now = {.peak_bytes = worst->row.peak_bytes, .host_bytes = worst->host.bytes};
     struct fitting_change nearest = {0};
     struct error refused = {0};
     void *knobs = check_calloc(1, training->knobs_size);
@@ -163,7 +188,8 @@ struct fitting_change fitting_change_of(const struct scenario *scenario, const s
             !takes(scenario, system, system_decides(training, knobs, &entry.plan), &entry))
             continue;
         request.layout = entry.plan;
-        if (!evaluate_change(scenario, lengths, training, &request, &change.evaluation))
+        if (!evaluate_change(scenario, lengths, training, &request, &change.evaluation) ||
+            evaluation_excess(&change.evaluation, &limits) >= evaluation_excess(&now, &limits))
             continue;
         change.fits = evaluation_exceeds(&change.evaluation, &limits) == EXCEEDED_NONE;
         if (*nearest.text == '\0' || evaluation_compare(&change.evaluation, &nearest.evaluation, &limits) < 0)

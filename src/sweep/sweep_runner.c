@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "cost/attention_choice.h"
+#include "scenario/taken.h"
 #include "scenario/scenario_read.h"
 #include "search/search.h"
 #include "simulate/assumptions.h"
@@ -74,6 +75,7 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         *id = hash_bytes(*id, &asked->memory, sizeof asked->memory);
     }
     char line[ASSUMPTIONS_SIZE];
+    taken_words(scenario, &runner->notes);
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
         error_add(&runner->notes, "%s", line);
     if (assumptions_oversubscription(scenario, line))

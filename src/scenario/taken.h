@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module says what a scenario's words were taken for, where a user may expect something else. */
+#ifndef SLIMSIM_SCENARIO_TAKEN_H
+#define SLIMSIM_SCENARIO_TAKEN_H
+
+#include "scenario/scenario.h"
+
+/**
+ * Add a line for each of these:
+ * 1. a name that was taken for a shipped one (library_shipped);
+ * 2. a first or last stage of 0 layers, which has as many as the others.
+ */
+void taken_words(const struct scenario *scenario, struct error *notes);
+
+#endif
