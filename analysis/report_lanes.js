@@ -164,7 +164,7 @@ class Lanes {
     const code = this.codes[span], unit = this.unitOf[span], [what] = this.data.looks.what[code & 15];
     if (unit === NO_UNIT) return [what];
     const direction = (code >> 4) & 3;
-    const entry = this.system.units[[phase, pipeline, direction, unit]] || this.system.units[[phase, pipeline, Math.min(direction, 1), unit]];
+    const entry = this.system.micro_batches[[phase, pipeline, direction, unit]] || this.system.micro_batches[[phase, pipeline, Math.min(direction, 1), unit]];
     const lines = [`${what}: ${DIRECTIONS[direction]} of micro-batch ${unit}`];
     if (!entry) return lines;
     const slices = [];

@@ -381,7 +381,7 @@ class SeventyBillion(unittest.TestCase):
         self.assertEqual([system[degree] for degree in ("tp", "pp", "cp", "dp")], [8, 4, 1, 8])
         self.assertAlmostEqual(system["tokens_per_s_per_gpu"] * system["time_mean_s"] * 256, 1024 * 4096, delta=1)
         self.assertTrue(10 < system["time_mean_s"] < 30)
-        for topic in ("attention kernel: flash-attention 3", "attention flash3 is the fastest", "curves of device h100-sxm", "tensor-parallel collectives",
+        for topic in ("attention kernel: flash-attention 3", "attention flash3 takes the least time", "curves of device h100-sxm", "tensor-parallel collectives",
                       "sequence parallelism on", "beyond the shapes the curves were fitted to",
                       "gradient and parameter traffic", "cross-entropy fused", "no dropout, no biases",
                       "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s", "bf16 peak 989.4 TFLOP/s", "memory of a GPU",

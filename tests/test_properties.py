@@ -58,7 +58,7 @@ def sent_bytes(model, plan, tokens, replicas):
 
 MEMORY = "states activations kv kv_gradients workspace communication libraries".split()
 EQUAL = {"slimpipe": {"slices": 1}, "bytescale": {"capacity": 4096}, "megatron-dynamic-cp": {"max_tokens": 4096},
-         "slimpack": {"slicing": False, "asymmetric": False, "dp_merge": False, "injection": "just-in-time", "micro_batches": 2}}
+         "slimpack": {"slicing": False, "asymmetric": False, "dp_merge": False, "injection": "just-in-time", "micro_packs": 2}}
 
 
 def machine(factor):
