@@ -75,11 +75,11 @@ static void write_path(FILE *file, const struct explanation *explanation)
 
 static void write_gains(FILE *file, const struct scenario *scenario, const struct explanation *explanation)
 {
-    fputs("if it were free:", file);
+    fputs("tokens/s if a cost were zero:", file);
     for (int i = 0; i < EXPLAIN_N_FREE; i++)
         fprintf(file, "%s %s %+.1f%%", i > 0 ? "," : "", explain_free_name[i],
                 100 * fabs(explanation->gain[i]) < 0.05 ? 0.0 : 100 * explanation->gain[i]);
-    fprintf(file, " (tokens/s, same plans, critical path of %s)\n",
+    fprintf(file, " (same plans, critical path of %s)\n",
             scenario->measured == 1 ? "the measured iteration" : "all measured iterations");
 }
 

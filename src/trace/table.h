@@ -9,9 +9,7 @@
  *     TEXT(name, meaning)                                 a text of at most TRACE_TEXT_BYTES, padded with NUL
  *     STRING(name, meaning)                               a text, in tables that are printed only
  *
- * They give the row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files. The
- * files are in trace/: summary, iteration, stage, plan, deciding, task, transfer, memory, unit, length, edge, fault.
- * `slimsim validate` writes only validation; `slimsim capacity` writes candidate, change and date.
+ * They give the row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H
