@@ -230,8 +230,8 @@ def make_figure(trace, systems):
         axes = figure.add_axes((left / width, at / total, (width - left - right) / width, height / total), sharex=first_axes)
         first_axes = first_axes or axes
         Panel(axes, system, long).draw(end_s)
-        misfit = "" if system.summary["fits"] else ", does not fit"
-        axes.set_title(f"{system.label}: {layout_text(system.summary)}{misfit}", loc="left", fontsize=9, fontweight="bold", pad=4)
+        exceeded_limit = "" if system.summary["fits"] else ", does not fit"
+        axes.set_title(f"{system.label}: {layout_text(system.summary)}{exceeded_limit}", loc="left", fontsize=9, fontweight="bold", pad=4)
         axes.set_title(speeds_text(system, systems[0]), loc="right", fontsize=8, pad=4)
         list_shares(axes, system)
     axes.tick_params(labelbottom=True, length=2)

@@ -131,11 +131,11 @@ class CapacityFigure(unittest.TestCase):
         self.assertIn(f"{100 * share:+.1f}", found)
         self.assertNotIn("does not fit in memory", found)
 
-        def misfit(file):
+        def exceeded_limit(file):
             changes = file["changes"][:]
             changes["fits"][0], changes["days"][0] = 0, numpy.nan
             file["changes"][:] = changes
-        self.assertIn("does not fit in memory", texts("changes", self.changed("misfit", misfit)))
+        self.assertIn("does not fit in memory", texts("changes", self.changed("exceeded_limit", exceeded_limit)))
 
     def test_missed_deadline__names_the_fastest(self):
         path = answer_of("missed", QUESTION.replace("days: 2", "days: 0.4"))

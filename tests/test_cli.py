@@ -127,7 +127,7 @@ class Validation(unittest.TestCase):
         self.assertIn(f"{share:8.1f}%", line)
         with h5py.File(SCRATCH / "validation" / "validation.h5") as file:
             table = file["validation"][:]
-            self.assertEqual(set(table["misfit"]), {0})
+            self.assertEqual(set(table["exceeded_limit"]), {0})
             self.assertIn(row["peak_bytes"], table["peak_bytes"])
 
     def test_runs_that_only_fitted_or_not_are_counted(self):

@@ -317,13 +317,13 @@ systems:
             self.assertAlmostEqual(float(bubble), system["bubble_fraction"], places=12)
             self.assertAlmostEqual(float(exposed), sum(parts), places=12)
 
-    def misfit(self, folder, kind, needed, limit, *arguments):
+    def exceeded_limit(self, folder, kind, needed, limit, *arguments):
         """Take report, JSON and trace of a run whose first system does not fit. All name stage and class."""
         done = simulate(folder, "--set", "iterations.measured=1", "--set", "trace=summary", *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         system = point_of(done.stdout)["systems"][0]
         self.assertFalse(system["fits"])
-        self.assertEqual(system["misfit"], kind)
+        self.assertEqual(system["exceeded_limit"], kind)
         self.assertGreater(system[needed], system[limit])
         text = run("run", SCRATCH / "small.yaml", "--quiet", "--verbose", "--output", SCRATCH / folder, "--set",
                    "iterations.measured=1", "--set", "trace=summary", *arguments).stdout
@@ -332,15 +332,15 @@ systems:
         with open(SCRATCH / folder / "small.csv", newline="") as file:
             named = next(csv.DictReader(file))
         self.assertEqual(row["fits"], 0)
-        self.assertEqual(named["misfit"], kind)
+        self.assertEqual(named["exceeded_limit"], kind)
         self.assertEqual(row[needed], system[needed])
         self.assertRegex(text, r"\nspeed-up +\(1\.000x\) +\(\d\.\d{3}x\)\n")
         self.assertIn("first system, best-fit, does not fit, so they are no gains\n", text)
-        self.assertEqual((row["over_misfit"], point_of(done.stdout)["systems"][1]["over_misfit"]), (1, True))
+        self.assertEqual((row["first_exceeds_limit"], point_of(done.stdout)["systems"][1]["first_exceeds_limit"]), (1, True))
         return system, text, row, named
 
     def test_too_much_for_a_gpu_names_stage_and_class(self):
-        system, text, row, named = self.misfit(
+        system, text, row, named = self.exceeded_limit(
             "gpu", "GPU memory", "peak_bytes", "memory_bytes", "--set", "model=llama-13b", "--set", "systems.0.plan.recompute=none",
             "--set", "systems.0.plan.cp=1")
         self.assertEqual(system["peak_class"], named["peak_class"])
@@ -351,14 +351,14 @@ systems:
         self.assertIn(f"(most of it {system['peak_class']})", text)
 
     def test_too_much_for_the_host_names_node_stage_and_class(self):
-        system, text, row, _ = self.misfit(
+        system, text, row, _ = self.exceeded_limit(
             "host", "host memory", "host_peak_bytes", "host_memory_bytes", "--set", "platform.host_memory=1GB", "--set",
             "systems.0.plan.offload=0.5")
         self.assertEqual(system["host_memory_bytes"], 1e9)
         self.assertEqual(system["host_stage"], row["host_stage"])
         self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
         self.assertIn(f"of host memory (offloaded activations, most of them of stage {system['host_stage']})", text)
-        _, text, row, _ = self.misfit("both", "GPU memory", "peak_bytes", "memory_bytes", "--set", "platform.host_memory=1GB", "--set",
+        _, text, row, _ = self.exceeded_limit("both", "GPU memory", "peak_bytes", "memory_bytes", "--set", "platform.host_memory=1GB", "--set",
                                       "systems.0.plan.offload=0.1", "--set", "model=llama-13b", "--set",
                                       "systems.0.plan.recompute=none", "--set", "systems.0.plan.cp=1")
         self.assertIn("best-fit does not fit: stage", text)

@@ -75,7 +75,7 @@ TEST(point_result_unpack__refuses_numbers_out_of_range)
         sample.standings[1].rank = i == 0 ? 3 : systems[i];
         CHECK_TRUE(!is_taken(&sample));
         make(&sample);
-        sample.summary[1].misfit = i == 0 ? 1000 : systems[i];
+        sample.summary[1].exceeded_limit = i == 0 ? 1000 : systems[i];
         CHECK_TRUE(!is_taken(&sample));
     }
     make(&sample);

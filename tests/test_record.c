@@ -43,7 +43,7 @@ static const struct trace_summary summaries[2] = {
      .mfu = 0.5,
      .speed_up = 1.25,
      .speed_up_interval = NAN,
-     .over_misfit = true,
+     .first_exceeds_limit = true,
      .class_bytes = {[MEMORY_KV] = 5}},
 };
 

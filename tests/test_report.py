@@ -104,8 +104,8 @@ class Numbers(unittest.TestCase):
 
     def test_misfit__has_no_throughput_but_its_reason(self):
         scenario = SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: selective}", "{tp: 1, pp: 2, cp: 1}")
-        path, _ = report_of("misfit", scenario, "--set", "trace=summary")
-        told = point_of(run("run", write("misfit.yaml", scenario), "--json", "--quiet", "--output", fresh("again")).stdout)
+        path, _ = report_of("exceeded_limit", scenario, "--set", "trace=summary")
+        told = point_of(run("run", write("exceeded_limit.yaml", scenario), "--json", "--quiet", "--output", fresh("again")).stdout)
         content = report_run.content_of(Trace(path))
         (line,) = [line for line in content["verdict"] if line.startswith("best-fit does not fit: ")]
         self.assertRegex(line, r": stage \d needs [\d.]+ of [\d.]+ GiB, mostly activations; ")

@@ -128,7 +128,7 @@ TEST(point_summaries__add_up_the_measured_iterations)
     CHECK_EQUAL(summaries[0].peak_class, MEMORY_KV);
     CHECK_EQUAL(summaries[1].system, 1);
     CHECK_CLOSE(summaries[1].speed_up, 0.5, 1e-15);
-    CHECK_EQUAL(summaries[1].misfit, EXCEEDED_GPU_MEMORY);
+    CHECK_EQUAL(summaries[1].exceeded_limit, EXCEEDED_GPU_MEMORY);
     CHECK_TRUE(summaries[0].rank == 1 && summaries[1].rank == 0);
     free(summaries);
 }

@@ -281,12 +281,12 @@ class Best(Sweep):
             self.assertRegex(row["plan_text"], f"^TP{row['tp']} PP{row['pp']} (CP{row['cp']} )?DP{row['dp']} {row['recompute']}$")
 
     def test_speed_ups_over_what_does_not_fit_are_told(self):
-        head = "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,speed_up,over_misfit,message\n"
+        head = "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,speed_up,first_exceeds_limit,message\n"
         path = write("gains.csv", head + "0,00,done,slim,8,9,1,1.5,1,\n1,01,done,slim,8,9,1,1.25,0,\n")
         done = run("best", path, "--by", "speed_up")
         self.assertIn("compare with a system that does not fit", done.stderr)
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["point", "0", "1"])
-        done = run("best", path, "--by", "speed_up", "--where", "over_misfit=0")
+        done = run("best", path, "--by", "speed_up", "--where", "first_exceeds_limit=0")
         self.assertEqual((done.stderr, done.stdout.count("\n")), ("", 2))
         self.assertEqual(run("best", path).stderr, "")
 

@@ -59,7 +59,7 @@ class Reading(unittest.TestCase):
         self.assertTrue(numpy.isnan(summary["tokens_per_s_per_gpu_interval"][1]))
         self.assertIn("NaN: one iteration", text_of(summary.attrs["tokens_per_s_per_gpu_interval_meaning"]))
         self.assertTrue(pandas.read_hdf(TRACE, "summary")["speed_up_interval"].isna()[1])
-        self.assertEqual(list(summary["over_misfit"]), [0, 1])
+        self.assertEqual(list(summary["first_exceeds_limit"]), [0, 1])
 
     def test_pandas_reads_every_table_at_once(self):
         for table in TABLES:

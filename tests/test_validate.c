@@ -490,7 +490,7 @@ TEST(validate_run__says_that_a_run_is_predicted_not_to_fit)
     for (int i = 0; i < 2 && validate.n_rows == 2; i++) {
         const struct validate_row *result = &validate.rows[i];
         CHECK_CLOSE(result->memory_bytes, device.memory_bytes - device.context_bytes, 1e-14);
-        CHECK_EQUAL(result->misfit, i == 0 ? EXCEEDED_NONE : EXCEEDED_GPU_MEMORY);
+        CHECK_EQUAL(result->exceeded_limit, i == 0 ? EXCEEDED_NONE : EXCEEDED_GPU_MEMORY);
         CHECK_TRUE((result->peak_bytes > result->memory_bytes) == (i == 1));
         CHECK_TRUE(result->predicted > 0);
     }
@@ -689,7 +689,7 @@ TEST(shipped_rows__are_complete_and_keep_the_promises_about_memory)
         CHECK_TRUE(row->id[0] != '\0' && row->source[0] != '\0');
         n_reasons += row->reason[0] != '\0';
         CHECK_TRUE(row->reason[0] != '\0' || (row->measured > 0 && row->predicted > 0));
-        CHECK_EQUAL(row->misfit, EXCEEDED_NONE); /* it ran */
+        CHECK_EQUAL(row->exceeded_limit, EXCEEDED_NONE); /* it ran */
     }
     struct validate_full_runs full = validate_full_runs_of(&validate, (struct validate_group){.full_plan = true});
     CHECK_EQUAL(full.n, validate.pressure.runs); /* what model/memory_pressure.yaml says */

@@ -222,7 +222,7 @@ static void write_legend(FILE *file, const struct writer *writer)
 static char *need_of(const struct writer *writer, const struct trace_summary *summary)
 {
     char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE];
-    bool host = summary->misfit != EXCEEDED_GPU_MEMORY;
+    bool host = summary->exceeded_limit != EXCEEDED_GPU_MEMORY;
     text_number((host ? summary->host_peak_bytes : summary->peak_bytes) / gib, host ? 0 : 1, needed);
     text_number(writer->scenario->platform.host_memory_bytes / gib, 0, has);
     if (host)
@@ -508,13 +508,13 @@ void verdict_make(const struct scenario *scenario, const struct lengths *lengths
     verdict->head = written(write_head, &writer);
     verdict->legend = written(write_legend, &writer);
     verdict->ranking = check_calloc(1 + n, sizeof *verdict->ranking);
-    verdict->misfit = check_calloc(n, sizeof *verdict->misfit);
+    verdict->exceeded_limit = check_calloc(n, sizeof *verdict->exceeded_limit);
     verdict->would_fit = check_calloc(n, sizeof *verdict->would_fit);
     for (int32_t i = -1; i < point->n_systems; i++)
         verdict->ranking[1 + i] = row_of(&writer, i);
     for (int32_t i = 0; i < point->n_systems; i++)
         if (!point->systems[i].fits) {
-            verdict->misfit[i] = need_of(&writer, &verdict->ranked.summaries[i]);
+            verdict->exceeded_limit[i] = need_of(&writer, &verdict->ranked.summaries[i]);
             verdict->would_fit[i] = change_of(&writer, i);
         }
     for (int i = 0; i < VERDICT_N_SENTENCES; i++)
@@ -531,9 +531,9 @@ static char **lines_of(const struct verdict *verdict, int32_t *n)
         if (*verdict->sentence[k] != '\0')
             lines[(*n)++] = check_strdup(verdict->sentence[k]);
         for (int32_t i = 0; k == VERDICT_REASON && i < verdict->point->n_systems; i++)
-            if (verdict->misfit[i] != NULL)
+            if (verdict->exceeded_limit[i] != NULL)
                 lines[(*n)++] = check_asprintf("%s does not fit: %s; %s", verdict->point->systems[i].entry->label,
-                                               verdict->misfit[i], verdict->would_fit[i]);
+                                               verdict->exceeded_limit[i], verdict->would_fit[i]);
     }
     return lines;
 }
@@ -598,7 +598,7 @@ void verdict_free(struct verdict *verdict)
         return;
     int32_t n = verdict->point->n_systems;
     free_texts(verdict->ranking, 1 + n);
-    free_texts(verdict->misfit, n);
+    free_texts(verdict->exceeded_limit, n);
     free_texts(verdict->would_fit, n);
     for (int i = 0; i < VERDICT_N_SENTENCES; i++)
         free(verdict->sentence[i]);

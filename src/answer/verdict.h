@@ -24,11 +24,11 @@ enum verdict_sentence {
 struct verdict {
     const struct point *point;
     struct ranked_point ranked;
-    int32_t n_ranked;           /* systems that fit */
-    char *head;                 /* lines: what was asked, and notes that hold for all numbers */
-    char **ranking;             /* [1 + n_systems] headings, then systems, the best first; tabs between cells */
-    char *legend;               /* lines */
-    char **misfit, **would_fit; /* [n_systems] what a system lacks; what would help. NULL: it fits */
+    int32_t n_ranked;                   /* systems that fit */
+    char *head;                         /* lines: what was asked, and notes that hold for all numbers */
+    char **ranking;                     /* [1 + n_systems] headings, then systems, the best first; tabs between cells */
+    char *legend;                       /* lines */
+    char **exceeded_limit, **would_fit; /* [n_systems] what a system lacks; what would help. NULL: it fits */
     char *sentence[VERDICT_N_SENTENCES]; /* "": nothing to say */
     int32_t n_settings, n_outside;
     struct faster_setting settings[FASTER_SETTINGS_MOST]; /* of the first system */

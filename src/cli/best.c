@@ -90,9 +90,9 @@ static void warn(const struct arguments *arguments, const struct rows *rows)
             "samples of some rows wait for later iterations (token_delay > 0), so these rows ran other tokens than the "
             "others; --by mfu ranks by the trained FLOPs\n",
             stderr);
-    if (strstr(by, "speed_up") != NULL && rows_any(rows, "over_misfit"))
+    if (strstr(by, "speed_up") != NULL && rows_any(rows, "first_exceeds_limit"))
         fputs("speed-ups of some rows compare with a system that does not fit, so they are no gains; --where "
-              "over_misfit=0 "
+              "first_exceeds_limit=0 "
               "leaves them out\n",
               stderr);
 }

@@ -72,7 +72,7 @@ static void write_stop(FILE *file, const struct value_trial *trial, bool brief)
         fprintf(file, "%.*s", (int)strcspn(refusal, "\n"), refusal);
         return;
     }
-    bool host = summary->misfit == EXCEEDED_HOST_MEMORY;
+    bool host = summary->exceeded_limit == EXCEEDED_HOST_MEMORY;
     text_number((host ? summary->host_peak_bytes : summary->peak_bytes) / gib, 1, needed);
     text_number((host ? summary->host_memory_bytes : summary->memory_bytes) / gib, 1, has);
     if (brief)

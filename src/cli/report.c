@@ -203,7 +203,7 @@ static void fits_text(const struct report *report, int32_t system, char text[TEX
 static void speed_up_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     const struct trace_summary *summary = &report->summaries[system];
-    snprintf(text, TEXT_SIZE, summary->over_misfit ? "(%.3fx)" : "%.3fx", summary->speed_up);
+    snprintf(text, TEXT_SIZE, summary->first_exceeds_limit ? "(%.3fx)" : "%.3fx", summary->speed_up);
 }
 
 static void add_row(const struct report *report, struct text_table *table, const char *label, cell *text_of)
@@ -303,7 +303,7 @@ static void print_stages(const char *label, const struct stage_peaks *stages)
 /** Print which memory does not suffice and by how much. */
 static void print_misfit(const struct scenario *scenario, const char *label, const struct trace_summary *summary)
 {
-    if (summary->misfit == EXCEEDED_GPU_MEMORY)
+    if (summary->exceeded_limit == EXCEEDED_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
                request_memory_bytes(scenario) / gib);
@@ -345,7 +345,7 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     print_header(&report);
     print_table(&report);
     putchar('\n');
-    if (report.summaries[0].over_misfit)
+    if (report.summaries[0].first_exceeds_limit)
         printf("speed-ups are in brackets: the first system, %s, does not fit, so they are no gains\n",
                point->systems[0].entry->label);
     for (int32_t i = 0; i < point->n_systems; i++)
@@ -391,12 +391,10 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     const struct trace_summary *summary = &report->summaries[number];
     json_t *row = json_of_row(TRACE_SUMMARY, summary, NULL, NULL);
     const struct scenario_plan *plan = &system->entry->plan;
-    json_object_update_new(
-        row, json_pack("{s:s, s:s, s:b, s:b, s:o, s:i}", "system", system->system->name, "label", system->entry->label,
-                       "fits", summary->fits, "over_misfit", summary->over_misfit, "layers_of_virtual_stages",
-                       json_of_layers(report->scenario, plan), "shards", scenario_plan_shards(plan)));
-    if (report->scenario->engine == SCENARIO_CRITICAL_PATH)
-        json_object_del(row, "simgrid_mean_s");
+    json_object_update_new(row,
+                           json_pack("{s:s, s:s, s:o, s:i}", "system", system->system->name, "label",
+                                     system->entry->label, "layers_of_virtual_stages",
+                                     json_of_layers(report->scenario, plan), "shards", scenario_plan_shards(plan)));
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
     json_object_set_new(row, "recompute_of_micro_batches", json_of_recompute(system));
     for (int k = 0; k < N_MEANS; k++)

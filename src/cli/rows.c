@@ -254,15 +254,6 @@ static int32_t group_end(const struct rows *rows, int32_t first, bool (*counts)(
 /* A cell of joined rows that is no mean, since their cells differ. */
 static const char various[] = "various";
 
-static const struct trace_column *summary_column(const char *name)
-{
-    const struct trace_table *table = &trace_tables[TRACE_SUMMARY];
-    for (int32_t i = 0; i < table->n_columns; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
-            return &table->columns[i];
-    return NULL;
-}
-
 /** Write the mean of a column over rows [n], or the half width of its 95% interval. If a cell is no number, write "".
  */
 static char *mean_text(const struct rows *rows, const int32_t *row, int32_t n, int32_t column, bool half_width)
@@ -311,7 +302,7 @@ static char *joined_text(const struct rows *rows, const int32_t *row, int32_t n,
     bool same = true, first_only = strcmp(name, "point") == 0 || strcmp(name, "id") == 0;
     for (int32_t i = 1; i < n; i++)
         same = same && strcmp(first, cell(rows, row[i], column)) == 0;
-    const struct trace_column *known = summary_column(name);
+    const struct trace_column *known = trace_column_find(TRACE_SUMMARY, name);
     if (known != NULL && known->optional && stem < sizeof of_interval && strcmp(name + stem, "_interval") == 0) {
         snprintf(of_interval, sizeof of_interval, "%.*s", (int)stem, name);
         int32_t of = measured_column(&rows->file, of_interval);
@@ -324,7 +315,7 @@ static char *joined_text(const struct rows *rows, const int32_t *row, int32_t n,
         return seeds_text(rows, row, n, column);
     if (strcmp(name, "fits") == 0)
         return check_strdup("0");
-    if (strcmp(name, "over_misfit") == 0)
+    if (strcmp(name, "first_exceeds_limit") == 0)
         return check_strdup("1");
     if (strstr(name, "peak_bytes") != NULL)
         return largest_text(rows, row, n, column);
@@ -562,7 +553,12 @@ static void add_cells(json_t *object, const struct rows *rows, int32_t row, int3
 {
     for (int32_t c = begin; c < end; c++) {
         const char *text = cell(rows, row, c), *name = rows->file.columns[c];
-        json_object_set_new(object, name, strcmp(name, "id") == 0 ? json_string(text) : json_of_cell(text));
+        const struct trace_column *known = trace_column_find(TRACE_SUMMARY, name);
+        bool is_bool = known != NULL && trace_column_is_bool(known) && *text != '\0';
+        json_object_set_new(object, name,
+                            is_bool                   ? json_boolean(*text == '1')
+                            : strcmp(name, "id") == 0 ? json_string(text)
+                                                      : json_of_cell(text));
     }
 }
 

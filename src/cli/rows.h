@@ -44,8 +44,8 @@ bool rows_any(const struct rows *rows, const char *column);
  *
  * 1. Numbers that are not whole become their mean. X_interval becomes the half width of the 95% interval of X over the
  *    rows, by Student's t.
- * 2. The joined row fits if all rows fit, and is over a misfit if any row is. `seed` lists their seeds. `point` and
- * `id` are those of the first row.
+ * 2. The joined row fits if all rows fit, and is over a exceeded_limit if any row is. `seed` lists their seeds. `point`
+ * and `id` are those of the first row.
  * 3. Any other cell that differs becomes "various".
  */
 void rows_join(struct rows *rows);

@@ -73,11 +73,12 @@ enum { N_EXPLAINED = 10 }; /* worst rows that show a cause */
 /** Add the predicted use of the fullest GPU's memory, and what contradicts the real run, is assumed, or was fitted. */
 static void add_memory(struct text_table *table, const struct validate_row *row)
 {
-    bool whole = row->memory_bytes > 0, misfit = whole && row->misfit != EXCEEDED_NONE;
-    char *note = check_asprintf(
-        "%s%s%s%s%s%s", misfit ? "  DOES NOT FIT: " : "", misfit ? trace_misfit_names.text[row->misfit] : "",
-        whole && row->ran_out && validate_misjudged(row) ? "  FITS, THOUGH IT RAN OUT OF MEMORY" : "",
-        row->calibration ? "  calib" : "", row->assumed[0] != '\0' ? "  assumed: " : "", row->assumed);
+    bool whole = row->memory_bytes > 0, exceeded_limit = whole && row->exceeded_limit != EXCEEDED_NONE;
+    char *note =
+        check_asprintf("%s%s%s%s%s%s", exceeded_limit ? "  DOES NOT FIT: " : "",
+                       exceeded_limit ? trace_exceeded_limit_names.text[row->exceeded_limit] : "",
+                       whole && row->ran_out && validate_misjudged(row) ? "  FITS, THOUGH IT RAN OUT OF MEMORY" : "",
+                       row->calibration ? "  calib" : "", row->assumed[0] != '\0' ? "  assumed: " : "", row->assumed);
     if (whole)
         text_table_cell(table, "%.1f%%", 100 * row->peak_bytes / row->memory_bytes);
     else
@@ -267,7 +268,7 @@ static json_t *row_json(const struct validate_row *row)
     json_object_set_new(json, "predicted", json_real(row->predicted));
     json_object_set_new(json, "error", json_real(row->error));
     if (row->memory_bytes > 0) {
-        json_object_set_new(json, "fits", json_boolean(row->misfit == EXCEEDED_NONE));
+        json_object_set_new(json, "fits", json_boolean(row->exceeded_limit == EXCEEDED_NONE));
         json_object_set_new(json, "peak_bytes", json_real(row->peak_bytes));
         json_object_set_new(json, "memory_bytes", json_real(row->memory_bytes));
     }
@@ -353,7 +354,7 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .measured = row->measured,
             .predicted = row->predicted,
             .error = row->error,
-            .misfit = (int32_t)row->misfit,
+            .exceeded_limit = (int32_t)row->exceeded_limit,
             .peak_bytes = row->peak_bytes,
             .memory_bytes = row->memory_bytes,
         };

@@ -51,9 +51,9 @@ static void write_misfits(FILE *file, const struct verdict *verdict, int32_t mos
             return;
         }
         if (brief)
-            fprintf(file, "%s: %s; %s\n", label, verdict->misfit[system], verdict->would_fit[system]);
+            fprintf(file, "%s: %s; %s\n", label, verdict->exceeded_limit[system], verdict->would_fit[system]);
         else
-            fprintf(file, "%s does not fit: %s\n   %s: %s\n", label, verdict->misfit[system],
+            fprintf(file, "%s does not fit: %s\n   %s: %s\n", label, verdict->exceeded_limit[system],
                     strrchr(verdict->ranking[1 + i], '\t') + 1, verdict->would_fit[system]);
     }
 }

@@ -65,7 +65,7 @@ static void compare_with_first(const struct scenario *scenario, const struct poi
     int32_t n = (int32_t)scenario->measured;
     summary->speed_up = summary->mfu / mfu_of(scenario, first);
     summary->speed_up_interval = interval_of_speed_up(first->iterations + scenario->warm_up, measured, n);
-    summary->over_misfit = !first->fits;
+    summary->first_exceeds_limit = !first->fits;
 }
 
 /**
@@ -170,7 +170,7 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
     add_iterations(system->iterations + scenario->warm_up, (int32_t)scenario->measured, &summary);
     struct evaluation worst = {.peak_bytes = summary.peak_bytes, .host_bytes = summary.host_peak_bytes};
     struct evaluation_limits limits = evaluation_limits_of(point->memory_bytes, &scenario->platform);
-    summary.misfit = evaluation_exceeds(&worst, &limits);
+    summary.exceeded_limit = evaluation_exceeds(&worst, &limits);
     struct scenario_plan replicas = *plan;
     replicas.dp = system->dp;
     plan_text_name(&replicas, summary.host_peak_bytes > 0, summary.plan_text);

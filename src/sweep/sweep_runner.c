@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "cost/attention_choice.h"
-#include "scenario/taken.h"
 #include "scenario/scenario_read.h"
+#include "scenario/taken.h"
 #include "search/search.h"
 #include "simulate/assumptions.h"
 #include "simulate/record.h"
@@ -44,6 +44,9 @@ uint64_t sweep_point_id(const struct scenario *scenario, const struct lengths *l
     char *text = scenario_text(scenario);
     const uint64_t files[] = {scenario->model_hash, scenario->device_hash, scenario->platform.hash, lengths->hash};
     uint64_t id = hash_bytes(hash_bytes(HASH_START, text, strlen(text)), files, sizeof files);
+    const struct power *power = &scenario->power; /* the text has only its name */
+    id = hash_bytes(hash_bytes(id, &power->node, sizeof power->node), &power->gpu, sizeof power->gpu);
+    id = hash_bytes(hash_bytes(id, &power->network_w, sizeof power->network_w), &power->gpus, sizeof power->gpus);
     free(text);
     return id;
 }

@@ -38,6 +38,12 @@ json_t *json_of_row(enum trace_table_id table, const void *row, trace_namer *nam
             continue;
         }
         struct trace_value value = trace_value_of(column, row, namer, context);
+        if (trace_column_is_bool(column)) {
+            json_object_set_new(object, column->name, json_boolean(value.whole != 0));
+            continue;
+        }
+        if (column->names != NULL && column->names->n == 0 && value.text == NULL) /* an index without its file */
+            continue;
         json_object_set_new(object, column->name,
                             column->type == TRACE_STRING || value.text != NULL
                                 ? (value.text != NULL ? json_string(value.text) : json_null())

@@ -19,7 +19,7 @@ json_t *json_of_cell(const char *text);
 json_t *json_of_texts(int32_t n, const char *const *texts);
 
 /**
- * Return a row as an object with the names of its columns. An index with names is its name.
+ * Return a row as an object with the names of its columns. An index with names is its name, or is left out without one.
  * @param namer  NULL: only columns with fixed names have names
  */
 json_t *json_of_row(enum trace_table_id table, const void *row, trace_namer *namer, const void *context);

@@ -24,7 +24,7 @@ NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collec
 const struct trace_names trace_edge_names = {DAG_N_EDGES, dag_edge_name};
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
 static const struct trace_names trace_memory_class_names = {MEMORY_N_CLASSES, memory_class_name};
-NAMES(misfit, 3, "-", "GPU memory", "host memory")
+NAMES(exceeded_limit, 3, "-", "GPU memory", "host memory")
 const struct trace_names trace_recompute_names = {RECOMPUTE_FULL + 1, scenario_recompute_name};
 NAMES(quantity, 9, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula",
       "state formula", "fitted", "layer forward", "layer backward")
@@ -198,6 +198,11 @@ struct trace_value trace_value_of(const struct trace_column *column, const void 
     else if (namer != NULL && (column->type == TRACE_INT32 || column->type == TRACE_INT64))
         value.text = namer(context, column, value.whole);
     return value;
+}
+
+bool trace_column_is_bool(const struct trace_column *column)
+{
+    return strcmp(column->unit, "bool") == 0;
 }
 
 const struct trace_column *trace_column_find(enum trace_table_id table, const char *name)

@@ -149,10 +149,14 @@ struct trace_table {
 extern const struct trace_table trace_tables[TRACE_N_ROWS];
 extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pass_names, trace_schedule_names,
     trace_stream_names, trace_edge_names, trace_formation_names, trace_recompute_names, trace_quantity_names,
-    trace_sharding_names, trace_gradients_names, trace_gradient_buffers_names, trace_misfit_names, trace_verdict_names;
+    trace_sharding_names, trace_gradients_names, trace_gradient_buffers_names, trace_exceeded_limit_names,
+    trace_verdict_names;
 
 /** Return a column by its name; NULL: there is none. */
 const struct trace_column *trace_column_find(enum trace_table_id table, const char *name);
+
+/** Return whether a column is 0 or 1, true or false: its unit is "bool". */
+bool trace_column_is_bool(const struct trace_column *column);
 
 /** Return the name of an index that a column holds; NULL: it has none. */
 typedef const char *trace_namer(const void *context, const struct trace_column *column, int64_t value);

@@ -145,7 +145,7 @@ bool predict_run(const struct setting *setting, const struct device *device, str
         struct trace_summary summary = point_summary_of(&scenario, &point, 0);
         result->tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu;
         result->memory_bytes = point.memory_bytes;
-        result->misfit = summary.misfit;
+        result->exceeded_limit = summary.exceeded_limit;
     }
     point_free(&point);
     return ok;

@@ -13,7 +13,7 @@ struct predict_result {
     double first_stage_bytes; /* largest peak of the first stage */
     double last_stage_bytes;  /* largest peak of the last stage */
     double memory_bytes;      /* memory that a rank may use: request_memory_bytes */
-    enum exceeded_limit misfit;
+    enum exceeded_limit exceeded_limit;
 };
 
 /** Simulate one iteration on the critical path. @return false with err if the simulation fails */

@@ -165,11 +165,11 @@ static void simulate(const struct setting *setting, const struct device *device,
                    : ranks == RANKS_FIRST ? predicted.first_stage_bytes
                                           : predicted.peak_bytes;
     result->predicted = result->quantity == VALIDATE_THROUGHPUT ? predicted.tokens_per_s_per_gpu
-                        : result->quantity == VALIDATE_FITTED   ? predicted.misfit == EXCEEDED_NONE
+                        : result->quantity == VALIDATE_FITTED   ? predicted.exceeded_limit == EXCEEDED_NONE
                                                                 : bytes;
     result->peak_bytes = predicted.peak_bytes;
     result->memory_bytes = predicted.memory_bytes;
-    result->misfit = predicted.misfit;
+    result->exceeded_limit = predicted.exceeded_limit;
 }
 
 /** Fill in everything of a row except measured and predicted. */

@@ -35,14 +35,14 @@ struct validate_row {
     char assumed[SETTING_ASSUMED]; /* assumptions about values that the row does not give */
     char reason[ROW_REASON];       /* reason why the row was not simulated; "": it was */
     enum validate_quantity quantity;
-    bool calibration;           /* split calib, so constants may have been fitted to the row */
-    int64_t n_gpus;             /* 0: the row does not give it */
-    double measured, predicted; /* in the quantity's unit */
-    double error;               /* predicted / measured - 1; for VALIDATE_FITTED predicted - measured */
-    double peak_bytes;          /* predicted for the fullest GPU; 0: no whole run was simulated */
-    double memory_bytes;        /* memory that a rank may use: request_memory_bytes; 0 likewise */
-    bool ran_out;               /* out of memory, by the column `fitted`; otherwise a published run fitted */
-    enum exceeded_limit misfit; /* limit that the prediction exceeds */
+    bool calibration;                   /* split calib, so constants may have been fitted to the row */
+    int64_t n_gpus;                     /* 0: the row does not give it */
+    double measured, predicted;         /* in the quantity's unit */
+    double error;                       /* predicted / measured - 1; for VALIDATE_FITTED predicted - measured */
+    double peak_bytes;                  /* predicted for the fullest GPU; 0: no whole run was simulated */
+    double memory_bytes;                /* memory that a rank may use: request_memory_bytes; 0 likewise */
+    bool ran_out;                       /* out of memory, by the column `fitted`; otherwise a published run fitted */
+    enum exceeded_limit exceeded_limit; /* limit that the prediction exceeds */
 };
 
 /**

@@ -133,7 +133,7 @@ struct validate_full_runs validate_full_runs_of(const struct validate *validate,
 
 bool validate_misjudged(const struct validate_row *row)
 {
-    return row->memory_bytes > 0 && row->ran_out == (row->misfit == EXCEEDED_NONE);
+    return row->memory_bytes > 0 && row->ran_out == (row->exceeded_limit == EXCEEDED_NONE);
 }
 
 struct validate_outcomes validate_outcomes_of(const struct validate *validate)
