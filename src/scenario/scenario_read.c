@@ -188,7 +188,7 @@ bool scenario_read_document(const char *path, int32_t n_set, const char *const *
                             struct error *err)
 {
     bool ok = document_read(path, document, err);
-    if (!ok && document->n_nodes == 0 && strchr(path, '.') == NULL && strcmp(path, DOCUMENT_STANDARD_INPUT) != 0)
+    if (!ok && document->n_nodes == 0 && strchr(path, '.') == NULL && strcmp(path, "-") != 0)
         error_add(err, "a scenario is the path of a .yaml file, or - for standard input");
     for (int32_t i = 0; i < n_set && document->n_nodes > 0; i++)
         ok &= document_set(document, set[i], err);
