@@ -45,7 +45,8 @@ static const struct {
     const char *old, *new, *message;
 } refused[] = {
     {"launch_s: 2us\n", "",
-     "launch_s: is required (launch of a kernel, except GEMMs and attention); allowed: a number [s] (90s, 30min, 2h, 5us), 0 to 1"},
+     "launch_s: is required (launch of a kernel, except GEMMs and attention); allowed: a number [s] (90s, 30min, 2h, "
+     "5us), 0 to 1"},
     {"launch_s: 2us", "launch_s: .nan", "launch_s: '.nan' is not a number"},
     {"efficiency: 0.8, small", "efficiency: 0, small", "gemm.efficiency: '0' is out of range"},
     {"efficiency: 0.8, small", "efficiency: 1.1, small", "gemm.efficiency: '1.1' is out of range"},
@@ -115,7 +116,5 @@ TEST(device_read__lists_the_names_there_are)
     struct device device;
     struct error err = {0};
     CHECK_TRUE(!device_read(fixture_data("device"), "h80", &device, &err));
-    CHECK_TEXT(
-        err.text,
-        "there is no device 'h80'; available: h800, or the path of a file that ends in .yaml");
+    CHECK_TEXT(err.text, "there is no device 'h80'; available: h800, or the path of a file that ends in .yaml");
 }

@@ -134,7 +134,8 @@ TEST(reliability__mistakes_name_the_key_and_what_is_allowed)
         {"reliability: {name: rsc1, checkpoint: {storage_bandwidth: 0}}\n",
          "reliability.checkpoint.storage_bandwidth: '0' is out of range; allowed: a number with its unit ("},
         {"reliability: {name: rsc1, checkpoint: {interval: never}}\n",
-         "reliability.checkpoint.interval: 'never' is not a number; allowed: a number [s] (90s, 30min, 2h, 5us), 0.001 to 10000000, or auto"},
+         "reliability.checkpoint.interval: 'never' is not a number; allowed: a number [s] (90s, 30min, 2h, 5us), 0.001 "
+         "to 10000000, or auto"},
         {"reliability: {name: rsc1, detect: auto}\n", "reliability.detect: 'auto' is not a number"},
         {"reliability: {name: rsc1, spares: 1.5}\n",
          "run.yaml:6:35: reliability.spares: 1.5 is not a whole number; allowed: 0 to 100000, or auto"},
