@@ -20,8 +20,8 @@ struct fitting_change {
  * 4. twice the degree of cp, pp or tp, with half the replicas
  *
  * A change counts if layout and system allow it and if it comes nearer to the limits. Sharding needs ranks that share.
- * It goes beyond zero1 only if the framework's file does not say zero1, or the plan is beyond it already. The system plans the measured iteration with the largest excess anew.
- * The plan is resolved on the critical path.
+ * It goes beyond zero1 only if the framework's file does not say zero1, or the plan is beyond it already. The system
+ * plans the measured iteration with the largest excess anew. The plan is resolved on the critical path.
  */
 struct fitting_change fitting_change_of(const struct scenario *scenario, const struct lengths *lengths,
                                         const struct point_system *system);
