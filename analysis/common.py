@@ -185,7 +185,7 @@ class Trace:
 
 
 def unit_key(row):
-    return int(row["phase"]), int(row["pipeline"]), int(row["direction"]), int(row["unit"])
+    return int(row["phase"]), int(row["pipeline"]), int(row["direction"]), int(row["micro_batch"])
 
 
 def save_png(figure, file):

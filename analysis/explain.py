@@ -73,7 +73,7 @@ def draw_gains(axes, system, most):
     axes.set_yticks(range(len(gains)), [name for name, _ in gains], fontsize=8)
     axes.set_ylim(len(gains) - 0.4, -0.6)
     axes.set_xlim(min(0, *(gain for _, gain in gains)), 1.3 * most)
-    axes.set_xlabel("% more tokens/s if it were free")
+    axes.set_xlabel("% more tokens/s if the cost were zero")
     style(axes, "x")
 
 

@@ -24,7 +24,7 @@ def pass_rows(trace, systems):
             for key, start_s, finish_s in trace.passes(system.tasks[system.tasks["stage"] == stage]):
                 units = [row for row in system.units if unit_key(row) == key]
                 rows.append({"system": system.label, "pipeline": key[1], "stage": int(stage), "pass": PASSES[key[2]],
-                             "unit": key[3], "slices": slices_text(units), "start_s": start_s, "finish_s": finish_s})
+                             "micro_batch": key[3], "slices": slices_text(units), "start_s": start_s, "finish_s": finish_s})
     return rows
 
 
@@ -103,12 +103,12 @@ def parse_graph(dot):
 
 def data_names(trace):
     """{(pass, unit): '(0, 1)' for the second slice of the first sample, '1' for a whole one}, where units are slices."""
-    slices = [(int(row["sample"]), int(row["begin"])) for row in trace.rows("units", 0)]
+    slices = [(int(row["sample"]), int(row["begin"])) for row in trace.rows("micro_batches", 0)]
     names = {}
-    for row, (sample, begin) in zip(trace.rows("units", 0), slices):
+    for row, (sample, begin) in zip(trace.rows("micro_batches", 0), slices):
         begins = sorted({at for other, at in slices if other == sample})
         letter = PASSES[row["direction"]][0].upper()
-        names[letter, int(row["unit"])] = f"({sample}, {begins.index(begin)})" if len(begins) > 1 else f"{sample}"
+        names[letter, int(row["micro_batch"])] = f"({sample}, {begins.index(begin)})" if len(begins) > 1 else f"{sample}"
     return names
 
 

@@ -36,12 +36,12 @@ def lead_tasks(trace, number):
 
 def unit_table(trace, number):
     """A row per slice of pipeline 0's units, with the time of its unit's pass on stage 0."""
-    units = trace.rows("units", number, trace.first_iteration())
+    units = trace.rows("micro_batches", number, trace.first_iteration())
     seconds = {key: finish_s - start_s for key, start_s, finish_s in trace.passes(lead_tasks(trace, number))}
     rows = []
     for row in units[units["pipeline"] == 0]:
-        rows.append({"system": trace.labels[number], "pass": PASSES[row["direction"]], "unit": int(row["unit"]),
-                     "formation": trace.name("units", "formation", row["formation"]), "sample": f"S{row['sample'] + 1}",
+        rows.append({"system": trace.labels[number], "pass": PASSES[row["direction"]], "micro_batch": int(row["micro_batch"]),
+                     "formation": trace.name("micro_batches", "formation", row["formation"]), "sample": f"S{row['sample'] + 1}",
                      "begin": int(row["begin"]), "end": int(row["end"]), "flop": row["flop"],
                      "unit_time_s": seconds[unit_key(row)]})
     return rows
@@ -51,7 +51,7 @@ def unit_sums(rows, column):
     """{unit: sum} of one pass."""
     sums = {}
     for row in rows:
-        sums[row["unit"]] = sums.get(row["unit"], 0) + row[column]
+        sums[row["micro_batch"]] = sums.get(row["micro_batch"], 0) + row[column]
     return sums
 
 
@@ -60,17 +60,17 @@ def draw_units(axes, rows):
     below, top = {}, max(unit_sums(rows, "flop").values()) / PFLOP
     for row in rows:
         sample, height = int(row["sample"][1:]) - 1, row["flop"] / PFLOP
-        bottom = below.get(row["unit"], 0)
+        bottom = below.get(row["micro_batch"], 0)
         colour = MUTED[sample % len(MUTED)]
-        axes.bar(row["unit"], height, 0.8, bottom, color=colour, edgecolor="white", linewidth=0.6)
+        axes.bar(row["micro_batch"], height, 0.8, bottom, color=colour, edgecolor="white", linewidth=0.6)
         if height > 0.05 * top:
             dark = sum(int(colour[i:i + 2], 16) for i in (1, 3, 5)) < 380
-            axes.text(row["unit"], bottom + height / 2, row["sample"], ha="center", va="center", fontsize=6.5,
+            axes.text(row["micro_batch"], bottom + height / 2, row["sample"], ha="center", va="center", fontsize=6.5,
                       color="white" if dark else "black")
-        below[row["unit"]] = bottom + height
+        below[row["micro_batch"]] = bottom + height
     axes.set_xticks(list(below), [f"{unit + 1}" for unit in below])
     axes.set_title(f"{rows[0]['system']}, {rows[0]['pass']}", loc="left")
-    axes.set_xlabel("unit")
+    axes.set_xlabel("MicroPack")
     style(axes)
 
 
@@ -98,7 +98,7 @@ def formation(simulator):
     figure, panels = pyplot.subplots(1, 2, figsize=(WIDTH, 2.6), layout="constrained")
     for axes, of_pass in zip(panels, passes_of(rows)):
         draw_units(axes, of_pass)
-        kinds = {row["unit"]: row["formation"] for row in of_pass}
+        kinds = {row["micro_batch"]: row["formation"] for row in of_pass}
         axes.set_xticks(list(kinds), [f"{unit + 1}\n{kind}" for unit, kind in kinds.items()])
         axes.set_ylabel("PFLOP")
     return figure, rows
@@ -110,13 +110,13 @@ def unit_size(simulator):
     rows = []
     for number, label in enumerate(trace.labels):
         summary = trace.rows("summary", number)[0]
-        units = trace.rows("units", number)
-        flop = units["flop"][units["direction"] == trace.index("units", "direction", "forward")].sum()
-        rows.append({"i": int(label), "units": int(label) * int(summary["pp"]), "tau_flop":
+        units = trace.rows("micro_batches", number)
+        flop = units["flop"][units["direction"] == trace.index("micro_batches", "direction", "forward")].sum()
+        rows.append({"i": int(label), "micro_batches": int(label) * int(summary["pp"]), "tau_flop":
                      flop / (int(label) * int(summary["pp"])), "bubble_fraction": summary["bubble_fraction"],
                      "time_s": summary["time_mean_s"], "peak_bytes": summary["peak_bytes"], "fits": int(summary["fits"])})
     figure, panels = pyplot.subplots(1, 3, figsize=(WIDTH, 2.4), layout="constrained")
-    columns = (("tau_flop", PFLOP, "forward FLOPs of a unit [PFLOP]"), ("bubble_fraction", 0.01, "bubbles [%]"),
+    columns = (("tau_flop", PFLOP, "forward FLOPs of a MicroPack [PFLOP]"), ("bubble_fraction", 0.01, "bubbles [%]"),
                ("time_s", 1, "iteration time [s]"))
     for axes, (column, unit, label) in zip(panels, columns):
         x, y = [row["i"] for row in rows], [row[column] / unit for row in rows]
@@ -163,7 +163,7 @@ def violins(name):
             p5, median, p95 = numpy.percentile(seconds, [5, 50, 95])
             flop_p5, flop_p95 = numpy.percentile(unit_flop(trace, number, direction), [5, 95])
             rows.append({"data_set": DATA_SETS[name], "system": trace.labels[number], "pass": direction,
-                         "units": len(seconds), "shortest_s": seconds.min(), "p5_s": p5, "median_s": median, "p95_s": p95,
+                         "micro_batches": len(seconds), "shortest_s": seconds.min(), "p5_s": p5, "median_s": median, "p95_s": p95,
                          "longest_s": seconds.max(), "p95_over_p5": p95 / p5,
                          "flop_p95_over_p5": flop_p95 / flop_p5})
         axes.set_xticks(range(len(rows)), [f"{row['system']}\n{row['pass']}" for row in rows])

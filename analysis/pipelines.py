@@ -29,17 +29,17 @@ def pass_colour(colour, backward):
 
 def read_system(trace, number, iteration, pipeline):
     """One system's pipeline of this number in each phase."""
-    rows = {name: trace.rows(name, number, iteration) for name in ("tasks", "units", "memory", "iterations")}
+    rows = {name: trace.rows(name, number, iteration) for name in ("tasks", "micro_batches", "memory", "iterations")}
     if not len(rows["tasks"]):
         raise ValueError(f"the trace holds no tasks of {trace.labels[number]} in iteration {iteration}")
     chosen = choose(trace, rows["tasks"], pipeline)
-    for name in ("tasks", "units", "memory"):
+    for name in ("tasks", "micro_batches", "memory"):
         of_chosen = [(rows[name]["phase"] == phase) & (rows[name]["pipeline"] == index) for phase, index in chosen]
         rows[name] = rows[name][numpy.any(of_chosen, axis=0)]
     lead = {name: rows[name][(rows[name]["context"] == 0) & (rows[name]["tensor"] == 0)]
             for name in ("tasks", "memory")}
     return System(trace.labels[number], trace.rows("summary", number)[0], rows["iterations"][0], lead["tasks"],
-                  rows["units"], lead["memory"], sorted(chosen))
+                  rows["micro_batches"], lead["memory"], sorted(chosen))
 
 
 def read_systems(trace, pipelines):
@@ -277,5 +277,5 @@ def make_figure(trace, systems, look):
                     ha="left", y=1 - 0.12 / figure.get_figheight(), va="top")
     figure.legend(handles=legend_handles(systems, colours, look), loc="lower center", ncol=4, frameon=False, fontsize=7,
                   title="a pass has the colour of its longest sample, light forward, dark backward, and "
-                        f"{'the numbers of its samples' if look.samples else 'the number of its unit'}", title_fontsize=7)
+                        f"{'the numbers of its samples' if look.samples else 'the number of its micro-batch'}", title_fontsize=7)
     return figure

@@ -99,12 +99,12 @@ function verdictLines(lines) {
   return lines.map((line, i) => make("p", { className: i === 0 ? "verdict" : "" }, line));
 }
 
-function rankingSection({ verdict, ranking, outside }) {
-  return add(make("section"), ...verdictLines(verdict), table(ranking.columns, ranking.rows, [0, 1, 9], (row) => (row[0] === "1" ? "best" : "")), make("p", {}, outside), make("p", { className: "small" }, ranking.note));
+function rankingSection({ verdict, ranking }) {
+  return add(make("section"), ...verdictLines(verdict), table(ranking.columns, ranking.rows, [0, ranking.columns.length - 1], (row) => (/^ ?1 /.test(row[0]) ? "best" : "")), make("p", { className: "small lines" }, ranking.note));
 }
 
 /** A waterfall a system: each loss begins where the one above it ends. */
-function timeSection({ missing, names, colours, mfu_colour, free, faster, systems }) {
+function timeSection({ missing, names, colours, mfu_colour, free, systems }) {
   const box = section("Where the GPUs' time goes, from peak to MFU");
   if (missing) return add(box, make("p", {}, missing));
   const head = add(make("tr"), make("th", { className: "left" }, "% of the GPUs' peak"), ...systems.map(({ label }) => make("th", { className: "left" }, label)));
@@ -120,7 +120,7 @@ function timeSection({ missing, names, colours, mfu_colour, free, faster, system
   return add(box, make("p", { className: "small" }, "Means of the measured iterations. The losses and the MFU of a system add up to 100%."),
     add(make("div", { className: "wide" }), all),
     make("p", { className: "small" }, "How many more tokens a second each system would have with the same plans if one cost were zero:"),
-    freeTable(free, systems), faster ? make("p", { className: "faster" }, faster) : null);
+    freeTable(free, systems));
 }
 
 /** How much faster each system were if one cost were zero. */
@@ -334,7 +334,7 @@ function showSweep(main, data) {
 function showPage() {
   const data = JSON.parse(document.getElementById("data").textContent), main = document.querySelector("main");
   document.body.append(hoverBox);
-  add(main, make("h1", {}, data.name), make("p", {}, data.setting), make("p", { className: "small" }, data.head));
+  add(main, make("h1", {}, data.name), make("p", {}, data.setting), make("p", { className: "small lines" }, data.head));
   ({ run: showRun, sweep: showSweep, capacity: showCapacity })[data.kind](main, data);
 }
 

@@ -54,7 +54,7 @@ def page_of(path):
         content = report_sweep.content_of(trace)
     else:
         content = report_run.content_of(trace)
-        content["lanes"] = report_lanes.lanes_of(trace, [number for number, _ in report_run.standings_of(trace)])
+        content["lanes"] = report_lanes.lanes_of(trace, report_run.order_of(trace))
     # No text of the data can end the script element or begin another one.
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     style = (HERE / "report.css").read_text(encoding="utf-8")

@@ -3,8 +3,7 @@
 import re
 
 from capacity import COST_NAMES, Answer, amount
-from common import TOP, numpy
-from report_run import plan_text
+from common import TOP, numpy, text_of
 from report_sweep import plain
 
 BINS = 40
@@ -80,7 +79,7 @@ def offers_of(answer):
 def plan_of(answer, row):
     if not row["ran"]:
         return "cannot run; the CSV file says why"
-    plan = plan_text(lambda column, value: answer.trace.name("candidates", column, value), row)
+    plan = text_of(row["plan_text"])
     return plan if row["fits"] else f"{plan}: does not fit in memory"
 
 

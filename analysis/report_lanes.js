@@ -164,14 +164,14 @@ class Lanes {
     const code = this.codes[span], unit = this.unitOf[span], [what] = this.data.looks.what[code & 15];
     if (unit === NO_UNIT) return [what];
     const direction = (code >> 4) & 3;
-    const entry = this.system.units[[phase, pipeline, direction, unit]] || this.system.units[[phase, pipeline, Math.min(direction, 1), unit]];
-    const lines = [`${what}: ${DIRECTIONS[direction]} of unit ${unit}`];
+    const entry = this.system.micro_batches[[phase, pipeline, direction, unit]] || this.system.micro_batches[[phase, pipeline, Math.min(direction, 1), unit]];
+    const lines = [`${what}: ${DIRECTIONS[direction]} of micro-batch ${unit}`];
     if (!entry) return lines;
     const slices = [];
     for (let i = 2; i < entry.length; i += 3) slices.push(entry.slice(i, i + 3));
     const tokens = slices.reduce((sum, [, begin, end]) => sum + end - begin, 0);
     lines[0] += `, ${count(tokens)} tokens`;
-    if (entry[1] >= 0) lines.push("replicas share this merged unit");
+    if (entry[1] >= 0) lines.push("replicas share this merged micro-batch");
     slices.sort((a, b) => b[2] - b[1] - a[2] + a[1]);
     for (const [sample, begin, end] of slices.slice(0, 4)) {
       const whole = this.data.lengthOf[sample];
@@ -299,7 +299,7 @@ function lanesSection(data) {
     make("button", { onclick: () => view.move((view.until - view.from) / 3) }, "→"),
     make("button", { className: "reset", onclick: () => view.reset() }, "reset"), view.range);
   add(box, make("p", { className: "small" }, `Iteration ${data.iteration}, the measured one nearest to the means. A lane is a stage of a data-parallel ` +
-    "replica, as high as its GPUs are many. The wheel zooms time, with Shift the lanes; dragging moves; hovering names. Numbers are units." +
+    "replica, as high as its GPUs are many. The wheel zooms time, with Shift the lanes; dragging moves; hovering names. Numbers are micro-batches." +
     (data.joined ? " All context-parallel ranks of a stage have the lane of the first." : "")), lanesLegend(data), buttons);
   for (const system of data.systems) {
     const panel = new Lanes(system, data, view);

@@ -72,9 +72,9 @@ def first_of(lanes):
 def units_of(trace, number, iteration):
     """{"phase,pipeline,direction,unit": [formation, group of pipelines or -1, [sample, begin, end]...]}"""
     units = {}
-    for row in trace.rows("units", number, iteration):
-        key = ",".join(str(row[column]) for column in ("phase", "pipeline", "direction", "unit"))
-        unit = units.setdefault(key, [trace.name("units", "formation", row["formation"]), int(row["group"])])
+    for row in trace.rows("micro_batches", number, iteration):
+        key = ",".join(str(row[column]) for column in ("phase", "pipeline", "direction", "micro_batch"))
+        unit = units.setdefault(key, [trace.name("micro_batches", "formation", row["formation"]), int(row["group"])])
         unit += [int(row["sample"]), int(row["begin"]), int(row["end"])]
     return units
 
@@ -103,7 +103,7 @@ def lanes_of(trace, order):
         content.append({"label": system.label, "fits": bool(system.summary["fits"]), "time_s": float(system.iteration["time_s"]),
                         "places": [lane.place() for lane in lanes], "ends": base64.b64encode(ends).decode(),
                         "codes": base64.b64encode(codes).decode(), "span_units": base64.b64encode(units).decode(),
-                        "units": units_of(trace, number, iteration)})
+                        "micro_batches": units_of(trace, number, iteration)})
     lengths = trace.table("lengths")
     lengths = lengths[lengths["iteration"] == iteration]
     tokens = numpy.zeros(lengths["sample"].max(initial=-1) + 1, int)

@@ -3,7 +3,7 @@
 import collections
 
 from common import GIB, numpy, text_of
-from report_run import compute_share, exposed_share, plan_text, waiting_share
+from report_run import compute_share, exposed_share, waiting_share
 
 # The scenarios of all points stay out of the page if they take more.
 SCENARIO_BYTES = 1 << 21
@@ -25,7 +25,7 @@ def rows_of(trace, swept):
         fits = bool(row["fits"])
         results = [row["tokens_per_s_per_gpu"], row["speed_up"], row["time_mean_s"], 100 * row["mfu"], 100 * compute_share(row),
                    100 * waiting_share(row), 100 * exposed_share(row)]
-        plan = plan_text(lambda column, value: trace.name("summary", column, value), row)
+        plan = text_of(row["plan_text"])
         rows.append([plain(row["point"]), *(plain(row[name]) for name in swept), trace.labels[row["system"]],
                      *(plain(value) if fits else None for value in results), plain(row["peak_bytes"] / GIB), plain(row["gpus"]),
                      plan if fits else f"{plan}, does not fit"])

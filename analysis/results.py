@@ -267,10 +267,10 @@ def spread_misses(cells):
 
 
 def unit_times(tables):
-    rows = [(row["data_set"], row["system"], row["pass"], row["units"], f"{row['median_s']:.3f}",
+    rows = [(row["data_set"], row["system"], row["pass"], row["micro_batches"], f"{row['median_s']:.3f}",
              f"{row['p95_over_p5']:.3f}", f"{row['flop_p95_over_p5']:.3f}")
             for name in DATA_SETS for row in tables.read(f"unit-times-{name}")]
-    return markdown(("data", "system", "pass", "units", "median time [s]", "p95/p5 of time", "p95/p5 of FLOPs"), rows)
+    return markdown(("data", "system", "pass", "micro_batches", "median time [s]", "p95/p5 of time", "p95/p5 of FLOPs"), rows)
 
 
 def spread_reasons(cells):
@@ -349,7 +349,7 @@ def examples(tables):
     heaviest = {}
     for row in tables.read("asymmetry"):
         of_pass = heaviest.setdefault((row["system"], row["pass"]), {})
-        of_pass[row["unit"]] = of_pass.get(row["unit"], 0) + row["flop"]
+        of_pass[row["micro_batch"]] = of_pass.get(row["micro_batch"], 0) + row["flop"]
     if heaviest:
         rows.append(("packs of equal forward FLOPs differ in the backward pass (heaviest / lightest)", "; ".join(
             f"{system}, {name}: {max(flop.values()) / min(flop.values()):.3f}"

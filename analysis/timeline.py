@@ -32,7 +32,7 @@ System = collections.namedtuple("System", "label summary iteration spans samples
 
 
 def read_system(trace, number, iteration):
-    units = trace.rows("units", number, iteration)
+    units = trace.rows("micro_batches", number, iteration)
     samples = collections.defaultdict(set)
     for row in units:
         samples[unit_key(row)].add(int(row["sample"]))

@@ -193,7 +193,7 @@ int main(int argc, char **argv)
         ok = bench_system(&bench, &bench.scenario.systems[i], &err);
     if (argc <= 1)
         ok = ok && bench_whole(SLIMSIM_SOURCE_DIR "/scenarios/quickstart.yaml", &err) && bench_training(&err) &&
-             bench_growth(&err) && bench_scale(&err);
+             bench_scale(&err) && bench_growth(&err);
     if (!ok)
         fprintf(stderr, "bench: %s\n", err.text);
     batch_free(&bench.batch);

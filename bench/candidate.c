@@ -66,7 +66,7 @@ static bool try_candidate(const struct bench *bench, const struct slimpack_rank_
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&group->request->layout)};
     struct evaluation evaluation;
     plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(group, ((const struct slimpack_knobs *)bench->knobs)->units, plan.phases);
+    slimpack_build(group, ((const struct slimpack_knobs *)bench->knobs)->micro_packs, plan.phases);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         order_one_f_one_b(&plan.phases->pipelines[i], ORDER_JUST_IN_TIME);
     bool ok =
@@ -96,7 +96,7 @@ static bool try_all(const struct bench *bench, const struct slimpack_rank_group 
 bool bench_candidates(struct bench *bench, struct error *err)
 {
     const struct slimpack_knobs *knobs = bench->knobs;
-    if (strcmp(bench->system.system->name, "slimpack") != 0 || knobs->units == 0)
+    if (strcmp(bench->system.system->name, "slimpack") != 0 || knobs->micro_packs == 0)
         return true;
     struct plan_request request =
         plan_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan, &bench->batch, bench->knobs, 0);
@@ -113,7 +113,7 @@ bool bench_candidates(struct bench *bench, struct error *err)
         printf(
             "  %.0f candidates a second: slices, orders, graph, path and memory of %d pipelines x %lld units; %.0f if "
             "every cost is computed again\n",
-            1 / cached_s, split.n_ranks, (long long)knobs->units, 1 / anew_s);
+            1 / cached_s, split.n_ranks, (long long)knobs->micro_packs, 1 / anew_s);
     cost_cache_free(&costs);
     slimpack_split_free(&split);
     return ok;

@@ -28,7 +28,7 @@ class Threads(unittest.TestCase):
         for name, text in (("search", SEARCH), ("other", SEARCH.replace("global_batch: 6", "global_batch: 7")), ("question", QUESTION)):
             (folder / f"{name}.yaml").write_text(text)
         for command in COMMANDS:
-            done = run(*command, cwd=folder, env={**os.environ, "TSAN_OPTIONS": "exitcode=66 history_size=7 report_thread_leaks=0"})
+            done = run(*command, cwd=folder, env={**os.environ, "TSAN_OPTIONS": "exitcode=66 history_size=7 report_thread_leaks=0 die_after_fork=0"})
             self.assertEqual((done.returncode, "ThreadSanitizer" in done.stderr), (0, False), f"{command}\n{done.stderr[-5000:]}")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The Python tests share the program under test, its files and its processes."""
 import csv
+import json
 import os
 import pathlib
 import shutil
@@ -100,3 +101,10 @@ def alive(processes):
 def rows(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
+
+
+def point_of(text):
+    """The only point of what `run --json` printed, with the keys beside the points."""
+    report = json.loads(text)
+    (point,) = report.pop("points")
+    return {**report, **point}

@@ -247,9 +247,10 @@ void sample_run_build(struct sample_run *run, const struct sample_shape *shape)
     run->system.iterations = &run->iteration;
     run->entry.knobs = -1;
     run->entry.plan = (struct scenario_plan){.tp = 1, .pp = shape->stages, .cp = 1, .dp = shape->pipelines, .vpp = 1};
-    run->iteration = (struct point_iteration){.iteration = 2, .measured = true, .forward_units = shape->units};
-    run->iteration.bubble.total_s = run->dag.n_ranks * run->timeline.makespan_s;
-    run->iteration.time_s = run->iteration.critical_path_s = run->timeline.makespan_s;
+    run->iteration =
+        (struct point_iteration){.row = {.iteration = 2, .measured = true, .forward_micro_batches = shape->units}};
+    run->iteration.row.bubble.total_s = run->dag.n_ranks * run->timeline.makespan_s;
+    run->iteration.row.time_s = run->iteration.row.critical_path_s = run->timeline.makespan_s;
 }
 
 void sample_scenario(struct scenario *scenario, struct scenario_system systems[2])

@@ -57,7 +57,7 @@ class BatchTokens(unittest.TestCase):
         scenario = write("small.yaml", BY_TOKENS)
         done = run("plan", scenario, "--iteration", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        for system in json.loads(done.stdout)[1:]:
+        for system in json.loads(done.stdout)["systems"][1:]:
             samples = system["samples"]
             last = samples[-1]["document"]
             self.assertGreaterEqual(sum(sample["tokens"] for sample in samples), TOKENS)
@@ -70,7 +70,7 @@ class BatchTokens(unittest.TestCase):
         done = run("run", write("small.yaml", BY_TOKENS), "--set", "trace=summary", "--quiet", "--output", folder,
                    "--sweep", "data.global_batch_tokens=96Ki,192Ki")
         self.assertEqual(done.returncode, 0, done.stderr)
-        best = json.loads(run("best", folder / "small.csv", "--json", "--quiet", "--all").stdout)
+        best = json.loads(run("best", folder / "small.csv", "--json", "--quiet", "--all").stdout)["rows"]
         self.assertEqual({row["data.global_batch_tokens"] for row in best}, {TOKENS // 2, TOKENS})
         with h5py.File(folder / "small.h5") as file, h5py.File(self.path) as alone:
             rows = file["iterations"][:]

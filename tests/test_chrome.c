@@ -38,7 +38,7 @@ static const struct trace_task pass = {.system = 1,
                                        .pipeline = 2,
                                        .stage = 1,
                                        .rank = 1,
-                                       .unit = 3,
+                                       .micro_batch = 3,
                                        .start_s = 1.0 / 3,
                                        .finish_s = 2.0 / 3};
 

@@ -10,17 +10,19 @@ import h5py
 
 import program
 from cli_case import SMALL, SOURCE, simulate
-from program import SCRATCH, fresh, run, write
+from program import SCRATCH, fresh, point_of, run, write
 
 AUTO = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
     "plan: {tp: 2, pp: 2, recompute: selective}", "plan: auto, plan_space: {pp: [2, 4], offload: [0, 1]}")
+
+PLAN_KEYS = ("tp", "pp", "cp", "dp", "vpp", "sharding", "recompute", "offload")
 
 
 class Plans(unittest.TestCase):
     def test_plan_is_json_and_holds_every_token_once(self):
         done = run("plan", write("small.yaml", SMALL), "--json", "--system", "slimpack")
         self.assertEqual(done.returncode, 0, done.stderr)
-        (plan,) = json.loads(done.stdout)
+        (plan,) = json.loads(done.stdout)["systems"]
         for direction in ("forward", "backward"):
             covered = {}
             for index, pipeline in enumerate(plan["phases"][0]["pipelines"]):
@@ -38,7 +40,7 @@ class Plans(unittest.TestCase):
         for stages, share in ((1, 0), (1, 0.5), (2, 0.5)):
             options = ("--set", f"systems.0.plan.pp={stages}", "--set", f"systems.0.plan.offload={share}")
             done = run("plan", write("small.yaml", SMALL), "--json", "--system", "best-fit", *options)
-            (plan,) = json.loads(done.stdout)
+            (plan,) = json.loads(done.stdout)["systems"]
             for pipeline in plan["phases"][0]["pipelines"]:
                 self.assertEqual({unit["streams"] for unit in pipeline["forward"]}, {stages == 1 and share > 0})
                 self.assertEqual({unit["streams"] for unit in pipeline["backward"]}, {False})
@@ -49,15 +51,15 @@ class PlanSearch(unittest.TestCase):
     def setUpClass(cls):
         done = simulate("searched", scenario=AUTO)
         assert done.returncode == 0, done.stderr
-        cls.report = json.loads(done.stdout)
+        cls.report = point_of(done.stdout)
         cls.path = SCRATCH / "searched" / "small.h5"
 
     def test_the_plan_that_runs_is_the_first_of_its_ranking(self):
         for system in self.report["systems"]:
-            search, plan = system["plan_search"], system["plan"]
+            search, plan = system["plan_search"], system
             chosen = search["ranking"][0]
             self.assertEqual(chosen["verdict"], "chosen")
-            self.assertEqual({key: plan[key] for key in chosen["plan"]}, chosen["plan"])
+            self.assertEqual([plan[key] for key in PLAN_KEYS], [chosen[key] for key in PLAN_KEYS])
             self.assertEqual(sum(search["verdicts"].values()), search["plans"])
             self.assertTrue(search["fits"] and system["fits"])
             decided = [row for row in search["ranking"] if row["verdict"] in ("chosen", "runner-up")]
@@ -98,9 +100,9 @@ class PlanSearch(unittest.TestCase):
     def test_plan_prints_what_the_searched_plan_decides(self):
         done = run("plan", write("auto.yaml", AUTO), "--system", "slimpack")
         self.assertEqual(done.returncode, 0, done.stderr)
-        system = json.loads(done.stdout)[0]
+        system = json.loads(done.stdout)["systems"][0]
         layout = system["phases"][0]["pipelines"][0]["layout"]
-        chosen = self.report["systems"][1]["plan"]
+        chosen = self.report["systems"][1]
         self.assertEqual((layout["tp"], layout["pp"]), (chosen["tp"], chosen["pp"]))
         self.assertEqual(system["plan_search"]["ranking"][0]["verdict"], "chosen")
 
@@ -137,7 +139,7 @@ class PlanSearch(unittest.TestCase):
                         "--set", "data.context=4Ki", "--set", "data.global_batch=8", "--set", "engine=critical-path",
                         scenario=AUTO)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for system in json.loads(done.stdout)["systems"]:
+        for system in point_of(done.stdout)["systems"]:
             self.assertFalse(system["fits"] or system["plan_search"]["fits"])
             self.assertGreater(system["plan_search"]["ranking"][0]["peak_bytes"], 80e9)
 
@@ -193,7 +195,7 @@ class Frameworks(unittest.TestCase):
             (folder / "small.yaml").write_text(scenario)
             done = run("run", folder / "small.yaml", "--list", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
-            return [point["id"] for point in json.loads(done.stdout)]
+            return [point["id"] for point in json.loads(done.stdout)["points"]]
 
         framework = "name: mine\nsource: a test\nplan: {gradients: bf16}\n"
         for scenario in (text, re.sub(r"plan: \{.*\}\}", "plan: auto}", text)):

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from cli_case import SOURCE
-from program import SCRATCH, SMALL, fresh, run, write
+from program import SCRATCH, SMALL, fresh, point_of, run, write
 
 LINES, COLUMNS = 25, 100
 SHIPPED = {  # scenario: what shortens it
@@ -26,7 +26,7 @@ def verdict(scenario, *arguments):
 
 
 def json_of(scenario, *arguments):
-    return json.loads(verdict(scenario, "--json", "--quiet", *arguments)[0])
+    return point_of(verdict(scenario, "--json", "--quiet", *arguments)[0])
 
 
 def ranking(text):
@@ -85,6 +85,7 @@ class Verdict(unittest.TestCase):
                          [of["label"] for of in sorted(systems, key=lambda of: -of["mfu"])])
         self.assertEqual({label: tokens for _, label, tokens in ranks},
                          {of["label"]: round(of["tokens_per_s_per_gpu"]) for of in systems})
+        self.assertEqual({label: rank for rank, label, _ in ranks}, {of["label"]: of["rank"] for of in systems})
         first = max(systems, key=lambda of: of["mfu"])
         (speed_up,) = re.findall(rf"(?m)^1 {first['label']} .* (\d\.\d\d)x ", text)
         self.assertAlmostEqual(float(speed_up), first["speed_up"], delta=0.005)
@@ -150,6 +151,7 @@ class Verdict(unittest.TestCase):
     def test_verdict__calls_equal_systems_a_tie(self):
         text, _ = verdict(sweep_of(2, 0))
         self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 1])
+        self.assertEqual([of["rank"] for of in json_of(sweep_of(2, 0))["systems"]], [1, 1])
         self.assertIn("equal ranks tie", text)
         text, _ = verdict(write("small.yaml", SMALL), "--set", "data.lengths=fixed", "--set", "iterations.measured=2")
         self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 2])
@@ -176,8 +178,8 @@ class Verdict(unittest.TestCase):
             self.assertNotIn("tokens/s/GPU", text)
             need, has = re.search(r"best-fit does not fit: stage \d needs ([\d.]+) of ([\d.]+) GiB, mostly [\w ,]+\n", text).groups()
             (before,) = json_of(scenario, *options)["systems"]
-            self.assertAlmostEqual(before["misfit"]["needed_bytes"] / 2**30, float(need), delta=0.051)
-            self.assertAlmostEqual(before["misfit"]["available_bytes"] / 2**30, float(has), delta=0.051)
+            self.assertAlmostEqual(before["peak_bytes"] / 2**30, float(need), delta=0.051)
+            self.assertAlmostEqual(before["memory_bytes"] / 2**30, float(has), delta=0.051)
             change, needed = re.search(r": plan\.(\S+)(?: with dp \d+)? would fit, ([\d.]+) GiB", text).groups()
             self.assertEqual(change, mildest)
             (after,) = json_of(scenario, *options, "--set", f"systems.0.plan.{change}")["systems"]
@@ -207,7 +209,7 @@ class Verdict(unittest.TestCase):
         scenario = write("slow.yaml", SMALL.replace("context: 32Ki", "context: 64Ki") + "attention: flash2\n")
         one = ("--set", "iterations.measured=1")
         text = " ".join(verdict(scenario, *one)[0].split())
-        kernel, gain = re.search(r"faster settings: .*?attention (\w+) \+([\d.]+)% \(is flash2\)", text).groups()
+        kernel, gain = re.search(r"faster settings \(tokens/s\): .*?attention (\w+) \+([\d.]+)% \(is flash2\)", text).groups()
         label = ranking(verdict(scenario, *one)[0])[0][1]
         before, after = ([of for of in json_of(scenario, *one, *more)["systems"] if of["label"] == label][0]["mfu"]
                          for more in ((), ("--set", f"attention={kernel}")))
@@ -228,15 +230,16 @@ class Verdict(unittest.TestCase):
 
     def test_verbose__prints_every_number(self):
         text, log = verdict(write("small.yaml", SMALL), "--verbose")
-        for part in ("HFU [%]", "assumed:", "critical path, mean [s]", "unit FLOPs, p95/p5, forward", "speed-up"):
+        for part in ("HFU [%]", "assumed:", "critical path, mean [s]", "micro-batch FLOPs, p95/p5, forward", "speed-up"):
             self.assertIn(part, text)
         self.assertIn("best-fit: planned in ", log)
 
     def test_json__has_what_lies_outside(self):
         report = json_of(write("small.yaml", SMALL))
         self.assertEqual(report["outside_measured_runs"], ["varying lengths", "framework slimpack-paper", "system slimpack"])
-        self.assertEqual(list(report), ["name", "model", "device", "platform", "framework", "copied_curves", "gpus",
-                                        "memory_bytes", "systems", "assumed", "outside_measured_runs"])
+        self.assertEqual(list(report), ["format_version", "name", "point", "id", "status", "model", "device", "platform", "framework", "copied_curves", "gpus",
+                                        "memory_bytes", "systems", "assumed", "verdict", "ties", "reason", "faster_settings",
+                                        "outside_measured_runs"])
 
 
 class Range(unittest.TestCase):

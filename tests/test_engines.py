@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests compare SimGrid with the critical path for every training system. They also check SimGrid's options and
 traces, and a child that is killed."""
-import json
 import os
 import pathlib
 import re
@@ -14,7 +13,7 @@ import unittest
 import h5py
 import numpy as np
 
-from program import PROGRAM, SANITIZED, fresh, rows, run, write
+from program import PROGRAM, SANITIZED, fresh, point_of, rows, run, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -97,7 +96,7 @@ class Engines(unittest.TestCase):
         done = run("run", scenario("fast", "hopper-2x8", ["best-fit"]), "-o", fresh("fast"), "--json", "--simgrid-cfg",
                    "network/bandwidth-factor:100")
         self.assertEqual(done.returncode, 0, done.stderr)
-        result = json.loads(done.stdout)["systems"][0]
+        result = point_of(done.stdout)["systems"][0]
         self.assertLess(result["simgrid_mean_s"], result["critical_path_mean_s"])
 
     def test_each_system_has_a_paje_file(self):

@@ -98,7 +98,7 @@ class Chrome(unittest.TestCase):
             self.assertIn(said, done.stderr)
         done = run("export", path, "--chrome", "--system", "slim")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("no system has the label 'slim'; allowed: best-fit, slimpack", done.stderr)
+        self.assertIn("has no system 'slim'; allowed: best-fit, slimpack", done.stderr)
 
 
 PLAIN = """\

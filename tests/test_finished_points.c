@@ -13,6 +13,7 @@
 struct sample {
     char *label[2], text[9000];
     struct trace_summary summary[2];
+    struct standing standings[2];
     struct trace_iteration iterations[2];
     struct point_result result;
 };
@@ -20,7 +21,7 @@ struct sample {
 static void make(struct sample *sample)
 {
     *sample = (struct sample){.label = {"best-fit", "slimpack"}};
-    sample->iterations[1].system = 1;
+    sample->iterations[1].system = sample->standings[1].system = 1;
     sample->result = (struct point_result){
         .id = 7,
         .message = "",
@@ -29,6 +30,7 @@ static void make(struct sample *sample)
         .n_iterations = 2,
         .label = sample->label,
         .summary = sample->summary,
+        .standings = sample->standings,
         .iterations = sample->iterations,
     };
 }
@@ -66,6 +68,12 @@ TEST(point_result_unpack__refuses_numbers_out_of_range)
         CHECK_TRUE(!is_taken(&sample));
     }
     for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        make(&sample);
+        sample.standings[1].system = systems[i];
+        CHECK_TRUE(!is_taken(&sample));
+        make(&sample);
+        sample.standings[1].rank = i == 0 ? 3 : systems[i];
+        CHECK_TRUE(!is_taken(&sample));
         make(&sample);
         sample.summary[1].misfit = i == 0 ? 1000 : systems[i];
         CHECK_TRUE(!is_taken(&sample));

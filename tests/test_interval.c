@@ -10,10 +10,10 @@
  * 0.0975) with two (4 x 0.975 x 0.025 = 0.0975). */
 static const double t_of_one = 12.706204736174707, t_of_two = 4.302652729749464;
 
-static const struct point_iteration base[2] = {{.tokens = 800, .model_flop = 4e3, .time_s = 4},
-                                               {.tokens = 1600, .model_flop = 8e3, .time_s = 8}};
-static const struct point_iteration fast[2] = {{.tokens = 800, .model_flop = 4e3, .time_s = 2},
-                                               {.tokens = 1600, .model_flop = 8e3, .time_s = 5}};
+static const struct point_iteration base[2] = {{.row = {.tokens = 800, .model_flop = 4e3, .time_s = 4}},
+                                               {.row = {.tokens = 1600, .model_flop = 8e3, .time_s = 8}}};
+static const struct point_iteration fast[2] = {{.row = {.tokens = 800, .model_flop = 4e3, .time_s = 2}},
+                                               {.row = {.tokens = 1600, .model_flop = 8e3, .time_s = 5}}};
 
 /* 2400 tokens take 7 s. The residuals 800 - 2400/7 x 2 = 800/7 and 1600 - 2400/7 x 5 = -800/7 are over the mean of 3.5
  * s +-1600/49. Their deviation is sqrt 2 times that, over the root of two iterations: 1600/49. */
@@ -35,10 +35,12 @@ TEST(interval_speed_up__is_computed_from_pairs)
  * the same in all. The other's times are equal. They are off by 0, -0.25 and 0.25, whose deviation is 0.25. */
 TEST(interval__has_two_degrees_of_freedom_for_three_iterations)
 {
-    struct point_iteration first[3] = {
-        {.model_flop = 8, .time_s = 4}, {.model_flop = 6, .time_s = 3}, {.model_flop = 10, .time_s = 5}};
-    struct point_iteration other[3] = {
-        {.model_flop = 8, .time_s = 2}, {.model_flop = 6, .time_s = 2}, {.model_flop = 10, .time_s = 2}};
+    struct point_iteration first[3] = {{.row = {.model_flop = 8, .time_s = 4}},
+                                       {.row = {.model_flop = 6, .time_s = 3}},
+                                       {.row = {.model_flop = 10, .time_s = 5}}};
+    struct point_iteration other[3] = {{.row = {.model_flop = 8, .time_s = 2}},
+                                       {.row = {.model_flop = 6, .time_s = 2}},
+                                       {.row = {.model_flop = 10, .time_s = 2}}};
     CHECK_CLOSE(interval_of_speed_up(first, other, 3), t_of_two * 2 * 0.25 / sqrt(3), 1e-12);
 }
 
@@ -46,8 +48,8 @@ TEST(interval__is_zero_for_equal_batches_and_absent_for_one)
 {
     struct point_iteration same[3], other[3];
     for (int i = 0; i < 3; i++) {
-        same[i] = (struct point_iteration){.tokens = 1001, .model_flop = 1e15 / 3, .time_s = 0.1};
-        other[i] = (struct point_iteration){.tokens = 1001, .model_flop = 1e15 / 3, .time_s = 0.7};
+        same[i] = (struct point_iteration){.row = {.tokens = 1001, .model_flop = 1e15 / 3, .time_s = 0.1}};
+        other[i] = (struct point_iteration){.row = {.tokens = 1001, .model_flop = 1e15 / 3, .time_s = 0.7}};
     }
     CHECK_TRUE(interval_of_tokens(same, 3) == 0);
     CHECK_TRUE(interval_of_speed_up(same, other, 3) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** These tests find largest values of made-up rules that say what fits. */
-#include "sweep/largest_value.h"
+#include "answer/largest_value.h"
 
 #include <math.h>
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests read the tables of `slimsim list`."""
+import json
 import math
 import os
 import re
@@ -34,6 +35,21 @@ class Lists(unittest.TestCase):
     def test_list__has_a_row_for_each_file(self):
         for name, folder in FOLDERS.items():
             self.assertEqual(list(self.table(name)), sorted(path.stem for path in (SOURCE / folder).glob("*.yaml")))
+
+    def test_list_json__has_the_rows_in_si_units(self):
+        told = {name: json.loads(run("list", name, "--json").stdout) for name in (*FOLDERS, "systems", "keys")}
+        self.assertEqual({(name, of["format_version"], of["list"] == name) for name, of in told.items()}, {(name, 1, True) for name in told})
+        for name in FOLDERS:
+            self.assertEqual([next(iter(row.values())) for row in told[name]["rows"]], list(self.table(name)))
+        (model,) = [row for row in told["models"]["rows"] if row["model"] == "llama2-70b"]
+        self.assertEqual((model["parameters"], model["kv_heads"]), (68976648192, 8))
+        (nic,) = {row["nic_bytes_per_s"] for row in told["platforms"]["rows"] if row["platform"] == "h100"}
+        self.assertEqual(nic, 50e9)
+        keys = {row["key"]: row for row in told["keys"]["rows"]}
+        self.assertEqual(keys["data.context"]["unit"], "tokens")
+        self.assertIn("capacity.tokens", keys)
+        (slimpack,) = [row for row in told["systems"]["rows"] if row["system"] == "slimpack"]
+        self.assertIn("knobs.slicing", [knob["key"] for knob in slimpack["knobs"]])
 
     def test_list_models__counts_parameters(self):
         """Llama-2 70B has 68,976,648,192 parameters, Llama-3 8B 8,030,261,248, as Hugging Face counts them."""

@@ -122,7 +122,7 @@ TEST(memory_bound__rules_out_only_what_memory_fit_cannot_save)
         struct memory_fit_rule rule = {.offload = round % 3 > 0, .recompute = round % 3 > 1};
         hand_request_real(&hand, 4, 1 << round % 3, 8000);
         hand_batch_of(&hand, round % 2 == 0 ? HAND_UNIFORM : HAND_LONG_TAIL, 40, (uint64_t)round + 1);
-        hand_planned(&hand, &system_slimpack, "{offload: plan, replica_units: false}", &plan);
+        hand_planned(&hand, &system_slimpack, "{offload: plan, replica_micro_packs: false}", &plan);
         struct platform platform = *hand.setting.platform;
         platform.host_memory_bytes = 1e9 * (1 + round % 7);
         hand.setting.platform = &platform;

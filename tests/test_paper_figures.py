@@ -62,7 +62,7 @@ def table(name):
 
 def units(name, pass_name, pipeline="0", stage="0"):
     """Read {unit: set of samples} of a schedule's table."""
-    return {int(row["unit"]): {word for word in row["slices"].split() if word.startswith("S")} for row in table(name)
+    return {int(row["micro_batch"]): {word for word in row["slices"].split() if word.startswith("S")} for row in table(name)
             if (row["pass"], row["pipeline"], row["stage"]) == (pass_name, pipeline, stage)}
 
 
@@ -97,17 +97,17 @@ class Examples(unittest.TestCase):
         for cut in cuts.values():
             self.assertEqual((len(cut), len(set().union(*cut.values()))), (5, 6))
         self.assertEqual(cuts["backward"][0], {"S1", "S2"})
-        last = sorted((float(row["start_s"]), row["pass"][0], row["unit"]) for row in table("injection")
+        last = sorted((float(row["start_s"]), row["pass"][0], row["micro_batch"]) for row in table("injection")
                       if row["stage"] == "1")
         self.assertEqual([kind + unit for _, kind, unit in last[:4]], ["f0", "f1", "b0", "f2"])
 
     def test_formation_states_are_those_of_the_figure(self):
         rows = table("formation")
-        states = {row["unit"]: row["formation"] for row in rows if row["pass"] == "forward"}
+        states = {row["micro_batch"]: row["formation"] for row in rows if row["pass"] == "forward"}
         self.assertEqual(list(states.values()), ["slim", "slim", "mix", "mix", "pack"])
         self.assertEqual({row["sample"] for row in rows}, {f"S{n}" for n in range(1, 10)})
         for pass_name in ("forward", "backward"):
-            flop = paper_units.unit_sums([{"unit": row["unit"], "flop": float(row["flop"])} for row in rows
+            flop = paper_units.unit_sums([{"micro_batch": row["micro_batch"], "flop": float(row["flop"])} for row in rows
                                           if row["pass"] == pass_name], "flop")
             self.assertLess(max(flop.values()) / min(flop.values()), 1.04)  # min_slice lets short slices join
 
@@ -127,8 +127,8 @@ class Examples(unittest.TestCase):
         sums = {}
         for row in table("asymmetry"):
             key = row["system"], row["pass"]
-            sums.setdefault(key, {}).setdefault(row["unit"], 0)
-            sums[key][row["unit"]] += float(row["flop"])
+            sums.setdefault(key, {}).setdefault(row["micro_batch"], 0)
+            sums[key][row["micro_batch"]] += float(row["flop"])
         ratio = {key: max(of_key.values()) / min(of_key.values()) for key, of_key in sums.items()}
         self.assertEqual(max(sums["whole-samples", "backward"], key=sums["whole-samples", "backward"].get), "0")
         self.assertLess(ratio["whole-samples", "forward"], 1.02)
@@ -185,7 +185,7 @@ class Figures(unittest.TestCase):
         self.assertIn("no figure no-such-figure", done.stderr)
 
 
-PARTS = ["forward_units", "backward_units", "pipelines", "sliced_pipelines", "asymmetric_pipelines", "merged_samples"]
+PARTS = ["forward_micro_batches", "backward_micro_batches", "pipelines", "sliced_pipelines", "asymmetric_pipelines", "merged_samples"]
 
 
 def write_sweep(path, points):
@@ -210,7 +210,7 @@ def write_sweep(path, points):
             of_row["point"], of_row["system"], of_row["measured"][1:] = number, system, 1
             of_row["tokens"][1:], of_row["time_s"][1:], of_row["ring_s"], of_row["total_s"] = tokens, seconds, 1, 4
             of_row["model_flop"] = 5 * of_row["tokens"]
-            of_row["pipelines"], of_row["backward_units"], of_row["forward_flop_spread"][1:] = 2, 6, [1, 1.5]
+            of_row["pipelines"], of_row["backward_micro_batches"], of_row["forward_flop_spread"][1:] = 2, 6, [1, 1.5]
             iterations.append(of_row)
     texts = [f"model: {keys['model']}\ndevice: h800\nplatform:\n  name: hopper\n  nodes: 2\n  gpus_per_node: 8\n  contention: true\ndata:\n  lengths: {keys['data.lengths']}\n"
              f"  context: {keys['data.context']}\n  global_batch: 512\n" for keys, _ in points]

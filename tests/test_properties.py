@@ -10,7 +10,7 @@ import unittest
 
 import h5py
 
-from program import SCRATCH, run, write
+from program import SCRATCH, point_of, run, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -56,8 +56,9 @@ def sent_bytes(model, plan, tokens, replicas):
             "sent_sync_bytes": parameters * each * (replicas - 1) + tied}
 
 
+MEMORY = "states activations kv kv_gradients workspace communication libraries".split()
 EQUAL = {"slimpipe": {"slices": 1}, "bytescale": {"capacity": 4096}, "megatron-dynamic-cp": {"max_tokens": 4096},
-         "slimpack": {"slicing": False, "asymmetric": False, "dp_merge": False, "injection": "just-in-time", "units": 2}}
+         "slimpack": {"slicing": False, "asymmetric": False, "dp_merge": False, "injection": "just-in-time", "micro_packs": 2}}
 
 
 def machine(factor):
@@ -84,7 +85,7 @@ class Properties(unittest.TestCase):
         done = run("run", write("drawn.yaml", json.dumps(scenario)), "--json", "--quiet", "--output", SCRATCH / "drawn")
         self.assertEqual(done.returncode, 0, f"{name} {plan} {done.stderr}")
         with h5py.File(SCRATCH / "drawn" / "drawn.h5") as file:
-            return model, plan, lengths, json.loads(done.stdout), file["iterations"][0], file["units"][:]
+            return model, plan, lengths, point_of(done.stdout), file["iterations"][0], file["micro_batches"][:]
 
     def check(self, seed):
         model, plan, lengths, report, row, units = self.simulate(seed)
@@ -94,14 +95,14 @@ class Properties(unittest.TestCase):
         for direction in (0, 1):
             cut = {(u["sample"], u["begin"], u["end"]) for u in units if u["direction"] == direction}
             self.assertEqual(sum(end - begin for _, begin, end in cut), row["tokens"])
-        if max(system["recompute_of_units"].values()) == 1:  # dynapipe chooses
-            plan["recompute"] = "full" if system["recompute_of_units"]["full"] == 1 else "none"
+        if max(system["recompute_of_micro_batches"].values()) == 1:  # dynapipe chooses
+            plan["recompute"] = "full" if system["recompute_of_micro_batches"]["full"] == 1 else "none"
             tokens = float(row["tokens"] + row["padding_tokens"])
             for column, expected in sent_bytes(model, plan, tokens, replicas).items():
                 self.assertAlmostEqual(row[column], expected, delta=1e-9 * expected, msg=(seed, column))
         parts = sum(row[f"{part}_s"] for part in "busy ring warm_up imbalance cool_down dp_wait sync reshard".split())
         self.assertAlmostEqual(parts / (8 * row["time_s"]), 1, delta=1e-9)
-        self.assertAlmostEqual(sum(system["peak_bytes_by_class"].values()) / row["peak_bytes"], 1, delta=1e-12)
+        self.assertAlmostEqual(sum(system[f"{part}_bytes"] for part in MEMORY) / row["peak_bytes"], 1, delta=1e-12)
         self.assertAlmostEqual(system["tokens_per_s_per_gpu"] * row["time_s"] * 8 / row["tokens"], 1, delta=1e-9)
 
     def test_what_is_sent_trained_and_idle_adds_up(self):
@@ -138,7 +139,7 @@ class Properties(unittest.TestCase):
             for one, two in zip(once, twice, strict=True):
                 self.assertAlmostEqual(two[column], 2 * one[column], delta=1e-9 * two["total_s"],
                                        msg=(systems[one["system"]], column))
-        for column in ("peak_bytes", "forward_units", "tokens"):
+        for column in ("peak_bytes", "forward_micro_batches", "tokens"):
             self.assertEqual(list(once[column]), list(twice[column]), column)
 
 

@@ -172,11 +172,13 @@ class Package(unittest.TestCase):
 
     def test_json__is_that_of_the_command(self):
         path = write("small.yaml", SMALL)
-        for ours, words in ((slimsim.plan(SCENARIO, system="slimpack"), ("plan", path, "--system", "slimpack")),
+        for ours, words in (({"systems": slimsim.plan(SCENARIO, system="slimpack")}, ("plan", path, "--system", "slimpack")),
                             (slimsim.lengths(SCENARIO), ("lengths", path)), (slimsim.explain(path), ("explain", path)),
                             (slimsim.cost(model="llama-7b", slice=["0:1Ki", "0:2Ki"]),
                              ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--slice", "0:2Ki"))):
-            self.assertEqual(ours, json.loads(run(*words, "--json").stdout))
+            told = json.loads(run(*words, "--json").stdout)
+            self.assertEqual(told["format_version"], 1)
+            self.assertEqual({**told, **ours}, told)
 
     def test_capacity__returns_the_answer_and_its_tables(self):
         question = {**SCENARIO, "platform": "h100", "device": "h100-sxm", "price": {"usd_per_gpu_hour": 2}, "capacity": {

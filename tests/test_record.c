@@ -20,22 +20,31 @@ static const struct sample_shape shape = {.pipelines = 2,
                                           .tokens = {4000, 2000, 3000, 1000},
                                           .send_s = 1e-5};
 
-static const struct point_summary summaries[2] = {
-    {.time_mean_s = 0.25,
-     .tokens_interval = 51.5,
-     .mfu = 0.4,
-     .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
-    {.time_mean_s = 0.125,
+static const struct trace_summary summaries[2] = {
+    {.gpus = 8,
+     .tp = 1,
+     .pp = 3,
+     .cp = 1,
+     .dp = 2,
+     .vpp = 1,
+     .plan_text = "PP3 DP2",
+     .fits = true,
+     .rank = 2,
+     .measured_iterations = 3,
+     .time_mean_s = 0.25,
+     .tokens_per_s_per_gpu_interval = 51.5,
+     .mfu = 0.4},
+    {.system = 1,
+     .gpus = 8,
+     .time_mean_s = 0.125,
      .tokens_per_s_per_gpu = 1060,
-     .tokens_interval = NAN, /* one iteration has none */
+     .tokens_per_s_per_gpu_interval = NAN, /* one iteration has none */
+     .tokens_per_s = 8480,
      .mfu = 0.5,
      .speed_up = 1.25,
      .speed_up_interval = NAN,
      .over_misfit = true,
-     .bubble = {.busy_s = 1, .total_s = 1},
-     .peak_bytes = 7e10,
-     .peak_stage = 2,
-     .at_peak = {[MEMORY_KV] = 5}},
+     .class_bytes = {[MEMORY_KV] = 5}},
 };
 
 /* Record two systems over two warm-up and three measured iterations, then iteration 3 again, as a run would call. */
@@ -46,13 +55,14 @@ static bool observe_all(struct record *record, const struct scenario *scenario, 
     for (int32_t system = 0; system < 2 && ok; system++)
         for (int64_t i = 0; i < scenario->warm_up + scenario->measured && ok; i++) {
             struct point_view view = sample_view(run, scenario, system);
-            run->iteration.iteration = i;
-            run->iteration.measured = i >= scenario->warm_up;
+            run->iteration.row.system = system;
+            run->iteration.row.iteration = i;
+            run->iteration.row.measured = i >= scenario->warm_up;
             ok = record_observe(record, &view, err);
         }
     for (int32_t system = 0; system < 2 && record->full && ok; system++) {
         struct point_view view = sample_view(run, scenario, system);
-        run->iteration.iteration = 3;
+        run->iteration.row.iteration = 3;
         ok = record_observe_again(record, &view, err);
     }
     return ok;
@@ -96,7 +106,7 @@ TEST(record_rows__say_where_and_when)
     CHECK_TRUE(trace_read(reader, TRACE_TASKS, 160, tasks, &err));
     int32_t found = 0;
     for (int32_t t = 0; t < 160; t++)
-        if (tasks[t].system == 1 && tasks[t].pipeline == 1 && tasks[t].stage == 0 && tasks[t].unit == 1 &&
+        if (tasks[t].system == 1 && tasks[t].pipeline == 1 && tasks[t].stage == 0 && tasks[t].micro_batch == 1 &&
             tasks[t].kind == DAG_COMPUTE && tasks[t].direction == PASS_FORWARD) {
             found++;
             CHECK_CLOSE(tasks[t].start_s, 4e-3, 1e-12);
@@ -108,8 +118,8 @@ TEST(record_rows__say_where_and_when)
         }
     CHECK_EQUAL(found, 1);
     free(tasks);
-    struct trace_unit units[2];
-    CHECK_TRUE(trace_read(reader, TRACE_UNITS, 2, units, &err));
+    struct trace_micro_batch units[2];
+    CHECK_TRUE(trace_read(reader, TRACE_MICRO_BATCHES, 2, units, &err));
     CHECK_EQUAL(units[1].begin, 4000);
     CHECK_EQUAL(units[1].end, 6000);
     CHECK_EQUAL(units[1].formation, PLAN_SLIM);
@@ -118,24 +128,17 @@ TEST(record_rows__say_where_and_when)
     trace_reader_close(reader);
 }
 
-/* (1 + 2 + 0 + 1) / 16 of the first system is bubble. */
+/* Columns of blocks are their members. */
 TEST(summary__has_a_row_per_system)
 {
     struct error err = {0};
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
     struct trace_summary rows[2];
     CHECK_TRUE(trace_read(reader, TRACE_SUMMARY, 2, rows, &err));
-    CHECK_CLOSE(rows[0].bubble_fraction, 0.25, 1e-15);
-    CHECK_EQUAL(rows[0].gpus, 8);
-    CHECK_EQUAL(rows[0].dp, 2);
     CHECK_CLOSE(rows[0].tokens_per_s_per_gpu_interval, 51.5, 1e-15);
     CHECK_TRUE(isnan(rows[1].tokens_per_s_per_gpu_interval) && isnan(rows[1].speed_up_interval));
-    CHECK_CLOSE(rows[1].speed_up, 1.25, 1e-15);
-    CHECK_CLOSE(rows[1].tokens_per_s, 8480, 1e-15);
-    CHECK_EQUAL(rows[1].over_misfit, 1);
+    CHECK_EQUAL(rows[0].rank, 2);
     CHECK_EQUAL(rows[1].system, 1);
-    CHECK_EQUAL(rows[1].fits, 1);
-    CHECK_CLOSE(rows[1].memory_bytes, 7.5e10, 1e-15);
     CHECK_CLOSE(rows[1].kv_bytes, 5, 1e-15);
     trace_reader_close(reader);
     char line[4096];
@@ -143,7 +146,7 @@ TEST(summary__has_a_row_per_system)
     CHECK(file != NULL);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "system,gpus,tp,pp,cp,dp,vpp,", 28) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
-               strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,1,-,3,0.25,", 64) == 0);
+               strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,PP3 DP2,1,-,2,3,0.25,", 74) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
     CHECK_CONTAINS(line, ",0.125,0,0,1060,,8480,0.5,0,0,1.25,,1,"); /* a missing interval is an empty cell */
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
@@ -173,10 +176,10 @@ TEST(typical_iteration__is_nearest_to_the_means_of_all_systems)
     for (int32_t s = 0; s < 2; s++) {
         systems[s] = (struct point_system){.n_iterations = N_ITERATIONS, .iterations = iterations[s]};
         for (int32_t i = 0; i < N_ITERATIONS; i++)
-            iterations[s][i].time_s = time_s[s][i];
+            iterations[s][i].row.time_s = time_s[s][i];
     }
     CHECK_EQUAL(point_typical_iteration(&scenario, &point), 3);
-    iterations[0][3].time_s = 4.8; /* 3 is 0.125 + 0.2 from the means 4.27 and 10, 4 is 0.172 + 0.1 */
+    iterations[0][3].row.time_s = 4.8; /* 3 is 0.125 + 0.2 from the means 4.27 and 10, 4 is 0.172 + 0.1 */
     CHECK_EQUAL(point_typical_iteration(&scenario, &point), 4);
 }
 
@@ -214,7 +217,7 @@ TEST(full_trace__has_the_iteration_that_ran_again)
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_ITERATIONS), 10);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_LENGTHS), 15);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_UNITS), 2 * 2 * 8);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_MICRO_BATCHES), 2 * 2 * 8);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_TRANSFERS), 2 * (2 * 2 * 8));
     CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), 2 * (2 * 3 * 8 + 2 * 2 * 8));
     CHECK_EQUAL(trace_n_rows(reader, TRACE_MEMORY), 2 * (2 * 3 * 8));

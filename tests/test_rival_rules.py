@@ -221,7 +221,7 @@ class Rules(unittest.TestCase):
         for seed in (1, 2, 3):
             done = run("plan", path, "--quiet", "--set", f"seed={seed}")
             assert done.returncode == 0, done.stderr
-            cls.plans.append({plan["label"]: plan for plan in json.loads(done.stdout)})
+            cls.plans.append({plan["label"]: plan for plan in json.loads(done.stdout)["systems"]})
 
     def each(self, system):
         """(plan, tokens of its samples) of each seed"""
@@ -305,7 +305,7 @@ class Rules(unittest.TestCase):
                         if len(loads) > 1:
                             expected += [(name, giver, units[giver], taker, units[taker], share)
                                          for giver, taker, share in moved(loads)]
-                found = [(one["pass"], one["from_stage"], one["from_unit"], one["to_stage"], one["to_unit"], one["share"])
+                found = [(one["pass"], one["from_stage"], one["from_micro_batch"], one["to_stage"], one["to_micro_batch"], one["share"])
                          for one in pipeline["exchanges"]]
                 self.assertEqual([one[:5] for one in found], [one[:5] for one in expected])
                 for one, other in zip(found, expected):

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests check power, energy and money of runs."""
 import csv
-import json
 import pathlib
 import unittest
 
-from program import SMALL, fresh, run, write
+from program import SMALL, fresh, point_of, run, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLUMNS = ["power_w", "energy_j_per_token", "usd_per_1t_tokens", "kg_co2_per_1t_tokens"]
@@ -59,7 +58,7 @@ class Energy(unittest.TestCase):
         own = write("own.yaml", SMALL + "price: {own: {usd_per_node: 280320, years: 4, utilisation: 1}}\n")
         self.assertIn("- money: a GPU costs $1 an hour without energy", run("run", own, "-v", "-q", "-o",
                                                                            fresh("energy")).stdout)
-        systems = json.loads(run("run", path, "--json", "-q", "-o", fresh("energy")).stdout)["systems"]
+        systems = point_of(run("run", path, "--json", "-q", "-o", fresh("energy")).stdout)["systems"]
         for system in systems:
             self.assertTrue(system["power_w"] > 0 and system["usd_per_1t_tokens"] > 0)
             self.assertIsNone(system["kg_co2_per_1t_tokens"])

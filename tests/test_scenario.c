@@ -538,7 +538,7 @@ TEST(scenario_list_keys__names_all_keys)
     size_t n;
     struct error err = {0};
     FILE *file = open_memstream(&text, &n);
-    CHECK_TRUE(scenario_list_keys(file, &err));
+    CHECK_TRUE(scenario_list_keys(&(struct schema_listing){.file = file}, &err));
     fclose(file);
     CHECK_CONTAINS(text, "\ndata.context ");
     CHECK_CONTAINS(text, "tokens     1 to 8388608");

@@ -211,7 +211,7 @@ TEST(schema_list__has_titles_and_one_line_a_key)
     char *text = NULL;
     size_t n;
     FILE *file = open_memstream(&text, &n);
-    schema_list(file, keys, 3, "knobs.");
+    schema_list(&(struct schema_listing){.file = file}, keys, 3, "knobs.");
     fclose(file);
     CHECK_TEXT(text, "key                type     unit    allowed       default   meaning\n"
                      "knobs.flag         bool     -       true|false    false     a switch\n"

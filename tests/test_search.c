@@ -212,7 +212,7 @@ TEST(ranking__decides_on_recomputations_near_the_fastest)
 
 /* Run a plan that somebody writes down. summary: NULL for none. @return whether it fits */
 static bool run_by_hand(const struct hand_search *hand, const struct scenario_plan *layout, int64_t seed,
-                        int64_t measured, struct point_summary *summary)
+                        int64_t measured, struct trace_summary *summary)
 {
     struct error err = {0};
     struct point point = {0};
@@ -252,7 +252,7 @@ static struct lengths list_batches(const struct hand_search *hand, const int64_t
 
 /* Run a plan over one of the batches that decide, whose lengths are written down. */
 static bool run_deciding(const struct hand_search *hand, const struct scenario_plan *layout, int which,
-                         struct point_summary *summary)
+                         struct trace_summary *summary)
 {
     struct hand_search other = *hand;
     struct lengths listed = list_batches(hand, &hand->result.iterations[which].iteration, 1);
@@ -318,9 +318,9 @@ TEST(search__carries_a_state_through_warm_up_and_deciding)
     double time_s = 0, ran_flop = 0, batch_flop = 0, delayed = 0;
     for (int i = 0; i < 5; i++) {
         CHECK_CLOSE(hand.result.iterations[i].weight, 0.2, 1e-15);
-        time_s += point.systems[0].iterations[2 + i].time_s / 5;
-        ran_flop += point.systems[0].iterations[2 + i].model_flop;
-        delayed += (double)point.systems[0].iterations[2 + i].delayed_tokens;
+        time_s += point.systems[0].iterations[2 + i].row.time_s / 5;
+        ran_flop += point.systems[0].iterations[2 + i].row.model_flop;
+        delayed += (double)point.systems[0].iterations[2 + i].row.delayed_tokens;
         batch_flop += hand.result.iterations[i].model_flop;
     }
     CHECK_EQUAL(hand.result.n_warm_up, 2);
@@ -336,7 +336,7 @@ TEST(search_score__is_what_a_run_of_the_plan_gives)
 {
     for (int i = 0; i < 2; i++) {
         struct hand_search hand;
-        struct point_summary summary;
+        struct trace_summary summary;
         hand_search_cell(&hand, &cells[i], false);
         const struct search_score *score = &hand_chosen(&hand)->score;
         double time_s = 0, peak_bytes = 0;
@@ -360,7 +360,7 @@ TEST(search_score__is_what_a_run_of_the_plan_gives)
 TEST(runner_up__is_compared_on_the_same_batches)
 {
     struct hand_search hand;
-    struct point_summary first, second;
+    struct trace_summary first, second;
     hand_search_cell(&hand, &cells[0], false);
     const struct search_plan *runner_up = &hand.result.plans[hand.result.ranked[1]];
     CHECK(runner_up->verdict == SEARCH_RUNNER_UP);
@@ -402,10 +402,10 @@ TEST(search__gives_the_plans_of_the_run)
         CHECK(
             point_run(&hand.scenario, &hand.lengths, &(struct point_options){.searches = &hand.result}, &with, &err) &&
             point_run(&hand.scenario, &hand.lengths, &(struct point_options){0}, &without, &err));
-        for (int j = 0; j < 5; j++) {
-            const struct point_iteration *a = &with.systems[0].iterations[j], *b = &without.systems[0].iterations[j];
-            CHECK_TRUE(a->time_s == b->time_s && a->peak_bytes == b->peak_bytes && a->candidates == b->candidates);
-        }
+        const struct point_iteration *a = with.systems->iterations, *b = without.systems->iterations;
+        for (int j = 0; j < 5; j++)
+            CHECK_TRUE(a[j].row.time_s == b[j].row.time_s && a[j].row.peak_bytes == b[j].row.peak_bytes &&
+                       a[j].row.candidates == b[j].row.candidates);
         point_free(&with);
         point_free(&without);
         hand_close_cell(&hand);
@@ -433,7 +433,7 @@ TEST(search__ends_the_run_at_a_wrong_plan)
 
 static bool fits_all_deciding(struct hand_search *hand, const struct scenario_plan *layout)
 {
-    struct point_summary summary;
+    struct trace_summary summary;
     bool fits = true;
     for (int i = 0; i < SEARCH_DECIDING_ITERATIONS && fits; i++)
         fits = run_deciding(hand, layout, i, &summary);
@@ -446,7 +446,7 @@ TEST(search__misses_no_faster_plan)
 {
     for (int i = 0; i < 2; i++) {
         struct hand_search hand;
-        struct point_summary summary;
+        struct trace_summary summary;
         hand_search_cell(&hand, &cells[i], false);
         double best_s = INFINITY;
         for (int32_t j = 0; j < hand.result.n_ranked; j++) {
@@ -541,7 +541,7 @@ static void close_surprise(struct hand_search *hand)
 }
 
 /* Run the measured iterations alone. */
-static bool fits_run(const struct hand_search *hand, const struct search_plan *plan, struct point_summary *summary)
+static bool fits_run(const struct hand_search *hand, const struct search_plan *plan, struct trace_summary *summary)
 {
     struct hand_search other = *hand;
     int64_t n_before = hand->scenario.warm_up * hand->scenario.data.global_batch;
@@ -559,7 +559,7 @@ TEST(search__chooses_a_plan_that_fits_in_the_whole_run)
     const struct hand_cell cell = {"llama-7b", "hopper-1x8", "length-balanced", "64Ki", "offload: 0", "", 1};
     for (int surprise = 0; surprise < 2; surprise++) {
         struct hand_search hand;
-        struct point_summary of_run;
+        struct trace_summary of_run;
         open_surprise(&hand, &cell, surprise ? 64 * 1024 : 2048);
         const struct search_plan roomy = *hand_chosen(&hand);
         fits_run(&hand, &roomy, &of_run);
@@ -586,7 +586,7 @@ TEST(search__fits_adaptive_plans_in_the_whole_run)
                                    "offload: plan, max_factor: 16",
                                    1};
     struct hand_search hand;
-    struct point_summary of_run;
+    struct trace_summary of_run;
     int32_t n_misfits = 0;
     open_surprise(&hand, &cell, 64 * 1024);
     fits_run(&hand, hand_chosen(&hand), &of_run);
@@ -788,11 +788,11 @@ TEST(point_run__gives_the_same_side_by_side)
     hand.scenario.systems[0].plan = hand_chosen(&hand)->layout;
     for (int i = 0; i < 2; i++)
         CHECK(point_run(&hand.scenario, &hand.lengths, &(struct point_options){.n_children = 4 * i}, &points[i], &err));
-    const struct point_iteration *a = points[0].systems[0].iterations, *b = points[1].systems[0].iterations;
     for (int64_t i = 0; i < hand.scenario.warm_up + hand.scenario.measured; i++) {
-        bool measured = i >= hand.scenario.warm_up;
-        CHECK_TRUE(a[i].time_s == b[i].time_s && a[i].peak_bytes == b[i].peak_bytes);
-        CHECK_TRUE(measured ? a[i].simgrid_s == b[i].simgrid_s : isnan(a[i].simgrid_s) && isnan(b[i].simgrid_s));
+        const struct trace_iteration *a = &points[0].systems[0].iterations[i].row;
+        const struct trace_iteration *b = &points[1].systems[0].iterations[i].row;
+        CHECK_TRUE(a->time_s == b->time_s && a->peak_bytes == b->peak_bytes);
+        CHECK_TRUE(a->measured ? a->simgrid_s == b->simgrid_s : isnan(a->simgrid_s) && isnan(b->simgrid_s));
     }
     point_free(&points[0]);
     point_free(&points[1]);

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 from cli_case import SOURCE
-from program import SCRATCH, fresh, rows, run, write
+from program import SCRATCH, fresh, point_of, rows, run, write
 
 BASE = """\
 name: small
@@ -37,7 +37,7 @@ def simulate(scenario, *options):
     sets = [word for option in ("engine=critical-path", *options) for word in ("--set", option)]
     done = run("run", scenario, *sets, "--json", "--quiet", "--output", fresh("runs"))
     assert done.returncode == 0, done.stderr
-    return {system["label"]: system for system in json.loads(done.stdout)["systems"]}
+    return {system["label"]: system for system in point_of(done.stdout)["systems"]}
 
 
 class Sensitivity(unittest.TestCase):
@@ -170,7 +170,7 @@ class Sensitivity(unittest.TestCase):
     def capacity(self):
         """The bytes that memory_limit is a share of."""
         ran = simulate(write("one.yaml", BASE + TENSOR), "memory_limit=0.01")["tensor"]
-        return 100 * ran["misfit"]["available_bytes"]
+        return 100 * ran["memory_bytes"]
 
     def test_refusal__comes_last_with_its_reason(self):
         """A NIC has at most 1e15 bytes a second."""

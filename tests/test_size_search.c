@@ -56,12 +56,14 @@ static void search(const char *first, const char *second, struct searched *searc
     struct error err = {0};
     if (directory == NULL) {
         directory = check_strdup(harness_path("size_search_points"));
-        char *journal = check_asprintf("%s/sizes.sizes.shard-1-of-1.journal", directory);
+        char *journal = check_asprintf("%s/sizes.journal", directory);
         mkdir(directory, 0777);
         remove(journal);
         free(journal);
     }
-    struct point_results_options options = {.directory = directory, .jobs = 2, .stop = &never};
+    struct progress progress = {.n = 0};
+    struct what_if_options options = {
+        .directory = directory, .name = "sizes", .jobs = 2, .progress = &progress, .stop = &never};
     ask(first, second, searched);
     bool ok = size_search_run(&searched->question, &options, &searched->search, &err);
     CHECK_TEXT(err.text, "");

@@ -591,7 +591,7 @@ TEST(slimpack__streams_what_memory_asks_for_on_one_stage)
     struct hand_request hand;
     hand_request_real(&hand, 1, 1, 100000);
     hand_batch(&hand, 1, (int32_t[]){100000});
-    const char *knobs = "{slicing: false, units: 1}", *kept = "{slicing: false, units: 1, offload: plan}";
+    const char *knobs = "{slicing: false, micro_packs: 1}", *kept = "{slicing: false, micro_packs: 1, offload: plan}";
     struct resolved roomy = solve(&hand, knobs);
     hand.request.layout.offload = 1;
     struct resolved least = solve(&hand, kept);
@@ -618,7 +618,7 @@ TEST(merge_memory__shares_what_one_rank_cannot_hold)
     struct slimpack_split split;
     hand_request_real(&hand, 4, 2, 100000);
     hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
-    struct resolved roomy = solve(&hand, "{merge_threshold: 1000, units: 64, offload: plan}");
+    struct resolved roomy = solve(&hand, "{merge_threshold: 1000, micro_packs: 64, offload: plan}");
     hand.request.memory_bytes = 0.75 * roomy.peak_bytes;
     CHECK_TRUE(slimpack_rank_tokens(&hand.request, false) < 100000 &&
                slimpack_rank_tokens(&hand.request, false) > 50000);
@@ -645,7 +645,7 @@ TEST(slimpack__fits_as_many_tokens_as_it_says)
         struct hand_request hand;
         int32_t stages = 1 << round % 3;
         const char *knobs =
-            stages > 1 ? "{dp_merge: false, offload: plan, units: 64}" : "{dp_merge: false, offload: plan}";
+            stages > 1 ? "{dp_merge: false, offload: plan, micro_packs: 64}" : "{dp_merge: false, offload: plan}";
         hand_request_real(&hand, 1, stages, 16000000);
         hand.request.memory_bytes = 120e9 / stages + 10e9; /* states, and a little */
         hand.request.layout.recompute = (int32_t)recompute[round / 3];

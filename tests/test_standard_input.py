@@ -14,7 +14,7 @@ class StandardInput(unittest.TestCase):
     def test_standard_input__gives_the_results_of_the_file(self):
         path = write("small.yaml", SMALL)
         for command in (("run", "--json", "--quiet", "--output", fresh("same")), ("plan",), ("lengths",), ("explain", "--json"),
-                        ("export", "--dag", "dot"), ("max", "data.global_batch", "--to", "64", "--json")):
+                        ("export", "--dag", "dot"), ("max", "data.global_batch", "--to", "64", "--json", "--output", fresh("max"))):
             by_path, by_pipe = run(*command, path), run(*command, "-", input=SMALL)
             self.assertEqual((by_path.returncode, by_pipe.returncode), (0, 0), by_pipe.stderr)
             self.assertNotEqual(by_pipe.stdout, "")

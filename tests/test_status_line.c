@@ -6,21 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "harness.h"
 
 enum { SIZE = 256 };
 
-/** Print with stderr in a file, and read what was printed. */
-static void print_to_file(struct status_line *line, char text[SIZE])
+/** Show a line for a while with stderr in a file, and read what was printed. */
+static void show_in_file(bool shown, int32_t time_ms, char text[SIZE])
 {
+    struct status_line line;
     FILE *file = tmpfile();
     int before = dup(STDERR_FILENO);
     fflush(stderr);
     dup2(fileno(file), STDERR_FILENO);
-    line->terminal = isatty(STDERR_FILENO);
-    status_line_print(line, "%d of %d", 3, 7);
-    status_line_end(line);
-    fflush(stderr);
+    status_line_begin(&line, shown, "begins with %d", 7);
+    status_line_print(&line, "%d of %d", 3, 7);
+    usleep((useconds_t)(1000 * time_ms));
+    status_line_end(&line);
     dup2(before, STDERR_FILENO);
     close(before);
     rewind(file);
@@ -28,24 +30,33 @@ static void print_to_file(struct status_line *line, char text[SIZE])
     fclose(file);
 }
 
-TEST(status_line__prints_a_line_each_30_s_in_a_file)
+/* Lines come after 1, 2 and 4 s. */
+TEST(status_line__prints_the_newest_text_within_two_seconds_and_then_rarely)
 {
     char text[SIZE];
-    struct status_line line = status_line_begin(true);
-    print_to_file(&line, text);
+    show_in_file(true, 100, text);
     CHECK_TEXT(text, "");
-    line.printed_s -= 31;
-    print_to_file(&line, text);
+    show_in_file(true, 1700, text);
     CHECK_TEXT(text, "3 of 7\n");
-    print_to_file(&line, text);
-    CHECK_TEXT(text, "");
+    show_in_file(true, 3500, text);
+    CHECK_TEXT(text, "3 of 7\n3 of 7\n");
 }
 
 TEST(status_line__is_silent_if_not_shown)
 {
     char text[SIZE];
-    struct status_line line = status_line_begin(false);
-    line.printed_s -= 31;
-    print_to_file(&line, text);
+    show_in_file(false, 1500, text);
+    CHECK_TEXT(text, "");
+}
+
+/* A quarter took 60 s, so the rest takes 180 s. */
+TEST(status_line_left__extends_the_time_of_the_finished_share)
+{
+    char text[STATUS_LEFT_BYTES];
+    status_line_left(clock_wall_s() - 60, 0.25, text);
+    CHECK_TEXT(text, ", 0:03:00 left");
+    status_line_left(clock_wall_s() - 60, 0, text);
+    CHECK_TEXT(text, "");
+    status_line_left(clock_wall_s(), 0.5, text);
     CHECK_TEXT(text, "");
 }

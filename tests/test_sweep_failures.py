@@ -290,12 +290,6 @@ class Failures(Sweep):
                     self.assertEqual((done.returncode, done.stdout), (2, ""), option)
                     self.assertRegex(done.stderr, rf"^slimsim: --{name}: '{value}' is not a (size|time) such as .*\n$")
 
-    def test_progress_is_a_line_every_tenth(self):
-        lines = self.sweep(fresh("tenths"), "--jobs", "1", scenario=BASE + "sweep: {replicates: 40}\n").stderr.splitlines()
-        self.assertEqual([line.split(",")[0] for line in lines[:-2]], [f"{n} of 40 points" for n in range(4, 41, 4)])
-        for line in lines[:-2]:
-            self.assertRegex(line, r"^\d+ of 40 points, [\d.]+ a second, \d+:\d\d:\d\d left, 0 failed$")
-
     def test_closed_standard_files_change_nothing_but_what_is_printed(self):
         """Pipes and journals do not take the descriptors of standard files."""
         folder = fresh("closed")

@@ -104,7 +104,10 @@ TEST(trace_tables__describe_every_column)
         for (int32_t c = 0; c < table->n_columns; c++) {
             const struct trace_column *column = &table->columns[c];
             CHECK_TRUE(strlen(column->unit) > 0 && strlen(column->meaning) > 0);
-            CHECK_TRUE(column->offset + (column->type == TRACE_INT32 ? 4 : 8) <= table->row_bytes);
+            CHECK_TRUE(column->offset + (column->type == TRACE_TEXT    ? column->bytes
+                                         : column->type == TRACE_INT32 ? 4
+                                                                       : 8) <=
+                       table->row_bytes);
             for (int32_t n = 0; column->names != NULL && n < column->names->n; n++)
                 CHECK_TRUE(column->names->text[n] != NULL);
             for (int32_t other = 0; other < c; other++)
@@ -131,7 +134,7 @@ TEST(trace__reads_rows_back_as_written)
         struct trace_task expected = task_number(t);
         n_equal += rows[t].start_s == expected.start_s && rows[t].finish_s == expected.finish_s &&
                    rows[t].iteration == expected.iteration && rows[t].kind == expected.kind && rows[t].task == t &&
-                   rows[t].unit == 0;
+                   rows[t].micro_batch == 0;
     }
     CHECK_EQUAL(n_equal, 40960);
     free(rows);

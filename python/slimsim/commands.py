@@ -56,7 +56,7 @@ def plan(scenario, **options):
 
     Keywords: iteration=K, system=LABEL. Slices are [sample, begin, end, cp] in tokens.
     """
-    return _json("plan", scenario, options)
+    return _json("plan", scenario, options)["systems"]
 
 
 def cost(**options):

@@ -1,37 +1,100 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/status_line.h"
 
+#include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 
-static const double between_lines_s = 30;
+static const double first_s = 1, most_between_s = 60;
 
-struct status_line status_line_begin(bool shown)
+/** Wait for some seconds, with the lock held. @return whether the line has ended meanwhile */
+static bool wait_for(struct status_line *line, double time_s)
 {
-    return (struct status_line){shown, isatty(STDERR_FILENO), clock_wall_s()};
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    double second = (double)until.tv_nsec * 1e-9 + time_s;
+    until.tv_sec += (time_t)second;
+    until.tv_nsec = (long)(1e9 * fmod(second, 1));
+    for (int status = 0; !line->ended && status == 0;)
+        status = pthread_cond_timedwait(&line->changed, &line->lock, &until);
+    return line->ended;
+}
+
+static void *show(void *argument)
+{
+    struct status_line *line = argument;
+    pthread_mutex_lock(&line->lock);
+    for (double between_s = first_s; !wait_for(line, between_s);) {
+        fprintf(stderr, line->terminal ? "\r\033[K%s" : "%s\n", line->text);
+        between_s = line->terminal ? first_s : fmin(clock_wall_s() - line->begin_s, most_between_s);
+    }
+    pthread_mutex_unlock(&line->lock);
+    return NULL;
+}
+
+/** Start the thread. Signals go to the other threads. */
+static void start(struct status_line *line)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    line->started = pthread_create(&line->thread, NULL, show, line) == 0;
+    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+}
+
+void status_line_begin(struct status_line *line, bool shown, const char *format, ...)
+{
+    va_list arguments;
+    *line = (struct status_line){.shown = shown,
+                                 .terminal = isatty(STDERR_FILENO),
+                                 .begin_s = clock_wall_s(),
+                                 .lock = PTHREAD_MUTEX_INITIALIZER,
+                                 .changed = PTHREAD_COND_INITIALIZER};
+    va_start(arguments, format);
+    vsnprintf(line->text, sizeof line->text, format, arguments);
+    va_end(arguments);
+    if (shown)
+        start(line);
 }
 
 void status_line_print(struct status_line *line, const char *format, ...)
 {
-    double time_s = clock_wall_s();
-    if (!line->shown || (!line->terminal && time_s - line->printed_s < between_lines_s))
+    if (!line->started)
         return;
-    line->printed_s = time_s;
     va_list arguments;
     va_start(arguments, format);
-    if (line->terminal)
-        fputs("\r\033[K", stderr);
-    vfprintf(stderr, format, arguments);
-    if (!line->terminal)
-        fputc('\n', stderr);
+    pthread_mutex_lock(&line->lock);
+    vsnprintf(line->text, sizeof line->text, format, arguments);
+    pthread_mutex_unlock(&line->lock);
     va_end(arguments);
 }
 
-void status_line_end(const struct status_line *line)
+void status_line_end(struct status_line *line)
 {
-    if (line->shown && line->terminal)
+    if (!line->started)
+        return;
+    pthread_mutex_lock(&line->lock);
+    line->ended = true;
+    pthread_cond_signal(&line->changed);
+    pthread_mutex_unlock(&line->lock);
+    pthread_join(line->thread, NULL);
+    line->started = false;
+    if (line->terminal)
         fputs("\r\033[K", stderr);
+}
+
+void status_line_left(double begin_s, double share, char text[STATUS_LEFT_BYTES])
+{
+    double passed_s = clock_wall_s() - begin_s;
+    *text = '\0';
+    if (share <= 0 || passed_s < first_s / 2)
+        return;
+    long left = lround(passed_s * (1 - share) / share);
+    snprintf(text, STATUS_LEFT_BYTES, ", %ld:%02ld:%02ld left", left / 3600, left / 60 % 60, left % 60);
 }

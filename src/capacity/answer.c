@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "document/document_read.h"
-#include "document/document_set.h"
 #include "scenario/scenario_read.h"
 #include "system/system.h"
 
@@ -27,35 +26,34 @@ static void document_of(const struct candidate *candidate, struct document *docu
 }
 
 /** Run a candidate's plan with the scenario's engine, and take its throughput. */
-static bool confirm(struct answer *answer, int32_t index, const struct point_results_options *options,
-                    struct error *err)
+static bool confirm(struct answer *answer, int32_t index, const struct what_if_options *options, struct error *err)
 {
     struct candidate *candidate = &answer->search.candidates.at[index];
     const struct offer *offer = &answer->question->offers[candidate->row.offer];
     struct document document;
-    struct point_results results = {0};
+    struct what_ifs questions = {0};
     struct candidates confirmed = {0};
     document_of(candidate, &document);
-    bool ok = document_set_value(&document, "engine", offer->scenario.engine == SCENARIO_SIMGRID ? "simgrid" : "both",
-                                 "slimsim capacity", err) &&
-              point_results_compute(&document, options, &results, err);
+    struct what_if *question = what_if_add(&questions, "the chosen plan on SimGrid", &document);
     document_free(&document);
-    if (ok && results.result[0].status != RESULT_DONE)
-        ok = error_set_status(err, ERROR_FAILED, "%s", results.result[0].message);
+    what_if_set(question, "engine", offer->scenario.engine == SCENARIO_SIMGRID ? "simgrid" : "both");
+    bool ok = what_if_run(&questions, options, err);
+    if (ok && what_if_refusal(question) != NULL)
+        ok = error_set_status(err, ERROR_FAILED, "%s", what_if_refusal(question));
     if (ok) {
         candidates_add(&confirmed, answer->question,
-                       &(struct size){candidate->row.offer, candidate->row.nodes, &results.result[0]}, 1);
+                       &(struct size){candidate->row.offer, candidate->row.nodes, &question->result}, 1);
         confirmed.at[0].row.system = candidate->row.system;
         answer->contention = candidate->row.tokens_per_s_per_gpu / confirmed.at[0].row.tokens_per_s_per_gpu - 1;
         candidate->row = confirmed.at[0].row;
     }
     candidates_free(&confirmed);
-    point_results_free(&results);
+    what_if_free(&questions);
     return ok;
 }
 
 /** Choose until the chosen candidate has run on the scenario's engine. */
-static bool choose(struct answer *answer, const struct point_results_options *options, struct error *err)
+static bool choose(struct answer *answer, const struct what_if_options *options, struct error *err)
 {
     struct candidates *list = &answer->search.candidates;
     bool critical = answer->question->offers[0].scenario.engine == SCENARIO_CRITICAL_PATH;
@@ -96,7 +94,7 @@ static bool note_outside(struct answer *answer, struct error *err)
     return ok;
 }
 
-bool answer_find(const struct question *question, const struct point_results_options *options, struct answer *answer,
+bool answer_find(const struct question *question, const struct what_if_options *options, struct answer *answer,
                  struct error *err)
 {
     *answer = (struct answer){.question = question, .chosen = -1, .subject = -1, .contention = NAN};

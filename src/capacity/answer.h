@@ -29,7 +29,7 @@ struct answer {
 };
 
 /** @return false with err, or with err untouched if *stop ended it; the caller frees in any case */
-bool answer_find(const struct question *question, const struct point_results_options *options, struct answer *answer,
+bool answer_find(const struct question *question, const struct what_if_options *options, struct answer *answer,
                  struct error *err);
 
 /** Return the subject; NULL: nothing fits. */

@@ -30,38 +30,23 @@ bool answer_may_be_written(const char *directory, const char *name, struct error
     return ok;
 }
 
-/** Print a cell of the candidates. Offers and systems have names. */
-static void print_cell(FILE *file, const struct answer *answer, const struct trace_column *column,
-                       const struct trace_candidate *row)
+const char *answer_name(const void *context, const struct trace_column *column, int64_t value)
 {
-    const struct question *question = answer->question;
-    const char *at = (const char *)row + column->offset;
+    const struct question *question = ((const struct answer *)context)->question;
     if (strcmp(column->name, "offer") == 0)
-        csv_print_text(question->offers[row->offer].name, file);
-    else if (strcmp(column->name, "system") == 0)
-        csv_print_text(question->offers[0].scenario.systems[row->system].label, file);
-    else if (column->names != NULL)
-        csv_print_text(column->names->text[*(const int32_t *)(const void *)at], file);
-    else if (column->type == TRACE_INT32)
-        fprintf(file, "%" PRId32, *(const int32_t *)(const void *)at);
-    else if (column->type == TRACE_INT64)
-        fprintf(file, "%" PRId64, *(const int64_t *)(const void *)at);
-    else
-        csv_print_double(*(const double *)(const void *)at, file);
+        return question->offers[value].name;
+    return strcmp(column->name, "system") == 0 ? question->offers[0].scenario.systems[value].label : NULL;
 }
 
 static void print_table(FILE *file, const struct answer *answer)
 {
     const struct trace_table *table = &trace_tables[TRACE_CANDIDATES];
-    for (int32_t c = 0; c < table->n_columns; c++)
-        fprintf(file, "%s,", table->columns[c].name);
-    fputs("message\n", file);
+    csv_print_heads(table, file);
+    fputs(",message\n", file);
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct candidate *candidate = &answer->search.candidates.at[i];
-        for (int32_t c = 0; c < table->n_columns; c++) {
-            print_cell(file, answer, &table->columns[c], &candidate->row);
-            fputc(',', file);
-        }
+        csv_print_row(table, &candidate->row, answer_name, answer, file);
+        fputc(',', file);
         csv_print_text(candidate->refusal != NULL ? candidate->refusal : "", file);
         fputc('\n', file);
     }

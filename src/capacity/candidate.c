@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "operation/energy.h"
@@ -89,6 +90,7 @@ void candidates_add(struct candidates *candidates, const struct question *questi
         row->sharding = summary->sharding;
         row->recompute = summary->recompute;
         row->offload = summary->offload;
+        memcpy(row->plan_text, summary->plan_text, sizeof row->plan_text);
         row->peak_bytes = summary->peak_bytes;
         row->memory_bytes = summary->memory_bytes;
         row->tokens_per_s_per_gpu = summary->tokens_per_s_per_gpu;

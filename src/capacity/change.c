@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "document/document_set.h"
+#include "scenario/assumption.h"
 
 enum { VALUE_BYTES = 64 };
 
@@ -18,9 +18,7 @@ struct listing {
     const struct candidate *candidate;
     const struct offer *offer;
     struct changes *changes;
-    const char *keys[CHANGES_MOST]; /* of the scenario, that change */
-    int n_keys;
-    char *each; /* the axis `each:` of the changes that a run computes, as YAML flow text */
+    struct what_ifs questions; /* the candidate as it is, then the changes that a run computes */
 };
 
 static struct change *add(struct listing *listing, const char *name, bool relaxes)
@@ -32,62 +30,40 @@ static struct change *add(struct listing *listing, const char *name, bool relaxe
     return change;
 }
 
-/** A change of a key of the scenario. */
-struct key_change {
-    char name[VALUE_BYTES], value[VALUE_BYTES];
-    bool relaxes;
-};
-
-static void add_key(struct listing *listing, const char *key, int n, const struct key_change *key_changes)
+static void add_key(struct listing *listing, const char *name, bool relaxes, const char *key, const char *value)
 {
-    char *list = check_strdup("");
-    listing->keys[listing->n_keys++] = key;
-    for (int i = 0; i < n; i++) {
-        char *longer = check_asprintf("%s%s%s", list, i > 0 ? ", " : "", key_changes[i].value);
-        free(list);
-        list = longer;
-        add(listing, key_changes[i].name, key_changes[i].relaxes)->row.searched = 1;
-    }
-    char *each = check_asprintf("%s%s%s: [%s]", listing->each, *listing->each != '\0' ? ", " : "", key, list);
-    free(listing->each);
-    free(list);
-    listing->each = each;
+    what_if_set(what_if_add(&listing->questions, name, &listing->questions.at[0].document), key, value);
+    add(listing, name, relaxes)->row.searched = 1;
 }
 
-static void add_link(struct listing *listing, const char *name, const char *key, double bytes_per_s)
+/** Add the values of an assumption from the i-th on. @param before  beginning of the change's name */
+static void add_assumption(struct listing *listing, const char *before, enum assumption assumption, int32_t i)
 {
-    static const double factors[] = {0.5, 2};
-    struct key_change changes[2];
-    for (int i = 0; i < 2; i++) {
-        changes[i].relaxes = factors[i] > 1;
-        snprintf(changes[i].name, VALUE_BYTES, "%s x%g", name, factors[i]);
-        snprintf(changes[i].value, VALUE_BYTES, "%.17gGBps", factors[i] * bytes_per_s / 1e9);
+    struct assumed assumed;
+    for (; i < ASSUME_MOST_VALUES; i++) {
+        char name[CHANGE_NAME_BYTES];
+        if (!assumption_value(&listing->offer->scenario, assumption, i, &assumed))
+            continue;
+        snprintf(name, sizeof name, "%s%.50s", before, assumed.name);
+        add_key(listing, name, i == 1, assumptions[assumption].key, assumed.value); /* the second factor relaxes */
     }
-    add_key(listing, key, 2, changes);
 }
 
 /** List the changes whose plan is searched again. */
 static void list_searched(struct listing *listing)
 {
     const struct scenario *scenario = &listing->offer->scenario;
-    const struct scenario_data *data = &scenario->data;
-    bool counts_tokens = data->global_batch == 0;
-    struct key_change memory[2] = {{"usable memory x0.9", "", false}, {"all memory usable", "1", true}};
-    struct key_change batch = {"global batch x2", "", true}, lengths = {"lengths x1.2", "", false};
-    static const struct key_change attention = {"attention flash2", "flash2", false};
-    snprintf(memory[0].value, VALUE_BYTES, "%.17g", 0.9 * scenario->memory_limit);
-    snprintf(batch.value, VALUE_BYTES, "%" PRId64,
-             2 * (counts_tokens ? data->global_batch_tokens : data->global_batch));
-    snprintf(lengths.value, VALUE_BYTES, "%.17g", 1.2 * data->length_scale);
     if (*scenario->platform.path == '\0') {
-        add_link(listing, "NIC", "platform.nic", scenario->platform.nic_bytes_per_s);
-        add_link(listing, "NVLink", "platform.nvlink", scenario->platform.nvlink_bytes_per_s);
+        add_assumption(listing, "", ASSUME_NIC, 0);
+        add_assumption(listing, "", ASSUME_NVLINK, 0);
     }
-    add_key(listing, "memory_limit", scenario->memory_limit < 1 ? 2 : 1, memory);
-    add_key(listing, counts_tokens ? "data.global_batch_tokens" : "data.global_batch", 1, &batch);
+    add_assumption(listing, "", ASSUME_MEMORY, 0);
+    if (scenario->memory_limit < 1)
+        add_key(listing, "all memory usable", true, "memory_limit", "1");
+    add_assumption(listing, "global ", scenario->data.global_batch == 0 ? ASSUME_BATCH_TOKENS : ASSUME_BATCH, 1);
     if (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2)
-        add_key(listing, "attention", 1, &attention);
-    add_key(listing, "data.length_scale", 1, &lengths);
+        add_key(listing, "attention flash2", false, "attention", "flash2");
+    add_assumption(listing, "", ASSUME_LENGTHS, 0);
 }
 
 /**
@@ -109,40 +85,29 @@ static void fill(const struct listing *listing, const struct trace_candidate *be
     change->usd = ends ? answer->usd * after->usd / before->usd : NAN;
 }
 
-/** Give the keys that change their values again, since a sweep refuses keys of --set. */
-static bool set_again(const struct listing *listing, struct document *document, struct error *err)
-{
-    bool ok = true;
-    for (int i = 0; i < listing->n_keys && ok; i++) {
-        int32_t node = document_find(document, 0, listing->keys[i]);
-        char *text = node >= 0 ? document_text(document, node) : NULL;
-        ok = text == NULL || document_set_value(document, listing->keys[i], text, "slimsim capacity", err);
-        free(text);
-    }
-    return ok;
-}
-
-/** Run the searched changes, and the candidate as it is before them. */
-static bool run_searched(struct listing *listing, const struct point_results_options *options, struct error *err)
+/** Make the question about the candidate as it is: its system alone. */
+static bool ask_as_it_is(struct listing *listing, struct error *err)
 {
     const struct trace_candidate *answer = &listing->candidate->row;
     struct document document;
-    struct point_results results = {0};
     question_sizes(listing->question, 1, &answer->offer, &answer->nodes, &document);
     document_keep_entry(&document, "systems", answer->system);
-    char *each = check_asprintf("{%s}", listing->each);
-    bool ok = set_again(listing, &document, err) &&
-              document_set_value(&document, "sweep.each", each, "slimsim capacity", err) &&
-              point_results_compute(&document, options, &results, err);
-    document_free(&document);
-    free(each);
+    return what_if_add_sweep(&listing->questions, &document, err);
+}
+
+/** Run the searched changes. */
+static bool run_searched(struct listing *listing, const struct what_if_options *options, struct error *err)
+{
+    const struct trace_candidate *answer = &listing->candidate->row;
     struct candidates list = {0};
-    for (int32_t i = 0; ok && i < results.n; i++)
-        candidates_add(&list, listing->question, &(struct size){answer->offer, answer->nodes, &results.result[i]}, 1);
+    options->progress->later = 0;
+    bool ok = what_if_run(&listing->questions, options, err);
+    for (int32_t i = 0; ok && i < listing->questions.n; i++)
+        candidates_add(&list, listing->question,
+                       &(struct size){answer->offer, answer->nodes, &listing->questions.at[i].result}, 1);
     for (int32_t i = 0; ok && i < listing->changes->n; i++)
         fill(listing, &list.at[0].row, &list.at[1 + i].row, &listing->changes->at[i].row);
     candidates_free(&list);
-    point_results_free(&results);
     return ok;
 }
 
@@ -188,15 +153,16 @@ static void list_operation(struct listing *listing)
 }
 
 bool changes_compute(const struct question *question, const struct candidate *candidate,
-                     const struct point_results_options *options, struct changes *changes, struct error *err)
+                     const struct what_if_options *options, struct changes *changes, struct error *err)
 {
-    struct listing listing = {question, candidate, &question->offers[candidate->row.offer], changes,
-                              .each = check_strdup("")};
+    struct listing listing = {question, candidate, &question->offers[candidate->row.offer], changes, {0}};
     *changes = (struct changes){0};
-    list_searched(&listing);
-    bool ok = run_searched(&listing, options, err);
+    bool ok = ask_as_it_is(&listing, err);
+    if (ok)
+        list_searched(&listing);
+    ok = ok && run_searched(&listing, options, err);
     if (ok && listing.offer->scenario.reliability.present)
         list_operation(&listing);
-    free(listing.each);
+    what_if_free(&listing.questions);
     return ok;
 }

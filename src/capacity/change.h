@@ -11,7 +11,7 @@
 #define SLIMSIM_CAPACITY_CHANGE_H
 
 #include "capacity/candidate.h"
-#include "capacity/point_results.h"
+#include "sweep/what_if.h"
 
 enum { CHANGE_NAME_BYTES = 64, CHANGES_MOST = 24 };
 
@@ -31,6 +31,6 @@ struct changes {
  * @return false with err, or with err untouched if *stop ended it
  */
 bool changes_compute(const struct question *question, const struct candidate *candidate,
-                     const struct point_results_options *options, struct changes *changes, struct error *err);
+                     const struct what_if_options *options, struct changes *changes, struct error *err);
 
 #endif

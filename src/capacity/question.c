@@ -256,10 +256,10 @@ void question_sizes(const struct question *question, int32_t n, const int32_t *o
     free(name);
 }
 
-void question_list_keys(FILE *file)
+void question_list_keys(const struct schema_listing *listing)
 {
-    schema_list(file, question_keys, N_QUESTION_KEYS, "capacity.");
-    schema_list(file, offer_keys, N_OFFER_KEYS, "capacity.offers.N.");
+    schema_list(listing, question_keys, N_QUESTION_KEYS, "capacity.");
+    schema_list(listing, offer_keys, N_OFFER_KEYS, "capacity.offers.N.");
 }
 
 void question_free(struct question *question)

@@ -75,7 +75,7 @@ void question_sizes(const struct question *question, int32_t n, const int32_t *o
                     struct document *document);
 
 /** Print the keys for `slimsim list keys`. */
-void question_list_keys(FILE *file);
+void question_list_keys(const struct schema_listing *listing);
 
 void question_free(struct question *question);
 

@@ -122,7 +122,16 @@ static int32_t list_missing(const struct size_search *search, int32_t *offers, i
     return n;
 }
 
-static bool compute_missing(struct size_search *search, const struct point_results_options *options, struct error *err)
+/** Check that one of the sizes at least may run. Otherwise the scenario is wrong. */
+static bool check_any(const struct what_ifs *round, struct error *err)
+{
+    for (int32_t i = 0; i < round->n; i++)
+        if (round->at[i].result.status != RESULT_FAILED || round->at[i].result.id != 0)
+            return true;
+    return error_set(err, "%s", round->at[0].result.message);
+}
+
+static bool compute_missing(struct size_search *search, const struct what_if_options *options, struct error *err)
 {
     for (int32_t i = 0; i < search->n; i++)
         if (search->sizes[i].result == NULL)
@@ -134,15 +143,15 @@ static bool compute_missing(struct size_search *search, const struct point_resul
     if (n > 0) {
         struct document document;
         search->rounds = check_realloc(search->rounds, (size_t)(search->n_rounds + 1) * sizeof *search->rounds);
-        struct point_results *round = &search->rounds[search->n_rounds++];
+        struct what_ifs *round = &search->rounds[search->n_rounds++];
+        *round = (struct what_ifs){0};
         question_sizes(search->question, n, offers, nodes, &document);
-        ok = point_results_compute(&document, options, round, err);
-        document_free(&document);
+        ok = what_if_add_sweep(round, &document, err) && what_if_run(round, options, err) && check_any(round, err);
         for (int32_t i = 0; i < search->n && ok; i++)
             for (int32_t k = 0; k < n; k++)
                 if (search->sizes[i].nodes == nodes[k] &&
                     hardware_of(search->question, search->sizes[i].offer) == offers[k])
-                    search->sizes[i].result = &round->result[k];
+                    search->sizes[i].result = &round->at[k].result;
     }
     free(offers);
     free(nodes);
@@ -280,14 +289,23 @@ static void list_candidates(struct size_search *search)
             candidates_add(&search->candidates, search->question, &search->sizes[i], n_systems_of(search->question));
 }
 
-bool size_search_run(const struct question *question, const struct point_results_options *options,
-                     struct size_search *search, struct error *err)
+/** Estimate the runs after a round: more sizes of each offer, then changes of one system at one size. */
+static double later_runs(const struct question *question, int32_t n_rounds)
+{
+    enum { ROUNDS = 3, CHANGES = 12 };
+    int32_t n_left = n_rounds < ROUNDS - 1 ? ROUNDS - 1 - n_rounds : 0;
+    return (double)n_left * question->n_offers + (double)CHANGES / n_systems_of(question);
+}
+
+bool size_search_run(const struct question *question, const struct what_if_options *options, struct size_search *search,
+                     struct error *err)
 {
     *search = (struct size_search){.question = question};
     for (int32_t i = 0; i < question->n_offers; i++)
         add_grid(search, i);
     for (int32_t n = -1; n < search->n;) {
         n = search->n;
+        options->progress->later = later_runs(question, search->n_rounds);
         if (!compute_missing(search, options, err))
             return false;
         if (options->shard.n > 0)
@@ -316,7 +334,7 @@ void size_search_grid(const struct question *question, struct document *document
 void size_search_free(struct size_search *search)
 {
     for (int32_t i = 0; i < search->n_rounds; i++)
-        point_results_free(&search->rounds[i]);
+        what_if_free(&search->rounds[i]);
     free(search->rounds);
     free(search->sizes);
     candidates_free(&search->candidates);

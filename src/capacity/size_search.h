@@ -22,7 +22,7 @@
 #define SLIMSIM_CAPACITY_SIZE_SEARCH_H
 
 #include "capacity/candidate.h"
-#include "capacity/point_results.h"
+#include "sweep/what_if.h"
 
 struct size_search {
     const struct question *question;
@@ -31,15 +31,15 @@ struct size_search {
     struct size *sizes;
     struct candidates candidates; /* of sizes with a result, in the order of offers and nodes */
     int32_t n_rounds;
-    struct point_results *rounds; /* they own the results */
+    struct what_ifs *rounds; /* they own the results */
 };
 
 /**
  * Compute sizes until nothing is left to try. With a shard only the grid's points of this shard are computed.
  * @return false with err, or with err untouched if *stop ended it; the caller frees in any case
  */
-bool size_search_run(const struct question *question, const struct point_results_options *options,
-                     struct size_search *search, struct error *err);
+bool size_search_run(const struct question *question, const struct what_if_options *options, struct size_search *search,
+                     struct error *err);
 
 /** Make the document of the grid as a sweep, for another program that computes its shards. */
 void size_search_grid(const struct question *question, struct document *document);

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/cores.h"
 #include "capacity/answer_files.h"
+#include "cli/answer.h"
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
-#include "cli/stop.h"
 #include "scenario/taken.h"
 #include "simulate/assumptions.h"
 
@@ -37,14 +36,10 @@ static bool run(const struct arguments *arguments, const struct question *questi
     const struct options *options = &arguments->options;
     const char *name = question->offers[0].scenario.name;
     struct error notes = {0};
-    struct point_results_options how = {
-        .directory = options->output,
-        .jobs = arguments->jobs > 0 ? arguments->jobs : cores_available(),
-        .progress = !options->quiet,
-        .stop = &stop_signal,
-    };
-    if ((arguments->shard != NULL && !shard_parse(arguments->shard, &how.shard, err)) ||
-        !command_make_folder(options->output, err) || !answer_may_be_written(options->output, name, err))
+    struct answer_run asked;
+    struct shard shard = {0};
+    if ((arguments->shard != NULL && !shard_parse(arguments->shard, &shard, err)) ||
+        !answer_may_be_written(options->output, name, err))
         return false;
     for (int32_t i = 0; i < question->n_offers; i++)
         taken_words(&question->offers[i].scenario, &notes);
@@ -52,28 +47,29 @@ static bool run(const struct arguments *arguments, const struct question *questi
         fprintf(stderr, "%s\n", notes.text);
     if (!options->quiet)
         warn(question);
-    stop_catch();
-    if (!answer_find(question, &how, answer, err))
-        return false;
-    if (how.shard.n > 0) {
-        if (!options->quiet)
-            fprintf(stderr, "part %d of %d is computed; without --shard the same command goes on from all parts\n",
-                    how.shard.k, how.shard.n);
-        return true;
-    }
+    char *sizes = check_asprintf("%s.sizes", name);
+    bool ok = answer_begin(&asked, options, "capacity", sizes, err);
+    asked.how.critical_path = false; /* SimGrid runs the answer */
+    asked.how.shard = shard;
+    asked.how.jobs = arguments->jobs > 0 ? arguments->jobs : asked.how.jobs;
+    ok = ok && answer_end(&asked, answer_find(question, &asked.how, answer, err));
+    free(sizes);
+    if (ok && shard.n > 0 && !options->quiet)
+        fprintf(stderr, "part %d of %d is computed; without --shard the same command goes on from all parts\n", shard.k,
+                shard.n);
+    if (!ok || shard.n > 0)
+        return ok;
     char *verdict = capacity_verdict(answer, false);
-    bool written = answer_write(answer, verdict, options->output, err);
+    ok = answer_write(answer, verdict, options->output, err);
     free(verdict);
-    if (!written)
-        return false;
-    if (options->json)
+    if (ok && options->json)
         capacity_print_json(answer);
-    else
+    else if (ok)
         capacity_print(answer, options->verbose);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
-    if (!options->quiet)
+    if (ok && !options->quiet)
         fprintf(stderr, "written: %s/%s.capacity.h5 and %s.capacity.csv\n", options->output, name, name);
-    return true;
+    return ok;
 }
 
 static const struct argp_child children[] = {OPTION(set),   OPTION(output),  OPTION(json),
@@ -126,7 +122,5 @@ int command_capacity(int argc, char **argv)
     answer_free(&answer);
     question_free(&question);
     options_free(&arguments.options);
-    if (!ok && stop_signal != 0)
-        return stop_fail("the same command continues from there", &err);
-    return ok ? EXIT_SUCCESS : command_fail(&err);
+    return answer_status(ok, &err);
 }

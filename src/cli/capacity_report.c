@@ -2,18 +2,17 @@
 #include "cli/capacity_report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/text_table.h"
+#include "capacity/answer_files.h"
 #include "capacity/notes.h"
-#include "cli/columns.h"
 #include "cli/command.h"
-#include "simulate/plan_text.h"
-#include "trace/table.h"
+#include "trace/json.h"
 
 enum { MOST_BINDING = 3, MOST_RISKS = 4, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
 
@@ -55,11 +54,6 @@ static void amount_of(const char *sign, double amount, char text[AMOUNT_BYTES])
     else
         write_amount(file, sign, amount);
     CHECK(fclose(file) == 0);
-}
-
-static void plan_of(const struct candidate *candidate, char text[PLAN_TEXT_NAME_SIZE])
-{
-    plan_text_result(&candidate->point->summary[candidate->row.system], text);
 }
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
@@ -136,16 +130,15 @@ static void write_others(FILE *file, const struct answer *answer)
 static void write_choice(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
-    char gpus[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE];
+    char gpus[TEXT_NUMBER_SIZE];
     text_number((double)offer_gpus(offer_of(answer, row), row->nodes), 0, gpus);
-    plan_of(answer_subject(answer), plan);
     if (answer->chosen < 0)
         fputs("nothing keeps all limits; the fastest is ", file);
     fprintf(file, "%s%" PRId64 " node%s of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
             row->nodes > 1 ? "s" : "", offer_of(answer, row)->name, gpus);
     if (row->spare_nodes > 0)
         fprintf(file, ", %" PRId64 " spare node%s beside them", row->spare_nodes, row->spare_nodes > 1 ? "s" : "");
-    fprintf(file, "), %s with %s\n  ", label_of(answer, row), plan);
+    fprintf(file, "), %s with %s\n  ", label_of(answer, row), row->plan_text);
     write_costs(file, row);
     write_others(file, answer);
 }
@@ -430,50 +423,46 @@ static bool is_shown(const struct candidates *candidates, const struct candidate
     return shown || row->chosen;
 }
 
-static void add_row(struct columns *columns, const struct answer *answer, const struct candidate *candidate,
+static void add_row(struct text_table *table, const struct answer *answer, const struct candidate *candidate,
                     bool in_money)
 {
     const struct trace_candidate *row = &candidate->row;
-    char plan[PLAN_TEXT_NAME_SIZE] = "-", cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
-    if (row->ran)
-        plan_of(candidate, plan);
+    char cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
     amount_of(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
     digits_of(row->days, days);
     digits_of(row->mwh, mwh);
     snprintf(mark, sizeof mark, "%s%s", row->chosen ? ">" : row->meets ? "+" : "", row->frontier ? "f" : "");
-    columns_add(columns, "%s", mark);
-    columns_add(columns, "%s", offer_of(answer, row)->name);
-    columns_add(columns, "%" PRId64, row->nodes);
-    columns_add(columns, "%s", label_of(answer, row));
-    columns_add(columns, row->fits ? "%s" : "-", days);
-    columns_add(columns, "%s", cost);
-    columns_add(columns, isnan(row->mwh) ? "-" : "%s", mwh);
-    columns_add(columns, row->fits ? "%.0f%%" : "-", 100 * row->goodput);
-    columns_add(columns, row->fits ? "%.0f" : "-", row->tokens_per_s_per_gpu);
-    columns_add(columns, "%s",
-                candidate->refusal != NULL ? candidate->refusal
-                : row->fits                ? plan
-                                           : "does not fit in memory");
+    text_table_cell(table, "%s", mark);
+    text_table_cell(table, "%s", offer_of(answer, row)->name);
+    text_table_cell(table, "%" PRId64, row->nodes);
+    text_table_cell(table, "%s", label_of(answer, row));
+    text_table_cell(table, row->fits ? "%s" : "-", days);
+    text_table_cell(table, "%s", cost);
+    text_table_cell(table, isnan(row->mwh) ? "-" : "%s", mwh);
+    text_table_cell(table, row->fits ? "%.0f%%" : "-", 100 * row->goodput);
+    text_table_cell(table, row->fits ? "%.0f" : "-", row->tokens_per_s_per_gpu);
+    text_table_cell(table, "%s",
+                    candidate->refusal != NULL ? candidate->refusal
+                    : row->fits                ? row->plan_text
+                                               : "does not fit in memory");
 }
 
 static void print_table(const struct answer *answer, bool verbose)
 {
     const struct candidates *candidates = &answer->search.candidates;
     bool in_money = candidates_have_money(candidates);
-    const char *const heads[] = {"",    "offer",   "nodes",        "system", "days", in_money ? "cost" : "GPU-hours",
-                                 "MWh", "goodput", "tokens/s/GPU", "plan"};
-    enum { N_COLUMNS = sizeof heads / sizeof *heads };
-    struct columns columns = {.n = N_COLUMNS};
+    struct text_table table = {0};
     int32_t n_hidden = 0;
-    for (int i = 0; i < N_COLUMNS; i++)
-        columns_add(&columns, "%s", heads[i]);
+    text_table_columns(&table, "<;offer?;nodes?;system?;days?");
+    text_table_column(&table, in_money ? "cost" : "GPU-hours", "?");
+    text_table_columns(&table, "MWh?;goodput?;tokens/s/GPU?;plan?");
     for (int32_t i = 0; i < candidates->n; i++) {
         if (verbose || is_shown(candidates, &candidates->at[i]))
-            add_row(&columns, answer, &candidates->at[i], in_money);
+            add_row(&table, answer, &candidates->at[i], in_money);
         else
             n_hidden++;
     }
-    columns_print(&columns);
+    text_table_print(&table, stdout, 0);
     puts("> the answer, + keeps all limits, f on the frontier of days, cost and energy");
     if (n_hidden > 0)
         printf("the fastest system of each size; -v shows %d more rows\n", n_hidden);
@@ -515,44 +504,9 @@ void capacity_print(const struct answer *answer, bool verbose)
     free(text);
 }
 
-/** Return a number, or null for NaN and for a date that never comes. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-/** Return a row of a table as an object with the names of its columns. */
-static json_t *json_of_row(enum trace_table_id table, const void *row)
-{
-    json_t *object = json_object();
-    for (int32_t c = 0; c < trace_tables[table].n_columns; c++) {
-        const struct trace_column *column = &trace_tables[table].columns[c];
-        const char *at = (const char *)row + column->offset;
-        int32_t narrow;
-        int64_t wide;
-        double real;
-        json_t *value;
-        if (column->type == TRACE_DOUBLE) {
-            memcpy(&real, at, sizeof real);
-            value = number(real);
-        } else if (column->type == TRACE_INT64) {
-            memcpy(&wide, at, sizeof wide);
-            value = json_integer((json_int_t)wide);
-        } else {
-            memcpy(&narrow, at, sizeof narrow);
-            bool named = column->names != NULL && column->names->n > 0;
-            value = named ? json_string(column->names->text[narrow]) : json_integer(narrow);
-        }
-        json_object_set_new(object, column->name, value);
-    }
-    return object;
-}
-
 static json_t *json_of_candidate(const struct answer *answer, const struct candidate *candidate)
 {
-    json_t *object = json_of_row(TRACE_CANDIDATES, &candidate->row);
-    json_object_set_new(object, "offer", json_string(offer_of(answer, &candidate->row)->name));
-    json_object_set_new(object, "system", json_string(label_of(answer, &candidate->row)));
+    json_t *object = json_of_row(TRACE_CANDIDATES, &candidate->row, answer_name, answer);
     if (candidate->refusal != NULL)
         json_object_set_new(object, "refused", json_string(candidate->refusal));
     return object;
@@ -560,8 +514,8 @@ static json_t *json_of_candidate(const struct answer *answer, const struct candi
 
 static json_t *json_of_interval(const struct date_interval *interval)
 {
-    return json_pack("{s:o, s:o, s:o}", "p5", number(interval->p5), "p50", number(interval->p50), "p95",
-                     number(interval->p95));
+    return json_pack("{s:o, s:o, s:o}", "p5", json_of_number(interval->p5), "p50", json_of_number(interval->p50), "p95",
+                     json_of_number(interval->p95));
 }
 
 static json_t *json_of_date(const struct answer *answer)
@@ -574,9 +528,9 @@ static json_t *json_of_date(const struct answer *answer)
     return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:{s:i, s:f, s:f, s:s}, s:o, s:o}", "draws", date->n, "days",
                      json_of_interval(&date->all), "batches", json_of_interval(&date->part[DATE_BATCHES]), "failures",
                      json_of_interval(&date->part[DATE_FAILURES]), "model", json_of_interval(&date->part[DATE_MODEL]),
-                     "late", number(date->late), "model_error", "runs", date->model_error.n_rows, "bias",
+                     "late", json_of_number(date->late), "model_error", "runs", date->model_error.n_rows, "bias",
                      date->model_error.bias, "deviation", date->model_error.deviation, "basis", date->model_error.basis,
-                     "mean_failures", causes, "mean_without_spares_s", number(date->mean.without_spares_s));
+                     "mean_failures", causes, "mean_without_spares_s", json_of_number(date->mean.without_spares_s));
 }
 
 static json_t *json_of_notes(const struct answer *answer)
@@ -600,7 +554,7 @@ void capacity_print_json(const struct answer *answer)
                                                       answer->question->offers[answer->search.sizes[i].offer].name,
                                                       "nodes", (json_int_t)answer->search.sizes[i].nodes));
     for (int32_t i = 0; i < answer->changes.n; i++) {
-        json_t *change = json_of_row(TRACE_CHANGES, &answer->changes.at[i].row);
+        json_t *change = json_of_row(TRACE_CHANGES, &answer->changes.at[i].row, NULL, NULL);
         json_object_set_new(change, "change", json_string(answer->changes.at[i].name));
         json_array_append_new(changes, change);
     }
@@ -610,7 +564,7 @@ void capacity_print_json(const struct answer *answer)
     command_print_json(json_pack(
         "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", answer->question->offers[0].scenario.name,
         "tokens", answer->question->tokens, "met", answer->chosen >= 0, "answer",
-        subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention", number(answer->contention),
-        "date", subject != NULL ? json_of_date(answer) : json_null(), "changes", changes, "outside", outside, "notes",
-        json_of_notes(answer), "candidates", candidates, "left_out", left_out));
+        subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention",
+        json_of_number(answer->contention), "date", subject != NULL ? json_of_date(answer) : json_null(), "changes",
+        changes, "outside", outside, "notes", json_of_notes(answer), "candidates", candidates, "left_out", left_out));
 }

@@ -16,6 +16,7 @@
 #include "scenario/scenario_read.h"
 #include "scenario/taken.h"
 #include "simulate/point_runner.h"
+#include "trace/json.h"
 
 void options_append(const char ***list, int32_t *n, const char *argument)
 {
@@ -160,11 +161,14 @@ bool command_make_folder(const char *path, struct error *err)
                             strerror(ok ? ENOTDIR : errno));
 }
 
-void command_print_json(json_t *value)
+void command_print_json(json_t *object)
 {
-    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    json_t *root = json_pack("{s:i}", "format_version", JSON_FORMAT_VERSION);
+    CHECK(json_object_update(root, object) == 0);
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     putchar('\n');
-    json_decref(value);
+    json_decref(root);
+    json_decref(object);
 }
 
 int command_fail(const struct error *err)

@@ -63,8 +63,8 @@ void options_free(struct options *options);
 /** Make an output folder and its parents. The folder may exist already. */
 bool command_make_folder(const char *path, struct error *err);
 
-/** Print a value on stdout, indented, and release it. Printed numbers read back to the same bits. */
-void command_print_json(json_t *value);
+/** Print an object with `format_version` on stdout, indented, and release it. Numbers read back to the same bits. */
+void command_print_json(json_t *object);
 
 /** Print err to stderr as "slimsim: ..." lines and return its exit status. */
 int command_fail(const struct error *err);

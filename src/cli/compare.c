@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim compare`. It says what differs between two scenarios, and how much each difference gives. */
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/comparison.h"
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/text.h"
+#include "base/text_table.h"
+#include "cli/answer.h"
 #include "cli/commands.h"
-#include "cli/plan_search.h"
 #include "cli/run_document.h"
-#include "document/document_read.h"
 #include "document/quantity.h"
 #include "scenario/platform_keys.h"
-#include "scenario/scenario_read.h"
-#include "simulate/difference.h"
-#include "simulate/interval.h"
-#include "simulate/path_run.h"
-#include "simulate/plan_text.h"
 #include "simulate/standing.h"
+#include "trace/json.h"
 
 enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8 };
 
@@ -28,159 +24,9 @@ struct arguments {
     const char *path[2], *system; /* system: a label; NULL: the first of each ranking */
 };
 
-/** One of the two that are compared. */
-struct side {
-    struct path_run run;
-    struct document document; /* the resolved scenario with the chosen system alone, before plans were searched */
-    int32_t system;           /* index of the chosen one */
-    struct point_summary summary;
-};
-
-/** Results with one difference alone. */
-struct contribution {
-    const struct difference *difference;
-    char *refusal; /* the reason why it cannot change alone; NULL: it ran, and the rest is filled in */
-    bool fits;
-    double tokens_per_s_per_gpu, gain; /* gain: over A */
-};
-
-struct comparison {
-    const struct arguments *arguments;
-    struct side side[2];
-    struct differences differences;
-    struct contribution *contributions; /* in the order of the keys */
-    bool same_batches;                  /* so iterations are pairs */
-};
-
-/** Search the plans that are left to a search and run all systems on the critical path. */
-static bool simulate(struct path_run *run, const struct options *options, struct error *err)
+static const char *label_of(const struct comparison_side *side)
 {
-    struct plan_search search = {0};
-    run->scenario.engine = SCENARIO_CRITICAL_PATH; /* of the search, too */
-    bool ok = plan_search_run(&run->scenario, &run->lengths, options, &search, err);
-    run->searches = search.results;
-    return ok && path_run_execute(run, NULL, NULL, err);
-}
-
-/** Return the resolved scenario as a document. */
-static void resolved_document(const struct scenario *scenario, const char *name, struct document *document)
-{
-    struct error err = {0};
-    char *text = scenario_text(scenario);
-    CHECK(document_parse(text, strlen(text), name, document, &err)); /* it reads back */
-    free(text);
-}
-
-/** Leave only one system in a resolved scenario. */
-static void keep_system(struct document *document, int32_t system)
-{
-    document_keep_entry(document, "systems", system);
-    int32_t dp = document_find(document, 0, "systems.0.plan.dp");
-    if (dp >= 0)
-        snprintf(document->node[dp].value, strlen(document->node[dp].value) + 1, "0"); /* it follows from the others */
-}
-
-static int32_t first_ranked(const struct path_run *run)
-{
-    struct ranked_point ranked = ranked_point_of(&run->scenario, &run->point);
-    int32_t first = ranked.standings[0].system;
-    ranked_point_free(&ranked);
-    return first;
-}
-
-/** Return the system with this label; -1: there is none. */
-static int32_t find_system(const struct scenario *scenario, const char *label)
-{
-    for (int32_t i = 0; i < scenario->n_systems; i++)
-        if (strcmp(scenario->systems[i].label, label) == 0)
-            return i;
-    return -1;
-}
-
-static bool read_side(const struct arguments *arguments, int i, struct side *side, struct error *err)
-{
-    struct document document = {0};
-    const char *path = arguments->path[i];
-    bool ok =
-        run_document_read(path, &arguments->options, &document, err) && path_run_prepare(&document, &side->run, err);
-    document_free(&document);
-    if (ok && arguments->system != NULL && find_system(&side->run.scenario, arguments->system) < 0)
-        return error_set(err, "--system: %s has no system '%.200s'; its first one is '%s'", path, arguments->system,
-                         side->run.scenario.systems[0].label);
-    if (ok)
-        resolved_document(&side->run.scenario, path, &side->document);
-    return ok;
-}
-
-static bool run_side(const struct arguments *arguments, struct side *side, struct error *err)
-{
-    struct path_run *run = &side->run;
-    if (!simulate(run, &arguments->options, err))
-        return false;
-    side->system = arguments->system != NULL ? find_system(&run->scenario, arguments->system) : first_ranked(run);
-    side->summary = point_summary_of(&run->scenario, &run->point, side->system);
-    keep_system(&side->document, side->system);
-    return true;
-}
-
-static const char *label_of(const struct side *side)
-{
-    return side->run.scenario.systems[side->system].label;
-}
-
-static bool fits(const struct side *side)
-{
-    return side->run.point.systems[side->system].fits;
-}
-
-/** Run A's system with one difference. A refusal is a result. */
-static bool run_contribution(const struct comparison *comparison, struct contribution *contribution, struct error *err)
-{
-    const struct side *from = &comparison->side[0], *to = &comparison->side[1];
-    struct document document = {0};
-    struct path_run run = {0};
-    struct error found = {0};
-    document_copy(&from->document, NULL, &document);
-    bool ok = difference_apply(contribution->difference, &to->document, &document, &found) &&
-              path_run_prepare(&document, &run, &found) && simulate(&run, &comparison->arguments->options, &found);
-    if (ok) {
-        contribution->fits = run.point.systems[0].fits;
-        contribution->tokens_per_s_per_gpu = point_summary_of(&run.scenario, &run.point, 0).tokens_per_s_per_gpu;
-        contribution->gain = contribution->tokens_per_s_per_gpu / from->summary.tokens_per_s_per_gpu - 1;
-    } else if (found.status == ERROR_INVALID) {
-        contribution->refusal = check_asprintf("%.*s", (int)strcspn(found.text, "\n"), found.text);
-    } else {
-        *err = found;
-    }
-    document_free(&document);
-    path_run_free(&run);
-    return ok || contribution->refusal != NULL;
-}
-
-/** Return whether both have the same batches and model, so that iterations are pairs. */
-static bool same_batches(const struct differences *differences)
-{
-    static const char *const keys[] = {"data.", "iterations.", "seed", "model"};
-    for (int32_t i = 0; i < differences->n; i++)
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            if (strncmp(differences->list[i].name, keys[k], strlen(keys[k])) == 0)
-                return false;
-    return true;
-}
-
-/** Return the ratio of B's model FLOPs a second to A's, less 1, for a pair of systems. NaN half width: none. */
-static double pair_gain(const struct comparison *comparison, int32_t a, int32_t b, double *half)
-{
-    const struct path_run *from = &comparison->side[0].run, *to = &comparison->side[1].run;
-    const struct point_system *base = &from->point.systems[a], *other = &to->point.systems[b];
-    struct point_summary before = point_summary_of(&from->scenario, &from->point, a),
-                         after = point_summary_of(&to->scenario, &to->point, b);
-    *half = NAN;
-    if (comparison->same_batches &&
-        platform_n_gpus(&from->scenario.platform) == platform_n_gpus(&to->scenario.platform))
-        *half = interval_of_speed_up(base->iterations + from->scenario.warm_up,
-                                     other->iterations + to->scenario.warm_up, (int32_t)from->scenario.measured);
-    return after.tokens_per_s_per_gpu / before.tokens_per_s_per_gpu - 1;
+    return side->scenario.systems[side->system].label;
 }
 
 static int compare_gains(const void *a, const void *b)
@@ -192,36 +38,32 @@ static int compare_gains(const void *a, const void *b)
     return order != 0 ? order : COMPARE(x->difference, y->difference);
 }
 
-static void write_change(FILE *file, double gain, double half)
+static void write_change(FILE *file, struct gain gain)
 {
-    fprintf(file, "%+.1f%%", 100 * (fabs(gain) < 0.0005 ? 0.0 : gain));
-    if (isfinite(half))
-        fprintf(file, " ± %.1f", 100 * half);
+    fprintf(file, "%+.1f%%", 100 * (fabs(gain.gain) < 0.0005 ? 0.0 : gain.gain));
+    if (isfinite(gain.half))
+        fprintf(file, " ± %.1f", 100 * gain.half);
 }
 
-/** Print the chosen system of a side. */
-static void print_side(const struct side *side, char name)
+/** Add the chosen system of a side. */
+static void add_side(struct text_table *table, const struct comparison_side *side, char name)
 {
-    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE], plan[PLAN_TEXT_NAME_SIZE], label[64];
-    const struct point_summary *summary = &side->summary;
+    char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE];
+    const struct trace_summary *summary = side->summary;
     struct time_shares shares = time_shares_of(summary);
-    const struct point_system *system = &side->run.point.systems[side->system];
-    if (system->fits)
+    if (summary->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / (1 << 30), 1, peak);
-    plan_text_name(&system->entry->plan, summary->host.bytes > 0, plan);
-    snprintf(label, sizeof label, "%s", label_of(side));
-    text_clip(label, 20);
-    text_print_clipped(COLUMNS, "%c %-20s %12s %8.4g %4.0f%% %4.0f%% %4.0f%% %6s  %s%s", name, label, rate,
-                       summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-                       100 * time_exposed(&shares), peak, system->fits ? "" : "does not fit; ", plan);
+    text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
+                   summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
+                   100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", summary->plan_text);
 }
 
 static void print_heading(const struct comparison *comparison)
 {
     for (int i = 0; i < 2; i++) {
-        const struct scenario *scenario = &comparison->side[i].run.scenario;
-        text_print_clipped(COLUMNS, "%c: %s, %s on %d x %s (%s)", 'A' + i, comparison->arguments->path[i],
+        const struct scenario *scenario = &comparison->side[i].scenario;
+        text_print_clipped(COLUMNS, "%c: %s, %s on %d x %s (%s)", 'A' + i, comparison->side[i].path,
                            scenario->model.name, platform_n_gpus(&scenario->platform), scenario->device.name,
                            scenario->platform.name);
     }
@@ -279,36 +121,26 @@ static void print_contribution(const struct contribution *contribution)
     free(line);
 }
 
-/** Return the gain that no single difference gives. */
-static double interaction(const struct comparison *comparison, double total)
-{
-    for (int32_t i = 0; i < comparison->differences.n; i++)
-        if (comparison->contributions[i].refusal == NULL)
-            total -= comparison->contributions[i].gain;
-    return total;
-}
-
 /** Write the systems that both have, B over A. */
 static void write_pairs(FILE *file, const struct comparison *comparison)
 {
-    const struct scenario *from = &comparison->side[0].run.scenario, *to = &comparison->side[1].run.scenario;
+    const struct scenario *from = &comparison->side[0].scenario, *to = &comparison->side[1].scenario;
     int n = 0;
     if (from->n_systems == 1 && to->n_systems == 1) /* the total says it */
         return;
     fputs("systems that both have, B over A:", file);
     for (int32_t i = 0; i < from->n_systems; i++) {
-        int32_t other = find_system(to, from->systems[i].label);
+        int32_t other = scenario_find_system(to, from->systems[i].label, "", NULL);
         if (other < 0)
             continue;
-        double half, gain = pair_gain(comparison, i, other, &half);
         fprintf(file, "%s %s ", n++ > 0 ? "," : "", from->systems[i].label);
-        write_change(file, gain, half);
+        write_change(file, comparison_pair(comparison, i, other));
     }
     fputs(n == 0 ? " none\n" : "\n", file);
 }
 
 /** Print the total and the largest differences. */
-static void print_differences(const struct comparison *comparison, double total, double half)
+static void print_differences(const struct comparison *comparison)
 {
     int32_t n = comparison->differences.n;
     if (n == 0) {
@@ -316,8 +148,8 @@ static void print_differences(const struct comparison *comparison, double total,
         return;
     }
     fputs("B has ", stdout);
-    write_change(stdout, total, half);
-    bool fit = fits(&comparison->side[0]) && fits(&comparison->side[1]);
+    write_change(stdout, comparison->total);
+    bool fit = comparison->side[0].summary->fits && comparison->side[1].summary->fits;
     printf(" tokens/s/GPU%s; %d difference%s", fit ? "" : " if memory did not matter", n,
            n == 1 ? "" : "s, each alone in A");
     if (n > MOST_SHOWN)
@@ -331,19 +163,21 @@ static void print_differences(const struct comparison *comparison, double total,
     free(sorted);
     if (n > 1)
         printf("%+8.1f%%  interaction: what they give together beyond the sum of each alone\n",
-               100 * interaction(comparison, total));
+               100 * comparison->interaction);
 }
 
-static void print_text(const struct comparison *comparison, double total, double half)
+static void print_text(const struct comparison *comparison)
 {
     char *text = NULL;
     size_t n_bytes;
+    struct text_table table = {0};
     print_heading(comparison);
-    printf("\n  %-20s %12s %8s %5s %5s %5s %6s  plan\n", "system", "tokens/s/GPU", "time s", "MFU", "idle", "comm",
-           "GiB");
+    putchar('\n');
+    text_table_columns(&table, "  system<0.22;tokens/s/GPU>;time>;MFU>;idle>;comm>;GiB>;plan<");
     for (int i = 0; i < 2; i++)
-        print_side(&comparison->side[i], (char)('A' + i));
-    print_differences(comparison, total, half);
+        add_side(&table, &comparison->side[i], (char)('A' + i));
+    text_table_print(&table, stdout, COLUMNS);
+    print_differences(comparison);
     FILE *file = check_memstream(&text, &n_bytes);
     write_pairs(file, comparison);
     fputs("all runs take the critical path; plans that are auto are searched again for each difference\n", file);
@@ -352,21 +186,14 @@ static void print_text(const struct comparison *comparison, double total, double
     free(text);
 }
 
-static json_t *json_of_side(const struct side *side, const char *path)
+/** Return the row of the summary, and the shares that the table prints. */
+static json_t *json_of_side(const struct comparison_side *side)
 {
-    const struct point_summary *summary = &side->summary;
-    struct time_shares shares = time_shares_of(summary);
-    char plan[PLAN_TEXT_NAME_SIZE];
-    plan_text_name(&side->run.scenario.systems[side->system].plan, summary->host.bytes > 0, plan);
-    return json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "path", path, "system", label_of(side),
-                     "fits", fits(side), "tokens_per_s_per_gpu", summary->tokens_per_s_per_gpu, "time_mean_s",
-                     summary->time_mean_s, "mfu", summary->mfu, "waiting", shares.share[TIME_WAITING], "exposed",
-                     time_exposed(&shares), "peak_bytes", summary->peak_bytes, "plan", plan);
-}
-
-static json_t *json_of_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
+    struct time_shares shares = time_shares_of(side->summary);
+    json_t *row = json_of_row(TRACE_SUMMARY, side->summary, NULL, NULL);
+    json_object_update_new(row, json_pack("{s:s, s:s, s:f, s:f}", "path", side->path, "system", label_of(side),
+                                          "waiting", shares.share[TIME_WAITING], "exposed", time_exposed(&shares)));
+    return row;
 }
 
 static json_t *json_of_contribution(const struct contribution *contribution)
@@ -383,62 +210,44 @@ static json_t *json_of_contribution(const struct contribution *contribution)
     return row;
 }
 
-static void print_json(const struct comparison *comparison, double total, double half)
+static void print_json(const struct comparison *comparison)
 {
-    const struct scenario *from = &comparison->side[0].run.scenario, *to = &comparison->side[1].run.scenario;
+    const struct scenario *from = &comparison->side[0].scenario, *to = &comparison->side[1].scenario;
     json_t *differences = json_array(), *pairs = json_array();
     for (int32_t i = 0; i < comparison->differences.n; i++)
         json_array_append_new(differences, json_of_contribution(&comparison->contributions[i]));
     for (int32_t i = 0; i < from->n_systems; i++) {
-        int32_t other = find_system(to, from->systems[i].label);
+        int32_t other = scenario_find_system(to, from->systems[i].label, "", NULL);
         if (other < 0)
             continue;
-        double interval, gain = pair_gain(comparison, i, other, &interval);
-        json_array_append_new(pairs, json_pack("{s:s, s:f, s:o}", "label", from->systems[i].label, "gain", gain,
-                                               "interval", json_of_number(interval)));
+        struct gain gain = comparison_pair(comparison, i, other);
+        json_array_append_new(pairs, json_pack("{s:s, s:f, s:o}", "label", from->systems[i].label, "gain", gain.gain,
+                                               "interval", json_of_number(gain.half)));
     }
-    command_print_json(json_pack("{s:o, s:o, s:f, s:o, s:o, s:f, s:o}", "a",
-                                 json_of_side(&comparison->side[0], comparison->arguments->path[0]), "b",
-                                 json_of_side(&comparison->side[1], comparison->arguments->path[1]), "gain", total,
-                                 "interval", json_of_number(half), "differences", differences, "interaction",
-                                 interaction(comparison, total), "pairs", pairs));
+    command_print_json(json_pack("{s:o, s:o, s:f, s:o, s:o, s:f, s:o}", "a", json_of_side(&comparison->side[0]), "b",
+                                 json_of_side(&comparison->side[1]), "gain", comparison->total.gain, "interval",
+                                 json_of_number(comparison->total.half), "differences", differences, "interaction",
+                                 comparison->interaction, "pairs", pairs));
 }
 
-/** Run both, then each difference alone. */
-static bool compare(struct comparison *comparison, struct error *err)
+/** Read both, then compare them. */
+static bool find(const struct arguments *arguments, struct comparison *comparison, struct error *err)
 {
-    const struct arguments *arguments = comparison->arguments;
+    const struct options *options = &arguments->options;
+    struct document documents[2] = {{0}, {0}};
+    struct answer_run answer;
+    bool ok = true;
+    for (int i = 0; i < 2 && ok; i++)
+        ok = run_document_read(arguments->path[i], options, &documents[i], err);
+    ok = ok && answer_begin(&answer, options, "compare", NULL, err) &&
+         answer_end(&answer,
+                    comparison_find(documents, arguments->path, arguments->system, &answer.how, comparison, err));
     for (int i = 0; i < 2; i++)
-        if (!read_side(arguments, i, &comparison->side[i], err))
-            return false;
-    for (int i = 0; i < 2; i++)
-        if (!run_side(arguments, &comparison->side[i], err))
-            return false;
-    differences_find(&comparison->side[0].document, &comparison->side[1].document, &comparison->differences);
-    comparison->same_batches = same_batches(&comparison->differences);
-    int32_t n = comparison->differences.n;
-    comparison->contributions = check_calloc((size_t)n + 1, sizeof *comparison->contributions);
-    for (int32_t i = 0; i < n; i++) {
-        comparison->contributions[i].difference = &comparison->differences.list[i];
-        if (!run_contribution(comparison, &comparison->contributions[i], err))
-            return false;
-    }
-    return true;
+        document_free(&documents[i]);
+    return ok;
 }
 
-static void comparison_free(struct comparison *comparison)
-{
-    for (int32_t i = 0; comparison->contributions != NULL && i < comparison->differences.n; i++)
-        free(comparison->contributions[i].refusal);
-    free(comparison->contributions);
-    differences_free(&comparison->differences);
-    for (int i = 0; i < 2; i++) {
-        document_free(&comparison->side[i].document);
-        path_run_free(&comparison->side[i].run);
-    }
-}
-
-static const struct argp_child children[] = {OPTION(json), OPTION(quiet), {0}};
+static const struct argp_child children[] = {OPTION(output), OPTION(json), OPTION(quiet), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -482,18 +291,15 @@ static const struct argp argp = {
 int command_compare(int argc, char **argv)
 {
     struct arguments arguments = {0};
+    struct comparison comparison = {0};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);
-    struct comparison comparison = {.arguments = &arguments};
-    bool ok = compare(&comparison, &err);
-    if (ok) {
-        double half, total = pair_gain(&comparison, comparison.side[0].system, comparison.side[1].system, &half);
-        if (arguments.options.json)
-            print_json(&comparison, total, half);
-        else
-            print_text(&comparison, total, half);
-    }
+    bool ok = find(&arguments, &comparison, &err);
+    if (ok && arguments.options.json)
+        print_json(&comparison);
+    else if (ok)
+        print_text(&comparison);
     comparison_free(&comparison);
     options_free(&arguments.options);
-    return ok ? EXIT_SUCCESS : command_fail(&err);
+    return answer_status(ok, &err);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "cost/activation.h"
 #include "cost/communication.h"
@@ -194,11 +195,15 @@ static double activation_bytes(const struct question *question, enum recompute r
 
 static void print_kernels(const char *title, const struct cost_kernels *kernels)
 {
-    printf("  %-36s %16s %14s %12s\n", title, "FLOP", "HBM bytes", "seconds");
+    struct text_table table = {0};
+    text_table_column(&table, "", "<");
+    text_table_column(&table, title, "<36");
+    text_table_columns(&table, "FLOP>15;HBM bytes>13;seconds>11");
     for (int32_t i = 0; i < kernels->n; i++) {
         const struct cost_kernel *kernel = &kernels->kernel[i];
-        printf("  %-36s %16.0f %14.0f %12.6e\n", kernel->name, kernel->flop, kernel->bytes, kernel->seconds);
+        text_table_row(&table, "\t%s\t%.0f\t%.0f\t%.6e", kernel->name, kernel->flop, kernel->bytes, kernel->seconds);
     }
+    text_table_print(&table, stdout, 0);
 }
 
 static void print_pass(const struct question *question, enum pass pass)
@@ -443,7 +448,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option cost_options[] = {
     {"model", 'm', "NAME", 0, "Language model (needed)", 0},
     {"slice", KEY_SLICE, "BEGIN:END", 0,
-     "Tokens of a sample (needed), such as 0:4096 or 64Ki:96Ki (may be repeated: one unit of several slices)", 0},
+     "Tokens of a sample (needed), such as 0:4096 or 64Ki:96Ki (may be repeated: one micro-batch of several slices)",
+     0},
     {"device", 'd', "NAME", 0, "GPU (default: " DEFAULT_DEVICE ")", 0},
     {"platform", KEY_PLATFORM, "NAME", 0, "Cluster whose links are used (default: " DEFAULT_PLATFORM ")", 0},
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
@@ -461,7 +467,7 @@ static const struct argp_option cost_options[] = {
     {0},
 };
 static const struct argp argp = {
-    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a unit of slices, kernel by kernel.",
+    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a micro-batch of slices, kernel by kernel.",
     children,     NULL,  NULL};
 
 int command_cost(int argc, char **argv)

@@ -5,31 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/explanation.h"
 #include "base/check.h"
-#include "base/cores.h"
-#include "base/status_line.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "cli/run_document.h"
 #include "scenario/scenario_read.h"
-#include "simulate/explain.h"
 #include "simulate/faster_setting.h"
-#include "simulate/standing.h"
 
 enum { COLUMNS = 100, LINES = 20, NAME_COLUMNS = 56, BAR_COLUMNS = 35 };
 
 struct arguments {
     struct options options;
     const char *scenario, *system; /* system: a label; NULL: the first of the ranking */
-};
-
-/** A system that is explained. */
-struct explained {
-    const struct point_system *system;
-    int32_t rank;
-    struct point_summary summary;
-    struct explanation explanation;
 };
 
 static double path_s(const struct explanation *explanation)
@@ -86,11 +75,11 @@ static void write_path(FILE *file, const struct explanation *explanation)
 
 static void write_gains(FILE *file, const struct scenario *scenario, const struct explanation *explanation)
 {
-    fputs("if it were free:", file);
+    fputs("tokens/s if a cost were zero:", file);
     for (int i = 0; i < EXPLAIN_N_FREE; i++)
         fprintf(file, "%s %s %+.1f%%", i > 0 ? "," : "", explain_free_name[i],
                 100 * fabs(explanation->gain[i]) < 0.05 ? 0.0 : 100 * explanation->gain[i]);
-    fprintf(file, " (tokens/s, same plans, critical path of %s)\n",
+    fprintf(file, " (same plans, critical path of %s)\n",
             scenario->measured == 1 ? "the measured iteration" : "all measured iterations");
 }
 
@@ -171,86 +160,28 @@ static void print_results(const struct scenario *scenario, const struct lengths 
                                  (json_int_t)scenario->measured, "systems", systems));
 }
 
-/** Plans that are kept while all systems run. */
-struct keeper {
-    struct explain_plans plans;
-    struct status_line status;
-};
-
-/** Explain the systems that were asked for, the best first. */
-static bool explain(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                    const struct point *point, struct keeper *keeper, struct error *err)
-{
-    struct ranked_point ranked = ranked_point_of(scenario, point);
-    struct explained *explained = check_calloc((size_t)point->n_systems, sizeof *explained);
-    int32_t n = 0;
-    bool ok = true;
-    for (int32_t i = 0; ok && i < point->n_systems; i++) {
-        int32_t index = ranked.standings[i].system;
-        const struct point_system *system = &point->systems[index];
-        bool asked = arguments->system != NULL ? strcmp(system->entry->label, arguments->system) == 0
-                                               : i == 0 || arguments->options.verbose;
-        if (!asked)
-            continue;
-        explained[n] = (struct explained){system, ranked.standings[i].rank, ranked.summaries[index], {{0}, {{0}}, {0}}};
-        status_line_print(&keeper->status, "%s: each cost at zero", system->entry->label);
-        ok = explain_system(scenario, point, index, &keeper->plans, &explained[n++].explanation, err);
-    }
-    status_line_end(&keeper->status);
-    if (ok)
-        print_results(scenario, lengths, &arguments->options, explained, n);
-    free(explained);
-    ranked_point_free(&ranked);
-    return ok;
-}
-
-/** Check that the scenario has a system of this label. */
-static bool has_system(const struct scenario *scenario, const char *label, struct error *err)
-{
-    bool found = label == NULL;
-    char *labels = NULL;
-    size_t n_bytes;
-    FILE *file = check_memstream(&labels, &n_bytes);
-    for (int32_t i = 0; i < scenario->n_systems; i++) {
-        found = found || strcmp(scenario->systems[i].label, label) == 0;
-        fprintf(file, "%s%s", i > 0 ? ", " : "", scenario->systems[i].label);
-    }
-    CHECK(fclose(file) == 0);
-    found = found || error_set(err, "--system: there is no system '%.200s'; allowed: %.4000s", label, labels);
-    free(labels);
-    return found;
-}
-
-static bool after_iteration(void *context, const struct point_view *view, struct error *err)
-{
-    struct keeper *keeper = context;
-    status_line_print(&keeper->status, "%s: iteration %d of %d", view->system->entry->label,
-                      (int)view->iteration->iteration + 1, view->system->n_iterations);
-    return explain_keep_plan(&keeper->plans, view, err);
-}
-
 /** Search the plans that are left to a search, run all systems, and explain. */
 static bool run_and_explain(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
                             struct error *err)
 {
+    const struct options *options = &arguments->options;
     struct plan_search search = {0};
-    struct point point = {0};
-    struct keeper keeper = {.status = status_line_begin(!arguments->options.quiet)};
-    if (!has_system(scenario, arguments->system, err))
+    struct explanations explanations = {0};
+    struct status_line status;
+    struct explanation_options how = {.system = -1, .all = options->verbose, .status = &status};
+    if (arguments->system != NULL)
+        how.system = scenario_find_system(scenario, arguments->system, arguments->scenario, err);
+    if ((arguments->system != NULL && how.system < 0) || !plan_search_run(scenario, lengths, options, &search, err)) {
+        plan_search_free(&search);
         return false;
-    bool ok = plan_search_run(scenario, lengths, &arguments->options, &search, err);
-    if (ok) {
-        keeper.plans = explain_plans_of(scenario);
-        struct point_options options = {.searches = search.results,
-                                        .observer = after_iteration,
-                                        .context = &keeper,
-                                        .n_children = cores_available()};
-        ok = point_run(scenario, lengths, &options, &point, err);
-        status_line_end(&keeper.status);
-        ok = ok && explain(arguments, scenario, lengths, &point, &keeper, err);
     }
-    explain_plans_free(scenario, &keeper.plans);
-    point_free(&point);
+    how.searches = search.results;
+    status_line_begin(&status, !options->quiet, "explain: %s", scenario->name);
+    bool ok = explanations_find(scenario, lengths, &how, &explanations, err);
+    status_line_end(&status);
+    if (ok)
+        print_results(scenario, lengths, options, explanations.at, explanations.n);
+    explanations_free(&explanations);
     plan_search_free(&search);
     return ok;
 }

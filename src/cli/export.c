@@ -138,23 +138,11 @@ static bool export_chrome(const struct arguments *arguments, struct scenario *sc
 /** Keep only the system of --system, or the first. */
 static bool keep_system(const struct arguments *arguments, struct scenario *scenario, struct error *err)
 {
-    char *labels = NULL;
-    size_t n_bytes;
-    int32_t chosen = arguments->system == NULL ? 0 : -1;
-    FILE *file = check_memstream(&labels, &n_bytes);
-    for (int32_t i = 0; i < scenario->n_systems; i++) {
-        if (chosen < 0 && strcmp(scenario->systems[i].label, arguments->system) == 0)
-            chosen = i;
-        fprintf(file, "%s%s", i > 0 ? ", " : "", scenario->systems[i].label);
-    }
-    CHECK(fclose(file) == 0);
-    if (chosen < 0)
-        error_set(err, "%s: no system has the label '%.200s'; allowed: %.4000s", arguments->input, arguments->system,
-                  labels);
-    else
+    int32_t chosen =
+        arguments->system == NULL ? 0 : scenario_find_system(scenario, arguments->system, arguments->input, err);
+    if (chosen >= 0)
         scenario->systems[0] = scenario->systems[chosen];
     scenario->n_systems = 1;
-    free(labels);
     return chosen >= 0;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text_table.h"
 #include "capacity/question.h"
 #include "cli/commands.h"
 #include "cost/flop.h"
@@ -53,14 +54,17 @@ static void print_text(const struct scenario *scenario, const struct lengths *le
            (long long)statistics->n_samples, (long long)statistics->n_tokens, statistics->mean_tokens,
            statistics->p5_tokens, statistics->median_tokens, statistics->p95_tokens, statistics->p99_tokens,
            statistics->longest_tokens);
-    printf("%12s %12s %12s %12s %18s\n", "tokens up to", "samples", "samples [%]", "tokens [%]", "forward FLOPs [%]");
+    struct text_table table = {0};
+    text_table_columns(&table, "tokens up to>12;samples>11;samples [%]>11;tokens [%]>11;forward FLOPs [%]>17");
     for (int i = 0; i < STATISTICS_N_BUCKETS; i++) {
         const struct statistics_bucket *bucket = &statistics->bucket[i];
-        if (bucket->n_samples > 0)
-            printf("%12.0f %12lld %12.3f %12.3f %18.3f\n", fmin(bucket->longest_tokens, statistics->longest_tokens),
-                   (long long)bucket->n_samples, 100 * bucket->sample_share, 100 * bucket->token_share,
-                   100 * bucket->flop_share);
+        if (bucket->n_samples == 0)
+            continue;
+        text_table_row(&table, "%.0f\t%lld\t%.3f\t%.3f\t%.3f", fmin(bucket->longest_tokens, statistics->longest_tokens),
+                       (long long)bucket->n_samples, 100 * bucket->sample_share, 100 * bucket->token_share,
+                       100 * bucket->flop_share);
     }
+    text_table_print(&table, stdout, 0);
 }
 
 static void print_json(const struct lengths *lengths, const struct statistics *statistics)

@@ -4,65 +4,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capacity/question.h"
 #include "cli/commands.h"
 #include "cli/list_tables.h"
 #include "cli/list_values.h"
-#include "scenario/scenario_read.h"
 
-static bool list_keys(struct error *err)
-{
-    if (!scenario_list_keys(stdout, err))
-        return false;
-    puts("\n`capacity:` asks what to buy (slimsim capacity). An offer also takes device, platform, power, price and\n"
-         "reliability:\n");
-    question_list_keys(stdout);
-    return true;
-}
+#define LISTS "models, devices, platforms, frameworks, lengths, systems, keys or values"
 
-static const struct {
-    const char *name;
-    bool (*print)(struct error *err);
-} lists[] = {
-    {"models", list_models},       {"devices", list_devices},
-    {"platforms", list_platforms}, {"frameworks", list_frameworks},
-    {"lengths", list_lengths},     {"systems", list_systems},
-    {"keys", list_keys},           {"values", list_key_names},
-};
-enum { N_LISTS = sizeof lists / sizeof *lists };
-
-/** The list that is asked for, and the key of `values`. */
+/** The list that is asked for. */
 struct arguments {
-    int which;
-    const char *key;
+    struct options options;
+    int which; /* -1: `values`, or none yet */
+    bool values;
+    const char *key; /* of `values`; NULL: all keys */
 };
+
+static const struct argp_child children[] = {OPTION(json), {0}};
+
+/** Take the name of a list, or the key behind `values`. */
+static void parse_name(char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    if (arguments->values && arguments->key == NULL) {
+        arguments->key = argument;
+        return;
+    }
+    if (arguments->which >= 0 || arguments->values)
+        argp_error(state, "only one list is allowed; '%s' is the second", argument);
+    arguments->values = strcmp(argument, "values") == 0;
+    arguments->which = list_find(argument);
+    if (arguments->which < 0 && !arguments->values)
+        argp_error(state, "there is no list '%s'; allowed: " LISTS, argument);
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    int *which = &arguments->which;
     switch (key) {
+    case ARGP_KEY_INIT:
+        options_begin(&arguments->options, children, state);
+        return 0;
     case ARGP_KEY_ARG:
-        if (*which >= 0 && lists[*which].print == list_key_names && arguments->key == NULL) {
-            arguments->key = argument;
-            return 0;
-        }
-        if (*which >= 0)
-            argp_error(state, "only one list is allowed; '%s' is the second", argument);
-        for (int i = 0; i < N_LISTS; i++)
-            if (strcmp(argument, lists[i].name) == 0) {
-                *which = i;
-                return 0;
-            }
-        argp_error(
-            state,
-            "there is no list '%s'; allowed: models, devices, platforms, frameworks, lengths, systems, keys or values",
-            argument);
+        parse_name(argument, state);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(
-            state,
-            "the name of a list is missing: models, devices, platforms, frameworks, lengths, systems, keys or values");
+        argp_error(state, "the name of a list is missing: " LISTS);
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->values && arguments->options.json)
+            argp_error(state, "--json: `list values` prints one value a line, for shells; the other lists have JSON");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -75,13 +64,16 @@ static const struct argp argp = {
     .doc =
         "List what a scenario can name, as tables; `keys` and `systems` with units, ranges "
         "and defaults, `frameworks` with the values that they set. `values KEY` prints only the names or words that a "
-        "key may have, one a line, and `values` all keys; completion in shells uses them."};
+        "key may have, one a line, and `values` all keys; completion in shells uses them.",
+    .children = children};
 
 int command_list(int argc, char **argv)
 {
     struct arguments arguments = {.which = -1};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);
-    bool ok = arguments.key != NULL ? list_values(arguments.key, &err) : lists[arguments.which].print(&err);
+    bool ok = arguments.key != NULL ? list_values(arguments.key, &err)
+              : arguments.values    ? list_key_names(&err)
+                                    : list_print(arguments.which, arguments.options.json, &err);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

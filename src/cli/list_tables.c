@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cli/columns.h"
+#include "base/text_table.h"
+#include "capacity/question.h"
+#include "cli/command.h"
 #include "cost/flop.h"
 #include "cost/states.h"
 #include "document/document_read.h"
@@ -20,11 +22,42 @@
 #include "system/system.h"
 
 static const double giga = 1e9, tera = 1e12, gib = 1 << 30;
-static const char reference_model[] = "llama2-7b"; /* whose FLOPs tell how heavy the tail of lengths is */
+#define REFERENCE_MODEL "llama2-7b" /* whose FLOPs tell how heavy the tail of lengths is */
 
-/** Print a table with a row for each file in a folder of the data. `add` adds the row of a file by its name. */
-static bool print_files(const char *below, struct columns *table,
-                        bool (*add)(const char *name, struct columns *table, struct error *err), struct error *err)
+/** A list while it is made: what is printed, and the same rows as JSON. */
+struct listing {
+    bool json;
+    struct text_table table;
+    json_t *rows, *row;
+};
+
+static void add_entry(struct listing *listing, const char *key, const char *heading, json_t *value)
+{
+    if (json_array_size(listing->rows) == 1)
+        text_table_column(&listing->table, heading, listing->table.n_columns == 0 ? "<" : "?");
+    json_object_set_new(listing->row, key, value);
+}
+
+static void add_text(struct listing *listing, const char *key, const char *heading, const char *text)
+{
+    if (json_object_size(listing->row) == 0)
+        json_array_append_new(listing->rows, listing->row);
+    add_entry(listing, key, heading, json_string(text));
+    text_table_cell(&listing->table, "%s", text);
+}
+
+/** Add a number. The table shows it in another unit. */
+static void add_number(struct listing *listing, const char *key, const char *heading, double value, double unit,
+                       int decimals)
+{
+    bool whole = unit == 1 && decimals == 0 && value == floor(value);
+    add_entry(listing, key, heading, whole ? json_integer((json_int_t)value) : json_real(value));
+    text_table_cell(&listing->table, "%.*f", decimals, value / unit);
+}
+
+/** Add the rows of the files in a folder of the data. `add` adds that of a file by its name. */
+static bool add_files(const char *below, struct listing *listing,
+                      bool (*add)(const char *name, struct listing *listing, struct error *err), struct error *err)
 {
     size_t n;
     char folder[4096];
@@ -34,46 +67,35 @@ static bool print_files(const char *below, struct columns *table,
         return error_set(err, "%s: cannot read this folder: %s", folder, strerror(errno));
     bool ok = true;
     for (size_t i = 0; i < n; i++) {
-        ok = ok && add(names[i], table, err);
+        listing->row = json_object();
+        ok = ok && add(names[i], listing, err);
         free(names[i]);
     }
     free(names);
-    if (!ok) /* a message is all that is printed */
-        table->n_cells = 0;
-    columns_print(table);
     return ok;
 }
 
-static void add_head(struct columns *table, int32_t n, const char *const *head)
-{
-    table->n = n;
-    for (int32_t i = 0; i < n; i++)
-        columns_add(table, "%s", head[i]);
-}
-#define HEAD(table, ...)                                                                                               \
-    add_head(table, sizeof(const char *[]){__VA_ARGS__} / sizeof(char *), (const char *const[]){__VA_ARGS__})
-
-static bool add_model(const char *name, struct columns *table, struct error *err)
+static bool add_model(const char *name, struct listing *listing, struct error *err)
 {
     struct model model;
     if (!model_read(scenario_data_dir(), name, &model, err))
         return false;
-    columns_add(table, "%s", name);
-    columns_add(table, "%.2f", cost_model_parameters(&model) / giga);
     const struct model_kind *kind = &model.kinds[0];
-    const int64_t sizes[] = {model.layers,    model.hidden,   kind->ffn,
-                             kind->heads,     kind->kv_heads, model_head_width(&model, 0),
-                             model.vocabulary};
+    add_text(listing, "model", "model", name);
+    add_number(listing, "parameters", "parameters [B]", cost_model_parameters(&model), giga, 2);
+    const struct {
+        const char *key, *heading;
+        int64_t size;
+    } sizes[] = {{"layers", "layers", model.layers},
+                 {"hidden", "hidden", model.hidden},
+                 {"ffn", "ffn", kind->ffn},
+                 {"heads", "heads", kind->heads},
+                 {"kv_heads", "kv heads", kind->kv_heads},
+                 {"head_width", "head width", model_head_width(&model, 0)},
+                 {"vocabulary", "vocabulary", model.vocabulary}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        columns_add(table, "%lld", (long long)sizes[i]);
+        add_number(listing, sizes[i].key, sizes[i].heading, (double)sizes[i].size, 1, 0);
     return true;
-}
-
-bool list_models(struct error *err)
-{
-    struct columns table = {0};
-    HEAD(&table, "model", "parameters [B]", "layers", "hidden", "ffn", "heads", "kv heads", "head width", "vocabulary");
-    return print_files("model/llm", &table, add_model, err);
 }
 
 enum { CURVES = 512 };
@@ -115,55 +137,37 @@ static bool read_curves(const struct device *device, const char *path, char text
     return true;
 }
 
-static bool add_device(const char *name, struct columns *table, struct error *err)
+static bool add_device(const char *name, struct listing *listing, struct error *err)
 {
     struct device device;
     char path[1024], curves[CURVES];
     if (!device_read_sheet(scenario_data_dir(), name, &device, path, err) || !read_curves(&device, path, curves, err))
         return false;
-    columns_add(table, "%s", name);
-    columns_add(table, "%.1f", device.memory_bytes / gib);
-    columns_add(table, "%.0f", device.peak_flop_per_s[PRECISION_BF16] / tera);
-    columns_add(table, "%.2f", device.hbm_bytes_per_s / tera);
-    columns_add(table, "%.0f", device.nvlink_bytes_per_s / giga);
-    columns_add(table, "%s", curves);
+    add_text(listing, "device", "device", name);
+    add_number(listing, "memory_bytes", "memory [GiB]", device.memory_bytes, gib, 1);
+    add_number(listing, "peak_flop_per_s", "TFLOP/s", device.peak_flop_per_s[PRECISION_BF16], tera, 0);
+    add_number(listing, "hbm_bytes_per_s", "HBM [TB/s]", device.hbm_bytes_per_s, tera, 2);
+    add_number(listing, "nvlink_bytes_per_s", "NVLink [GB/s]", device.nvlink_bytes_per_s, giga, 0);
+    add_text(listing, "curves", "curves of kernels and links", curves);
     return true;
 }
 
-bool list_devices(struct error *err)
-{
-    struct columns table = {0};
-    HEAD(&table, "device", "memory [GiB]", "TFLOP/s", "HBM [TB/s]", "NVLink [GB/s]", "curves of kernels and links");
-    if (!print_files("model/gpu", &table, add_device, err))
-        return false;
-    puts("\nTFLOP/s are the peak of dense bf16. NVLink is that of one direction.");
-    return true;
-}
-
-static bool add_platform(const char *name, struct columns *table, struct error *err)
+static bool add_platform(const char *name, struct listing *listing, struct error *err)
 {
     struct platform_keys keys;
     if (!platform_keys_of_name(scenario_data_dir(), name, &keys, err))
         return false;
-    char topology[SCHEMA_WORD_BYTES];
-    schema_choice_name(PLATFORM_TOPOLOGIES, keys.topology, topology);
-    columns_add(table, "%s", name);
-    columns_add(table, "%lld x %lld", (long long)keys.nodes, (long long)keys.gpus_per_node);
-    columns_add(table, "%.0f", keys.nvlink_bytes_per_s / giga);
-    columns_add(table, "%.0f", 8 * keys.nic_bytes_per_s / giga);
-    columns_add(table, "%.0f", keys.pcie_bytes_per_s / giga);
-    columns_add(table, "%.0f", keys.host_memory_bytes / giga);
-    columns_add(table, "%s, %lld nodes a leaf", topology, (long long)keys.leaf);
-    return true;
-}
-
-bool list_platforms(struct error *err)
-{
-    struct columns table = {0};
-    HEAD(&table, "platform", "nodes x GPUs", "NVLink [GB/s]", "NIC [Gb/s]", "PCIe [GB/s]", "host [GB]", "topology");
-    if (!print_files("platforms", &table, add_platform, err))
-        return false;
-    puts("\nBandwidths are those of a GPU in one direction. NAME-4x8 has 4 nodes of 8 GPUs instead.");
+    char word[SCHEMA_WORD_BYTES], text[SCHEMA_WORD_BYTES + 64];
+    add_text(listing, "platform", "platform", name);
+    snprintf(text, sizeof text, "%lld x %lld", (long long)keys.nodes, (long long)keys.gpus_per_node);
+    add_text(listing, "nodes_x_gpus", "nodes x GPUs", text);
+    add_number(listing, "nvlink_bytes_per_s", "NVLink [GB/s]", keys.nvlink_bytes_per_s, giga, 0);
+    add_number(listing, "nic_bytes_per_s", "NIC [Gb/s]", keys.nic_bytes_per_s, giga / 8, 0);
+    add_number(listing, "pcie_bytes_per_s", "PCIe [GB/s]", keys.pcie_bytes_per_s, giga, 0);
+    add_number(listing, "host_memory_bytes", "host [GB]", keys.host_memory_bytes, giga, 0);
+    schema_choice_name(PLATFORM_TOPOLOGIES, keys.topology, word);
+    snprintf(text, sizeof text, "%s, %lld nodes a leaf", word, (long long)keys.leaf);
+    add_text(listing, "topology", "topology", text);
     return true;
 }
 
@@ -187,32 +191,23 @@ static double tail_share(const struct lengths *lengths, struct flop_curve layer)
     return tail / all;
 }
 
-static bool add_lengths(const char *name, struct columns *table, struct error *err)
+static bool add_lengths(const char *name, struct listing *listing, struct error *err)
 {
     struct model model;
     struct lengths lengths = {0};
     struct scenario_data data = {.length_scale = 1, .context = 1 << 20, .global_batch = 1};
     snprintf(data.lengths, sizeof data.lengths, "%s", name);
-    if (!model_read(scenario_data_dir(), reference_model, &model, err) ||
+    if (!model_read(scenario_data_dir(), REFERENCE_MODEL, &model, err) ||
         !lengths_open(&data, scenario_data_dir(), &lengths, err))
         return false;
-    columns_add(table, "%s", name);
-    columns_add(table, "%.0f", lengths_mean(&lengths));
-    columns_add(table, "%.0f", quantile(&lengths, 0.5));
-    columns_add(table, "%.0f", quantile(&lengths, 0.95));
-    columns_add(table, "%.0f", quantile(&lengths, 1 - 1e-12));
-    columns_add(table, "%.1f", 100 * tail_share(&lengths, flop_model_curve(&model, PASS_FORWARD)));
+    add_text(listing, "lengths", "lengths", name);
+    add_number(listing, "mean_tokens", "mean", lengths_mean(&lengths), 1, 0);
+    add_number(listing, "median_tokens", "median", quantile(&lengths, 0.5), 1, 0);
+    add_number(listing, "p95_tokens", "95%", quantile(&lengths, 0.95), 1, 0);
+    add_number(listing, "longest_tokens", "longest", quantile(&lengths, 1 - 1e-12), 1, 0);
+    add_number(listing, "tail_flop_share", "FLOPs in the longest 5% [%]",
+               tail_share(&lengths, flop_model_curve(&model, PASS_FORWARD)), 0.01, 1);
     lengths_close(&lengths);
-    return true;
-}
-
-bool list_lengths(struct error *err)
-{
-    struct columns table = {0};
-    HEAD(&table, "lengths", "mean", "median", "95%", "longest", "FLOPs in the longest 5% [%]");
-    if (!print_files("model/lengths", &table, add_lengths, err))
-        return false;
-    printf("\nTokens of whole documents, before data.context cuts them; forward FLOPs of %s.\n", reference_model);
     return true;
 }
 
@@ -239,48 +234,55 @@ static const char *value_of(const struct framework *framework, const char *key)
     return NULL;
 }
 
-static bool add_framework(const char *name, struct columns *table, struct error *err)
+static bool add_framework(const char *name, struct listing *listing, struct error *err)
 {
     struct framework framework, base;
     if (!scenario_framework(name, &framework, err) || !scenario_framework(FRAMEWORK_BASE, &base, err))
         return false;
-    columns_add(table, "%s", name);
+    add_text(listing, "framework", "framework", name);
     for (int i = 0; i < N_SETTINGS; i++) {
         const char *own = value_of(&framework, settings[i].key), *left_out = value_of(&base, settings[i].key);
-        columns_add(table, "%s", own != NULL ? own : left_out);
+        add_text(listing, settings[i].key, settings[i].head, own != NULL ? own : left_out);
     }
-    return true;
-}
-
-/** Print the values of a framework with their sources. */
-static bool print_framework(const char *name, struct columns *unused, struct error *err)
-{
-    (void)unused;
-    struct framework framework;
-    if (!scenario_framework(name, &framework, err))
-        return false;
-    printf("%s\n  source: %s\n", name, framework.source);
+    json_t *values = json_array();
     for (int32_t i = 0; i < framework.n_values; i++) {
         const struct framework_value *value = &framework.values[i];
         if (*value->text != '\0')
-            printf("  %s: %s%s%s\n", value->key, value->text, *value->source != '\0' ? "  # " : "", value->source);
+            json_array_append_new(
+                values, json_pack("{s:s, s:s, s:s}", "key", value->key, "value", value->text, "source", value->source));
     }
+    json_object_set_new(listing->row, "source", json_string(framework.source));
+    json_object_set_new(listing->row, "values", values);
     return true;
 }
 
-bool list_frameworks(struct error *err)
+/** Print the values of frameworks with their sources. */
+static void print_frameworks(const struct listing *listing)
 {
-    struct columns table = {.n = 1 + N_SETTINGS}, none = {.n = 1};
-    columns_add(&table, "framework");
-    for (int i = 0; i < N_SETTINGS; i++)
-        columns_add(&table, "%s", settings[i].head);
-    if (!print_files("model/framework", &table, add_framework, err))
-        return false;
-    puts("");
-    return print_files("model/framework", &none, print_framework, err);
+    size_t i, k;
+    json_t *row, *value;
+    json_array_foreach(listing->rows, i, row)
+    {
+        const char *name, *source, *key, *text;
+        json_unpack(row, "{s:s, s:s}", "framework", &name, "source", &source);
+        printf("%s%s\n  source: %s\n", i == 0 ? "\n" : "", name, source);
+        json_array_foreach(json_object_get(row, "values"), k, value)
+        {
+            json_unpack(value, "{s:s, s:s, s:s}", "key", &key, "value", &text, "source", &source);
+            printf("  %s: %s%s%s\n", key, text, *source != '\0' ? "  # " : "", source);
+        }
+    }
 }
 
-static void add_system(const struct training_system *system, struct columns *table)
+static void list_visit_key(void *keys, const char *const text[SCHEMA_N_COLUMNS])
+{
+    json_t *row = json_object();
+    for (int c = 0; c < SCHEMA_N_COLUMNS; c++)
+        json_object_set_new(row, schema_column_name[c], json_string(text[c]));
+    json_array_append_new(keys, row);
+}
+
+static void add_system(const struct training_system *system, struct listing *listing)
 {
     static const char *const degrees[] = {"TP", "PP", "CP"}, *const decisions[] = {"recompute", "offload"};
     struct document document = {0};
@@ -298,28 +300,106 @@ static void add_system(const struct training_system *system, struct columns *tab
     for (int i = 0; i < 2; i++)
         if (decides & 1U << i)
             append_word(decided, decisions[i]);
-    columns_add(table, "%s", system->name);
-    columns_add(table, "%s", *taken != '\0' ? taken : "DP only");
-    columns_add(table, "%s", *decided != '\0' ? decided : "-");
-    columns_add(table, "%.*s", (int)strcspn(system->meaning, ",:;"), system->meaning);
+    char meaning[CURVES];
+    snprintf(meaning, sizeof meaning, "%.*s", (int)strcspn(system->meaning, ",:;"), system->meaning);
+    listing->row = json_object();
+    add_text(listing, "system", "system", system->name);
+    add_text(listing, "degrees", "degrees", *taken != '\0' ? taken : "DP only");
+    add_text(listing, "decides", "decides itself", *decided != '\0' ? decided : "-");
+    add_text(listing, "meaning", "meaning", meaning);
+    struct schema_listing knobs_list = {.visit = list_visit_key, .context = json_array()};
+    schema_list(&knobs_list, system->knobs, system->n_knobs, "knobs.");
+    json_object_set_new(listing->row, "meaning", json_string(system->meaning));
+    json_object_set_new(listing->row, "source", json_string(system->source));
+    json_object_set_new(listing->row, "knobs", knobs_list.context);
 }
 
-bool list_systems(struct error *err)
+static void print_systems(void)
 {
-    (void)err;
-    struct columns table = {0};
-    HEAD(&table, "system", "degrees", "decides itself", "meaning");
-    for (int i = 0; training_systems[i] != NULL; i++)
-        add_system(training_systems[i], &table);
-    columns_print(&table);
-    puts("");
+    const struct schema_listing listing = {.file = stdout};
     for (int i = 0; training_systems[i] != NULL; i++) {
         const struct training_system *system = training_systems[i];
-        printf("%s: %s\n  source: %s\n", system->name, system->meaning, system->source);
+        printf("%s%s: %s\n  source: %s\n", i == 0 ? "\n" : "", system->name, system->meaning, system->source);
         if (system->n_knobs > 0)
-            schema_list(stdout, system->knobs, system->n_knobs, "  knobs.");
+            schema_list(&listing, system->knobs, system->n_knobs, "  knobs.");
         else
             puts("  no knobs");
     }
+}
+
+/** Add the keys of scenarios, their prose in `file`. */
+static bool list_keys(const struct schema_listing *listing, struct error *err)
+{
+    if (!scenario_list_keys(listing, err))
+        return false;
+    fputs("\n`capacity:` asks what to buy (slimsim capacity). An offer also takes device, platform, power, price and\n"
+          "reliability:\n\n",
+          listing->file);
+    question_list_keys(listing);
     return true;
+}
+
+/** Print the keys, or all of them as JSON without the prose. */
+static bool print_keys(struct listing *listing, struct error *err)
+{
+    char *prose = NULL;
+    size_t n_bytes;
+    struct schema_listing keys = {.file = stdout};
+    if (!listing->json)
+        return list_keys(&keys, err);
+    keys = (struct schema_listing){check_memstream(&prose, &n_bytes), list_visit_key, listing->rows};
+    bool ok = list_keys(&keys, err);
+    CHECK(fclose(keys.file) == 0);
+    free(prose);
+    return ok;
+}
+
+/* The files of a list, and the sentence below its table. */
+static const struct {
+    const char *name, *folder;
+    bool (*add)(const char *name, struct listing *listing, struct error *err);
+    const char *note;
+} lists[] = {
+    {"models", "model/llm", add_model, NULL},
+    {"devices", "model/gpu", add_device, "TFLOP/s are the peak of dense bf16. NVLink is that of one direction."},
+    {"platforms", "platforms", add_platform,
+     "Bandwidths are those of a GPU in one direction. NAME-4x8 has 4 nodes of 8 GPUs instead."},
+    {"frameworks", "model/framework", add_framework, NULL},
+    {"lengths", "model/lengths", add_lengths,
+     "Tokens of whole documents, before data.context cuts them; forward FLOPs of " REFERENCE_MODEL "."},
+    {"systems", NULL, NULL, NULL},
+    {"keys", NULL, NULL, NULL},
+};
+enum { N_LISTS = sizeof lists / sizeof *lists, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
+
+int list_find(const char *name)
+{
+    for (int i = 0; i < N_LISTS; i++)
+        if (strcmp(name, lists[i].name) == 0)
+            return i;
+    return -1;
+}
+
+bool list_print(int which, bool json, struct error *err)
+{
+    struct listing listing = {.json = json, .rows = json_array()};
+    bool ok = lists[which].add == NULL || add_files(lists[which].folder, &listing, lists[which].add, err);
+    for (int i = 0; which == SYSTEMS && training_systems[i] != NULL; i++)
+        add_system(training_systems[i], &listing);
+    if (which == KEYS)
+        ok = print_keys(&listing, err);
+    if (ok && json) {
+        command_print_json(json_pack("{s:s, s:O}", "list", lists[which].name, "rows", listing.rows));
+    } else if (ok && which != KEYS) {
+        text_table_print(&listing.table, stdout, 0);
+        if (lists[which].note != NULL)
+            printf("\n%s\n", lists[which].note);
+        if (which == FRAMEWORKS)
+            print_frameworks(&listing);
+        if (which == SYSTEMS)
+            print_systems();
+    }
+    text_table_free(&listing.table);
+    json_decref(listing.rows);
+    return ok;
 }

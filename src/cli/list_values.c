@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "capacity/question.h"
 #include "document/library.h"
+#include "document/schema_text.h"
 #include "scenario/scenario_read.h"
 #include "system/system.h"
 
@@ -46,38 +47,18 @@ static void number_free(const char *key, char text[KEY_BYTES])
     text[n] = '\0';
 }
 
-/** Return the text of `slimsim list keys`, or NULL. The caller frees it. */
-static char *keys_text(struct error *err)
+/** Visit the columns of every key that `slimsim list keys` prints. */
+static bool visit_keys(void (*visit)(void *context, const char *const text[SCHEMA_N_COLUMNS]), void *context,
+                       struct error *err)
 {
-    char *text = NULL;
+    char *prose = NULL;
     size_t n_bytes;
-    FILE *file = check_memstream(&text, &n_bytes);
-    bool ok = scenario_list_keys(file, err);
-    question_list_keys(file);
-    CHECK(fclose(file) == 0);
-    if (ok)
-        return text;
-    free(text);
-    return NULL;
-}
-
-/** Take a line of the text, and its first and fourth column. Columns end with two blanks. @return false at the end */
-static bool take_line(char **text, const char **key, const char **allowed)
-{
-    char *line = strsep(text, "\n"), *column[5] = {line};
-    if (line == NULL)
-        return false;
-    for (int i = 1; i < 5 && column[i - 1] != NULL; i++) {
-        column[i] = strstr(column[i - 1], "  ");
-        if (column[i] != NULL) {
-            *column[i]++ = '\0';
-            column[i] += strspn(column[i], " ");
-        }
-    }
-    bool row = islower((unsigned char)*line) && column[4] != NULL && strcmp(line, "key") != 0;
-    *key = row ? line : NULL;
-    *allowed = row ? column[3] : NULL;
-    return true;
+    struct schema_listing listing = {check_memstream(&prose, &n_bytes), visit, context};
+    bool ok = scenario_list_keys(&listing, err);
+    question_list_keys(&listing);
+    CHECK(fclose(listing.file) == 0);
+    free(prose);
+    return ok;
 }
 
 /** Print a key with 0 for N. */
@@ -88,17 +69,18 @@ static void print_key(const char *key)
     putchar('\n');
 }
 
+static void visit_name(void *context, const char *const text[SCHEMA_N_COLUMNS])
+{
+    (void)context;
+    if (*text[0] != ' ') /* a key of a model's file */
+        print_key(text[0]);
+}
+
 bool list_key_names(struct error *err)
 {
-    char *text = keys_text(err), *rest = text;
-    const char *key, *allowed;
-    for (size_t i = 0; text != NULL && i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         print_key(words[i]);
-    while (take_line(&rest, &key, &allowed))
-        if (key != NULL)
-            print_key(key);
-    free(text);
-    return text != NULL;
+    return visit_keys(visit_name, NULL, err);
 }
 
 /** Print the names of files for a key that has such. @return whether it has */
@@ -134,31 +116,41 @@ static void print_choices(const char *allowed)
     }
 }
 
+/** A key that is looked up, in full and without what an offer or an entry stands for. */
+struct wanted {
+    const char *key, *short_key;
+    bool found;
+};
+
+static void visit_wanted(void *context, const char *const text[SCHEMA_N_COLUMNS])
+{
+    struct wanted *wanted = context;
+    if (strcmp(text[0], wanted->key) != 0 && strcmp(text[0], wanted->short_key) != 0)
+        return;
+    print_choices(text[3]);
+    wanted->found = true;
+}
+
 bool list_values(const char *key, struct error *err)
 {
     static const char offer[] = "capacity.offers.N.", space[] = "systems.N.plan_space.";
-    char wanted[KEY_BYTES];
-    number_free(key, wanted);
-    bool of_offer = strncmp(wanted, offer, strlen(offer)) == 0;
-    const char *short_key = of_offer                                     ? wanted + strlen(offer)
-                            : strncmp(wanted, space, strlen(space)) == 0 ? wanted + strlen("systems.N.")
-                                                                         : wanted;
-    bool found = print_files(short_key);
-    if (strcmp(wanted, "data.lengths") == 0)
+    char text[KEY_BYTES];
+    number_free(key, text);
+    bool of_offer = strncmp(text, offer, strlen(offer)) == 0;
+    struct wanted wanted = {text, text, false};
+    if (of_offer)
+        wanted.short_key += strlen(offer);
+    else if (strncmp(text, space, strlen(space)) == 0)
+        wanted.short_key += strlen("systems.N.");
+    wanted.found = print_files(wanted.short_key);
+    if (strcmp(text, "data.lengths") == 0)
         puts("fixed");
-    if (strcmp(wanted, "systems.N.plan") == 0) {
+    if (strcmp(text, "systems.N.plan") == 0) {
         puts("auto");
-        found = true;
+        wanted.found = true;
     }
-    for (int i = 0; strcmp(wanted, "systems.N.name") == 0 && training_systems[i] != NULL; i++)
+    for (int i = 0; strcmp(text, "systems.N.name") == 0 && training_systems[i] != NULL; i++)
         puts(training_systems[i]->name);
-    char *text = found ? NULL : keys_text(err), *rest = text;
-    const char *name, *allowed;
-    while (take_line(&rest, &name, &allowed))
-        if (name != NULL && (strcmp(name, wanted) == 0 || strcmp(name, short_key) == 0)) {
-            print_choices(allowed);
-            found = true;
-        }
-    free(text);
-    return found || error_set(err, "there is no key '%.100s'; `slimsim list values` names all", key);
+    bool ok = wanted.found || visit_keys(visit_wanted, &wanted, err);
+    return ok && (wanted.found || error_set(err, "there is no key '%.100s'; `slimsim list values` names all", key));
 }

@@ -91,9 +91,9 @@ static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
         const struct plan_exchange *exchange = &pipeline->exchanges[i];
         json_array_append_new(exchanges,
                               json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "pass", pass_name[exchange->pass], "set",
-                                        exchange->exchange_group, "from_stage", exchange->from_stage, "from_unit",
-                                        exchange->from_unit, "to_stage", exchange->to_stage, "to_unit",
-                                        exchange->to_unit, "share", exchange->share));
+                                        exchange->exchange_group, "from_stage", exchange->from_stage,
+                                        "from_micro_batch", exchange->from_unit, "to_stage", exchange->to_stage,
+                                        "to_micro_batch", exchange->to_unit, "share", exchange->share));
     }
     return exchanges;
 }
@@ -147,7 +147,7 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
 {
     struct collected *collected = context;
     (void)err;
-    if (view->iteration->iteration == collected->arguments->iteration &&
+    if (view->iteration->row.iteration == collected->arguments->iteration &&
         (collected->arguments->system == NULL ||
          strcmp(collected->arguments->system, view->system->entry->label) == 0)) {
         json_t *system = json_of_plan(view->plan, view->system, view->batch);
@@ -184,15 +184,16 @@ static const struct argp_option plan_options[] = {
     {"system", 'y', "LABEL", 0, "Print only this system", 0},
     {0},
 };
-static const struct argp argp = {plan_options,
-                                 parse,
-                                 "SCENARIO.yaml",
-                                 "Print the plan of each training system for one iteration, as JSON: samples, and for "
-                                 "each pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
-                                 "formation, need and the order of each stage.",
-                                 children,
-                                 NULL,
-                                 NULL};
+static const struct argp argp = {
+    plan_options,
+    parse,
+    "SCENARIO.yaml",
+    "Print the plan of each training system for one iteration, as JSON: samples, and for "
+    "each pipeline its forward and backward micro-batches (slices as [sample, begin, end, cp]), "
+    "formation, need and the order of each stage.",
+    children,
+    NULL,
+    NULL};
 
 /** Run iterations 0..K only on the critical path, since plans do not depend on the engine. */
 static bool print_plans(const struct arguments *arguments, struct error *err)
@@ -203,6 +204,8 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     struct plan_search search = {0};
     struct collected collected = {arguments, &search, json_array()};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
+              (arguments->system == NULL ||
+               scenario_find_system(&scenario, arguments->system, arguments->scenario, err) >= 0) &&
               plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
@@ -210,10 +213,8 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     scenario.measured = arguments->iteration + 1;
     struct point_options options = {.observer = keep_plan, .context = &collected};
     ok = ok && point_run(&scenario, &lengths, &options, &point, err);
-    if (ok && json_array_size(collected.systems) == 0)
-        ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
-    if (ok && json_dumpf(collected.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
-        putchar('\n');
+    if (ok)
+        command_print_json(json_pack("{s:s, s:O}", "name", scenario.name, "systems", collected.systems));
     json_decref(collected.systems);
     plan_search_free(&search);
     point_free(&point);

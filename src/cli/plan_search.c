@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/plan_search.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -12,16 +11,21 @@
 #include "search/score.h"
 #include "simulate/plan_text.h"
 #include "simulate/point_runner.h"
-#include "trace/table.h"
+#include "simulate/record.h"
+#include "trace/json.h"
 
 static const double gib = 1 << 30;
 enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
+
+/* The iterations of a run take the rest of its time. */
+static const double search_share = 0.9;
 
 /** Progress of the searches of a scenario, which may run side by side. */
 struct progress {
     const struct scenario *scenario;
     struct status_line status;
     int32_t *settled, *plans; /* [n_systems] most that were settled; all plans, 0: not begun */
+    int32_t n_searches;
 };
 
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
@@ -29,7 +33,8 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
 {
     struct progress *progress = context;
     int32_t system = (int32_t)(entry - progress->scenario->systems), n = 0, of = 0, n_searches = 0;
-    char name[PLAN_TEXT_NAME_SIZE], searches[32] = "", leader[PLAN_TEXT_NAME_SIZE + 160] = "";
+    char name[PLAN_TEXT_NAME_SIZE], searches[48] = "", leader[PLAN_TEXT_NAME_SIZE + 160] = "", left[STATUS_LEFT_BYTES];
+    double share = 0;
     progress->plans[system] = n_plans;
     if (n_settled > progress->settled[system])
         progress->settled[system] = n_settled;
@@ -37,14 +42,17 @@ static bool show_progress(void *context, const struct scenario_system *entry, in
         n += progress->settled[i];
         of += progress->plans[i];
         n_searches += progress->plans[i] > 0;
+        share += progress->plans[i] > 0 ? (double)progress->settled[i] / progress->plans[i] : 0;
     }
-    if (n_searches > 1)
-        snprintf(searches, sizeof searches, " in %d searches", (int)n_searches);
+    if (progress->n_searches > 1)
+        snprintf(searches, sizeof searches, " in %d of %d searches", (int)n_searches, (int)progress->n_searches);
+    status_line_left(progress->status.begin_s, search_share * share / progress->n_searches, left);
     if (best != NULL) {
         plan_text_name(&best->layout, best->score.worst.host_bytes > 0, name);
         snprintf(leader, sizeof leader, "; best of %s so far: %s, %.2f s", entry->label, name, best->ranking_s);
     }
-    status_line_print(&progress->status, "plan search: %d of %d plans settled%s%s", (int)n, (int)of, searches, leader);
+    status_line_print(&progress->status, "plan search: %d of %d plans settled%s%s%s", (int)n, (int)of, searches, left,
+                      leader);
     return true;
 }
 
@@ -53,7 +61,6 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
 {
     size_t n = (size_t)scenario->n_systems;
     struct progress progress = {.scenario = scenario,
-                                .status = status_line_begin(!options->quiet),
                                 .settled = check_calloc(n, sizeof *progress.settled),
                                 .plans = check_calloc(n, sizeof *progress.plans)};
     struct search_options settings = {
@@ -62,6 +69,10 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
         .context = &progress,
         .n_threads = cores_available(),
     };
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        progress.n_searches += scenario->systems[i].auto_plan;
+    status_line_begin(&progress.status, !options->quiet && progress.n_searches > 0, "plan search: %d to do",
+                      (int)progress.n_searches);
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
     bool ok = search_scenario(scenario, lengths, &settings, search->results, err);
@@ -153,22 +164,15 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
                engine ? " times SimGrid's contention in the first batch" : "");
 }
 
-static json_t *json_of_plan(const struct search_plan *plan)
+/** Return the row of `plans` of a trace, with the class of memory that has most. */
+static json_t *json_of_plan(int32_t system, int32_t rank, const struct search_plan *plan)
 {
-    const struct scenario_plan *layout = &plan->layout;
-    const struct search_score *score = &plan->score;
-    return json_pack(
-        "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
-        "s:f, s:o}",
-        "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
-        (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "vpp",
-        (json_int_t)layout->vpp, "sharding", trace_sharding_names.text[layout->sharding], "recompute",
-        trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations", score->n_iterations,
-        "time_s", score->time_s, "contention", score->contention, "peak_bytes", score->worst.peak_bytes, "host_bytes",
-        score->worst.host_bytes, "peak_stage", score->worst.stage, "peak_class", memory_class_name[score->worst.class],
-        "compute_fraction", score->compute, "bubble_fraction", score->bubble, "communication_fraction",
-        score->communication, "slower", score->slower, "slower_error",
-        isnan(score->slower_error) ? json_null() : json_real(score->slower_error));
+    const struct trace_plan of = record_plan(system, rank, plan);
+    json_t *row = json_of_row(TRACE_PLANS, &of, NULL, NULL);
+    json_object_del(row, "system");
+    json_object_set_new(row, "slower_error", json_of_number(plan->score.slower_error));
+    json_object_set_new(row, "peak_class", json_string(memory_class_name[plan->score.worst.class]));
+    return row;
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)
@@ -182,7 +186,7 @@ json_t *plan_search_json(const struct scenario *scenario, const struct plan_sear
             iterations, json_pack("{s:I, s:f, s:f}", "iteration", (json_int_t)result->iterations[i].iteration, "weight",
                                   result->iterations[i].weight, "model_flop", result->iterations[i].model_flop));
     for (int32_t i = 0; i < result->n_ranked; i++)
-        json_array_append_new(plans, json_of_plan(&result->plans[result->ranked[i]]));
+        json_array_append_new(plans, json_of_plan(system, i, &result->plans[result->ranked[i]]));
     for (int i = 0; i < SEARCH_N_VERDICTS; i++)
         json_object_set_new(counts, trace_verdict_names.text[i], json_integer(result->count[i]));
     return json_pack("{s:s, s:s, s:I, s:o, s:i, s:i, s:i, s:b, s:o, s:o}", "space",

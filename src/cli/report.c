@@ -1,120 +1,129 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/report.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "cli/verdict.h"
+#include "base/text_table.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
-#include "trace/table.h"
+#include "simulate/standing.h"
+#include "trace/json.h"
 
-enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
+enum { TEXT_SIZE = 768 };
 static const double gib = 1 << 30;
 
-struct metric {
-    const char *key, *label, *format;
-    double scale, value; /* value in SI units */
+/**
+ * These columns of trace/summary.def are printed with `scale`, some as a share of the GPUs' time (total_s). NaN
+ * is "-".
+ */
+static const struct metric {
+    const char *column, *label, *format;
+    double scale;
+    bool share;
+} metrics[] = {
+    {"tokens_per_s_per_gpu", "tokens/s/GPU", "%.1f", 1, false},
+    {"tokens_per_s_per_gpu_interval", "  95% interval, +/-", "%.1f", 1, false},
+    {"time_mean_s", "iteration time, mean [s]", "%.4f", 1, false},
+    {"time_p5_s", "  p5 [s]", "%.4f", 1, false},
+    {"time_p95_s", "  p95 [s]", "%.4f", 1, false},
+    {"mfu", "MFU [%]", "%.2f", 100, false},
+    {"hfu", "HFU [%]", "%.2f", 100, false},
+    {"bubble_fraction", "bubble [% of GPU time]", "%.2f", 100, false},
+    {"warm_up_s", "  warm-up [%]", "%.2f", 100, true},
+    {"imbalance_s", "  imbalance [%]", "%.2f", 100, true},
+    {"cool_down_s", "  cool-down [%]", "%.2f", 100, true},
+    {"dp_wait_s", "  data-parallel waiting [%]", "%.2f", 100, true},
+    {"ring_s", "context parallelism, exposed [%]", "%.2f", 100, true},
+    {"tensor_s", "tensor collectives, exposed [%]", "%.2f", 100, true},
+    {"shard_s", "zero2/3 collectives, exposed [%]", "%.2f", 100, true},
+    {"sync_s", "gradients and parameters [%]", "%.2f", 100, true},
+    {"reshard_s", "re-sharding between phases [%]", "%.2f", 100, true},
+    {"peak_bytes", "peak memory of a GPU [GiB]", "%.2f", 1.0 / (1 << 30), false},
+    {"peak_stage", "  on stage", "%.0f", 1, false},
+    {"host_peak_bytes", "host memory of a node [GiB]", "%.2f", 1.0 / (1 << 30), false},
+    {"critical_path_mean_s", "critical path, mean [s]", "%.4f", 1, false},
+    {"simgrid_mean_s", "SimGrid, mean [s]", "%.4f", 1, false},
+    {"power_w", "power of all nodes [kW]", "%.1f", 1e-3, false},
+    {"energy_j_per_token", "energy of a token [J]", "%.4g", 1, false},
+    {"usd_per_1t_tokens", "money of 1T tokens [$]", "%.0f", 1, false},
+    {"kg_co2_per_1t_tokens", "CO2 of 1T tokens [t]", "%.1f", 1e-3, false},
+};
+enum { N_METRICS = sizeof metrics / sizeof *metrics };
+
+/** Means over the measured iterations. The gap of branch and bound is the largest. */
+enum mean { FORWARD_FLOP, BACKWARD_FLOP, FORWARD_TIME, BACKWARD_TIME, UNITS, MERGED, NODES, GAP, N_MEANS };
+static const struct {
+    const char *key, *label, *format; /* key of JSON; label NULL: it is not printed */
+} means[N_MEANS] = {
+    {"forward_micro_batch_flop_spread", "micro-batch FLOPs, p95/p5, forward", "%.3f"},
+    {"backward_micro_batch_flop_spread", "micro-batch FLOPs, p95/p5, backward", "%.3f"},
+    {"forward_micro_batch_time_spread", "micro-batch times, p95/p5, forward", "%.3f"},
+    {"backward_micro_batch_time_spread", "micro-batch times, p95/p5, backward", "%.3f"},
+    {"micro_batches_of_a_pipeline_mean", "micro-batches of a pipeline, mean", "%.1f"},
+    {"merged_samples_mean", "DP-merged samples, mean", "%.2f"},
+    {"search_nodes_mean", NULL, NULL},
+    {"search_gap_max", NULL, NULL},
 };
 
-enum {
-#define METRIC(key, label, format, scale, value) METRIC_##key,
-#include "cli/metrics.def"
-#undef METRIC
-    N_METRICS
-};
-
-static void fill_metrics(const struct point_summary *summary, struct metric *metrics)
-{
-    const struct metric all[] = {
-#define METRIC(key, label, format, scale, value) {#key, label, format, scale, value},
-#include "cli/metrics.def"
-#undef METRIC
-    };
-    memcpy(metrics, all, sizeof all);
-}
-
-/** Return whether a metric is left out because its engine did not run. */
-static bool metric_absent(const struct scenario *scenario, int metric)
-{
-    return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
-}
-
-enum spread { SPREAD_FLOP, SPREAD_TIME, N_SPREADS };
-
-/** These are means over the measured iterations, and the largest gap that branch and bound left. */
 struct iterations {
-    double spread[N_SPREADS][N_PASSES];  /* of iterations that have one (units_spread); NaN: none has */
-    double units, merged_samples, nodes; /* units of a pipeline, nodes of branch and bound */
-    double largest_gap;
+    double mean[N_MEANS]; /* of the iterations that have a value; NaN: none has */
 };
-
-static double mean_spread(const struct scenario *scenario, const struct point_system *system, enum spread kind,
-                          enum pass pass)
-{
-    double sum = 0, n = 0;
-    for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
-        const struct units_spread *spread = &system->iterations[i].spread[pass];
-        double value = kind == SPREAD_FLOP ? spread->flop : spread->time;
-        sum += isnan(value) ? 0 : value;
-        n += !isnan(value);
-    }
-    return n > 0 ? sum / n : NAN;
-}
 
 static struct iterations iterations_of(const struct scenario *scenario, const struct point_system *system)
 {
     struct iterations all = {0};
-    double n = (double)scenario->measured;
-    for (int32_t i = 0; i < N_SPREADS * N_PASSES; i++)
-        all.spread[i / N_PASSES][i % N_PASSES] =
-            mean_spread(scenario, system, (enum spread)(i / N_PASSES), (enum pass)(i % N_PASSES));
+    double n[N_MEANS] = {0}, gap = 0;
     for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
         const struct point_iteration *of = &system->iterations[i];
-        all.units += (double)of->forward_units / (double)system->dp;
-        all.merged_samples += of->merged_samples;
-        all.nodes += (double)of->nodes;
-        all.largest_gap = fmax(all.largest_gap, of->gap);
+        const struct units_spread *forward = &of->spread[PASS_FORWARD], *backward = &of->spread[PASS_BACKWARD];
+        const double value[N_MEANS] = {forward->flop,
+                                       backward->flop,
+                                       forward->time,
+                                       backward->time,
+                                       (double)of->row.forward_micro_batches / (double)system->dp,
+                                       of->row.merged_samples,
+                                       (double)of->row.nodes,
+                                       of->row.gap};
+        for (int k = 0; k < N_MEANS; k++) {
+            all.mean[k] += isnan(value[k]) ? 0 : value[k];
+            n[k] += !isnan(value[k]);
+        }
+        gap = fmax(gap, of->row.gap);
     }
-    all.units /= n;
-    all.merged_samples /= n;
-    all.nodes /= n;
+    for (int k = 0; k < N_MEANS; k++)
+        all.mean[k] = n[k] > 0 ? all.mean[k] / n[k] : NAN;
+    all.mean[GAP] = gap;
     return all;
 }
 
 /** Return whether a system has branch and bound. */
 static bool searches(const struct iterations *iterations)
 {
-    return iterations->nodes > 0 || iterations->largest_gap > 0;
+    return iterations->mean[NODES] > 0 || iterations->mean[GAP] > 0;
 }
 
-/** A report needs these data. Summaries, iterations and metrics are [n_systems]. */
+/** A report needs these data. Summaries and iterations are [n_systems]. */
 struct report {
     const struct scenario *scenario;
     const struct point *point;
-    struct point_summary *summaries;
+    struct trace_summary *summaries;
     struct iterations *iterations;
-    struct metric (*metrics)[N_METRICS];
 };
 
 static struct report report_of(const struct scenario *scenario, const struct point *point)
 {
     struct report report = {.scenario = scenario, .point = point, .summaries = point_summaries_of(scenario, point)};
     report.iterations = check_calloc((size_t)point->n_systems, sizeof *report.iterations);
-    report.metrics = check_calloc((size_t)point->n_systems, sizeof *report.metrics);
-    for (int32_t i = 0; i < point->n_systems; i++) {
+    for (int32_t i = 0; i < point->n_systems; i++)
         report.iterations[i] = iterations_of(scenario, &point->systems[i]);
-        fill_metrics(&report.summaries[i], report.metrics[i]);
-    }
     return report;
 }
 
 static void report_free(struct report *report)
 {
-    free(report->metrics);
     free(report->iterations);
     free(report->summaries);
 }
@@ -129,11 +138,6 @@ static void number_text(const char *format, double value, char text[TEXT_SIZE])
         snprintf(text, TEXT_SIZE, "-");
     else
         snprintf(text, TEXT_SIZE, format, value);
-}
-
-static void label_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].entry->label);
 }
 
 static void plan_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
@@ -157,7 +161,7 @@ static void recompute_text(const struct report *report, int32_t system, char tex
 {
     const struct scenario_plan *plan = &report->point->systems[system].entry->plan;
     bool as_planned = plan_text_recompute_of(&report->point->systems[system]).as_planned;
-    int n = snprintf(text, TEXT_SIZE, "%s", as_planned ? scenario_recompute_name[plan->recompute] : "by unit");
+    int n = snprintf(text, TEXT_SIZE, "%s", as_planned ? scenario_recompute_name[plan->recompute] : "by micro-batch");
     if (plan->recompute_layers > 0)
         n += snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
     if (plan->early_stop)
@@ -169,45 +173,20 @@ static void sequence_text(const struct report *report, int32_t system, char text
     snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].entry->plan.sequence_parallel ? "on" : "off");
 }
 
-static void chunks_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%d", (int)report->point->systems[system].entry->plan.vpp);
-}
-
-static void offload_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%g", 100 * report->point->systems[system].entry->plan.offload);
-}
-
 /** Write the contention: how much longer SimGrid takes than the critical path. */
 static void contention_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    const struct point_summary *summary = &report->summaries[system];
+    const struct trace_summary *summary = &report->summaries[system];
     double more = 100 * (summary->simgrid_mean_s / summary->critical_path_mean_s - 1);
     /* rounded, since sums would otherwise give -0.000 */
     snprintf(text, TEXT_SIZE, "%.3f", round(more * 1e3) / 1e3 + 0.0);
-}
-
-static void units_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%.1f", report->iterations[system].units);
-}
-
-static void merged_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%.2f", report->iterations[system].merged_samples);
-}
-
-static void delay_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    snprintf(text, TEXT_SIZE, "%.3f", report->summaries[system].token_delay);
 }
 
 static void gap_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     const struct iterations *iterations = &report->iterations[system];
     if (searches(iterations))
-        snprintf(text, TEXT_SIZE, "%.2f", 100 * iterations->largest_gap);
+        snprintf(text, TEXT_SIZE, "%.2f", 100 * iterations->mean[GAP]);
     else
         snprintf(text, TEXT_SIZE, "-");
 }
@@ -223,34 +202,18 @@ static void fits_text(const struct report *report, int32_t system, char text[TEX
  */
 static void speed_up_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    const struct point_summary *summary = &report->summaries[system];
+    const struct trace_summary *summary = &report->summaries[system];
     snprintf(text, TEXT_SIZE, summary->over_misfit ? "(%.3fx)" : "%.3fx", summary->speed_up);
 }
 
-static void speed_up_interval_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
-{
-    number_text("%.3f", report->summaries[system].speed_up_interval, text);
-}
-
-static void print_label(const char *label)
-{
-    printf("%-*s", LABEL_WIDTH, label);
-}
-
-static void print_cell(const char *text)
-{
-    printf(" %*s", COLUMN_WIDTH - 1, text);
-}
-
-static void print_row(const struct report *report, const char *label, cell *text_of)
+static void add_row(const struct report *report, struct text_table *table, const char *label, cell *text_of)
 {
     char text[TEXT_SIZE];
-    print_label(label);
+    text_table_cell(table, "%s", label);
     for (int32_t i = 0; i < report->point->n_systems; i++) {
         text_of(report, i, text);
-        print_cell(text);
+        text_table_cell(table, "%s", text);
     }
-    putchar('\n');
 }
 
 static void print_header(const struct report *report)
@@ -268,46 +231,43 @@ static void print_header(const struct report *report)
     if (assumptions_copied_curves(&scenario->device, line))
         printf("%s\n", line);
     putchar('\n');
-    print_row(report, "", label_text);
-    print_row(report, "plan", plan_text);
-    print_row(report, "virtual stages of a rank", chunks_text);
-    print_row(report, "sharding, gradients", sharding_text);
-    print_row(report, "sequence parallelism", sequence_text);
-    print_row(report, "recompute", recompute_text);
-    print_row(report, "offload to the host, plan [%]", offload_text);
 }
 
-static void print_metrics(const struct report *report)
+static void add_metric(const struct report *report, struct text_table *table, const struct metric *metric)
 {
+    const struct trace_column *column = trace_column_find(TRACE_SUMMARY, metric->column);
     char text[TEXT_SIZE];
-    for (int j = 0; j < N_METRICS; j++) {
-        if (metric_absent(report->scenario, j))
-            continue;
-        print_label(report->metrics[0][j].label);
-        for (int32_t i = 0; i < report->point->n_systems; i++) {
-            const struct metric *metric = &report->metrics[i][j];
-            number_text(metric->format, metric->value * metric->scale, text);
-            print_cell(text);
-        }
-        putchar('\n');
-        if (j == METRIC_simgrid_mean_s)
-            print_row(report, "  contention [%]", contention_text);
+    text_table_cell(table, "%s", metric->label);
+    for (int32_t i = 0; i < report->point->n_systems; i++) {
+        const struct trace_summary *summary = &report->summaries[i];
+        struct trace_value value = trace_value_of(column, summary, NULL, NULL);
+        double number = column->type == TRACE_DOUBLE ? value.number : (double)value.whole;
+        number_text(metric->format, number / (metric->share ? summary->total_s : 1) * metric->scale, text);
+        text_table_cell(table, "%s", text);
     }
 }
 
-static void print_spreads(const struct report *report)
+static void add_metrics(const struct report *report, struct text_table *table)
 {
-    static const char *const label[] = {"unit FLOPs, p95/p5, forward", "unit FLOPs, p95/p5, backward",
-                                        "unit times, p95/p5, forward", "unit times, p95/p5, backward"};
+    for (int i = 0; i < N_METRICS; i++) {
+        bool of_simgrid = strcmp(metrics[i].column, "simgrid_mean_s") == 0;
+        if (of_simgrid && report->scenario->engine == SCENARIO_CRITICAL_PATH)
+            continue;
+        add_metric(report, table, &metrics[i]);
+        if (of_simgrid)
+            add_row(report, table, "  contention [%]", contention_text);
+    }
+}
+
+static void add_means(const struct report *report, struct text_table *table)
+{
     char text[TEXT_SIZE];
-    for (int row = 0; row < N_SPREADS * N_PASSES; row++) {
-        print_label(label[row]);
+    for (int k = 0; k < NODES; k++) {
+        text_table_cell(table, "%s", means[k].label);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
-            double spread = report->iterations[i].spread[row / N_PASSES][row % N_PASSES];
-            snprintf(text, sizeof text, isnan(spread) ? "-" : "%.3f", spread);
-            print_cell(text);
+            number_text(means[k].format, report->iterations[i].mean[k], text);
+            text_table_cell(table, "%s", text);
         }
-        putchar('\n');
     }
 }
 
@@ -341,46 +301,49 @@ static void print_stages(const char *label, const struct stage_peaks *stages)
 }
 
 /** Print which memory does not suffice and by how much. */
-static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
+static void print_misfit(const struct scenario *scenario, const char *label, const struct trace_summary *summary)
 {
     if (summary->misfit == EXCEEDED_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
                request_memory_bytes(scenario) / gib);
-    if (summary->host.bytes > scenario->platform.host_memory_bytes)
+    if (summary->host_peak_bytes > scenario->platform.host_memory_bytes)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
-               label, summary->host.node, summary->host.bytes / gib, summary->host.stage,
+               label, summary->host_node, summary->host_peak_bytes / gib, summary->host_stage,
                scenario->platform.host_memory_bytes / gib);
 }
 
-static json_t *json_of_misfit(const struct scenario *scenario, const struct point_summary *summary)
+/** Print the table: a column for each system. */
+static void print_table(const struct report *report)
 {
-    if (summary->misfit == EXCEEDED_NONE)
-        return json_null();
-    bool host = summary->misfit == EXCEEDED_HOST_MEMORY;
-    return json_pack("{s:s, s:i, s:s, s:f, s:f}", "memory", trace_misfit_names.text[summary->misfit], "stage",
-                     host ? summary->host.stage : summary->peak_stage, "class",
-                     memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",
-                     host ? summary->host.bytes : summary->peak_bytes, "available_bytes",
-                     host ? scenario->platform.host_memory_bytes : request_memory_bytes(scenario));
+    struct text_table table = {0};
+    text_table_column(&table, "", "<30");
+    for (int32_t i = 0; i < report->point->n_systems; i++)
+        text_table_column(&table, report->point->systems[i].entry->label, ">16");
+    add_row(report, &table, "plan", plan_text);
+    add_metric(report, &table, &(struct metric){"vpp", "virtual stages of a rank", "%.0f", 1, false});
+    add_row(report, &table, "sharding, gradients", sharding_text);
+    add_row(report, &table, "sequence parallelism", sequence_text);
+    add_row(report, &table, "recompute", recompute_text);
+    add_metric(report, &table, &(struct metric){"offload", "offload to the host, plan [%]", "%g", 100, false});
+    add_metrics(report, &table);
+    add_means(report, &table);
+    if (any_delay(report))
+        add_metric(report, &table, &(struct metric){"token_delay", "delay of a token [iterations]", "%.3f", 1, false});
+    if (any_search(report))
+        add_row(report, &table, "gap of branch and bound [%]", gap_text);
+    add_row(report, &table, "fits", fits_text);
+    add_row(report, &table, "speed-up", speed_up_text);
+    add_metric(report, &table, &(struct metric){"speed_up_interval", "  95% interval, +/-", "%.3f", 1, false});
+    text_table_print(&table, stdout, 0);
 }
 
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     struct report report = report_of(scenario, point);
     print_header(&report);
-    print_metrics(&report);
-    print_spreads(&report);
-    print_row(&report, "units of a pipeline, mean", units_text);
-    print_row(&report, "DP-merged samples, mean", merged_text);
-    if (any_delay(&report))
-        print_row(&report, "delay of a token [iterations]", delay_text);
-    if (any_search(&report))
-        print_row(&report, "gap of branch and bound [%]", gap_text);
-    print_row(&report, "fits", fits_text);
-    print_row(&report, "speed-up", speed_up_text);
-    print_row(&report, "  95% interval, +/-", speed_up_interval_text);
+    print_table(&report);
     putchar('\n');
     if (report.summaries[0].over_misfit)
         printf("speed-ups are in brackets: the first system, %s, does not fit, so they are no gains\n",
@@ -399,44 +362,20 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     report_free(&report);
 }
 
-/** Return a number, or null if there is none. */
-static json_t *json_of(double value)
+static json_t *json_of_layers(const struct scenario *scenario, const struct scenario_plan *plan)
 {
-    return isnan(value) ? json_null() : json_real(value);
-}
-
-static json_t *json_of_layout(const struct scenario *scenario, const struct point_system *system)
-{
-    const struct scenario_plan *plan = &system->entry->plan;
     json_t *layers = json_array();
     for (int32_t i = 0; i < plan->pp * plan->vpp; i++)
         json_array_append_new(layers, json_integer(scenario_stage_layers(&plan->stages, scenario->model.layers,
                                                                          (int32_t)plan->pp, (int32_t)plan->vpp, i)));
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:s, s:i}", "tp",
-                     (json_int_t)plan->tp, "pp", (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp",
-                     (json_int_t)system->dp, "vpp", (json_int_t)plan->vpp, "sequence_parallel", plan->sequence_parallel,
-                     "sharding", trace_sharding_names.text[plan->sharding], "gradients",
-                     trace_gradients_names.text[plan->gradients], "gradient_buffers",
-                     trace_gradient_buffers_names.text[plan->gradient_buffers], "recompute",
-                     scenario_recompute_name[plan->recompute], "recompute_layers", (json_int_t)plan->recompute_layers,
-                     "offload", plan->offload, "layers_of_virtual_stages", layers, "schedule",
-                     trace_schedule_names.text[plan->schedule], "shards", scenario_plan_shards(plan));
-}
-
-static json_t *json_of_classes(const double *bytes)
-{
-    json_t *classes = json_object();
-    for (int i = 0; i < MEMORY_N_CLASSES; i++)
-        json_object_set_new(classes, memory_class_name[i], json_real(bytes[i]));
-    return classes;
+    return layers;
 }
 
 static json_t *json_of_stages(const struct stage_peaks *stages)
 {
     json_t *rows = json_array();
     for (int32_t i = 0; i < stages->n; i++)
-        json_array_append_new(rows, json_pack("{s:i, s:f, s:o}", "stage", i, "peak_bytes", stages->at[i].peak_bytes,
-                                              "peak_bytes_by_class", json_of_classes(stages->at[i].at_peak)));
+        json_array_append_new(rows, json_of_row(TRACE_STAGES, &stages->at[i], NULL, NULL));
     return rows;
 }
 
@@ -449,38 +388,25 @@ static json_t *json_of_recompute(const struct point_system *system)
 static json_t *json_of_system(const struct report *report, int32_t number)
 {
     const struct point_system *system = &report->point->systems[number];
-    const struct point_summary *summary = &report->summaries[number];
-    const struct iterations *iterations = &report->iterations[number];
-    json_t *row = json_pack("{s:s, s:s, s:o, s:b}", "system", system->system->name, "label", system->entry->label,
-                            "plan", json_of_layout(report->scenario, system), "fits", system->fits);
-    for (int j = 0; j < N_METRICS; j++)
-        if (!metric_absent(report->scenario, j))
-            json_object_set_new(row, report->metrics[number][j].key, json_of(report->metrics[number][j].value));
-    json_object_set_new(row, "peak_bytes_by_class", json_of_classes(summary->at_peak));
+    const struct trace_summary *summary = &report->summaries[number];
+    json_t *row = json_of_row(TRACE_SUMMARY, summary, NULL, NULL);
+    const struct scenario_plan *plan = &system->entry->plan;
+    json_object_update_new(
+        row, json_pack("{s:s, s:s, s:b, s:b, s:o, s:i}", "system", system->system->name, "label", system->entry->label,
+                       "fits", summary->fits, "over_misfit", summary->over_misfit, "layers_of_virtual_stages",
+                       json_of_layers(report->scenario, plan), "shards", scenario_plan_shards(plan)));
+    if (report->scenario->engine == SCENARIO_CRITICAL_PATH)
+        json_object_del(row, "simgrid_mean_s");
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
-    json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
-    json_object_set_new(row, "forward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
-    json_object_set_new(row, "forward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
-    json_object_set_new(row, "backward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
-    json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
-    json_object_set_new(row, "token_delay", json_real(summary->token_delay));
-    json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
-    json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
-    json_object_set_new(row, "merged_samples_mean", json_real(iterations->merged_samples));
-    json_object_set_new(row, "search_nodes_mean", json_real(iterations->nodes));
-    json_object_set_new(row, "search_gap_max", json_real(iterations->largest_gap));
-    json_object_set_new(row, "speed_up", json_real(summary->speed_up));
-    json_object_set_new(row, "speed_up_interval", json_of(summary->speed_up_interval));
-    json_object_set_new(row, "over_misfit", json_boolean(summary->over_misfit));
+    json_object_set_new(row, "recompute_of_micro_batches", json_of_recompute(system));
+    for (int k = 0; k < N_MEANS; k++)
+        json_object_set_new(row, means[k].key, json_of_number(report->iterations[number].mean[k]));
     return row;
 }
 
-void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
-                       const struct validated_range *range)
+json_t *report_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     char copied[ASSUMPTIONS_SIZE];
-
     struct report report = report_of(scenario, point);
     json_t *systems = json_array(), *assumed = json_array();
     for (int32_t i = 0; i < point->n_systems; i++) {
@@ -493,13 +419,13 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
     char(*lines)[ASSUMPTIONS_SIZE] = assumptions_lines(scenario, point, &n);
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(assumed, json_string(lines[i]));
-    json_t *curves = assumptions_copied_curves(&scenario->device, copied) ? json_string(copied) : json_null();
-    command_print_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:f, s:o, s:o, s:o}", "name", scenario->name,
-                                 "model", scenario->model.name, "device", scenario->device.name, "platform",
-                                 scenario->platform.name, "framework", scenario->framework_name, "copied_curves",
-                                 curves, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
-                                 point->memory_bytes, "systems", systems, "assumed", assumed, "outside_measured_runs",
-                                 verdict_json_of_outside(range, scenario, point)));
+    bool copies = assumptions_copied_curves(&scenario->device, copied);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:f, s:o, s:o}", "model", scenario->model.name, "device",
+                  scenario->device.name, "platform", scenario->platform.name, "framework", scenario->framework_name,
+                  "copied_curves", copies ? copied : NULL, "gpus", platform_n_gpus(&scenario->platform), "memory_bytes",
+                  point->memory_bytes, "systems", systems, "assumed", assumed);
     free(lines);
     report_free(&report);
+    return object;
 }

@@ -5,7 +5,6 @@
 
 #include "cli/plan_search.h"
 #include "simulate/summary.h"
-#include "simulate/validated_range.h"
 
 /**
  * Print the table for a person, with the results of plan searches. Speed-ups are in model FLOPs a second, relative to
@@ -13,8 +12,8 @@
  */
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
 
-/** Print the same numbers under the keys of metrics.def, in SI units, and the assumptions. */
-void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search,
-                       const struct validated_range *range);
+/** Return a point's results for --json, in SI units: rows of `summary` and what belongs to them, and the assumptions.
+ */
+json_t *report_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
 
 #endif

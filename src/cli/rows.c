@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/rows.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,12 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/nearest.h"
+#include "base/text.h"
+#include "base/text_table.h"
 #include "cli/command.h"
 #include "document/quantity.h"
 #include "simulate/interval.h"
-#include "simulate/plan_text.h"
-#include "trace/table.h"
+#include "trace/json.h"
 
 static const double gib = 1 << 30;
 
@@ -480,47 +480,7 @@ static const struct {
     {"bubble [%]", "bubble_fraction", "%.2f", 100, true},
     {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30), false},
 };
-enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = PLAN_TEXT_NAME_SIZE };
-
-/** Return the index of a cell's name, 0 if the file lacks the column. */
-static int32_t name_index(const struct rows *rows, int32_t row, const char *column, const struct trace_names *names)
-{
-    const char *text = measured_text(&rows->file, row, column);
-    int32_t i = names->n - 1;
-    while (i > 0 && strcmp(names->text[i], text) != 0)
-        i--;
-    return i;
-}
-
-/** Return a cell as a degree; a number that is none is the nearest one. */
-static int32_t degree_of(const struct rows *rows, int32_t row, const char *name)
-{
-    return (int32_t)fmin(fmax(number_of(rows, row, name), 0), INT32_MAX); /* NaN: 0 */
-}
-
-/** Write the plan of a row. */
-static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
-{
-    static const char *const parts[] = {"tp", "pp", "cp", "dp", "vpp", "schedule", "sharding", "recompute"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(measured_text(&rows->file, row, parts[i]), various) == 0) {
-            strcpy(text, various);
-            return;
-        }
-    const struct trace_summary summary = {
-        .tp = degree_of(rows, row, "tp"),
-        .pp = degree_of(rows, row, "pp"),
-        .cp = degree_of(rows, row, "cp"),
-        .dp = degree_of(rows, row, "dp"),
-        .vpp = degree_of(rows, row, "vpp"),
-        .schedule = name_index(rows, row, "schedule", &trace_schedule_names),
-        .sharding = name_index(rows, row, "sharding", &trace_sharding_names),
-        .recompute = name_index(rows, row, "recompute", &trace_recompute_names),
-        .offload = number_of(rows, row, "offload"),
-        .host_peak_bytes = number_of(rows, row, "host_peak_bytes"),
-    };
-    plan_text_result(&summary, text);
-}
+enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = TEXT_NUMBER_SIZE };
 
 /** Write one of `shown`, or "-" if the row has no such number. */
 static void shown_text(const struct rows *rows, int32_t row, int i, char text[CELL])
@@ -551,76 +511,59 @@ static bool any_joined(const struct rows *rows)
     return any;
 }
 
-/**
- * Write a line of the table: point, swept keys, system, plan, replicates if there are any, numbers, fits.
- * @param row  -1: the header
- * @return     number of cells
- */
-static int32_t fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
+/** Append a row: point, swept keys, system, plan, replicates if there are any, numbers, fits. */
+static void add_row(struct text_table *table, const struct rows *rows, int32_t row)
 {
-    bool head = row < 0;
-    char(*first)[CELL] = text;
-    snprintf(*text++, CELL, "%s", head ? "point" : measured_text(&rows->file, row, "point"));
+    char text[CELL];
+    text_table_cell(table, "%s", measured_text(&rows->file, row, "point"));
     for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++)
-        snprintf(*text++, CELL, "%s", head ? rows->file.columns[c] : cell(rows, row, c));
-    snprintf(*text++, CELL, "%s", head ? "system" : measured_text(&rows->file, row, "system"));
-    if (head)
-        strcpy(*text, "plan");
-    else
-        plan_text(rows, row, *text);
-    text++;
-    if (any_joined(rows) && head)
-        strcpy(*text++, "replicates");
-    else if (any_joined(rows))
-        snprintf(*text++, CELL, "%d", rows->replicates[row]);
-    for (int i = 0; i < N_SHOWN; i++, text++)
-        if (head)
-            snprintf(*text, CELL, "%s", shown[i].head);
-        else
-            shown_text(rows, row, i, *text);
+        text_table_cell(table, "%s", cell(rows, row, c));
+    text_table_cell(table, "%s", measured_text(&rows->file, row, "system"));
+    text_table_cell(table, "%s", measured_text(&rows->file, row, "plan_text"));
+    if (any_joined(rows))
+        text_table_cell(table, "%d", rows->replicates[row]);
+    for (int i = 0; i < N_SHOWN; i++) {
+        shown_text(rows, row, i, text);
+        text_table_cell(table, "%s", text);
+    }
     for (int i = 0; i < rows->n_compared; i++)
         if (is_extra(rows, rows->compared[i]))
-            snprintf(*text++, CELL, "%s",
-                     head ? rows->file.columns[rows->compared[i]] : cell(rows, row, rows->compared[i]));
-    strcpy(*text++, head ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
-    return (int32_t)(text - first);
+            text_table_cell(table, "%s", cell(rows, row, rows->compared[i]));
+    text_table_cell(table, number_of(rows, row, "fits") != 0 ? "yes" : "NO");
 }
 
 void rows_print(const struct rows *rows, int32_t most)
 {
-    int32_t n = rows->n < most ? rows->n : most, room = rows->n_swept + 7 + N_SHOWN, n_columns = 0;
-    int *width = check_calloc((size_t)room, sizeof *width);
-    char(*lines)[CELL] = check_calloc((size_t)(n + 1) * (size_t)room, CELL);
-    for (int32_t i = -1; i < n; i++) {
-        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)room;
-        n_columns = fill_line(rows, i < 0 ? -1 : rows->row[i], line);
-        for (int32_t c = 0; c < n_columns; c++)
-            width[c] = (int)strlen(line[c]) > width[c] ? (int)strlen(line[c]) : width[c];
-    }
-    for (int32_t i = -1; i < n; i++) {
-        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)room;
+    struct text_table table = {0};
+    text_table_column(&table, "point", ">");
+    for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++)
+        text_table_column(&table, rows->file.columns[c], "<");
+    text_table_columns(&table, "system<;plan<");
+    if (any_joined(rows))
+        text_table_column(&table, "replicates", ">");
+    for (int i = 0; i < N_SHOWN; i++)
+        text_table_column(&table, shown[i].head, ">");
+    for (int i = 0; i < rows->n_compared; i++)
+        if (is_extra(rows, rows->compared[i]))
+            text_table_column(&table, rows->file.columns[rows->compared[i]], ">");
+    text_table_column(&table, "fits", ">");
+    for (int32_t i = 0; i < rows->n && i < most; i++) {
         if (rows->grouped && i > 0 && group_end(rows, i - 1, of_question) == i)
-            putchar('\n');
-        for (int32_t c = 0; c < n_columns; c++) {
-            bool name = c > 0 && c <= rows->n_swept + 2;
-            printf("%s%*s%s", c > 0 ? "  " : "", name ? -width[c] : width[c], line[c], c + 1 == n_columns ? "\n" : "");
-        }
+            text_table_line(&table, "%s", "");
+        add_row(&table, rows, rows->row[i]);
     }
-    free(lines);
-    free(width);
-    if (rows->n > n)
-        printf("... %d more rows\n", rows->n - n);
+    text_table_print(&table, stdout, 0);
+    if (rows->n > most)
+        printf("... %d more rows\n", rows->n - most);
 }
 
-/** Return whole numbers as they are written, others as double, the rest as text. An id is text. */
-static json_t *json_of_cell(const struct rows *rows, int32_t row, int32_t column)
+/** Add cells of a row to an object under the names of their columns. An id is text. */
+static void add_cells(json_t *object, const struct rows *rows, int32_t row, int32_t begin, int32_t end)
 {
-    const char *text = cell(rows, row, column), *digits = text + (*text == '-');
-    double number;
-    if (strcmp(rows->file.columns[column], "id") == 0 || !cell_number(rows, row, column, &number))
-        return json_string(text);
-    bool whole = strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 16;
-    return whole ? json_integer((json_int_t)number) : json_real(number);
+    for (int32_t c = begin; c < end; c++) {
+        const char *text = cell(rows, row, c), *name = rows->file.columns[c];
+        json_object_set_new(object, name, strcmp(name, "id") == 0 ? json_string(text) : json_of_cell(text));
+    }
 }
 
 void rows_print_json(const struct rows *rows, int32_t most)
@@ -628,12 +571,34 @@ void rows_print_json(const struct rows *rows, int32_t most)
     json_t *list = json_array();
     for (int32_t i = 0; i < rows->n && i < most; i++) {
         json_t *entry = json_object();
-        for (int32_t c = 0; c < rows->file.n_columns; c++)
-            json_object_set_new(entry, rows->file.columns[c], json_of_cell(rows, rows->row[i], c));
+        add_cells(entry, rows, rows->row[i], 0, rows->file.n_columns);
         json_object_set_new(entry, "replicates", json_integer(rows->replicates[rows->row[i]]));
         json_array_append_new(list, entry);
     }
-    command_print_json(list);
+    command_print_json(json_pack("{s:o}", "rows", list));
+}
+
+void rows_print_points(const struct rows *rows, const char *name)
+{
+    const struct measured *file = &rows->file;
+    int32_t front = rows->first_swept + rows->n_swept, message = measured_column(file, "message");
+    json_t *points = json_array(), *systems = NULL;
+    for (int32_t row = 0; row < file->n_rows; row++) {
+        if (row == 0 || strcmp(cell(rows, row, 0), cell(rows, row - 1, 0)) != 0) {
+            json_t *point = json_object();
+            add_cells(point, rows, row, 0, front);
+            systems = json_array();
+            json_object_set_new(point, "message", json_of_cell(message >= 0 ? cell(rows, row, message) : ""));
+            json_object_set_new(point, "systems", systems);
+            json_array_append_new(points, point);
+        }
+        if (*cell(rows, row, front) == '\0') /* it failed */
+            continue;
+        json_t *system = json_pack("{s:s}", "label", cell(rows, row, front));
+        add_cells(system, rows, row, front + 1, message >= 0 ? message : file->n_columns);
+        json_array_append_new(systems, system);
+    }
+    command_print_json(json_pack("{s:s, s:o}", "name", name, "points", points));
 }
 
 void rows_close(struct rows *rows)

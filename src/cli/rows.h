@@ -63,6 +63,9 @@ bool rows_pareto(struct rows *rows, const char *columns, struct error *err);
 void rows_print(const struct rows *rows, int32_t most);
 void rows_print_json(const struct rows *rows, int32_t most);
 
+/** Print all rows of the file as JSON of points, in the shape of `run --json`. @param name  of the sweep */
+void rows_print_points(const struct rows *rows, const char *name);
+
 void rows_close(struct rows *rows);
 
 #endif

@@ -21,6 +21,7 @@
 #include "scenario/scenario_read.h"
 #include "simulate/assumptions.h"
 #include "simulate/record.h"
+#include "simulate/standing.h"
 #include "sweep/journal.h"
 #include "sweep/sweep_output.h"
 #include "trace/output.h"
@@ -31,13 +32,15 @@ struct arguments {
     const char *scenario;
     const char *simgrid_trace; /* NULL: none */
     char *simgrid_cfg;         /* assignment of the key, NULL: none */
+    json_t *point;             /* of --json: index, id and swept keys */
 };
 
 /** It is the work after each iteration. */
-struct progress {
+struct run_progress {
     struct record *record;     /* NULL: no trace */
     const char *simgrid_trace; /* NULL: none */
     struct status_line status;
+    double n_done; /* iterations of all systems */
 };
 
 /** Return whether the trace ends with the outermost container. SimGrid does not report a full disk. */
@@ -106,10 +109,16 @@ static bool write_simgrid_trace(const char *path, const struct point_view *view,
 
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
-    struct progress *progress = context;
-    status_line_print(&progress->status, "%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
-                      (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
-    if (progress->simgrid_trace != NULL && view->iteration->iteration == view->scenario->warm_up &&
+    struct run_progress *progress = context;
+    const struct scenario *scenario = view->scenario;
+    char left[STATUS_LEFT_BYTES];
+    status_line_left(progress->status.begin_s,
+                     ++progress->n_done / ((double)scenario->n_systems * view->system->n_iterations), left);
+    status_line_print(&progress->status, "%s (%d of %d): iteration %d of %d (%.2f s simulated)%s",
+                      view->system->entry->label, (int)view->system_index + 1, (int)scenario->n_systems,
+                      (int)view->iteration->row.iteration + 1, view->system->n_iterations, view->iteration->row.time_s,
+                      left);
+    if (progress->simgrid_trace != NULL && view->iteration->row.iteration == view->scenario->warm_up &&
         !write_simgrid_trace(progress->simgrid_trace, view, err))
         return false;
     return progress->record == NULL || record_observe(progress->record, view, err);
@@ -124,13 +133,13 @@ static bool start_record(const struct arguments *arguments, const struct scenari
     return ok;
 }
 
-static bool finish_record(const struct scenario *scenario, const struct point *point, struct record *record,
-                          struct error *err)
+static bool finish_record(const struct scenario *scenario, const struct point *point, const struct verdict *verdict,
+                          struct record *record, struct error *err)
 {
-    struct point_summary *summaries = point_summaries_of(scenario, point);
-    bool ok = record_close(record, scenario, point, summaries, err);
-    free(summaries);
-    return ok;
+    if (verdict_record(verdict, record->trace, err))
+        return record_close(record, scenario, point, verdict->ranked.summaries, err);
+    record_abandon(record);
+    return false;
 }
 
 static bool record_searches(struct record *record, const struct plan_search *search, struct error *err)
@@ -153,10 +162,10 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
         double solve_s = 0, largest_s = 0, time_s = 0;
         for (int32_t k = 0; k < system->n_iterations; k++) {
             const struct point_iteration *iteration = &system->iterations[k];
-            if (!iteration->measured)
+            if (!iteration->row.measured)
                 continue;
             solve_s += iteration->solve_s / n;
-            time_s += iteration->time_s / n;
+            time_s += iteration->row.time_s / n;
             largest_s = iteration->solve_s > largest_s ? iteration->solve_s : largest_s;
         }
         fprintf(stderr, "%s: planned in %.3g ms of CPU an iteration (at most %.3g ms), simulated %.4g s\n",
@@ -164,16 +173,18 @@ static void print_solve_times(const struct scenario *scenario, const struct poin
     }
 }
 
-static void print_results(const struct options *options, const struct scenario *scenario, const struct lengths *lengths,
-                          const struct point *point, const struct plan_search *search,
-                          const struct validated_range *range)
+static void print_results(const struct arguments *arguments, const struct scenario *scenario, const struct point *point,
+                          const struct plan_search *search, const struct verdict *verdict)
 {
-    if (options->json) {
-        report_print_json(scenario, point, search, range);
+    if (arguments->options.json) {
+        json_object_set_new(arguments->point, "status", json_string(result_status_name[RESULT_DONE]));
+        json_object_update_new(arguments->point, report_json(scenario, point, search));
+        verdict_add_json(verdict, arguments->point);
+        command_print_json(json_pack("{s:s, s:[O]}", "name", scenario->name, "points", arguments->point));
         return;
     }
-    verdict_print(scenario, lengths, point, range);
-    if (options->verbose) {
+    verdict_print(verdict);
+    if (arguments->options.verbose) {
         putchar('\n');
         report_print(scenario, point, search);
     }
@@ -185,10 +196,9 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     struct record record = {0};
     struct point point = {0};
     bool traced = scenario->trace != SCENARIO_TRACE_NONE;
-    struct progress progress = {
+    struct run_progress progress = {
         .record = traced ? &record : NULL,
         .simgrid_trace = arguments->simgrid_trace,
-        .status = status_line_begin(!arguments->options.quiet),
     };
     struct point_options options = {.searches = search->results,
                                     .observer = after_iteration,
@@ -196,6 +206,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
                                     .n_children = cores_available()};
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
+    status_line_begin(&progress.status, !arguments->options.quiet, "run: %s", scenario->name);
     bool ok = (!traced || record_searches(&record, search, err)) &&
               point_run(scenario, lengths, &options, &point, err) &&
               (!traced || record_typical_iteration(&record, scenario, lengths, search->results, &point, err));
@@ -203,15 +214,20 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     if (!ok)
         record_abandon(&record);
     stop_catch(); /* a signal waits until all files are written */
-    ok = ok && (!traced || finish_record(scenario, &point, &record, err));
+    struct verdict verdict = {0};
+    if (ok) {
+        verdict_make(scenario, lengths, &point, range, &verdict);
+        ok = !traced || finish_record(scenario, &point, &verdict, &record, err);
+    }
     if (ok)
-        print_results(&arguments->options, scenario, lengths, &point, search, range);
+        print_results(arguments, scenario, &point, search, &verdict);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
     if (ok && arguments->options.verbose && !arguments->options.quiet)
         print_solve_times(scenario, &point);
     if (ok && traced && !arguments->options.quiet)
         fprintf(stderr, "written: %s/%s.h5 and %s.csv%s\n", arguments->options.output, scenario->name, scenario->name,
                 arguments->options.verbose || arguments->options.json ? "" : "; -v prints every number");
+    verdict_free(&verdict);
     point_free(&point);
     return ok;
 }
@@ -288,7 +304,7 @@ static bool name_point(struct scenario *scenario, int32_t point, struct error *e
 }
 
 /** Run one point like a scenario without `sweep:`. */
-static bool run_point(const struct arguments *arguments, const struct sweep *sweep, struct error *err)
+static bool run_point(struct arguments *arguments, const struct sweep *sweep, struct error *err)
 {
     struct sweep_runner *runner = check_calloc(1, sizeof *runner);
     struct scenario scenario = {0};
@@ -299,6 +315,12 @@ static bool run_point(const struct arguments *arguments, const struct sweep *swe
     bool ok = (point < sweep->n_points ||
                error_set(err, "--point: there is no point %d; allowed: 0 to %d", point, sweep->n_points - 1)) &&
               sweep_runner_point(runner, point, &scenario, &lengths, &id, err);
+    if (ok) {
+        struct manifest manifest = {0};
+        manifest_of_sweep(sweep, &manifest);
+        arguments->point = sweep_json_of_point(&manifest, point, id);
+        manifest_free(&manifest);
+    }
     ok = ok && name_point(&scenario, point, err) && search_and_simulate(arguments, &scenario, lengths, err);
     scenario_free(&scenario);
     sweep_runner_close(runner);
@@ -306,12 +328,14 @@ static bool run_point(const struct arguments *arguments, const struct sweep *swe
     return ok;
 }
 
-static bool run_scenario(const struct arguments *arguments, struct error *err)
+static bool run_scenario(struct arguments *arguments, struct error *err)
 {
     struct scenario scenario = {0};
     struct lengths lengths = {0};
-    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
-              search_and_simulate(arguments, &scenario, &lengths, err);
+    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err);
+    if (ok)
+        arguments->point = sweep_json_of_point(NULL, 0, sweep_point_id(&scenario, &lengths));
+    ok = ok && search_and_simulate(arguments, &scenario, &lengths, err);
     if (ok && !arguments->options.quiet && document_find(&scenario.document, 0, "capacity") >= 0)
         fprintf(stderr, "this scenario also asks what to buy: slimsim capacity %s\n", arguments->scenario);
     lengths_close(&lengths);
@@ -395,6 +419,7 @@ int command_run(int argc, char **argv)
     sweep_arguments_free(&arguments.sweep);
     options_free(&arguments.options);
     free(arguments.simgrid_cfg);
+    json_decref(arguments.point);
     if (!ok && many && stop_signal != 0)
         return stop_fail("the same command continues from there", &err);
     return ok ? EXIT_SUCCESS : command_fail(&err);

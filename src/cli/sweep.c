@@ -2,8 +2,6 @@
 #include "cli/sweep.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +11,7 @@
 #include "document/document_set.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
+#include "trace/json.h"
 
 enum { MOST_ROWS = 100, MAX_JOBS = 4096 };
 
@@ -174,27 +173,22 @@ char *sweep_command_text(const char *path, const struct options *options, const 
     return text;
 }
 
-/** Return a number if the text reads as one. */
-static json_t *json_of(const char *text)
+json_t *sweep_json_of_point(const struct manifest *manifest, int32_t point, uint64_t id)
 {
-    double number;
-    if (!quantity_parse(text, "-", &number))
-        return json_string(text);
-    return number == floor(number) && fabs(number) < 1e15 ? json_integer((json_int_t)number) : json_real(number);
+    json_t *entry = json_object();
+    json_object_set_new(entry, "point", json_integer(point));
+    json_object_set_new(entry, "id", json_sprintf("%016" PRIx64, id));
+    for (int32_t c = 0; manifest != NULL && c < manifest->n_columns; c++)
+        json_object_set_new(entry, manifest->column[c], json_of_cell(manifest_value(manifest, point, c)));
+    return entry;
 }
 
 static void print_list_json(const struct manifest *manifest)
 {
     json_t *list = json_array();
-    for (int32_t i = 0; i < manifest->n_points; i++) {
-        json_t *entry = json_object();
-        json_object_set_new(entry, "point", json_integer(i));
-        json_object_set_new(entry, "id", json_sprintf("%016" PRIx64, manifest->id[i]));
-        for (int32_t c = 0; c < manifest->n_columns; c++)
-            json_object_set_new(entry, manifest->column[c], json_of(manifest_value(manifest, i, c)));
-        json_array_append_new(list, entry);
-    }
-    command_print_json(list);
+    for (int32_t i = 0; i < manifest->n_points; i++)
+        json_array_append_new(list, sweep_json_of_point(manifest, i, manifest->id[i]));
+    command_print_json(json_pack("{s:s, s:o}", "name", manifest->name, "points", list));
 }
 
 void sweep_print_notes(const struct sweep_runner *runner)
@@ -232,12 +226,12 @@ static bool print_results(const struct manifest *manifest, const struct options 
                           struct error *err)
 {
     struct rows rows;
-    if (n_failed == manifest->n_points) /* there is no row */
+    if (n_failed == manifest->n_points && !options->json) /* there is no row */
         return true;
     char *path = check_asprintf("%s/%s.csv", options->output, manifest->name);
     bool ok = rows_open(path, &rows, err);
     if (ok && options->json)
-        rows_print_json(&rows, INT32_MAX);
+        rows_print_points(&rows, manifest->name);
     else if (ok)
         rows_print(&rows, MOST_ROWS);
     rows_close(&rows);
@@ -255,12 +249,12 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
     driver->memory_bytes = (int64_t)arguments->memory_bytes;
     driver->retry_failed = arguments->retry_failed;
     driver->fail_fast = arguments->fail_fast;
-    driver->progress = !options->quiet;
     if (!command_make_folder(options->output, err))
         return false;
     if (!options->quiet)
         sweep_print_notes(runner);
     bool ok = driver_run(runner, manifest, driver, &outcome, err);
+    progress_end(driver->progress);
     if (!ok && *driver->stop != 0 && err->status == ERROR_NONE)
         fprintf(stderr, "%d of %d points are finished and kept\n", outcome.n_kept + outcome.n_computed,
                 outcome.n_points);
@@ -277,8 +271,10 @@ bool sweep_command(const char *path, const struct options *options, const struct
 {
     struct sweep_runner *runner = check_calloc(1, sizeof *runner); /* too large for the stack */
     struct manifest manifest;
-    struct driver_options driver = {.stop = stop};
+    struct progress progress;
+    struct driver_options driver = {.stop = stop, .progress = &progress};
     runner->sweep = sweep;
+    progress_begin(&progress, !options->quiet && !arguments->list, "run");
     manifest_of_sweep(sweep, &manifest);
     manifest.command = sweep_command_text(path, options, arguments);
     bool ok = (arguments->shard == NULL ||
@@ -290,6 +286,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
         manifest_print(&manifest);
     else if (ok)
         ok = run(runner, &manifest, options, arguments, &driver, err);
+    progress_end(&progress);
     sweep_runner_close(runner);
     free(runner);
     manifest_free(&manifest);

@@ -39,6 +39,9 @@ bool sweep_open(const char *path, const struct options *options, const struct sw
 bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                    const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
 
+/** Return a point's index, id and swept keys. @param manifest  NULL: it has no swept keys */
+json_t *sweep_json_of_point(const struct manifest *manifest, int32_t point, uint64_t id);
+
 /** Print on stderr the facts about the resolved points that a user should know. */
 void sweep_print_notes(const struct sweep_runner *runner);
 

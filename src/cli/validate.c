@@ -62,7 +62,8 @@ int command_validate(int argc, char **argv)
     parse_arguments(&argp, argc, argv, &arguments);
     arguments.request.paths = arguments.paths;
     arguments.request.filters = arguments.filters;
-    struct status_line status = status_line_begin(!arguments.options.quiet);
+    struct status_line status;
+    status_line_begin(&status, !arguments.options.quiet, "validate: reads the rows");
     bool ok = validation_may_write(arguments.options.output, &err) &&
               validate_run(&arguments.request, show, &status, &validate, &err);
     status_line_end(&status);

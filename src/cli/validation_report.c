@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text_table.h"
 #include "cli/command.h"
 #include "trace/trace.h"
 #include "validate/statistics.h"
@@ -69,29 +70,38 @@ static void texts_free(struct texts *texts)
 
 enum { N_EXPLAINED = 10 }; /* worst rows that show a cause */
 
-/** Print the predicted use of the fullest GPU's memory, and whether it contradicts the real run. */
-static void print_memory(const struct validate_row *row)
+/** Add the predicted use of the fullest GPU's memory, and what contradicts the real run, is assumed, or was fitted. */
+static void add_memory(struct text_table *table, const struct validate_row *row)
 {
-    if (row->memory_bytes > 0)
-        printf("%8.1f%%%s%s%s", 100 * row->peak_bytes / row->memory_bytes,
-               row->misfit != EXCEEDED_NONE ? "  DOES NOT FIT: " : "",
-               row->misfit != EXCEEDED_NONE ? trace_misfit_names.text[row->misfit] : "",
-               row->ran_out && validate_misjudged(row) ? "  FITS, THOUGH IT RAN OUT OF MEMORY" : "");
+    bool whole = row->memory_bytes > 0, misfit = whole && row->misfit != EXCEEDED_NONE;
+    char *note = check_asprintf(
+        "%s%s%s%s%s%s", misfit ? "  DOES NOT FIT: " : "", misfit ? trace_misfit_names.text[row->misfit] : "",
+        whole && row->ran_out && validate_misjudged(row) ? "  FITS, THOUGH IT RAN OUT OF MEMORY" : "",
+        row->calibration ? "  calib" : "", row->assumed[0] != '\0' ? "  assumed: " : "", row->assumed);
+    if (whole)
+        text_table_cell(table, "%.1f%%", 100 * row->peak_bytes / row->memory_bytes);
     else
-        printf("%9s", "-");
+        text_table_cell(table, "-");
+    text_table_cell(table, "%s", note + strspn(note, " "));
+    free(note);
 }
 
-static void print_values(const struct validate_row *row)
+static void add_values(struct text_table *table, const struct validate_row *row)
 {
     bool throughput = row->quantity == VALIDATE_THROUGHPUT, time = row->quantity >= VALIDATE_LAYER_FORWARD;
     double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
     int digits = throughput ? 1 : 3;
-    if (row->quantity == VALIDATE_FITTED)
-        printf("%12s%12s%9s", row->predicted > 0 ? "yes" : "no", row->measured > 0 ? "yes" : "no",
-               validate_misjudged(row) ? "wrong" : "-");
-    else
-        printf("%12.*f%12.*f%8.1f%%", digits, row->predicted * scale, digits, row->measured * scale, 100 * row->error);
+    if (row->quantity == VALIDATE_FITTED) {
+        text_table_row(table, "%s\t%s\t%s", row->predicted > 0 ? "yes" : "no", row->measured > 0 ? "yes" : "no",
+                       validate_misjudged(row) ? "wrong" : "-");
+        return;
+    }
+    text_table_row(table, "%.*f\t%.*f\t%.1f%%", digits, row->predicted * scale, digits, row->measured * scale,
+                   100 * row->error);
 }
+
+/* The columns that identify a row. */
+#define ROW_COLUMNS "row<4;trust<;source<26.26;model<25.25;"
 
 static const char *unit_of(enum validate_quantity quantity)
 {
@@ -104,64 +114,71 @@ static void print_rows(const struct validate *validate, enum validate_quantity q
 {
     int32_t n;
     int32_t *rows = validate_worst_first(validate, quantity, &n);
-    if (n > 0)
-        printf("%s%s, worst first\n%-6s%-6s%-28s%-26s%6s  %-52s%12s%12s%9s%9s\n", trace_quantity_names.text[quantity],
-               unit_of(quantity), "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error",
-               "memory");
+    struct text_table table = {0};
+    text_table_columns(&table, ROW_COLUMNS "GPUs>4;plan<50.50;predicted>12;measured>10;error>7;memory>7;<");
     for (int32_t i = 0; i < n; i++) {
         const struct validate_row *row = &validate->rows[rows[i]];
-        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s", row->id, row->trust, row->source, row->model,
-               (long long)row->n_gpus, row->plan);
-        print_values(row);
-        print_memory(row);
-        printf("%s%s%s\n", row->calibration ? "  calib" : "", row->assumed[0] != '\0' ? "  assumed: " : "",
-               row->assumed);
+        text_table_row(&table, "%s\t%s\t%s\t%s\t%lld\t%s", row->id, row->trust, row->source, row->model,
+                       (long long)row->n_gpus, row->plan);
+        add_values(&table, row);
+        add_memory(&table, row);
         if (i < N_EXPLAINED && row->cause[0] != '\0')
-            printf("      why: %s\n", row->cause);
+            text_table_line(&table, "      why: %s", row->cause);
     }
-    if (n > 0)
+    if (n > 0) {
+        printf("%s%s, worst first\n", trace_quantity_names.text[quantity], unit_of(quantity));
+        text_table_print(&table, stdout, 0);
         putchar('\n');
+    }
+    text_table_free(&table);
     free(rows);
 }
 
 static void print_skipped(const struct validate *validate)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < validate->n_rows; i++)
-        n += validate->rows[i].reason[0] != '\0';
-    printf("skipped: %d of %d rows\n", (int)n, (int)validate->n_rows);
+    struct text_table table = {0};
+    text_table_columns(&table, ROW_COLUMNS "reason<");
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
-        if (row->reason[0] != '\0')
-            printf("%-6s%-6s%-28.27s%-26.25s  %s\n", row->id, row->trust, row->source, row->model, row->reason);
+        if (row->reason[0] == '\0')
+            continue;
+        n++;
+        text_table_row(&table, "%s\t%s\t%s\t%s\t%s", row->id, row->trust, row->source, row->model, row->reason);
     }
+    printf("skipped: %d of %d rows\n", (int)n, (int)validate->n_rows);
+    if (n > 0)
+        text_table_print(&table, stdout, 0);
+    text_table_free(&table);
     if (validate->unread[0] != '\0')
         printf("columns that are not read: %s\n", validate->unread);
     putchar('\n');
 }
 
-static void print_statistics(const struct validate *validate, const char *name, struct validate_group group)
+static void add_statistics(struct text_table *table, const struct validate *validate, const char *name,
+                           struct validate_group group)
 {
     struct validate_statistics statistics = validate_statistics_of(validate, group);
     if (statistics.n == 0 || group.quantity == VALIDATE_FITTED)
         return;
-    printf("%-46.45s%6d%8.1f%%%8.1f%%%8.1f%%  %-8s", name, (int)statistics.n, 100 * statistics.mape,
-           100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id);
     bool order = group.quantity == VALIDATE_THROUGHPUT; /* memory has no families that could be ordered */
+    char pairs[32] = "", spearman[32] = "";
     if (order && statistics.n_pairs > 0)
-        printf("%6d/%-6d", (int)statistics.n_right, (int)statistics.n_pairs);
+        snprintf(pairs, sizeof pairs, "%d/%d", (int)statistics.n_right, (int)statistics.n_pairs);
     if (order && statistics.n_families > 0)
-        printf("%8.3f (%d)", statistics.spearman, (int)statistics.n_families);
-    putchar('\n');
+        snprintf(spearman, sizeof spearman, "%.3f (%d)", statistics.spearman, (int)statistics.n_families);
+    text_table_row(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%s\t%s\t%s", name, (int)statistics.n, 100 * statistics.mape,
+                   100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id, pairs, spearman);
 }
 
-/** Print one line for each text of a kind. */
-static void print_statistics_by(const struct validate *validate, const struct texts *texts, bool by_device)
+/** Add one line for each text of a kind. */
+static void add_statistics_by(struct text_table *table, const struct validate *validate, const struct texts *texts,
+                              bool by_device)
 {
     for (int32_t i = 0; i < texts->n; i++) {
         struct validate_group group = {.quantity = VALIDATE_THROUGHPUT};
         *(by_device ? &group.device : &group.source) = texts->text[i];
-        print_statistics(validate, texts->text[i], group);
+        add_statistics(table, validate, texts->text[i], group);
     }
 }
 
@@ -197,21 +214,23 @@ static void print_outcomes(const struct validate *validate)
 
 static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)
 {
-    printf("errors of rows that are not calib\n%-46s%6s%9s%9s%9s  %-8s%13s  %s\n", "", "rows", "MAPE", "bias", "max",
-           "of row", "pairs right", "Spearman (families)");
+    struct text_table table = {0};
+    text_table_columns(&table, "<46.46;rows>;MAPE>7;bias>7;max>7;of row<;pairs right>13;Spearman (families)<");
     for (enum validate_quantity q = 0; q < VALIDATE_N_QUANTITIES; q++) {
         char name[64];
         snprintf(name, sizeof name, "%s: all", trace_quantity_names.text[q]);
         if (q == VALIDATE_THROUGHPUT) {
-            print_statistics_by(validate, sources, false);
-            print_statistics_by(validate, devices, true);
-            print_statistics(validate, "tokens/s/GPU: trust A and A-",
-                             (struct validate_group){.quantity = q, .full_plan = true});
+            add_statistics_by(&table, validate, sources, false);
+            add_statistics_by(&table, validate, devices, true);
+            add_statistics(&table, validate, "tokens/s/GPU: trust A and A-",
+                           (struct validate_group){.quantity = q, .full_plan = true});
         }
-        print_statistics(validate, name, (struct validate_group){.quantity = q});
+        add_statistics(&table, validate, name, (struct validate_group){.quantity = q});
         snprintf(name, sizeof name, "%s: calib rows, not counted", trace_quantity_names.text[q]);
-        print_statistics(validate, name, (struct validate_group){.quantity = q, .calibration = true});
+        add_statistics(&table, validate, name, (struct validate_group){.quantity = q, .calibration = true});
     }
+    puts("errors of rows that are not calib");
+    text_table_print(&table, stdout, 0);
     struct validate_statistics reserved =
         validate_statistics_of(validate, (struct validate_group){.quantity = VALIDATE_RESERVED});
     if (reserved.n > 0)

@@ -16,7 +16,7 @@
  * 2. A key that neither the table nor `others` has is an error with the nearest name ("did you mean"), or with the
  * reason why it is not modelled (base/unmodelled.h).
  * 3. Each error adds one line "file:line:column: key: what is wrong; what is allowed". One pass finds all errors.
- * 4. The key's name begins with the mapping's own name if it has one: "knobs.units".
+ * 4. The key's name begins with the mapping's own name if it has one: "knobs.micro_packs".
  * 5. A group of keys without a value (`data:`) is an empty one.
  * 6. Numbers and booleans in quotes are text, hence wrong.
  *

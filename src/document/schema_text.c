@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text_table.h"
 #include "document/document.h"
 #include "document/quantity.h"
 
@@ -249,7 +250,7 @@ static const char *const type_names[] = {
     [SCHEMA_SET] = "list",    [SCHEMA_WORD] = "word",      [SCHEMA_TEXT] = "text", [SCHEMA_INTS] = "integers",
     [SCHEMA_REALS] = "reals", [SCHEMA_CHOICES] = "choices"};
 
-/** Print the text of one column of the list, 0 to 4: key, type, unit, range, default. */
+/** Print the text of one column of the list. */
 static void print_column(const struct schema_key *key, const char *prefix, int column, char text[640])
 {
     char range[128];
@@ -281,29 +282,27 @@ static void print_column(const struct schema_key *key, const char *prefix, int c
     }
 }
 
-void schema_list(FILE *file, const struct schema_key *keys, int32_t n_keys, const char *prefix)
+const char *const schema_column_name[SCHEMA_N_COLUMNS] = {"key", "type", "unit", "allowed", "default", "meaning"};
+
+void schema_list(const struct schema_listing *listing, const struct schema_key *keys, int32_t n_keys,
+                 const char *prefix)
 {
-    enum { N_COLUMNS = 5 };
-    static const char *const titles[N_COLUMNS] = {"key", "type", "unit", "allowed", "default"};
-    int width[N_COLUMNS], indent = (int)strspn(prefix, " ");
-    char text[640];
-    for (int column = 0; column < N_COLUMNS; column++)
-        width[column] = (int)strlen(titles[column]);
-    for (int32_t i = 0; i < n_keys; i++)
-        for (int column = 0; column < N_COLUMNS; column++) {
-            print_column(&keys[i], prefix, column, text);
-            int length = (int)strlen(text);
-            width[column] = length > width[column] ? length : width[column];
-        }
-    fprintf(file, "%*s", indent, "");
-    for (int column = 0; column < N_COLUMNS; column++)
-        fprintf(file, "%-*s  ", width[column] - (column == 0 ? indent : 0), titles[column]);
-    fputs("meaning\n", file);
+    char text[SCHEMA_N_COLUMNS][640], first[32];
+    struct text_table table = {0};
+    snprintf(first, sizeof first, "%*skey", (int)strspn(prefix, " "), "");
+    for (int c = 0; c < SCHEMA_N_COLUMNS; c++)
+        text_table_column(&table, c == 0 ? first : schema_column_name[c], "<");
     for (int32_t i = 0; i < n_keys; i++) {
-        for (int column = 0; column < N_COLUMNS; column++) {
-            print_column(&keys[i], prefix, column, text);
-            fprintf(file, "%-*s  ", width[column], text);
+        const char *columns[SCHEMA_N_COLUMNS];
+        for (int c = 0; c < SCHEMA_N_COLUMNS; c++) {
+            columns[c] = c + 1 < SCHEMA_N_COLUMNS ? text[c] : keys[i].meaning;
+            print_column(&keys[i], prefix, c, text[c]);
+            text_table_cell(&table, "%s", columns[c]);
         }
-        fprintf(file, "%s\n", keys[i].meaning);
+        if (listing->visit != NULL)
+            listing->visit(listing->context, columns);
     }
+    if (listing->visit == NULL)
+        text_table_print(&table, listing->file, 0);
+    text_table_free(&table);
 }

@@ -11,8 +11,19 @@
  */
 void schema_write(FILE *file, const struct schema_key *keys, int32_t n_keys, const void *object, int32_t indent);
 
-/** Print the table, one key a line: key, type, unit, range, default, meaning. */
-void schema_list(FILE *file, const struct schema_key *keys, int32_t n_keys, const char *prefix);
+enum { SCHEMA_N_COLUMNS = 6 };
+extern const char *const schema_column_name[SCHEMA_N_COLUMNS]; /* "key", "type", ... */
+
+/** Keys are printed to a file as tables, or visited one by one while prose goes to the file. */
+struct schema_listing {
+    FILE *file;
+    void (*visit)(void *context, const char *const text[SCHEMA_N_COLUMNS]); /* NULL: print */
+    void *context;
+};
+
+/** List the keys of a table: key, type, unit, range, default, meaning. */
+void schema_list(const struct schema_listing *listing, const struct schema_key *keys, int32_t n_keys,
+                 const char *prefix);
 
 bool schema_is_list(enum schema_type type);
 

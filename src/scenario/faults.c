@@ -140,9 +140,9 @@ void faults_write(FILE *file, const struct fault *list, int32_t n)
     }
 }
 
-void faults_list_keys(FILE *file)
+void faults_list_keys(const struct schema_listing *listing)
 {
-    schema_list(file, keys, N_KEYS, "faults.N.");
+    schema_list(listing, keys, N_KEYS, "faults.N.");
 }
 
 /** Mark k different ones of n GPUs. All choices of k GPUs are equally likely. */

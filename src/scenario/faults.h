@@ -18,6 +18,7 @@
 #define SLIMSIM_SCENARIO_FAULTS_H
 
 #include "document/schema.h"
+#include "document/schema_text.h"
 #include "scenario/platform.h"
 
 /** The slow part: computing of a GPU, one of its links in both directions, or a link above the NICs. */
@@ -77,7 +78,7 @@ bool faults_read(const struct document *document, const struct platform *platfor
 void faults_write(FILE *file, const struct fault *list, int32_t n);
 
 /** Print the keys of an entry for `slimsim list keys`. */
-void faults_list_keys(FILE *file);
+void faults_list_keys(const struct schema_listing *listing);
 
 /** Make the draws and combine all entries. The caller frees the result with faults_free. */
 struct faults faults_of(const struct fault *list, int32_t n, const struct platform *platform);

@@ -110,9 +110,9 @@ static bool check_heads(const struct document *document, int32_t mapping, const 
     return true;
 }
 
-void model_list_keys(FILE *file)
+void model_list_keys(const struct schema_listing *listing)
 {
-    schema_list(file, keys, sizeof keys / sizeof *keys, "  ");
+    schema_list(listing, keys, sizeof keys / sizeof *keys, "  ");
 }
 
 bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "document/document.h"
+#include "document/schema_text.h"
 
 enum model_activation { MODEL_SWIGLU, MODEL_GELU };
 
@@ -55,7 +56,7 @@ bool model_read(const char *data_dir, const char *name, struct model *model, str
 bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err);
 
 /** Print the keys of a model's file, one a line. */
-void model_list_keys(FILE *file);
+void model_list_keys(const struct schema_listing *listing);
 
 /** Return the kind of a layer. @param layer  0 is the first one */
 int32_t model_kind_of(const struct model *model, int64_t layer);

@@ -78,7 +78,7 @@ void plan_space_write(FILE *file, const struct plan_space *space, int32_t indent
     schema_write(file, keys, N_SCENARIO_KEYS, space, indent);
 }
 
-void plan_space_list_keys(FILE *file, const char *prefix)
+void plan_space_list_keys(const struct schema_listing *listing, const char *prefix)
 {
-    schema_list(file, keys, N_SCENARIO_KEYS, prefix);
+    schema_list(listing, keys, N_SCENARIO_KEYS, prefix);
 }

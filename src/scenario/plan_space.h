@@ -4,6 +4,7 @@
 #define SLIMSIM_SCENARIO_PLAN_SPACE_H
 
 #include "document/schema.h"
+#include "document/schema_text.h"
 
 /**
  * Features that a plan may have only if memory demands it. A plan with k of the listed features is a candidate only if
@@ -48,6 +49,6 @@ bool plan_space_read(const struct document *document, int32_t node, const char *
 void plan_space_write(FILE *file, const struct plan_space *space, int32_t indent);
 
 /** Print its rows of `slimsim list keys`. */
-void plan_space_list_keys(FILE *file, const char *prefix);
+void plan_space_list_keys(const struct schema_listing *listing, const char *prefix);
 
 #endif

@@ -142,9 +142,9 @@ void reliability_write(FILE *file, const struct reliability *reliability)
     schema_write(file, keys, N_KEYS, reliability, 2);
 }
 
-void reliability_list_keys(FILE *file)
+void reliability_list_keys(const struct schema_listing *listing)
 {
     struct schema_key of_preset[N_KEYS];
     copy_keys(of_preset, "of the preset");
-    schema_list(file, of_preset, N_KEYS, "reliability.");
+    schema_list(listing, of_preset, N_KEYS, "reliability.");
 }

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "document/schema.h"
+#include "document/schema_text.h"
 
 enum failure_cause {
 #define FAILURE_CAUSE(name, key, meaning) FAILURE_##name,
@@ -65,6 +66,6 @@ bool reliability_read(struct document *document, const char *data_dir, struct re
 void reliability_write(FILE *file, const struct reliability *reliability);
 
 /** Print the keys for `slimsim list keys`. */
-void reliability_list_keys(FILE *file);
+void reliability_list_keys(const struct schema_listing *listing);
 
 #endif

@@ -6,13 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool scenario_recompute_fits(int32_t recompute, const struct model *model)
-{
-    if (!(recompute & RECOMPUTE_ALTERNATE_GEMMS))
-        return true;
-    bool llama = model_is_swiglu(model) && !model->dropout;
-    return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
-}
+#include "base/check.h"
 
 const char *scenario_data_dir(void)
 {
@@ -32,6 +26,24 @@ void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BA
     else
         snprintf(text, SCENARIO_BATCH_BYTES, "%" PRId64 " document%s", data->global_batch,
                  data->global_batch > 1 ? "s" : "");
+}
+
+int32_t scenario_find_system(const struct scenario *scenario, const char *label, const char *where, struct error *err)
+{
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        if (strcmp(scenario->systems[i].label, label) == 0)
+            return i;
+    if (err == NULL)
+        return -1;
+    char *labels = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&labels, &n_bytes);
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        fprintf(file, "%s%s", i > 0 ? ", " : "", scenario->systems[i].label);
+    CHECK(fclose(file) == 0);
+    error_set(err, "--system: %s has no system '%.200s'; allowed: %.4000s", where, label, labels);
+    free(labels);
+    return -1;
 }
 
 void scenario_free(struct scenario *scenario)

@@ -50,6 +50,6 @@ char *scenario_text(const struct scenario *scenario);
 bool scenario_framework(const char *name, struct framework *framework, struct error *err);
 
 /** Print `slimsim list keys`, with the defaults of the default framework. */
-bool scenario_list_keys(FILE *file, struct error *err);
+bool scenario_list_keys(const struct schema_listing *listing, struct error *err);
 
 #endif

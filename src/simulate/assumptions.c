@@ -46,10 +46,12 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
     }
     if (seconds[others[1]] < seconds[others[0]])
         others[2] = others[0], others[0] = others[1], others[1] = others[2];
-    snprintf(line, ASSUMPTIONS_SIZE,
-             "attention %s is the fastest of %s, %s and %s on the first batch (%s %.0f%% slower, %s %.0f%%)",
-             name[scenario->attention], name[0], name[1], name[2], name[others[0]],
-             100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1));
+    snprintf(
+        line, ASSUMPTIONS_SIZE,
+        "attention %s takes the least time of %s, %s and %s on the first batch (time of attention alone: %s %.0f%% "
+        "more, %s %.0f%%)",
+        name[scenario->attention], name[0], name[1], name[2], name[others[0]],
+        100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1));
     return true;
 }
 
@@ -67,7 +69,7 @@ static void print_outside(const struct scenario *scenario, const struct point *p
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
             const struct point_iteration *iteration = &point->systems[i].iterations[j];
-            if (!iteration->measured)
+            if (!iteration->row.measured)
                 continue;
             pass_s += iteration->pass_s;
             for (int k = 0; k < COST_N_FAMILIES; k++)
@@ -122,7 +124,7 @@ static bool any_offloads(const struct point *point)
 {
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++)
-            if (point->systems[i].iterations[j].measured && point->systems[i].iterations[j].host.bytes > 0)
+            if (point->systems[i].iterations[j].row.measured && point->systems[i].iterations[j].row.host_peak_bytes > 0)
                 return true;
     return false;
 }
@@ -171,7 +173,7 @@ static bool print_every_rank(const struct point *point, char line[ASSUMPTIONS_SI
     int32_t n = 0, n_measured = 0;
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
-            n_measured += point->systems[i].iterations[j].measured;
+            n_measured += point->systems[i].iterations[j].row.measured;
             n += point->systems[i].iterations[j].every_rank;
         }
     snprintf(line, ASSUMPTIONS_SIZE,
@@ -317,8 +319,8 @@ static void print_documents(const struct scenario *scenario, const struct point 
     int64_t samples = 0, documents = 0;
     const struct point_system *system = &point->systems[0]; /* all systems have the same batches */
     for (int32_t i = 0; i < system->n_iterations; i++) {
-        samples += system->iterations[i].samples;
-        documents += system->iterations[i].documents;
+        samples += system->iterations[i].row.samples;
+        documents += system->iterations[i].row.documents;
     }
     int used = snprintf(line, ASSUMPTIONS_SIZE, "documents over the context are %s; each system sees the same batches",
                         fates[scenario->data.long_documents]);
@@ -350,12 +352,13 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              platform->host_memory_bytes / gib);
     if (any_offloads(point))
-        snprintf(
-            lines[n++], ASSUMPTIONS_SIZE,
-            "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
-            "passes, first and last layer stay; with several a unit's activations go out after its forward pass and "
-            "are all back before its backward pass: this saves memory of waiting units, not of the running one, "
-            "and if the backward pass is next, the copies are not hidden");
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
+                 "passes, first and last layer stay; with several a micro-batch's activations go out after its forward "
+                 "pass and "
+                 "are all back before its backward pass: this saves memory of waiting micro-batches, not of the "
+                 "running one, "
+                 "and if the backward pass is next, the copies are not hidden");
     print_documents(scenario, point, lines[n++]);
     return n;
 }

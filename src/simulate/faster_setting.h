@@ -3,9 +3,10 @@
 #ifndef SLIMSIM_SIMULATE_FASTER_SETTING_H
 #define SLIMSIM_SIMULATE_FASTER_SETTING_H
 
+#include "scenario/assumption.h"
 #include "simulate/point_runner.h"
 
-enum { FASTER_SETTINGS_MOST = 6 };
+enum { FASTER_SETTINGS_MOST = ASSUME_N_CHOICES };
 
 struct faster_setting {
     const char *key;                 /* "attention" */

@@ -126,7 +126,8 @@ static int32_t worst_iteration(const struct scenario *scenario, const struct poi
     double most = -1;
     for (int32_t i = worst; i < system->n_iterations; i++) {
         const struct point_iteration *result = &system->iterations[i];
-        struct evaluation evaluation = {.peak_bytes = result->peak_bytes, .host_bytes = result->host.bytes};
+        struct evaluation evaluation = {.peak_bytes = result->row.peak_bytes,
+                                        .host_bytes = result->row.host_peak_bytes};
         double excess = evaluation_excess(&evaluation, limits);
         if (excess > most) {
             most = excess;
@@ -174,7 +175,7 @@ struct fitting_change fitting_change_of(const struct scenario *scenario, const s
     struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
     struct plan_request request = {.iteration = worst_iteration(scenario, system, &limits)};
     const struct point_iteration *worst = &system->iterations[request.iteration];
-    struct evaluation now = {.peak_bytes = worst->peak_bytes, .host_bytes = worst->host.bytes};
+    struct evaluation now = {.peak_bytes = worst->row.peak_bytes, .host_bytes = worst->host.bytes};
     struct fitting_change nearest = {0};
     struct error refused = {0};
     void *knobs = check_calloc(1, training->knobs_size);

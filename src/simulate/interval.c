@@ -17,9 +17,9 @@ static struct sums sums_of(const struct point_iteration *measured, int32_t n)
 {
     struct sums sums = {0};
     for (int32_t i = 0; i < n; i++) {
-        sums.tokens += (double)measured[i].tokens;
-        sums.model_flop += measured[i].model_flop;
-        sums.time_s += measured[i].time_s;
+        sums.tokens += (double)measured[i].row.tokens;
+        sums.model_flop += measured[i].row.model_flop;
+        sums.time_s += measured[i].row.time_s;
     }
     return sums;
 }
@@ -42,14 +42,14 @@ double interval_of_tokens(const struct point_iteration *measured, int32_t n)
     struct sums sums = sums_of(measured, n);
     double *moved = check_malloc((size_t)n * sizeof *moved), rate = sums.tokens / sums.time_s;
     for (int32_t i = 0; i < n; i++)
-        moved[i] = n * ((double)measured[i].tokens - rate * measured[i].time_s) / sums.time_s;
+        moved[i] = n * ((double)measured[i].row.tokens - rate * measured[i].row.time_s) / sums.time_s;
     return half_width(moved, n);
 }
 
 /** Return the relative deviation of an iteration's rate from that of all n, to first order. */
 static double off(const struct point_iteration *iteration, const struct sums *sums, int32_t n)
 {
-    return n * (iteration->model_flop / sums->model_flop - iteration->time_s / sums->time_s);
+    return n * (iteration->row.model_flop / sums->model_flop - iteration->row.time_s / sums->time_s);
 }
 
 double interval_of_speed_up(const struct point_iteration *base, const struct point_iteration *measured, int32_t n)

@@ -42,22 +42,6 @@ void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[P
         snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload");
 }
 
-void plan_text_result(const struct trace_summary *row, char text[PLAN_TEXT_NAME_SIZE])
-{
-    const struct scenario_plan plan = {
-        .tp = row->tp,
-        .pp = row->pp,
-        .vpp = row->vpp,
-        .cp = row->cp,
-        .dp = row->dp,
-        .schedule = row->schedule,
-        .sharding = row->sharding,
-        .recompute = row->recompute,
-        .offload = row->offload,
-    };
-    plan_text_name(&plan, row->host_peak_bytes > 0, text);
-}
-
 /** Print the resolved knobs as "name value, name value". */
 static void knobs_text(const struct scenario *scenario, const struct point_system *system, char text[PLAN_TEXT_SIZE])
 {
@@ -88,11 +72,11 @@ static void units_line(const struct scenario *scenario, const struct point_syste
     double tokens = 0, padding = 0, units = 0, iterations = 0;
     char knobs[PLAN_TEXT_SIZE];
     for (int32_t i = 0; i < system->n_iterations; i++) {
-        if (!system->iterations[i].measured)
+        if (!system->iterations[i].row.measured)
             continue;
-        tokens += (double)system->iterations[i].tokens;
-        padding += (double)system->iterations[i].padding_tokens;
-        units += (double)system->iterations[i].forward_units;
+        tokens += (double)system->iterations[i].row.tokens;
+        padding += (double)system->iterations[i].row.padding_tokens;
+        units += (double)system->iterations[i].row.forward_micro_batches;
         iterations++;
     }
     knobs_text(scenario, system, knobs);
@@ -135,8 +119,8 @@ static double host_bytes(const struct point_system *system)
 {
     double bytes = 0;
     for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured && system->iterations[i].host.bytes > bytes)
-            bytes = system->iterations[i].host.bytes;
+        if (system->iterations[i].row.measured && system->iterations[i].row.host_peak_bytes > bytes)
+            bytes = system->iterations[i].row.host_peak_bytes;
     return bytes;
 }
 
@@ -144,11 +128,11 @@ struct plan_text_recompute plan_text_recompute_of(const struct point_system *sys
 {
     double units = 0, listed = 0, full = 0;
     for (int32_t i = 0; i < system->n_iterations; i++) {
-        if (!system->iterations[i].measured)
+        if (!system->iterations[i].row.measured)
             continue;
-        units += system->iterations[i].forward_units;
-        listed += system->iterations[i].listed_units;
-        full += system->iterations[i].full_units;
+        units += system->iterations[i].row.forward_micro_batches;
+        listed += system->iterations[i].row.listed_micro_batches;
+        full += system->iterations[i].row.full_micro_batches;
     }
     double none = units - listed - full;
     int32_t plan = system->entry->plan.recompute;
@@ -165,7 +149,8 @@ static int recompute_text(const struct point_system *system, char *text, size_t 
     if (units.as_planned)
         return snprintf(text, size, "%s%s", scenario_recompute_name[plan],
                         plan == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
-    return snprintf(text, size, "by the system: none in %.3g%% of units, listed kernels in %.3g%%, full in %.3g%%",
+    return snprintf(text, size,
+                    "by the system: none in %.3g%% of micro-batches, listed kernels in %.3g%%, full in %.3g%%",
                     100 * units.none, 100 * units.listed, 100 * units.full);
 }
 

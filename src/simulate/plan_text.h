@@ -17,9 +17,6 @@ void plan_text_degrees(const struct scenario_plan *plan, char text[PLAN_TEXT_NAM
  */
 void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[PLAN_TEXT_NAME_SIZE]);
 
-/** Print the plan of a result like plan_text_name. */
-void plan_text_result(const struct trace_summary *row, char text[PLAN_TEXT_NAME_SIZE]);
-
 /** Print micro-batches and knobs; stages and chunks; recomputation, sharding and precision. */
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,
                      char lines[PLAN_TEXT_LINES][PLAN_TEXT_SIZE]);

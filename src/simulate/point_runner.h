@@ -3,50 +3,8 @@
 #ifndef SLIMSIM_SIMULATE_POINT_RUNNER_H
 #define SLIMSIM_SIMULATE_POINT_RUNNER_H
 
-#include "bounds/bubble.h"
-#include "bounds/memory.h"
-#include "bounds/traffic.h"
 #include "bounds/work.h"
-#include "lengths/lengths.h"
-#include "search/search.h"
-#include "simulate/stage_peak.h"
-#include "simulate/units.h"
-#include "system/system.h"
-
-/** Results of one iteration of one system. */
-struct point_iteration {
-    int64_t iteration;
-    bool measured;   /* false: warm-up */
-    bool every_rank; /* SimGrid ran every rank of tensor-parallel groups though the scenario does not ask for it */
-    double critical_path_s, simgrid_s; /* simgrid_s: NaN if the engine did not run */
-    double time_s;                     /* of SimGrid if it ran, otherwise of the critical path */
-    int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;
-    double gap;     /* of the plan (plan/plan.h) */
-    double solve_s; /* CPU time of planning, 0 if a search did it; in no result */
-    double model_flop, hardware_flop;
-    double tensor_s; /* exposed tensor-parallel collectives, summed over GPUs; included in bubble.busy_s */
-    /* exposed collectives of zero2 and zero3 inside passes, summed over GPUs; included in bubble.busy_s */
-    double shard_s;
-    double pass_s; /* all passes, summed over GPUs */
-    /* share of pass_s in shapes beyond those that the device's curves were fitted to */
-    double extrapolated_s[COST_N_FAMILIES];
-    double peak_bytes;
-    int32_t peak_stage, peak_pipeline;
-    double at_peak[MEMORY_N_CLASSES];
-    struct memory_host host;
-    struct bubble bubble; /* of the requested engine */
-    int32_t forward_units, backward_units;
-    int64_t padding_tokens;           /* of forward units */
-    int32_t listed_units, full_units; /* forward units that recompute listed kernels; whole layers */
-    struct units_spread spread[N_PASSES];
-    double unit_imbalance; /* largest forward seconds of a unit over their mean, over all pipelines */
-    double dp_imbalance;   /* units_pipeline_imbalance */
-    struct traffic traffic;
-    int32_t pipelines; /* number of pipelines; of those that use each feature of enum plan_feature */
-    int32_t sliced_pipelines, asymmetric_pipelines;
-    int32_t just_in_time_pipelines, persistent_pipelines, long_warm_up_pipelines;
-    int32_t merged_samples; /* samples that groups of pipelines run */
-};
+#include "simulate/measure.h"
 
 struct point_system {
     struct scenario_system *entry; /* borrowed */

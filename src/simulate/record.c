@@ -4,8 +4,9 @@
 #include "base/check.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
+#include "search/score.h"
 #include "simulate/assumptions.h"
-#include "simulate/record_rows.h"
+#include "simulate/plan_text.h"
 #include "simulate/validated_range.h"
 #include "trace/csv.h"
 
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(EXCEEDED_N_LIMITS == 3, "names of misfits in trace/table.c");
 
 static bool set_hash(struct trace *trace, const char *name, uint64_t hash, struct error *err)
 {
@@ -115,17 +118,17 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
 {
     bool ok = true;
     for (int32_t s = 0; s < view->batch->n_samples && ok; s++) {
-        struct trace_length row = {view->iteration->iteration, s, view->batch->document[s], view->batch->tokens[s]};
+        struct trace_length row = {view->iteration->row.iteration, s, view->batch->document[s], view->batch->tokens[s]};
         ok = trace_append(trace, TRACE_LENGTHS, &row, 1, err);
     }
     return ok;
 }
 
-static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_partition *partition,
+static bool append_slices(struct trace *trace, struct trace_micro_batch row, const struct plan_partition *partition,
                           const struct model *model, struct error *err)
 {
     struct flop_curve curve = flop_model_curve(model, (enum pass)row.direction);
-    const struct plan_unit *unit = &partition->units[row.unit];
+    const struct plan_unit *unit = &partition->units[row.micro_batch];
     row.formation = unit->formation;
     row.context = unit->context;
     row.group = unit->group;
@@ -136,31 +139,60 @@ static bool append_slices(struct trace *trace, struct trace_unit row, const stru
         row.begin = slice->begin;
         row.end = slice->end;
         row.flop = (double)flop_repeats(model) * (double)flop_of_slice(curve, slice->begin, slice->end);
-        ok = trace_append(trace, TRACE_UNITS, &row, 1, err);
+        ok = trace_append(trace, TRACE_MICRO_BATCHES, &row, 1, err);
     }
-    return ok;
-}
-
-static bool append_pipeline_units(struct trace *trace, struct trace_unit row, const struct plan_pipeline *pipeline,
-                                  const struct model *model, struct error *err)
-{
-    bool ok = true;
-    for (row.direction = 0; row.direction < N_PASSES && ok; row.direction++)
-        for (row.unit = 0; row.unit < pipeline->partition[row.direction].n_units && ok; row.unit++)
-            ok = append_slices(trace, row, &pipeline->partition[row.direction], model, err);
     return ok;
 }
 
 static bool append_units(struct trace *trace, const struct point_view *view, struct error *err)
 {
-    struct trace_unit row = {.system = view->system_index, .iteration = view->iteration->iteration};
+    struct trace_micro_batch row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
     bool ok = true;
-    for (row.phase = 0; row.phase < view->plan->n_phases && ok; row.phase++) {
+    for (row.phase = 0; row.phase < view->plan->n_phases; row.phase++) {
         const struct plan_phase *phase = &view->plan->phases[row.phase];
-        for (row.pipeline = 0; row.pipeline < phase->n_pipelines && ok; row.pipeline++)
-            ok = append_pipeline_units(trace, row, &phase->pipelines[row.pipeline], &view->scenario->model, err);
+        for (row.pipeline = 0; row.pipeline < phase->n_pipelines; row.pipeline++)
+            for (row.direction = 0; row.direction < N_PASSES; row.direction++) {
+                const struct plan_partition *partition = &phase->pipelines[row.pipeline].partition[row.direction];
+                for (row.micro_batch = 0; row.micro_batch < partition->n_units && ok; row.micro_batch++)
+                    ok = append_slices(trace, row, partition, &view->scenario->model, err);
+            }
     }
     return ok;
+}
+
+/* Columns of trace/rank.def, as designated initialisers. */
+#define PLACE_COLUMNS(of)                                                                                              \
+    .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
+    .tensor = (of)->tensor, .rank = (of)->rank, .gpus = (of)->n_gpus
+
+/* Return the t-th task of the graph. */
+static struct trace_task task_row(const struct point_view *view, int32_t t)
+{
+    const struct dag_task *task = &view->dag->tasks[t];
+    const struct dag_rank *dag_rank = &view->dag->ranks[task->dag_rank];
+    struct trace_task row = {
+        .system = view->system_index,
+        .iteration = view->iteration->row.iteration,
+        .task = t,
+        .kind = task->kind,
+        .purpose = task->purpose,
+        .direction = task->pass,
+        .stream = task->stream % DAG_N_STREAMS,
+        PLACE_COLUMNS(dag_rank),
+        .micro_batch = task->unit,
+        .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
+        .duration_s = view->dag->duration_s[t],
+        .tensor_s = view->exposed[t].tensor_s,
+        .shard_s = view->exposed[t].shard_s,
+        .start_s = view->timeline->start_s[t],
+        .finish_s = view->timeline->finish_s[t],
+        .slack_s = view->slack_s[t],
+    };
+    if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND) { /* its rank may represent several GPUs */
+        row.rank = task->from_rank;
+        row.gpus = 1;
+    }
+    return row;
 }
 
 static bool append_transfer(struct trace *trace, const struct trace_task *row, const struct dag_task *task,
@@ -184,7 +216,7 @@ static bool append_tasks(struct trace *trace, const struct point_view *view, str
 {
     bool ok = true;
     for (int32_t t = 0; t < view->dag->n_tasks && ok; t++) {
-        struct trace_task row = record_task(view, t);
+        struct trace_task row = task_row(view, t);
         ok = trace_append(trace, TRACE_TASKS, &row, 1, err) &&
              (row.kind != DAG_SEND || append_transfer(trace, &row, &view->dag->tasks[t], err));
     }
@@ -198,7 +230,7 @@ static bool append_edges(struct trace *trace, const struct point_view *view, str
     for (int32_t t = 0; t < dag->n_tasks && ok; t++)
         for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1] && ok; e++) {
             struct trace_edge row = {.system = view->system_index,
-                                     .iteration = view->iteration->iteration,
+                                     .iteration = view->iteration->row.iteration,
                                      .from_task = dag->in_task[e],
                                      .to_task = t,
                                      .kind = dag->in_kind[e]};
@@ -211,7 +243,14 @@ static bool append_memory(struct trace *trace, const struct point_view *view, st
 {
     bool ok = true;
     for (int64_t e = 0; e < view->memory->n_events && ok; e++) {
-        struct trace_memory row = record_memory(view, &view->memory->events[e]);
+        const struct memory_event *event = &view->memory->events[e];
+        struct trace_memory row = {
+            .system = view->system_index,
+            .iteration = view->iteration->row.iteration,
+            .time_s = event->time_s,
+            PLACE_COLUMNS(&view->dag->ranks[event->dag_rank]),
+        };
+        memcpy(row.class_bytes, event->bytes, sizeof row.class_bytes);
         ok = trace_append(trace, TRACE_MEMORY, &row, 1, err);
     }
     return ok;
@@ -221,8 +260,7 @@ bool record_observe(void *context, const struct point_view *view, struct error *
 {
     const struct record *record = context;
     struct trace *trace = record->trace;
-    struct trace_iteration row = record_iteration(view->system_index, view->iteration);
-    if (!trace_append(trace, TRACE_ITERATIONS, &row, 1, err))
+    if (!trace_append(trace, TRACE_ITERATIONS, &view->iteration->row, 1, err))
         return false;
     return !record->full || view->system_index > 0 || append_lengths(trace, view, err);
 }
@@ -231,7 +269,7 @@ bool record_observe_again(void *context, const struct point_view *view, struct e
 {
     const struct record *record = context;
     struct trace *trace = record->trace;
-    const int64_t *iteration = &view->iteration->iteration;
+    const int64_t *iteration = &view->iteration->row.iteration;
     return (view->system_index > 0 || trace_set_integers(trace, "traced_iterations", 1, iteration, err)) &&
            append_units(trace, view, err) && append_tasks(trace, view, err) && append_memory(trace, view, err) &&
            append_edges(trace, view, err);
@@ -244,8 +282,43 @@ bool record_typical_iteration(struct record *record, const struct scenario *scen
     return !record->full || point_run_again(scenario, lengths, &options, point_typical_iteration(scenario, point), err);
 }
 
-static bool append_plan(struct trace *trace, struct trace_plan row, struct error *err)
+struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_plan *plan)
 {
+    const struct search_score *score = &plan->score;
+    struct trace_plan row = {
+        .system = system,
+        .rank = rank,
+        .tp = (int32_t)plan->layout.tp,
+        .pp = (int32_t)plan->layout.pp,
+        .cp = (int32_t)plan->layout.cp,
+        .dp = (int32_t)plan->layout.dp,
+        .vpp = (int32_t)plan->layout.vpp,
+        .sharding = plan->layout.sharding,
+        .recompute = plan->layout.recompute,
+        .offload = plan->layout.offload,
+        .host_bytes = score->worst.host_bytes,
+        .verdict = (int32_t)plan->verdict,
+        .iterations = score->n_iterations,
+        .time_s = score->time_s,
+        .slower = score->slower,
+        .slower_error = score_is_whole(score) ? score->slower_error : 0,
+        .contention = score->contention,
+        .peak_bytes = score->worst.peak_bytes,
+        .peak_stage = score->worst.stage,
+        .compute_fraction = score->compute,
+        .bubble_fraction = score->bubble,
+        .communication_fraction = score->communication,
+        .bound_time_s = plan->bound.time_s,
+        .bound_peak_bytes = plan->bound.peak_bytes,
+    };
+    plan_text_name(&plan->layout, score->worst.host_bytes > 0, row.plan_text);
+    return row;
+}
+
+static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,
+                        struct error *err)
+{
+    const struct trace_plan row = record_plan(system, rank, plan);
     return trace_append(trace, TRACE_PLANS, &row, 1, err);
 }
 
@@ -258,10 +331,10 @@ bool record_search(struct record *record, int32_t system, const struct search_re
         ok = trace_append(record->trace, TRACE_DECIDING, &row, 1, err);
     }
     for (int32_t i = 0; i < result->n_ranked && ok; i++)
-        ok = append_plan(record->trace, record_plan(system, i, &result->plans[result->ranked[i]]), err);
+        ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], err);
     for (int32_t i = 0; i < result->n_plans && ok; i++)
         if (result->plans[i].verdict > SEARCH_MISFIT) /* otherwise it is ranked */
-            ok = append_plan(record->trace, record_plan(system, -1, &result->plans[i]), err);
+            ok = append_plan(record->trace, system, -1, &result->plans[i], err);
     return ok;
 }
 
@@ -307,23 +380,18 @@ static bool set_outside(struct trace *trace, const struct scenario *scenario, co
 
 /* Append the results that exist only at the end. */
 static bool append_results(struct record *record, const struct scenario *scenario, const struct point *point,
-                           const struct point_summary *summary, struct error *err)
+                           const struct trace_summary *summary, struct error *err)
 {
-    bool ok = set_assumed(record->trace, scenario, point, err) && set_outside(record->trace, scenario, point, err);
-    for (int32_t s = 0; s < point->n_systems && ok; s++) {
-        struct trace_summary row = record_summary(scenario, point, s, &summary[s]);
-        ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
-    }
+    struct trace *trace = record->trace;
+    bool ok = set_assumed(trace, scenario, point, err) && set_outside(trace, scenario, point, err) &&
+              trace_append(trace, TRACE_SUMMARY, summary, point->n_systems, err);
     for (int32_t s = 0; s < point->n_systems && ok; s++)
-        for (int32_t stage = 0; stage < point->systems[s].stages.n && ok; stage++) {
-            struct trace_stage row = record_stage(s, stage, &point->systems[s].stages.at[stage]);
-            ok = trace_append(record->trace, TRACE_STAGES, &row, 1, err);
-        }
+        ok = trace_append(trace, TRACE_STAGES, point->systems[s].stages.at, point->systems[s].stages.n, err);
     return ok;
 }
 
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
-                  const struct point_summary *summary, struct error *err)
+                  const struct trace_summary *summary, struct error *err)
 {
     bool ok = append_results(record, scenario, point, summary, err);
     if (ok) {
@@ -341,7 +409,7 @@ bool record_close(struct record *record, const struct scenario *scenario, const 
 }
 
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
-                        const struct point_summary *summary, struct record_image *image, struct error *err)
+                        const struct trace_summary *summary, struct record_image *image, struct error *err)
 {
     bool ok = append_results(record, scenario, point, summary, err);
     if (ok) {

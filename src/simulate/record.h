@@ -4,7 +4,7 @@
 #define SLIMSIM_SIMULATE_RECORD_H
 
 #include "search/search.h"
-#include "simulate/summary.h"
+#include "simulate/point_runner.h"
 #include "trace/trace.h"
 
 /** A trace that is being written; {0} is none. */
@@ -45,16 +45,19 @@ bool record_observe_again(void *context, const struct point_view *view, struct e
 bool record_typical_iteration(struct record *record, const struct scenario *scenario, const struct lengths *lengths,
                               const struct search_result *searches, const struct point *point, struct error *err);
 
+/** Return the row of a plan. @param rank  index in search_result.ranked, -1: it is not ranked */
+struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_plan *plan);
+
 /** Append the plans of a search of one system; nothing for an empty result. Only then a table `plans` exists. */
 bool record_search(struct record *record, int32_t system, const struct search_result *result, struct error *err);
 
 /**
  * Append the summary (a row for each system), complete the trace and write NAME.csv beside it. The record is reset,
  * also after a failure.
- * @param summary  of each system of the point
+ * @param summary  [n_systems] with ranks (simulate/standing.h)
  */
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
-                  const struct point_summary *summary, struct error *err);
+                  const struct trace_summary *summary, struct error *err);
 
 /** An HDF5 file in memory. */
 struct record_image {
@@ -64,7 +67,7 @@ struct record_image {
 
 /** Call record_close for a record in memory; the caller frees the image's bytes. */
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
-                        const struct point_summary *summary, struct record_image *image, struct error *err);
+                        const struct trace_summary *summary, struct record_image *image, struct error *err);
 
 /** Remove the files after a failure elsewhere. */
 void record_abandon(struct record *record);

@@ -12,23 +12,17 @@ const char *const time_part_name[TIME_N_PARTS] = {
     "compute",   "bubbles",    "context parallelism", "tensor collectives", "zero2/3 collectives",
     "gradients", "re-sharding"};
 
-struct candidate {
-    int32_t system;
-    bool fits;
-    double mfu;
-};
-
-static int compare_candidates(const void *a, const void *b)
+static int compare_summaries(const void *a, const void *b)
 {
-    const struct candidate *x = a, *y = b;
-    if (x->fits != y->fits)
-        return x->fits ? -1 : 1;
-    int order = x->fits ? COMPARE(y->mfu, x->mfu) : 0;
-    return order != 0 ? order : COMPARE(x->system, y->system);
+    const struct trace_summary *const *x = a, *const *y = b;
+    if ((*x)->fits != (*y)->fits)
+        return (*x)->fits ? -1 : 1;
+    int order = (*x)->fits ? COMPARE((*y)->mfu, (*x)->mfu) : 0;
+    return order != 0 ? order : COMPARE((*x)->system, (*y)->system);
 }
 
-static bool tie(const struct scenario *scenario, const struct point *point, const struct candidate *best,
-                const struct candidate *other)
+static bool tie(const struct scenario *scenario, const struct point *point, const struct trace_summary *best,
+                const struct trace_summary *other)
 {
     const struct point_iteration *base = point->systems[best->system].iterations + scenario->warm_up;
     const struct point_iteration *measured = point->systems[other->system].iterations + scenario->warm_up;
@@ -37,26 +31,29 @@ static bool tie(const struct scenario *scenario, const struct point *point, cons
     return gap < 1e-9 || gap <= half; /* NaN: one iteration */
 }
 
-void standings_of(const struct scenario *scenario, const struct point *point, const struct point_summary *summaries,
+void standings_of(const struct scenario *scenario, const struct point *point, struct trace_summary *summaries,
                   struct standing *standings)
 {
-    struct candidate *candidates = check_calloc((size_t)point->n_systems, sizeof *candidates);
+    struct trace_summary **sorted = check_calloc((size_t)point->n_systems, sizeof *sorted);
     for (int32_t i = 0; i < point->n_systems; i++)
-        candidates[i] = (struct candidate){i, point->systems[i].fits, summaries[i].mfu};
-    qsort(candidates, (size_t)point->n_systems, sizeof *candidates, compare_candidates);
-    int32_t best = 0;
-    for (int32_t i = 0; i < point->n_systems; i++) {
-        if (candidates[i].fits && !tie(scenario, point, &candidates[best], &candidates[i]))
+        sorted[i] = &summaries[i];
+    qsort(sorted, (size_t)point->n_systems, sizeof *sorted, compare_summaries);
+    for (int32_t i = 0, best = 0; i < point->n_systems; i++) {
+        if (sorted[i]->fits && !tie(scenario, point, sorted[best], sorted[i]))
             best = i;
-        standings[i] = (struct standing){candidates[i].system, candidates[i].fits ? best + 1 : 0};
+        sorted[i]->rank = sorted[i]->fits ? best + 1 : 0;
+        standings[i] = (struct standing){sorted[i]->system, sorted[i]->rank};
     }
-    free(candidates);
+    free(sorted);
 }
 
 struct ranked_point ranked_point_of(const struct scenario *scenario, const struct point *point)
 {
-    struct ranked_point ranked = {.summaries = point_summaries_of(scenario, point)};
-    ranked.standings = check_calloc((size_t)point->n_systems, sizeof *ranked.standings);
+    size_t n = (size_t)point->n_systems;
+    struct ranked_point ranked = {.summaries = check_calloc(n, sizeof *ranked.summaries),
+                                  .standings = check_calloc(n, sizeof *ranked.standings)};
+    for (int32_t i = 0; i < point->n_systems; i++)
+        ranked.summaries[i] = point_summary_of(scenario, point, i);
     standings_of(scenario, point, ranked.summaries, ranked.standings);
     return ranked;
 }
@@ -68,12 +65,19 @@ void ranked_point_free(struct ranked_point *ranked)
     *ranked = (struct ranked_point){0};
 }
 
-struct time_shares time_shares_of(const struct point_summary *summary)
+struct trace_summary *point_summaries_of(const struct scenario *scenario, const struct point *point)
+{
+    struct ranked_point ranked = ranked_point_of(scenario, point);
+    free(ranked.standings);
+    return ranked.summaries;
+}
+
+struct time_shares time_shares_of(const struct trace_summary *summary)
 {
     const struct bubble *bubble = &summary->bubble;
     struct time_shares shares = {{
         [TIME_COMPUTE] = bubble->busy_s - summary->tensor_s - summary->shard_s,
-        [TIME_WAITING] = bubble_fraction(bubble) * bubble->total_s,
+        [TIME_WAITING] = summary->bubble_fraction * bubble->total_s,
         [TIME_CONTEXT] = bubble->ring_s,
         [TIME_TENSOR] = summary->tensor_s,
         [TIME_SHARDS] = summary->shard_s,

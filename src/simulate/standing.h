@@ -17,20 +17,23 @@ struct standing {
  * 2. A system ties with the best one of a rank if the interval of their ratio includes 1 (simulate/interval.h).
  * 3. Without an interval, only equal rates tie.
  *
- * @param summaries  [n_systems]
+ * @param summaries  [n_systems], which get their ranks
  * @param standings  [n_systems], the best first
  */
-void standings_of(const struct scenario *scenario, const struct point *point, const struct point_summary *summaries,
+void standings_of(const struct scenario *scenario, const struct point *point, struct trace_summary *summaries,
                   struct standing *standings);
 
 /** The systems of a point with their summaries and ranks. {0} is empty. */
 struct ranked_point {
-    struct point_summary *summaries; /* [n_systems], in the order of the scenario */
+    struct trace_summary *summaries; /* [n_systems], in the order of the scenario */
     struct standing *standings;      /* [n_systems], the best first */
 };
 
 struct ranked_point ranked_point_of(const struct scenario *scenario, const struct point *point);
 void ranked_point_free(struct ranked_point *ranked);
+
+/** Return the summaries of all systems with their ranks. The caller frees them. */
+struct trace_summary *point_summaries_of(const struct scenario *scenario, const struct point *point);
 
 /** Parts of the GPUs' time. The exposed collectives come after waiting. */
 enum time_part {
@@ -52,7 +55,7 @@ struct time_shares {
     double share[TIME_N_PARTS];
 };
 
-struct time_shares time_shares_of(const struct point_summary *summary);
+struct time_shares time_shares_of(const struct trace_summary *summary);
 
 /** Return the sum of the exposed collectives. */
 double time_exposed(const struct time_shares *shares);

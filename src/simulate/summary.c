@@ -10,6 +10,7 @@
 #include "operation/energy.h"
 #include "operation/money.h"
 #include "simulate/interval.h"
+#include "simulate/plan_text.h"
 
 static void add_bubble(struct bubble *sum, const struct bubble *term)
 {
@@ -24,19 +25,23 @@ static void add_bubble(struct bubble *sum, const struct bubble *term)
     sum->total_s += term->total_s;
 }
 
-static void summarise_peak(const struct point_iteration *result, struct point_summary *summary)
+static void summarise_peak(const struct point_iteration *result, struct trace_summary *summary)
 {
-    if (result->host.bytes > summary->host.bytes)
-        summary->host = result->host;
-    if (result->peak_bytes <= summary->peak_bytes)
+    const struct trace_iteration *row = &result->row;
+    if (result->host.bytes > summary->host_peak_bytes) {
+        summary->host_peak_bytes = result->host.bytes;
+        summary->host_node = result->host.node;
+        summary->host_stage = result->host.stage;
+    }
+    if (row->peak_bytes <= summary->peak_bytes)
         return;
-    summary->peak_bytes = result->peak_bytes;
-    summary->peak_stage = result->peak_stage;
+    summary->peak_bytes = row->peak_bytes;
+    summary->peak_stage = row->peak_stage;
     summary->peak_class = MEMORY_STATES;
     for (int i = 0; i < MEMORY_N_CLASSES; i++) {
-        summary->at_peak[i] = result->at_peak[i];
-        if (result->at_peak[i] > result->at_peak[summary->peak_class])
-            summary->peak_class = (enum memory_class)i;
+        summary->class_bytes[i] = row->class_bytes[i];
+        if (row->class_bytes[i] > row->class_bytes[summary->peak_class])
+            summary->peak_class = i;
     }
 }
 
@@ -45,15 +50,15 @@ static double mfu_of(const struct scenario *scenario, const struct point_system 
 {
     double model_flop = 0, total_s = 0, gpus = platform_n_gpus(&scenario->platform);
     for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
-        model_flop += system->iterations[i].model_flop;
-        total_s += system->iterations[i].time_s;
+        model_flop += system->iterations[i].row.model_flop;
+        total_s += system->iterations[i].row.time_s;
     }
     return model_flop / (total_s * gpus * scenario->device.peak_flop_per_s[PRECISION_BF16]);
 }
 
 /** Compare a system with the first one. */
 static void compare_with_first(const struct scenario *scenario, const struct point *point, int32_t index,
-                               struct point_summary *summary)
+                               struct trace_summary *summary)
 {
     const struct point_system *first = &point->systems[0];
     const struct point_iteration *measured = point->systems[index].iterations + scenario->warm_up;
@@ -67,7 +72,7 @@ static void compare_with_first(const struct scenario *scenario, const struct poi
  * Fill in energy and money of the measured iterations. A GPU computes during its passes and its optimizer, except for
  * the collectives inside. It waits for the rest of the time.
  */
-static void add_operation(const struct scenario *scenario, double tokens, double total_s, struct point_summary *summary)
+static void add_operation(const struct scenario *scenario, double tokens, double total_s, struct trace_summary *summary)
 {
     const double trillion = 1e12, s_per_hour = 3600;
     double gpus = platform_n_gpus(&scenario->platform);
@@ -83,56 +88,93 @@ static void add_operation(const struct scenario *scenario, double tokens, double
     summary->kg_co2_per_1t_tokens = energy_kg_co2(&scenario->price, joules) * (trillion / tokens);
 }
 
-struct point_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index)
+/** Add the sums and means over the measured iterations. */
+static void add_iterations(const struct point_iteration *measured, int32_t n, struct trace_summary *summary)
 {
-    const struct point_system *system = &point->systems[index];
-    struct point_summary summary = {0};
-    size_t n = (size_t)scenario->measured;
-    double *time_s = check_malloc(n * sizeof *time_s);
-    double tokens = 0, delayed = 0, hardware_flop = 0, total_s = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct point_iteration *result = &system->iterations[(size_t)scenario->warm_up + i];
-        time_s[i] = result->time_s;
-        total_s += result->time_s;
-        tokens += (double)result->tokens;
-        delayed += (double)result->delayed_tokens;
-        hardware_flop += result->hardware_flop;
-        summary.unit_imbalance += result->unit_imbalance / (double)n;
-        summary.dp_imbalance += result->dp_imbalance / (double)n;
-        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-            summary.imbalance[pass] += result->spread[pass].imbalance / (double)n;
+    for (int32_t i = 0; i < n; i++) {
+        const struct trace_iteration *row = &measured[i].row;
+        summary->micro_batch_imbalance += row->micro_batch_imbalance / n;
+        summary->dp_imbalance += row->dp_imbalance / n;
+        summary->forward_imbalance += row->forward_imbalance / n;
+        summary->backward_imbalance += row->backward_imbalance / n;
         for (int k = 0; k < TRAFFIC_N_PURPOSES; k++)
-            summary.traffic.bytes[k] += result->traffic.bytes[k] / (double)n;
-        summary.tensor_s += result->tensor_s;
-        summary.shard_s += result->shard_s;
-        summary.critical_path_mean_s += result->critical_path_s / (double)n;
-        summary.simgrid_mean_s += result->simgrid_s / (double)n;
-        add_bubble(&summary.bubble, &result->bubble);
-        summarise_peak(result, &summary);
+            summary->traffic.bytes[k] += row->traffic.bytes[k] / n;
+        summary->tensor_s += row->tensor_s;
+        summary->shard_s += row->shard_s;
+        summary->critical_path_mean_s += row->critical_path_s / n;
+        summary->simgrid_mean_s += row->simgrid_s / n;
+        add_bubble(&summary->bubble, &row->bubble);
+        summarise_peak(&measured[i], summary);
     }
-    struct evaluation worst = {.peak_bytes = summary.peak_bytes, .host_bytes = summary.host.bytes};
-    struct evaluation_limits limits = evaluation_limits_of(point->memory_bytes, &scenario->platform);
-    summary.misfit = evaluation_exceeds(&worst, &limits);
-    double gpus = platform_n_gpus(&scenario->platform);
-    summary.time_mean_s = gsl_stats_mean(time_s, 1, n);
-    gsl_sort(time_s, 1, n);
-    summary.time_p5_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.05);
-    summary.time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
-    summary.tokens_per_s_per_gpu = tokens / total_s / gpus;
-    summary.tokens_interval = interval_of_tokens(system->iterations + scenario->warm_up, (int32_t)n) / gpus;
-    summary.token_delay = delayed / tokens;
-    summary.mfu = mfu_of(scenario, system);
-    summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s[PRECISION_BF16]);
-    compare_with_first(scenario, point, index, &summary);
-    add_operation(scenario, tokens, total_s, &summary);
-    free(time_s);
-    return summary;
+    summary->bubble_fraction = bubble_fraction(&summary->bubble);
 }
 
-struct point_summary *point_summaries_of(const struct scenario *scenario, const struct point *point)
+/** Fill in the rates, and the time's mean and percentiles. */
+static void add_rates(const struct scenario *scenario, const struct point *point, int32_t index,
+                      struct trace_summary *summary)
 {
-    struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        summaries[i] = point_summary_of(scenario, point, i);
-    return summaries;
+    const struct point_system *system = &point->systems[index];
+    const struct point_iteration *measured = system->iterations + scenario->warm_up;
+    size_t n = (size_t)scenario->measured;
+    double *time_s = check_malloc(n * sizeof *time_s);
+    double tokens = 0, delayed = 0, hardware_flop = 0, total_s = 0, gpus = summary->gpus;
+    double peak_flop_per_s = scenario->device.peak_flop_per_s[PRECISION_BF16];
+    for (size_t i = 0; i < n; i++) {
+        const struct trace_iteration *row = &measured[i].row;
+        time_s[i] = row->time_s;
+        total_s += row->time_s;
+        tokens += (double)row->tokens;
+        delayed += (double)row->delayed_tokens;
+        hardware_flop += row->hardware_flop;
+    }
+    summary->time_mean_s = gsl_stats_mean(time_s, 1, n);
+    gsl_sort(time_s, 1, n);
+    summary->time_p5_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.05);
+    summary->time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
+    summary->tokens_per_s_per_gpu = tokens / total_s / gpus;
+    summary->tokens_per_s_per_gpu_interval = interval_of_tokens(measured, (int32_t)n) / gpus;
+    summary->tokens_per_s = summary->tokens_per_s_per_gpu * gpus;
+    summary->token_delay = delayed / tokens;
+    summary->mfu = mfu_of(scenario, system);
+    summary->hfu = hardware_flop / (total_s * gpus * peak_flop_per_s);
+    summary->model_flop_per_s = summary->mfu * gpus * peak_flop_per_s;
+    add_operation(scenario, tokens, total_s, summary);
+    free(time_s);
+}
+
+struct trace_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index)
+{
+    const struct point_system *system = &point->systems[index];
+    const struct scenario_plan *plan = &system->entry->plan;
+    struct trace_summary summary = {
+        .system = index,
+        .gpus = platform_n_gpus(&scenario->platform),
+        .tp = (int32_t)plan->tp,
+        .pp = (int32_t)plan->pp,
+        .cp = (int32_t)plan->cp,
+        .dp = (int32_t)system->dp,
+        .vpp = (int32_t)plan->vpp,
+        .schedule = plan->schedule,
+        .sequence_parallel = plan->sequence_parallel,
+        .sharding = plan->sharding,
+        .gradients = plan->gradients,
+        .gradient_buffers = plan->gradient_buffers,
+        .recompute = plan->recompute,
+        .recompute_layers = (int32_t)plan->recompute_layers,
+        .offload = plan->offload,
+        .fits = system->fits,
+        .measured_iterations = (int32_t)scenario->measured,
+        .memory_bytes = point->memory_bytes,
+        .host_memory_bytes = scenario->platform.host_memory_bytes,
+    };
+    add_iterations(system->iterations + scenario->warm_up, (int32_t)scenario->measured, &summary);
+    struct evaluation worst = {.peak_bytes = summary.peak_bytes, .host_bytes = summary.host_peak_bytes};
+    struct evaluation_limits limits = evaluation_limits_of(point->memory_bytes, &scenario->platform);
+    summary.misfit = evaluation_exceeds(&worst, &limits);
+    struct scenario_plan replicas = *plan;
+    replicas.dp = system->dp;
+    plan_text_name(&replicas, summary.host_peak_bytes > 0, summary.plan_text);
+    add_rates(scenario, point, index, &summary);
+    compare_with_first(scenario, point, index, &summary);
+    return summary;
 }

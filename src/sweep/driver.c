@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/driver.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "sweep/pool.h"
-#include "sweep/progress.h"
 #include "sweep/sweep_output.h"
 
 /** A driver runs one sweep. */
@@ -16,7 +18,8 @@ struct driver {
     const struct driver_options *options;
     struct driver_outcome *outcome;
     struct finished_points finished;
-    struct progress progress;
+    double shown_s; /* clock_wall_s of the last text */
+    double *share;  /* [manifest->n_points] what workers have done of each point, in memory shared with them */
 };
 
 /** Add the error of one point, unless another point had the same. */
@@ -55,8 +58,26 @@ bool driver_resolve(struct sweep_runner *runner, struct manifest *manifest, cons
     return err->status == ERROR_NONE;
 }
 
-/** Open the journal of this shard and read the finished points. */
-static bool open_journal(struct driver *driver, struct error *err)
+/** Read the journals with a pattern, except one. */
+static bool read_others(struct driver *driver, const char *end, const char *own, struct error *err)
+{
+    char *pattern = check_asprintf("%s/%s%s", driver->options->directory, driver->manifest->name, end);
+    glob_t found;
+    bool ok = true;
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; ok && i < found.gl_pathc; i++)
+            ok = strcmp(found.gl_pathv[i], own) == 0 || finished_points_read(&driver->finished, found.gl_pathv[i], err);
+        globfree(&found);
+    }
+    free(pattern);
+    return ok;
+}
+
+/**
+ * Open the journal of this shard and read the finished points. If results are asked for, read those of other shards,
+ * too. The own one comes first, since a killed process may have left an incomplete end, which is removed.
+ */
+static bool open_journals(struct driver *driver, struct error *err)
 {
     const struct shard *shard = &driver->options->shard;
     char suffix[64] = "";
@@ -64,7 +85,22 @@ static bool open_journal(struct driver *driver, struct error *err)
         snprintf(suffix, sizeof suffix, ".shard-%d-of-%d", shard->k, shard->n);
     char *path = check_asprintf("%s/%s%s.journal", driver->options->directory, driver->manifest->name, suffix);
     bool ok = finished_points_resume(&driver->finished, path, err);
+    if (ok && driver->options->results != NULL)
+        ok = read_others(driver, ".shard-*-of-*.journal", path, err) && read_others(driver, ".journal", path, err);
     free(path);
+    return ok;
+}
+
+/** Give out the results of all points. */
+static bool collect(const struct driver *driver, struct error *err)
+{
+    struct point_result *results = driver->options->results;
+    bool ok = true;
+    for (int32_t i = 0; ok && results != NULL && i < driver->manifest->n_points; i++)
+        if (driver->finished.entries[i].journal >= 0)
+            ok = finished_points_result(&driver->finished, i, &results[i], err);
+        else
+            results[i] = (struct point_result){.status = RESULT_KILLED, .message = check_strdup("not computed")};
     return ok;
 }
 
@@ -101,6 +137,8 @@ static void work(void *context, int32_t point, FILE *answer)
     struct driver *driver = context;
     struct point_result result;
     finished_points_close(&driver->finished); /* otherwise the lock would outlive a killed driver */
+    driver->runner->share = &driver->share[point];
+    *driver->runner->share = 1e-6; /* it runs */
     sweep_runner_run(driver->runner, point, &result);
     point_result_pack(answer, &result);
     point_result_free(&result);
@@ -150,14 +188,35 @@ static bool take(void *context, const struct pool_answer *answer, struct error *
     bool failed = entry->status != RESULT_DONE;
     driver->outcome->n_computed++;
     driver->outcome->n_failed += failed;
-    progress_count(&driver->progress, failed);
+    driver->share[answer->task] = 0;
+    progress_count(driver->options->progress, failed);
     return !failed || !driver->options->fail_fast || fail_fast(driver, answer->task, err);
 }
 
+/** Show the points at work with their keys. */
 static void idle(void *context)
 {
     struct driver *driver = context;
-    progress_report(&driver->progress);
+    const struct manifest *manifest = driver->manifest;
+    double now_s = clock_wall_s();
+    if (now_s - driver->shown_s < 0.2) /* a sweep may have a million points */
+        return;
+    driver->shown_s = now_s;
+    char names[STATUS_LINE_BYTES] = "";
+    double share = 0;
+    for (int32_t i = 0; i < manifest->n_points; i++) {
+        double done = ((volatile double *)driver->share)[i];
+        share += done;
+        for (int32_t c = 0; done > 0 && c < manifest->n_columns; c++) {
+            size_t used = strlen(names);
+            snprintf(names + used, sizeof names - used, "%s%s",
+                     *names == '\0' ? ""
+                     : c == 0       ? ", "
+                                    : " ",
+                     manifest_value(manifest, i, c));
+        }
+    }
+    progress_show(driver->options->progress, share, names);
 }
 
 /** Compute the points that the journal lacks. */
@@ -175,17 +234,24 @@ static bool compute(struct driver *driver, struct error *err)
         .context = driver,
         .stop = options->stop,
     };
-    if (options->progress && n_outdated > 0)
+    if (options->progress->status.shown && n_outdated > 0)
         fprintf(stderr, "another build of slimsim computed %d points in %s; they are computed again\n", n_outdated,
                 driver->finished.journals[0].path);
-    progress_begin(&driver->progress, options->progress, driver->outcome->n_points, driver->outcome->n_kept,
-                   driver->outcome->n_failed);
+    size_t n_bytes = (size_t)driver->manifest->n_points * sizeof *driver->share;
+    driver->share = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(driver->share != MAP_FAILED);
+    progress_stage(options->progress, driver->outcome->n_points, driver->outcome->n_kept, driver->outcome->n_failed);
     bool ok = n == 0 || pool_run(&pool, n, points, err);
-    progress_end(&driver->progress);
+    munmap(driver->share, n_bytes);
     struct error late = {0};
     bool synced = journal_sync(&driver->finished.journals[0], ok ? err : &late);
     free(points);
     return ok && synced;
+}
+
+static bool writes_files(const struct driver_options *options)
+{
+    return options->shard.n == 0 && options->results == NULL;
 }
 
 /** Say why points failed. One of several shards has written no table of them. */
@@ -193,7 +259,7 @@ static bool list_failures(const struct driver *driver, struct error *err)
 {
     const struct driver_options *options = driver->options;
     char *file =
-        options->shard.n == 0 ? check_asprintf("%s/%s.points.csv", options->directory, driver->manifest->name) : NULL;
+        writes_files(options) ? check_asprintf("%s/%s.points.csv", options->directory, driver->manifest->name) : NULL;
     bool ok =
         finished_points_failures(&driver->finished, driver->outcome->n_points, file, &driver->outcome->failures, err);
     free(file);
@@ -205,12 +271,12 @@ bool driver_run(struct sweep_runner *runner, const struct manifest *manifest, co
 {
     struct driver driver = {.runner = runner, .manifest = manifest, .options = options, .outcome = outcome};
     *outcome = (struct driver_outcome){0};
-    bool ok = sweep_output_may_be_replaced(options->directory, manifest->name, manifest, err) &&
-              finished_points_open(manifest, &driver.finished, err) && open_journal(&driver, err) &&
-              compute(&driver, err);
-    if (ok && options->shard.n == 0)
+    bool ok =
+        (options->results != NULL || sweep_output_may_be_replaced(options->directory, manifest->name, manifest, err)) &&
+        finished_points_open(manifest, &driver.finished, err) && open_journals(&driver, err) && compute(&driver, err);
+    if (ok && writes_files(options))
         ok = sweep_output_write(options->directory, &driver.finished, options->stop, err);
-    ok = ok && list_failures(&driver, err);
+    ok = ok && collect(&driver, err) && list_failures(&driver, err);
     finished_points_close(&driver.finished);
     return ok;
 }

@@ -15,6 +15,7 @@
 #include <signal.h>
 
 #include "sweep/manifest.h"
+#include "sweep/progress.h"
 #include "sweep/shard.h"
 #include "sweep/sweep_runner.h"
 
@@ -22,10 +23,15 @@ struct driver_options {
     const char *directory;
     int32_t jobs;
     struct shard shard;
-    double time_limit_s;               /* of a point; 0: none */
-    int64_t memory_bytes;              /* of a worker; 0: no limit */
-    bool retry_failed, fail_fast;      /* compute failed points again; stop at the first point that fails */
-    bool progress;                     /* on stderr */
+    double time_limit_s;          /* of a point; 0: none */
+    int64_t memory_bytes;         /* of a worker; 0: no limit */
+    bool retry_failed, fail_fast; /* compute failed points again; stop at the first point that fails */
+    /*
+     * [manifest->n_points] where the results go; then no files are written, and journals of all shards are read. NULL:
+     * nowhere. RESULT_KILLED: no process computed the point.
+     */
+    struct point_result *results;
+    struct progress *progress;         /* of the whole answer */
     const volatile sig_atomic_t *stop; /* not 0: end; the journal keeps the finished points */
 };
 
@@ -45,8 +51,8 @@ bool driver_resolve(struct sweep_runner *runner, struct manifest *manifest, cons
                     struct error *err);
 
 /**
- * Compute the missing points. Unless this is one of several shards, also write the files (sweep/sweep_output.h) below
- * the directory. The directory must exist and hold no results of a single run with this name.
+ * Compute the missing points. Unless this is one of several shards or results are asked for, also write the files
+ * (sweep/sweep_output.h) below the directory. It must exist and hold no results of a single run with this name.
  * @return  false with err, or with err untouched if *stop ended it
  */
 bool driver_run(struct sweep_runner *runner, const struct manifest *manifest, const struct driver_options *options,

@@ -24,10 +24,12 @@ void point_result_pack(FILE *file, const struct point_result *result)
     journal_put_integer(file, result->status);
     journal_put_text(file, result->message != NULL ? result->message : "");
     journal_put_text(file, result->scenario != NULL ? result->scenario : "");
+    journal_put_integer(file, result->longest_tokens);
     journal_put_integer(file, result->n_systems);
     for (int32_t i = 0; i < result->n_systems; i++)
         journal_put_text(file, result->label[i]);
     journal_put_block(file, result->summary, (size_t)result->n_systems * sizeof *result->summary);
+    journal_put_block(file, result->standings, (size_t)result->n_systems * sizeof *result->standings);
     journal_put_block(file, result->iterations, (size_t)result->n_iterations * sizeof *result->iterations);
     journal_put_block(file, result->image.bytes, result->image.n_bytes);
 }
@@ -35,8 +37,12 @@ void point_result_pack(FILE *file, const struct point_result *result)
 bool point_result_fits(const struct point_result *result)
 {
     bool fit = true;
-    for (int32_t i = 0; i < result->n_systems && fit; i++)
-        fit = trace_row_fits(&trace_tables[TRACE_SUMMARY], &result->summary[i], result->n_systems);
+    for (int32_t i = 0; i < result->n_systems && fit; i++) {
+        const struct standing *standing = &result->standings[i];
+        fit = trace_row_fits(&trace_tables[TRACE_SUMMARY], &result->summary[i], result->n_systems) &&
+              0 <= standing->system && standing->system < result->n_systems && 0 <= standing->rank &&
+              standing->rank <= result->n_systems;
+    }
     for (int32_t i = 0; i < result->n_iterations && fit; i++)
         fit = trace_row_fits(&trace_tables[TRACE_ITERATIONS], &result->iterations[i], result->n_systems);
     return fit;
@@ -45,22 +51,38 @@ bool point_result_fits(const struct point_result *result)
 bool point_result_unpack(const void *bytes, size_t n_bytes, struct point_result *result)
 {
     struct journal_fields fields = {.at = bytes, .n_left = n_bytes, .ok = true};
-    size_t n_summaries, n_iterations;
+    size_t n_summaries, n_standings, n_iterations;
     *result = (struct point_result){.id = (uint64_t)journal_take_integer(&fields, INT64_MIN, INT64_MAX)};
     result->status = (enum result_status)journal_take_integer(&fields, 0, RESULT_N - 1);
     result->message = journal_take_text(&fields, sizeof((struct error *)NULL)->text);
     result->scenario = journal_take_text(&fields, MAX_SCENARIO_BYTES);
+    result->longest_tokens = journal_take_integer(&fields, 0, INT64_MAX);
     result->n_systems = (int32_t)journal_take_integer(&fields, 0, MAX_SYSTEMS);
     result->label = check_calloc((size_t)result->n_systems, sizeof *result->label);
     for (int32_t i = 0; i < result->n_systems; i++)
         result->label[i] = journal_take_text(&fields, sizeof((struct scenario_system *)NULL)->label);
     result->summary = journal_take_rows(&fields, sizeof *result->summary, MAX_SYSTEMS, &n_summaries);
+    result->standings = journal_take_rows(&fields, sizeof *result->standings, MAX_SYSTEMS, &n_standings);
     result->iterations = journal_take_rows(&fields, sizeof *result->iterations, INT32_MAX, &n_iterations);
     result->image.bytes = journal_take_rows(&fields, 1, SIZE_MAX, &result->image.n_bytes);
     result->n_iterations = (int32_t)n_iterations;
     bool done = result->status == RESULT_DONE;
     return journal_took_all(&fields) && n_summaries == (size_t)result->n_systems && (result->n_systems > 0) == done &&
-           (done || (n_iterations == 0 && result->image.n_bytes == 0)) && point_result_fits(result);
+           (done || (n_iterations == 0 && result->image.n_bytes == 0)) && n_standings == n_summaries &&
+           point_result_fits(result);
+}
+
+struct point_result point_result_copy(const struct point_result *result)
+{
+    struct point_result copy;
+    char *bytes = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&bytes, &n_bytes);
+    point_result_pack(file, result);
+    CHECK(fclose(file) == 0);
+    CHECK(point_result_unpack(bytes, n_bytes, &copy));
+    free(bytes);
+    return copy;
 }
 
 void point_result_free(struct point_result *result)
@@ -71,6 +93,7 @@ void point_result_free(struct point_result *result)
     free(result->message);
     free(result->scenario);
     free(result->summary);
+    free(result->standings);
     free(result->iterations);
     free(result->image.bytes);
     *result = (struct point_result){0};
@@ -142,18 +165,20 @@ static int32_t find_point(const struct finished_points *points, const void *payl
     return fields.ok && found != NULL ? found->point : -1;
 }
 
-/** Enter the position of a point's result in the last journal. It replaces an earlier entry. */
-static bool enter(struct finished_points *points, int32_t point, int64_t offset, const void *payload, size_t n_bytes,
+/** Enter the place of a point's result. It replaces an earlier entry. @param place  journal, offset and size */
+static bool enter(struct finished_points *points, int32_t point, struct finished_point place, const void *payload,
                   struct error *err)
 {
     struct point_result result;
-    int32_t journal = points->n_journals - 1;
-    bool ok = point_result_unpack(payload, n_bytes, &result);
-    if (ok)
-        points->entries[point] = (struct finished_point){
-            journal, false, result.status, offset, n_bytes, strlen(result.message), strlen(result.scenario)};
+    bool ok = point_result_unpack(payload, place.n_bytes, &result);
+    if (ok) {
+        place.status = result.status;
+        place.message_bytes = strlen(result.message);
+        place.scenario_bytes = strlen(result.scenario);
+        points->entries[point] = place;
+    }
     point_result_free(&result);
-    return ok || report_damage(&points->journals[journal], offset, err);
+    return ok || report_damage(&points->journals[place.journal], place.offset, err);
 }
 
 static bool visit_result(struct finished_points *points, int64_t offset, const void *payload, size_t n_bytes,
@@ -163,11 +188,12 @@ static bool visit_result(struct finished_points *points, int64_t offset, const v
     int32_t before = point >= 0 ? points->entries[point].journal : -1;
     if (point < 0)
         return true;
-    if (before >= 0 && before != last)
+    if (points->same_build && before >= 0 && before != last)
         return error_set(err, "%s: point %d is also in %s; give each shard once", points->journals[last].path, point,
                          points->journals[before].path);
     if (points->same_build)
-        return enter(points, point, offset, payload, n_bytes, err);
+        return enter(points, point, (struct finished_point){.journal = last, .offset = offset, .n_bytes = n_bytes},
+                     payload, err);
     points->entries[point].outdated = before < 0;
     return true;
 }
@@ -241,7 +267,8 @@ bool finished_points_append(struct finished_points *points, const void *payload,
     CHECK(point >= 0);
     if (!journal_append(journal, JOURNAL_RESULT, payload, n_bytes, err))
         return false;
-    CHECK(enter(points, point, journal->end - (int64_t)n_bytes, payload, n_bytes, err));
+    struct finished_point place = {.offset = journal->end - (int64_t)n_bytes, .n_bytes = n_bytes};
+    CHECK(enter(points, point, place, payload, err));
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "simulate/record.h"
+#include "simulate/standing.h"
 #include "sweep/journal.h"
 #include "sweep/manifest.h"
 #include "trace/table.h"
@@ -29,8 +30,10 @@ struct point_result {
     char *message;  /* reason of a failure, otherwise "" */
     char *scenario; /* resolved text; "" of a failed point */
     int32_t n_systems, n_iterations;
+    int64_t longest_tokens;        /* longest sample of all iterations */
     char **label;                  /* of each system */
     struct trace_summary *summary; /* [n_systems] */
+    struct standing *standings;    /* [n_systems], the best first */
     struct trace_iteration *iterations;
     struct record_image image; /* with a full trace: the file of a run of only this point */
 };
@@ -46,6 +49,9 @@ void point_result_pack(FILE *file, const struct point_result *result);
  * @return  false if it is no result or a field is out of its range
  */
 bool point_result_unpack(const void *bytes, size_t n_bytes, struct point_result *result);
+
+/** The caller frees the copy. */
+struct point_result point_result_copy(const struct point_result *result);
 
 void point_result_free(struct point_result *result);
 

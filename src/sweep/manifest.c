@@ -80,7 +80,8 @@ static bool names_fit(const struct manifest *manifest)
     bool fit = *manifest->name != '\0' && *manifest->name != '.' && strchr(manifest->name, '/') == NULL;
     for (int32_t c = 0; c < manifest->n_columns && fit; c++) {
         const char *key = manifest->column[c];
-        fit = is_key(key) && !trace_table_has(TRACE_SUMMARY, key) && !trace_table_has(TRACE_ITERATIONS, key);
+        fit = is_key(key) && trace_column_find(TRACE_SUMMARY, key) == NULL &&
+              trace_column_find(TRACE_ITERATIONS, key) == NULL;
         for (size_t i = 0; i < sizeof taken / sizeof *taken && fit; i++)
             fit = strcmp(key, taken[i]) != 0;
         for (int32_t other = 0; other < c && fit; other++)

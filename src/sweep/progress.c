@@ -1,59 +1,44 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/progress.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-
-static void print_line(const struct progress *progress)
+void progress_begin(struct progress *progress, bool shown, const char *what)
 {
-    double rate = progress->n_here / (progress->printed_s - progress->begin_s + 1e-9);
-    long left = rate > 0 ? (long)((progress->n_points - progress->n_done) / rate + 0.5) : 0;
-    fprintf(stderr, "%s%d of %d points, %.*f a second, %ld:%02ld:%02ld left, %d failed%s",
-            progress->terminal ? "\r\033[K" : "", progress->n_done, progress->n_points, rate < 10 ? 2 : 0, rate,
-            left / 3600, left / 60 % 60, left % 60, progress->n_failed, progress->terminal ? "" : "\n");
+    *progress = (struct progress){.what = what};
+    status_line_begin(&progress->status, shown, "%s: reads the scenarios", what);
 }
 
-static int32_t tenths(const struct progress *progress)
+void progress_stage(struct progress *progress, int32_t n, int32_t n_kept, int32_t n_failed)
 {
-    return progress->n_points > 0 ? (int32_t)(10 * (int64_t)progress->n_done / progress->n_points) : 10;
-}
-
-void progress_begin(struct progress *progress, bool shown, int32_t n_points, int32_t n_done, int32_t n_failed)
-{
-    *progress = (struct progress){.shown = shown,
-                                  .terminal = isatty(STDERR_FILENO),
-                                  .n_points = n_points,
-                                  .n_done = n_done,
-                                  .n_failed = n_failed};
-    progress->tenths = tenths(progress);
-    progress->begin_s = progress->printed_s = clock_wall_s();
+    progress->n += n;
+    progress->n_done += n_kept;
+    progress->n_kept += n_kept;
+    progress->n_failed += n_failed;
 }
 
 void progress_count(struct progress *progress, bool failed)
 {
     progress->n_done++;
-    progress->n_here++;
     progress->n_failed += failed;
-    if (!progress->shown || progress->terminal || tenths(progress) == progress->tenths)
-        return;
-    progress->tenths = tenths(progress);
-    progress->printed_s = clock_wall_s();
-    print_line(progress);
 }
 
-void progress_report(struct progress *progress)
+void progress_show(struct progress *progress, double share, const char *names)
 {
-    double time_s = clock_wall_s();
-    if (!progress->shown || !progress->terminal || time_s - progress->printed_s < 1)
-        return;
-    progress->printed_s = time_s;
-    print_line(progress);
+    char left[STATUS_LEFT_BYTES], later[64] = "", failed[32] = "";
+    double here = progress->n_done - progress->n_kept + share;
+    double all = progress->n - progress->n_kept + progress->later;
+    status_line_left(progress->status.begin_s, here >= 0.05 ? here / all : 0, left);
+    if (progress->later >= 0.5)
+        snprintf(later, sizeof later, " and about %.0f later", progress->later);
+    if (progress->n_failed > 0)
+        snprintf(failed, sizeof failed, ", %d failed", progress->n_failed);
+    status_line_print(&progress->status, "%s: %d of %d runs%s%s%s%s%.300s", progress->what, progress->n_done,
+                      progress->n, later, left, failed, *names != '\0' ? "; now " : "", names);
 }
 
 void progress_end(struct progress *progress)
 {
-    if (progress->shown && progress->terminal)
-        fputs("\r\033[K", stderr);
+    status_line_end(&progress->status);
 }

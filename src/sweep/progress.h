@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * This module shows the progress of a sweep on stderr. A terminal has one changing line, other files have a line each
- * 10%.
+ * This module shows how far an answer of many runs is: what runs, how many of how many, and the time that is left of
+ * the whole answer.
  */
 #ifndef SLIMSIM_SWEEP_PROGRESS_H
 #define SLIMSIM_SWEEP_PROGRESS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/status_line.h"
+
 struct progress {
-    bool shown, terminal;
-    int32_t n_points, n_done, n_failed, n_here; /* all; finished; failed; finished by this process */
-    int32_t tenths;                             /* printed so far */
-    double begin_s, printed_s;                  /* clock_wall_s */
+    struct status_line status;
+    const char *what;         /* "capacity"; borrowed */
+    int32_t n, n_done;        /* runs of the stages so far; those that are finished, also by an earlier process */
+    int32_t n_failed, n_kept; /* of n_done; kept: finished by an earlier process */
+    double later;             /* runs that later stages will probably need */
 };
 
-void progress_begin(struct progress *progress, bool shown, int32_t n_points, int32_t n_done, int32_t n_failed);
+/** Begin an answer. @param shown  false: nothing is printed */
+void progress_begin(struct progress *progress, bool shown, const char *what);
 
-/** Count a point that is finished. */
+/** Add a stage of runs. Some of them are finished already, and some of these failed. */
+void progress_stage(struct progress *progress, int32_t n, int32_t n_kept, int32_t n_failed);
+
+/** Count a run that is finished now. */
 void progress_count(struct progress *progress, bool failed);
 
-/** Print the line again if a second has passed. */
-void progress_report(struct progress *progress);
+/** Show the runs at work. @param share  what they have done, in runs @param names  "NIC x0.5, NIC x2" */
+void progress_show(struct progress *progress, double share, const char *names);
 
 /** Clear the terminal's line. */
 void progress_end(struct progress *progress);

@@ -202,8 +202,8 @@ static void print_heads(const struct tables *tables)
             csv_print_text(tables->manifest->column[c], files[i]);
         }
     }
-    for (int32_t c = 0; c < summary->n_columns; c++)
-        fprintf(tables->csv, ",%s", summary->columns[c].name);
+    fputc(',', tables->csv);
+    csv_print_heads(summary, tables->csv);
     fputs(",message\n", tables->csv);
     fputs(",message,command\n", tables->points_csv);
 }
@@ -219,21 +219,10 @@ static int32_t label_number(struct tables *tables, const char *label)
     return tables->n_labels++;
 }
 
-static void print_cell(const struct tables *tables, const struct trace_column *column, const char *row, FILE *file)
+static const char *label_of(const void *context, const struct trace_column *column, int64_t value)
 {
-    if (column->type == TRACE_DOUBLE) {
-        double value;
-        memcpy(&value, row + column->offset, sizeof value);
-        csv_print_double(value, file);
-        return;
-    }
-    int32_t value;
-    CHECK(column->type == TRACE_INT32); /* all other columns of summary.def */
-    memcpy(&value, row + column->offset, sizeof value);
-    if (column->names == NULL)
-        fprintf(file, "%d", value);
-    else
-        csv_print_text(column->names->n == 0 ? tables->label[value] : column->names->text[value], file);
+    const struct tables *tables = context;
+    return column->names != NULL && column->names->n == 0 ? tables->label[value] : NULL;
 }
 
 static void print_summary(const struct tables *tables, int32_t point, const struct point_result *result,
@@ -241,11 +230,11 @@ static void print_summary(const struct tables *tables, int32_t point, const stru
 {
     const struct trace_table *summary = &trace_tables[TRACE_SUMMARY];
     print_front(tables, point, result, tables->csv);
-    for (int32_t c = 0; c < summary->n_columns; c++) {
+    fputc(',', tables->csv);
+    if (row != NULL)
+        csv_print_row(summary, row, label_of, tables, tables->csv);
+    for (int32_t c = 1; row == NULL && c < summary->n_columns; c++)
         fputc(',', tables->csv);
-        if (row != NULL)
-            print_cell(tables, &summary->columns[c], (const char *)row, tables->csv);
-    }
     fputc(',', tables->csv);
     csv_print_text(result->message, tables->csv);
     fputc('\n', tables->csv);

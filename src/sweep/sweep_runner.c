@@ -11,7 +11,8 @@
 #include "scenario/taken.h"
 #include "search/search.h"
 #include "simulate/assumptions.h"
-#include "simulate/record_rows.h"
+#include "simulate/record.h"
+#include "simulate/standing.h"
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {
@@ -38,7 +39,7 @@ static const struct lengths *find_lengths(struct sweep_runner *runner, const str
     return &entry->lengths;
 }
 
-static uint64_t id_of(const struct scenario *scenario, const struct lengths *lengths)
+uint64_t sweep_point_id(const struct scenario *scenario, const struct lengths *lengths)
 {
     char *text = scenario_text(scenario);
     const uint64_t files[] = {scenario->model_hash, scenario->device_hash, scenario->platform.hash, lengths->hash};
@@ -51,7 +52,12 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
                         const struct lengths **lengths, uint64_t *id, struct error *err)
 {
     struct document document = {0};
-    bool ok = sweep_point(runner->sweep, point, &document, err);
+    const struct asked_point *asked = runner->asked != NULL ? &runner->asked[point] : NULL;
+    bool ok = true;
+    if (asked != NULL)
+        document_copy(asked->document, "sweep", &document);
+    else
+        ok = sweep_point(runner->sweep, point, &document, err);
     ok = scenario_resolve(&document, &runner->cache, scenario, err) && ok && point_check(scenario, err);
     *lengths = ok ? find_lengths(runner, scenario, err) : NULL;
     if (*lengths == NULL) {
@@ -59,7 +65,15 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         return false;
     }
     attention_choice_resolve(scenario, *lengths);
-    *id = id_of(scenario, *lengths);
+    if (asked != NULL && asked->critical_path) {
+        scenario->engine = SCENARIO_CRITICAL_PATH;
+        scenario->trace = SCENARIO_TRACE_SUMMARY;
+    }
+    *id = sweep_point_id(scenario, *lengths);
+    if (asked != NULL && asked->memory != 1) {
+        scenario->device.memory_bytes *= asked->memory;
+        *id = hash_bytes(*id, &asked->memory, sizeof asked->memory);
+    }
     char line[ASSUMPTIONS_SIZE];
     taken_words(scenario, &runner->notes);
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
@@ -75,17 +89,46 @@ struct run {
     struct point_result *result;
     size_t capacity;
     struct search_result *searched; /* [n_systems] */
+    const struct scenario *scenario;
+    volatile double *share; /* see struct sweep_runner */
+    int32_t n_observed;     /* iterations of all systems */
 };
+
+/* A search takes most of the time of a point with `plan: auto`. */
+static const double search_share = 0.9;
+
+static void note_share(const struct run *run, double share)
+{
+    if (run->share != NULL)
+        *run->share = share;
+}
+
+/** Note how far the searches are. This is a search_progress. */
+static bool note_search(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans,
+                        const struct search_plan *best)
+{
+    const struct run *run = context;
+    double before = (double)(entry - run->scenario->systems);
+    (void)best;
+    note_share(run, search_share * (before + (double)n_settled / n_plans) / run->scenario->n_systems);
+    return true;
+}
 
 static bool observe(void *context, const struct point_view *view, struct error *err)
 {
     struct run *run = context;
     struct point_result *result = run->result;
+    double n = (double)view->scenario->n_systems * view->system->n_iterations;
+    bool searched = run->searched[view->system_index].n_plans > 0;
+    note_share(run, (searched ? search_share : 0) + (searched ? 1 - search_share : 1) * ++run->n_observed / n);
+    for (int32_t i = 0; i < view->batch->n_samples; i++)
+        if (view->batch->tokens[i] > result->longest_tokens)
+            result->longest_tokens = view->batch->tokens[i];
     if (view->scenario->trace == SCENARIO_TRACE_NONE)
         return true;
     result->iterations =
         check_grow(result->iterations, (size_t)result->n_iterations, &run->capacity, sizeof *result->iterations);
-    result->iterations[result->n_iterations++] = record_iteration(view->system_index, view->iteration);
+    result->iterations[result->n_iterations++] = view->iteration->row;
     return run->record.trace == NULL || record_observe(&run->record, view, err);
 }
 
@@ -102,9 +145,13 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
 }
 
 /** Fill in the plans that the scenario leaves to a search. Then its resolved text is known. */
-static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct run *run, struct error *err)
+static bool search_plans(const struct sweep_runner *runner, struct scenario *scenario, const struct lengths *lengths,
+                         struct run *run, struct error *err)
 {
-    struct search_options options = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute};
+    struct search_options options = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute,
+                                     .progress = note_search,
+                                     .context = run,
+                                     .n_threads = runner->n_threads};
     run->searched = check_calloc((size_t)scenario->n_systems, sizeof *run->searched);
     bool ok = search_scenario(scenario, lengths, &options, run->searched, err);
     run->result->scenario = scenario_text(scenario);
@@ -128,19 +175,15 @@ static void free_searches(struct search_result *searched, int32_t n_systems)
 static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
 {
     struct point_result *result = run->result;
-    size_t n = (size_t)point->n_systems;
-    struct point_summary *summaries = point_summaries_of(scenario, point);
-    result->summary = check_calloc(n, sizeof *result->summary);
-    result->label = check_calloc(n, sizeof *result->label);
-    for (int32_t i = 0; i < point->n_systems; i++) {
-        result->summary[i] = record_summary(scenario, point, i, &summaries[i]);
+    struct ranked_point ranked = ranked_point_of(scenario, point);
+    result->summary = ranked.summaries;
+    result->standings = ranked.standings;
+    result->label = check_calloc((size_t)point->n_systems, sizeof *result->label);
+    for (int32_t i = 0; i < point->n_systems; i++)
         result->label[i] = check_strdup(scenario->systems[i].label);
-    }
     result->n_systems = point->n_systems;
-    bool ok =
-        run->record.trace == NULL || record_close_image(&run->record, scenario, point, summaries, &result->image, err);
-    free(summaries);
-    return ok;
+    return run->record.trace == NULL ||
+           record_close_image(&run->record, scenario, point, result->summary, &result->image, err);
 }
 
 void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_result *result)
@@ -148,13 +191,14 @@ void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_r
     struct scenario scenario = {0};
     struct point point = {0};
     struct error err = {0};
-    struct run run = {.result = result};
+    struct run run = {.result = result, .scenario = &scenario, .share = runner->share};
     const struct lengths *lengths;
     *result = (struct point_result){0};
     bool ok = sweep_runner_point(runner, index, &scenario, &lengths, &result->id, &err);
     if (ok) {
         uint64_t id = result->id;
-        ok = search_plans(&scenario, lengths, &run, &err) && run_point(&scenario, lengths, &run, &point, &err) &&
+        ok = search_plans(runner, &scenario, lengths, &run, &err) &&
+             run_point(&scenario, lengths, &run, &point, &err) &&
              (run.record.trace == NULL ||
               record_typical_iteration(&run.record, &scenario, lengths, run.searched, &point, &err)) &&
              finish(&scenario, &point, &run, &err) &&

@@ -474,7 +474,8 @@ static const struct schema_key knobs[] = {
      "node's host has no room",
      offsetof(struct bytescale_knobs, always_offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
-     "room of a rank, at most the context; 0: the fastest of the tokens that memory holds if all units in flight are "
+     "room of a rank, at most the context; 0: the fastest of the tokens that memory holds if all micro-batches in "
+     "flight are "
      "as long, and its halves",
      offsetof(struct bytescale_knobs, capacity)},
     {"buckets", SCHEMA_INT, "-", 1, 4096, "8", NULL, "levels of FLOPs that pipelines keep to with more than one stage",

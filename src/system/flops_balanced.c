@@ -43,7 +43,8 @@ static bool flops_balanced_plan(const struct plan_request *request, void *state,
 
 static const struct schema_key knobs[] = {
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "longest pack, except for a longer sample; 0: the tokens that memory holds if all units in flight are as long",
+     "longest pack, except for a longer sample; 0: the tokens that memory holds if all micro-batches in flight are as "
+     "long",
      offsetof(struct flops_balanced_knobs, max_tokens)},
 };
 

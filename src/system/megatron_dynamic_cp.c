@@ -316,7 +316,8 @@ static bool dynamic_cp_plan(const struct plan_request *request, void *state, str
 
 static const struct schema_key knobs[] = {
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "tokens of a sample on a rank, at most the context; 0: the fastest of the tokens that memory holds if all units "
+     "tokens of a sample on a rank, at most the context; 0: the fastest of the tokens that memory holds if all "
+     "micro-batches "
      "in "
      "flight are as long, and its halves",
      offsetof(struct dynamic_cp_knobs, max_tokens)},
@@ -326,7 +327,7 @@ static const struct schema_key knobs[] = {
     {"delta", SCHEMA_REAL, "-", 0, 1, "0.05", NULL, "ranks are balanced within this share of the fullest one's work",
      offsetof(struct dynamic_cp_knobs, delta)},
     {"pack", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "join successive samples of a group to units of at most max_tokens a rank",
+     "join successive samples of a group to micro-batches of at most max_tokens a rank",
      offsetof(struct dynamic_cp_knobs, pack)},
 };
 

@@ -441,8 +441,8 @@ static void list_candidates(struct choice *choice, double limit_s, int32_t n)
 static void open_candidates(struct choice *choice)
 {
     const struct slimpack_knobs *knobs = knobs_of(&choice->rank_group);
-    for (int32_t i = 0; i < N_FACTORS && factors[i] <= (knobs->units > 0 ? 1 : knobs->max_factor); i++) {
-        int64_t m = knobs->units > 0 ? knobs->units : factors[i] * choice->rank_group.request->layout.pp;
+    for (int32_t i = 0; i < N_FACTORS && factors[i] <= (knobs->micro_packs > 0 ? 1 : knobs->max_factor); i++) {
+        int64_t m = knobs->micro_packs > 0 ? knobs->micro_packs : factors[i] * choice->rank_group.request->layout.pp;
         if (m <= most_packs(knobs))
             choice->unlisted[choice->n_unlisted++] = m;
     }
@@ -586,7 +586,7 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
     struct fill_search search = {.window = MILP_WINDOW, .node_limit = MILP_NODES};
     struct candidate slowest;
     int32_t n;
-    struct component *components = components_of(split, knobs->replica_units, &n);
+    struct component *components = components_of(split, knobs->replica_micro_packs, &n);
     bool ok = true, useful = true;
     *solution = (struct solution){.plan.shards = scenario_plan_shards(&request->layout)};
     for (int32_t i = 0; ok && useful && i < n; i++) {
@@ -693,13 +693,12 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
 static bool check_milp(const struct plan_request *request, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
-    int64_t m = knobs->units > 0 ? knobs->units : request->layout.pp;
-    return m <= most_packs(knobs) ||
-           error_set(
-               err,
-               "slimpack: packer: milp can make at most %lld MicroPacks of a rank, not %lld; allowed: fewer units, or "
-               "packer: fill",
-               (long long)most_packs(knobs), (long long)m);
+    int64_t m = knobs->micro_packs > 0 ? knobs->micro_packs : request->layout.pp;
+    return m <= most_packs(knobs) || error_set(err,
+                                               "slimpack: packer: milp can make at most %lld MicroPacks of a rank, not "
+                                               "%lld; allowed: fewer MicroPacks, or "
+                                               "packer: fill",
+                                               (long long)most_packs(knobs), (long long)m);
 }
 
 static bool slimpack_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
@@ -742,12 +741,13 @@ static const struct schema_key knobs[] = {
     {"packer", SCHEMA_CHOICE, "-", 0, 0, "fill", "fill|milp",
      "boundaries come from the exact fill, or from a mixed-integer program that starts from it (small cases)",
      offsetof(struct slimpack_knobs, packer)},
-    {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
-     offsetof(struct slimpack_knobs, units)},
+    {"micro_packs", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
+     offsetof(struct slimpack_knobs, micro_packs)},
     {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",
      offsetof(struct slimpack_knobs, max_factor)},
-    {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "each DP rank (or block of merged ranks) has its own factor", offsetof(struct slimpack_knobs, replica_units)},
+    {"replica_micro_packs", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "each DP rank (or block of merged ranks) has its own factor",
+     offsetof(struct slimpack_knobs, replica_micro_packs)},
 };
 
 static unsigned slimpack_decides(const void *values, const struct scenario_plan *layout)

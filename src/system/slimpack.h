@@ -8,8 +8,9 @@
  *     a rank has memory for its tokens. The aligned block of g ranks with the least load runs it with CP = g.
  *  4. Any other sample goes to the least loaded rank.
  *  5. A component is a rank, or all ranks that blocks link. Each component chooses for itself, the most loaded one
- *     first. Without replica_units all ranks choose together.
- *  6. A candidate is m MicroPacks a rank and an injection policy. m is `units`, or i x stages with i = 1, 2, 3, 4, 6,
+ *     first. Without replica_micro_packs all ranks choose together.
+ *  6. A candidate is m MicroPacks a rank and an injection policy. m is `micro_packs`, or i x stages with i = 1, 2, 3,
+ * 4, 6,
  *     ... up to max_factor.
  *  7. tau is the least work of a MicroPack for which m suffice on every rank of a component, or one for each outlier.
  *  8. Outliers come first, in order of step 3: ceil((f/g) / tau) slices of equal FLOPs, each a MicroPack of its own.
@@ -55,13 +56,13 @@ enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 
 /** The knobs; their table (slimpack.c) gives the meaning of each. */
 struct slimpack_knobs {
-    bool asymmetric, dp_merge, slicing, replica_units;
+    bool asymmetric, dp_merge, slicing, replica_micro_packs;
     double merge_threshold;
     int32_t injection; /* enum slimpack_injection */
     int32_t packer;    /* enum slimpack_packer */
     int32_t balance;   /* enum slimpack_balance */
     int32_t recompute; /* enum slimpack_setting */
-    int64_t units, max_factor, min_slice;
+    int64_t micro_packs, max_factor, min_slice;
 };
 
 /** A sample that the aligned block of ranks [first_rank, first_rank + width) shares. */

@@ -120,9 +120,9 @@ static void write_event_name(const struct trace_task *task, FILE *file)
         fprintf(file, "%s", trace_purpose_names.text[task->purpose]);
     else if (task->kind != DAG_COMPUTE)
         fprintf(file, "%s", trace_kind_names.text[task->kind]);
-    if (task->unit >= 0)
+    if (task->micro_batch >= 0)
         fprintf(file, "%s%s %d", task->purpose != DAG_PASS || task->kind != DAG_COMPUTE ? " " : "",
-                trace_pass_names.text[task->direction], task->unit);
+                trace_pass_names.text[task->direction], task->micro_batch);
 }
 
 static bool in_range(int32_t index, int32_t n)
@@ -200,7 +200,8 @@ static bool write_task(void *context, const void *row, struct error *err)
         fputs(",\"cname\":\"terrible\"", file); /* red in chrome://tracing */
     write_microseconds("ts", start, file);
     write_microseconds("dur", finish - start, file);
-    fprintf(file, ",\"args\":{\"task\":%d,\"unit\":%d,\"bytes\":%.17g", task->task, task->unit, task->bytes);
+    fprintf(file, ",\"args\":{\"task\":%d,\"micro_batch\":%d,\"bytes\":%.17g", task->task, task->micro_batch,
+            task->bytes);
     fprintf(file, ",\"slack_us\":%.3f%s", task->slack_s * 1e6, critical ? ",\"critical\":true" : "");
     if (chrome->positions[process].moves)
         fprintf(file, ",\"phase\":%d,\"pipeline\":%d,\"stage\":%d", task->phase, task->pipeline, task->stage);

@@ -56,34 +56,34 @@ void csv_print_double(double value, FILE *file)
     fputs(text, file);
 }
 
-static void write_value(const struct trace_reader *reader, const struct trace_column *column, const char *row,
-                        FILE *file)
+void csv_print_heads(const struct trace_table *table, FILE *file)
 {
-    if (column->type == TRACE_DOUBLE) {
-        double value;
-        memcpy(&value, row + column->offset, sizeof value);
-        csv_print_double(value, file);
-        return;
+    for (int32_t c = 0; c < table->n_columns; c++) {
+        fputs(c > 0 ? "," : "", file);
+        csv_print_text(table->columns[c].name, file);
     }
-    if (column->type == TRACE_TEXT) {
-        char *text = check_strndup(row + column->offset, column->bytes);
-        csv_print_text(text, file);
-        free(text);
-        return;
+}
+
+void csv_print_row(const struct trace_table *table, const void *row, trace_namer *namer, const void *context,
+                   FILE *file)
+{
+    for (int32_t c = 0; c < table->n_columns; c++) {
+        const struct trace_column *column = &table->columns[c];
+        fputs(c > 0 ? "," : "", file);
+        if (column->type == TRACE_TEXT) {
+            char *text = check_strndup((const char *)row + column->offset, column->bytes);
+            csv_print_text(text, file);
+            free(text);
+            continue;
+        }
+        struct trace_value value = trace_value_of(column, row, namer, context);
+        if (value.text != NULL)
+            csv_print_text(value.text, file);
+        else if (column->type == TRACE_DOUBLE)
+            csv_print_double(value.number, file);
+        else if (column->type != TRACE_STRING)
+            fprintf(file, "%lld", (long long)value.whole);
     }
-    int64_t value;
-    if (column->type == TRACE_INT32) {
-        int32_t narrow;
-        memcpy(&narrow, row + column->offset, sizeof narrow);
-        value = narrow;
-    } else {
-        memcpy(&value, row + column->offset, sizeof value);
-    }
-    const char *name = trace_name(reader, column, value);
-    if (name != NULL)
-        csv_print_text(name, file);
-    else
-        fprintf(file, "%lld", (long long)value);
 }
 
 /** It is the state of writing. */
@@ -93,19 +93,16 @@ struct csv {
     FILE *file;
 };
 
-/* Write a line. It is the header if row is NULL. */
+static const char *name_of(const void *reader, const struct trace_column *column, int64_t value)
+{
+    return trace_name(reader, column, value);
+}
+
 static bool write_line(void *context, const void *row, struct error *err)
 {
     (void)err;
     const struct csv *csv = context;
-    for (int32_t c = 0; c < csv->table->n_columns; c++) {
-        const struct trace_column *column = &csv->table->columns[c];
-        fputs(c > 0 ? "," : "", csv->file);
-        if (row == NULL)
-            csv_print_text(column->name, csv->file);
-        else
-            write_value(csv->reader, column, row, csv->file);
-    }
+    csv_print_row(csv->table, row, name_of, csv->reader, csv->file);
     fputc('\n', csv->file);
     return true;
 }
@@ -115,5 +112,7 @@ bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *fil
     struct csv csv = {reader, trace_file_table(reader, table), file};
     if (csv.table == NULL)
         return trace_absent(reader, table, err);
-    return write_line(&csv, NULL, err) && trace_visit_file(reader, table, write_line, &csv, err);
+    csv_print_heads(csv.table, file);
+    fputc('\n', file);
+    return trace_visit_file(reader, table, write_line, &csv, err);
 }

@@ -17,6 +17,13 @@
 void csv_print_text(const char *text, FILE *file);
 void csv_print_double(double value, FILE *file);
 
+/** Print the names of the columns, with commas between them. */
+void csv_print_heads(const struct trace_table *table, FILE *file);
+
+/** Print the cells of a row, with commas between them. @param namer  NULL: only columns with fixed names have names */
+void csv_print_row(const struct trace_table *table, const void *row, trace_namer *namer, const void *context,
+                   FILE *file);
+
 /** Return a field that was read without the apostrophe of csv_print_text. */
 const char *csv_text(const char *field);
 

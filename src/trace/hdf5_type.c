@@ -96,17 +96,21 @@ hid_t hdf5_text_type(size_t bytes)
     return type;
 }
 
+void hdf5_insert(hid_t row_type, const struct trace_column *column, hid_t number)
+{
+    hid_t text = column->type == TRACE_TEXT ? hdf5_text_type(column->bytes) : -1;
+    HDF5_CHECK(H5Tinsert(row_type, column->name, column->offset, text >= 0 ? text : number) >= 0);
+    if (text >= 0)
+        H5Tclose(text);
+}
+
 hid_t hdf5_row_type(const struct trace_table *table, bool in_file)
 {
     hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
     HDF5_CHECK(type >= 0);
     for (int32_t c = 0; c < table->n_columns; c++) {
         const struct trace_column *column = &table->columns[c];
-        hid_t text = column->type == TRACE_TEXT ? hdf5_text_type(column->bytes) : -1;
-        hid_t number = in_file ? file_type(column->type) : hdf5_memory_type(column->type);
-        HDF5_CHECK(H5Tinsert(type, column->name, column->offset, text >= 0 ? text : number) >= 0);
-        if (text >= 0)
-            H5Tclose(text);
+        hdf5_insert(type, column, in_file ? file_type(column->type) : hdf5_memory_type(column->type));
     }
     HDF5_CHECK(!in_file || H5Tpack(type) >= 0);
     return type;

@@ -31,6 +31,9 @@ hid_t hdf5_memory_type(enum trace_type type);
 /** Return the type of a text of fixed length, UTF-8, padded with NUL. The caller closes it. */
 hid_t hdf5_text_type(size_t bytes);
 
+/** Insert a column into a type of rows. @param number  its type unless it is a text */
+void hdf5_insert(hid_t row_type, const struct trace_column *column, hid_t number);
+
 /** Return the type of a row of the table, in memory or (packed) in the file. The caller closes it. */
 hid_t hdf5_row_type(const struct trace_table *table, bool in_file);
 

@@ -73,7 +73,7 @@ static hid_t common_type(hid_t file_type, const struct trace_table *table)
     for (int32_t c = 0; c < table->n_columns; c++) {
         const struct trace_column *column = &table->columns[c];
         if (H5Tget_member_index(file_type, column->name) >= 0)
-            HDF5_CHECK(H5Tinsert(type, column->name, column->offset, hdf5_memory_type(column->type)) >= 0);
+            hdf5_insert(type, column, hdf5_memory_type(column->type));
     }
     return type;
 }

@@ -36,11 +36,25 @@ NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "did not fit 
 static const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_name};
 static const struct trace_names trace_system_names = {0, NULL};
 
+/* A block has one column for each number of its member. A wrong number of columns does not compile. */
+#define BLOCK_FITS(first, last, bytes)                                                                                 \
+    _Static_assert(offsetof(struct trace_summary, last) + sizeof(double) - offsetof(struct trace_summary, first) ==    \
+                       (bytes),                                                                                        \
+                   "columns from " #first " to " #last)
+BLOCK_FITS(busy_s, total_s, sizeof(struct bubble));
+BLOCK_FITS(sent_tensor_bytes, sent_host_bytes, sizeof(struct traffic));
+BLOCK_FITS(states_bytes, libraries_bytes, MEMORY_N_CLASSES * sizeof(double));
+
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
     {#name, unit, meaning, TRACE_##hdf5_type, false, offsetof(struct ROW, name), NULL, 0},
 #define NAMED(c_type, hdf5_type, name, names, meaning)                                                                 \
     {#name, "1", meaning, TRACE_##hdf5_type, false, offsetof(struct ROW, name), &trace_##names##_names, 0},
 #define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, true, offsetof(struct ROW, name), NULL, 0},
+#define BLOCK(member)
+#define BLOCK_END
+#define TEXT(name, meaning)                                                                                            \
+    {#name, "1", meaning, TRACE_TEXT, false, offsetof(struct ROW, name), NULL, TRACE_TEXT_BYTES},
+#define STRING(name, meaning) {#name, "1", meaning, TRACE_STRING, false, offsetof(struct ROW, name), NULL, 0},
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {
@@ -67,9 +81,9 @@ static const struct trace_column length_columns[] = {
 #include "trace/length.def"
 };
 #undef ROW
-#define ROW trace_unit
-static const struct trace_column unit_columns[] = {
-#include "trace/unit.def"
+#define ROW trace_micro_batch
+static const struct trace_column micro_batch_columns[] = {
+#include "trace/micro_batch.def"
 };
 #undef ROW
 #define ROW trace_task
@@ -122,19 +136,24 @@ static const struct trace_column date_columns[] = {
 #include "trace/date.def"
 };
 #undef ROW
+#define ROW trace_sensitivity
+static const struct trace_column sensitivity_columns[] = {
+#include "trace/sensitivity.def"
+};
+#undef ROW
 
 #define TABLE(name, row)                                                                                               \
     {                                                                                                                  \
         name, sizeof(struct trace_##row), sizeof row##_columns / sizeof row##_columns[0], row##_columns                \
     }
 
-const struct trace_table trace_tables[TRACE_N_TABLES] = {
+const struct trace_table trace_tables[TRACE_N_ROWS] = {
     [TRACE_SUMMARY] = TABLE("summary", summary),
     [TRACE_ITERATIONS] = TABLE("iterations", iteration),
     [TRACE_STAGES] = TABLE("stages", stage),
     [TRACE_PLANS] = TABLE("plans", plan),
     [TRACE_LENGTHS] = TABLE("lengths", length),
-    [TRACE_UNITS] = TABLE("units", unit),
+    [TRACE_MICRO_BATCHES] = TABLE("micro_batches", micro_batch),
     [TRACE_TASKS] = TABLE("tasks", task),
     [TRACE_TRANSFERS] = TABLE("transfers", transfer),
     [TRACE_MEMORY] = TABLE("memory", memory),
@@ -145,6 +164,7 @@ const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_CANDIDATES] = TABLE("candidates", candidate),
     [TRACE_CHANGES] = TABLE("changes", change),
     [TRACE_DATES] = TABLE("dates", date),
+    [TRACE_SENSITIVITY] = TABLE("sensitivity", sensitivity),
 };
 
 int32_t trace_table_find(const char *name)
@@ -155,27 +175,47 @@ int32_t trace_table_find(const char *name)
     return -1;
 }
 
-bool trace_table_has(enum trace_table_id table, const char *column)
+struct trace_value trace_value_of(const struct trace_column *column, const void *row, trace_namer *namer,
+                                  const void *context)
+{
+    struct trace_value value = {0};
+    const char *at = (const char *)row + column->offset;
+    int32_t narrow;
+    CHECK(column->type != TRACE_TEXT);
+    if (column->type == TRACE_DOUBLE) {
+        memcpy(&value.number, at, sizeof value.number);
+    } else if (column->type == TRACE_STRING) {
+        memcpy(&value.text, at, sizeof value.text);
+    } else if (column->type == TRACE_INT64) {
+        memcpy(&value.whole, at, sizeof value.whole);
+    } else {
+        memcpy(&narrow, at, sizeof narrow);
+        value.whole = narrow;
+    }
+    const struct trace_names *names = column->names;
+    if (names != NULL && 0 <= value.whole && value.whole < names->n)
+        value.text = names->text[value.whole];
+    else if (namer != NULL && (column->type == TRACE_INT32 || column->type == TRACE_INT64))
+        value.text = namer(context, column, value.whole);
+    return value;
+}
+
+const struct trace_column *trace_column_find(enum trace_table_id table, const char *name)
 {
     for (int32_t c = 0; c < trace_tables[table].n_columns; c++)
-        if (strcmp(trace_tables[table].columns[c].name, column) == 0)
-            return true;
-    return false;
+        if (strcmp(trace_tables[table].columns[c].name, name) == 0)
+            return &trace_tables[table].columns[c];
+    return NULL;
 }
 
 static bool value_fits(const struct trace_column *column, const char *row, int32_t n_systems)
 {
-    double number;
-    int32_t index;
-    if (column->type == TRACE_DOUBLE) {
-        memcpy(&number, row + column->offset, sizeof number);
-        return isfinite(number) || (column->optional && isnan(number));
-    }
-    if (column->names == NULL)
+    if (column->type != TRACE_DOUBLE && column->names == NULL)
         return true;
-    CHECK(column->type == TRACE_INT32);
-    memcpy(&index, row + column->offset, sizeof index);
-    return 0 <= index && index < (column->names->n > 0 ? column->names->n : n_systems);
+    struct trace_value value = trace_value_of(column, row, NULL, NULL);
+    if (column->type == TRACE_DOUBLE)
+        return isfinite(value.number) || (column->optional && isnan(value.number));
+    return 0 <= value.whole && value.whole < (column->names->n > 0 ? column->names->n : n_systems);
 }
 
 bool trace_row_fits(const struct trace_table *table, const void *row, int32_t n_systems)

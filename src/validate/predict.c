@@ -142,7 +142,7 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     struct point_options options = {.observer = observe, .context = &peaks};
     bool ok = point_run(&scenario, &lengths, &options, &point, err);
     if (ok) {
-        struct point_summary summary = point_summary_of(&scenario, &point, 0);
+        struct trace_summary summary = point_summary_of(&scenario, &point, 0);
         result->tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu;
         result->memory_bytes = point.memory_bytes;
         result->misfit = summary.misfit;

@@ -10,9 +10,11 @@
 #include "base/compare.h"
 
 /** Return whether a row belongs to a group. */
-static bool counts(const struct validate_row *row, struct validate_group group)
+static bool counts(const struct validate *validate, int32_t i, struct validate_group group)
 {
-    return row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
+    const struct validate_row *row = &validate->rows[i];
+    return (group.part == NULL || (group.first <= group.part[i] && group.part[i] < group.end)) &&
+           row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
            (group.source == NULL || strcmp(row->source, group.source) == 0) &&
            (group.device == NULL || strcmp(row->device, group.device) == 0) &&
            (!group.full_plan || strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0);
@@ -32,6 +34,7 @@ static void measure_errors(const struct validate *validate, const int32_t *rows,
         const struct validate_row *row = &validate->rows[rows[i]];
         errors[i] = row->error;
         statistics->n_below += row->predicted <= row->measured;
+        statistics->n_small += fabs(row->error) <= STATISTICS_SMALL;
         if (fabs(row->error) > statistics->max || i == 0) {
             statistics->max = fabs(row->error);
             statistics->worst = rows[i];
@@ -84,7 +87,7 @@ struct validate_statistics validate_statistics_of(const struct validate *validat
     struct validate_statistics statistics = {.worst = -1};
     int32_t *rows = check_malloc((size_t)validate->n_rows * sizeof *rows);
     for (int32_t i = 0; i < validate->n_rows; i++)
-        if (counts(&validate->rows[i], group))
+        if (counts(validate, i, group))
             rows[statistics.n++] = i;
     if (statistics.n > 0)
         measure_errors(validate, rows, &statistics);
@@ -116,7 +119,7 @@ struct validate_full_runs validate_full_runs_of(const struct validate *validate,
     struct validate_full_runs runs = {0};
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
-        if (!counts(row, group) || row->memory_bytes == 0)
+        if (!counts(validate, i, group) || row->memory_bytes == 0)
             continue;
         bool slow = row->error > validate->pressure.slower_least;
         bool full = row->peak_bytes >= validate->pressure.share * row->memory_bytes;

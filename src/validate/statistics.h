@@ -7,10 +7,11 @@
 
 /** Pairs with a smaller measured difference have no order, since releases of one framework differ as much. */
 #define STATISTICS_NOISE 0.07
+#define STATISTICS_SMALL 0.1
 
 /** Statistics of rows that were simulated. All are 0 if there are none. */
 struct validate_statistics {
-    int32_t n;
+    int32_t n, n_small;       /* n_small: |error| of at most STATISTICS_SMALL */
     double mape, bias, max;   /* mean |error|, mean error, largest |error| */
     int32_t worst;            /* row of max, the first of equal ones; -1: none */
     int32_t n_pairs, n_right; /* pairs of a family whose measured values differ by more than STATISTICS_NOISE; pairs in
@@ -27,6 +28,9 @@ struct validate_group {
     const char *device; /* NULL: all */
     bool full_plan;     /* only trust A or A- */
     bool calibration;   /* the calibration rows instead of the others */
+    /* rows i with first <= part[i] < end; part NULL: all */
+    const int32_t *part;
+    int32_t first, end;
 };
 
 /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "simulate/difference.h"
+#include "answer/difference.h"
 
 #include <stdlib.h>
 #include <string.h>

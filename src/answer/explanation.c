@@ -1,74 +1,33 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "simulate/explain.h"
+#include "answer/explanation.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/cores.h"
 #include "cost/cache.h"
-#include "simulate/summary.h"
 
-const char *const explain_step_key[EXPLAIN_N_STEPS] = {"gemms_below_peak",
-                                                       "attention_below_peak",
-                                                       "other_kernels",
-                                                       "padding",
-                                                       "recomputation",
-                                                       "uncounted_flop",
-                                                       "tensor_collectives",
-                                                       "shard_collectives",
-                                                       "context",
-                                                       "warm_up",
-                                                       "imbalance",
-                                                       "cool_down",
-                                                       "waiting",
-                                                       "gradients_parameters",
-                                                       "resharding",
-                                                       "mfu"};
-const char *const explain_step_name[EXPLAIN_N_STEPS] = {"GEMMs below peak",
-                                                        "attention below peak",
-                                                        "element-wise kernels, optimizer",
-                                                        "padding",
-                                                        "recomputation",
-                                                        "FLOPs that MFU does not count",
-                                                        "tensor collectives",
-                                                        "zero2/3 collectives",
-                                                        "context parallelism",
-                                                        "bubble: warm-up",
-                                                        "bubble: imbalance",
-                                                        "bubble: cool-down",
-                                                        "waiting for other replicas",
-                                                        "gradients and parameters",
-                                                        "re-sharding",
-                                                        "MFU"};
-const char *const explain_free_key[EXPLAIN_N_FREE] = {"nic",     "nvlink",        "pcie",   "latency",
-                                                      "padding", "recomputation", "waiting"};
-const char *const explain_free_name[EXPLAIN_N_FREE] = {"NIC",     "NVLink",        "PCIe",   "latency",
-                                                       "padding", "recomputation", "waiting"};
-
-struct explain_plans explain_plans_of(const struct scenario *scenario)
-{
-    size_t n = (size_t)scenario->n_systems * (size_t)scenario->measured;
-    return (struct explain_plans){check_calloc(n, sizeof(struct plan))};
-}
-
-void explain_plans_free(const struct scenario *scenario, struct explain_plans *plans)
-{
-    for (int64_t i = 0; plans->plans != NULL && i < scenario->n_systems * scenario->measured; i++)
-        plan_free(&plans->plans[i]);
-    free(plans->plans);
-    *plans = (struct explain_plans){0};
-}
-
-bool explain_keep_plan(void *context, const struct point_view *view, struct error *err)
-{
-    (void)err;
-    const struct explain_plans *plans = context;
-    const struct scenario *scenario = view->scenario;
-    int64_t measured = view->iteration->iteration - scenario->warm_up;
-    if (measured >= 0)
-        plan_copy(view->plan, &plans->plans[view->system_index * scenario->measured + measured]);
-    return true;
-}
+#define STEP(id, key, name) #key,
+#define FREE(id, key, name) #key,
+const char *const explain_step_key[] = {
+#include "answer/explain_step.def"
+};
+const char *const explain_free_key[] = {
+#include "answer/explain_free.def"
+};
+#undef STEP
+#undef FREE
+#define STEP(id, key, name) name,
+#define FREE(id, key, name) name,
+const char *const explain_step_name[] = {
+#include "answer/explain_step.def"
+};
+const char *const explain_free_name[] = {
+#include "answer/explain_free.def"
+};
+#undef STEP
+#undef FREE
 
 /** Costs of the scenario, or these with one of them at zero. {0} and price() make them. */
 struct pricing {
@@ -254,7 +213,7 @@ static bool add_stripped(struct explainer *explainer, const struct plan *plan, c
 }
 
 /** Fill in the steps from the sums over iterations. */
-static void fill_shares(const struct explainer *explainer, const struct point_summary *summary, double time_s,
+static void fill_shares(const struct explainer *explainer, const struct trace_summary *summary, double time_s,
                         double *share)
 {
     const struct bubble *bubble = &summary->bubble;
@@ -283,23 +242,61 @@ static void fill_shares(const struct explainer *explainer, const struct point_su
         share[i] /= all_s;
 }
 
-bool explain_system(const struct scenario *scenario, const struct point *point, int32_t index,
-                    const struct explain_plans *plans, struct explanation *explanation, struct error *err)
+/** A run whose plans are kept while its systems are explained. */
+struct explaining {
+    const struct scenario *scenario;
+    const struct explanation_options *options;
+    struct plan *plans; /* [systems x measured] of the measured iterations */
+    double n, n_done;   /* iterations that are run or explained: all, finished */
+};
+
+/* An explanation resolves a plan eight times, which takes about as long as so many iterations of a run. */
+static const double iterations_of_explanation = 3;
+
+static void show(struct explaining *explaining, const char *label, const char *what, int64_t iteration, int64_t n)
 {
+    struct status_line *status = explaining->options->status;
+    char left[STATUS_LEFT_BYTES];
+    status_line_left(status->begin_s, explaining->n_done / explaining->n, left);
+    status_line_print(status, "%s: %s %d of %d%s", label, what, (int)iteration, (int)n, left);
+}
+
+/** Keep the plan of a measured iteration. This is a point_observer. */
+static bool keep_plan(void *context, const struct point_view *view, struct error *err)
+{
+    struct explaining *explaining = context;
+    const struct scenario *scenario = view->scenario;
+    int64_t measured = view->iteration->row.iteration - scenario->warm_up;
+    (void)err;
+    if (measured >= 0)
+        plan_copy(view->plan, &explaining->plans[view->system_index * scenario->measured + measured]);
+    explaining->n_done++;
+    show(explaining, view->system->entry->label, "iteration", view->iteration->row.iteration + 1,
+         view->system->n_iterations);
+    return true;
+}
+
+/** Explain a system of a point that ran. */
+static bool explain_system(struct explaining *explaining, const struct point *point, int32_t index,
+                           struct explained *explained, struct error *err)
+{
+    const struct scenario *scenario = explaining->scenario;
     struct explainer *explainer = check_calloc(1, sizeof *explainer);
+    struct explanation *explanation = &explained->explanation;
     *explainer = (struct explainer){.scenario = scenario, .entry = point->systems[index].entry};
     explainer_open(explainer);
     bool ok = true;
     for (int64_t i = 0; ok && i < scenario->measured; i++) {
-        const struct plan *plan = &plans->plans[index * scenario->measured + i];
+        const struct plan *plan = &explaining->plans[index * scenario->measured + i];
         struct outcome base;
+        show(explaining, explainer->entry->label, "each cost at zero, iteration", i + 1, scenario->measured);
         ok = add_base(explainer, plan, &base, err) && add_network(explainer, plan, err) &&
              add_stripped(explainer, plan, &base, err);
+        explaining->n_done += iterations_of_explanation;
     }
     if (ok) {
-        struct point_summary summary = point_summary_of(scenario, point, index);
         double n = (double)scenario->measured;
-        fill_shares(explainer, &summary, n * summary.time_mean_s, explanation->share);
+        fill_shares(explainer, &explained->summary, n * explained->summary.time_mean_s, explanation->share);
         for (int i = 0; i < PATH_N_CLASSES; i++)
             explanation->path.seconds[i] = explainer->path.seconds[i] / n;
         for (int i = 0; i < EXPLAIN_N_FREE; i++)
@@ -308,4 +305,55 @@ bool explain_system(const struct scenario *scenario, const struct point *point, 
     explainer_close(explainer);
     free(explainer);
     return ok;
+}
+
+/** Explain the systems that were asked for, the best first. */
+static bool explain(struct explaining *explaining, struct explanations *explanations, struct error *err)
+{
+    const struct explanation_options *options = explaining->options;
+    const struct point *point = &explanations->point;
+    struct ranked_point ranked = ranked_point_of(explaining->scenario, point);
+    bool ok = true;
+    explanations->at = check_calloc((size_t)point->n_systems, sizeof *explanations->at);
+    for (int32_t i = 0; ok && i < point->n_systems; i++) {
+        int32_t index = ranked.standings[i].system;
+        struct explained *explained = &explanations->at[explanations->n];
+        if (options->system >= 0 ? index != options->system : i > 0 && !options->all)
+            continue;
+        *explained = (struct explained){
+            .system = &point->systems[index], .rank = ranked.standings[i].rank, .summary = ranked.summaries[index]};
+        ok = explain_system(explaining, point, index, explained, err);
+        explanations->n++;
+    }
+    ranked_point_free(&ranked);
+    return ok;
+}
+
+bool explanations_find(const struct scenario *scenario, const struct lengths *lengths,
+                       const struct explanation_options *options, struct explanations *explanations, struct error *err)
+{
+    int64_t n = scenario->n_systems * scenario->measured;
+    int32_t n_explained = options->all && options->system < 0 ? scenario->n_systems : 1;
+    struct explaining explaining = {.scenario = scenario,
+                                    .options = options,
+                                    .plans = check_calloc((size_t)n, sizeof *explaining.plans),
+                                    .n =
+                                        (double)scenario->n_systems * (double)(scenario->warm_up + scenario->measured) +
+                                        iterations_of_explanation * n_explained * (double)scenario->measured};
+    struct point_options point_options = {
+        .searches = options->searches, .observer = keep_plan, .context = &explaining, .n_children = cores_available()};
+    *explanations = (struct explanations){0};
+    bool ok = point_run(scenario, lengths, &point_options, &explanations->point, err) &&
+              explain(&explaining, explanations, err);
+    for (int64_t i = 0; i < n; i++)
+        plan_free(&explaining.plans[i]);
+    free(explaining.plans);
+    return ok;
+}
+
+void explanations_free(struct explanations *explanations)
+{
+    free(explanations->at);
+    point_free(&explanations->point);
+    *explanations = (struct explanations){0};
 }

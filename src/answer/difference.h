@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** This module lists the keys in which two resolved scenarios of one system each differ, and changes one of them. */
-#ifndef SLIMSIM_SIMULATE_DIFFERENCE_H
-#define SLIMSIM_SIMULATE_DIFFERENCE_H
+#ifndef SLIMSIM_ANSWER_DIFFERENCE_H
+#define SLIMSIM_ANSWER_DIFFERENCE_H
 
 #include "document/document.h"
 

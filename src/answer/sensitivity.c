@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "answer/sensitivity.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/compare.h"
+#include "scenario/assumption.h"
+
+/** A list of changes that is being made. */
+struct listing {
+    const struct document *document;
+    const struct scenario *scenario;
+    struct what_ifs *questions;
+};
+
+static void add_value(struct listing *listing, const char *name, const char *key, const char *value)
+{
+    what_if_set(what_if_add(listing->questions, name, listing->document), key, value);
+}
+
+/** Add all values of an assumption. */
+static void add_assumption(struct listing *listing, enum assumption assumption)
+{
+    struct assumed assumed;
+    for (int32_t i = 0; i < ASSUME_MOST_VALUES; i++)
+        if (assumption_value(listing->scenario, assumption, i, &assumed))
+            add_value(listing, assumed.name, assumptions[assumption].key, assumed.value);
+}
+
+static void add_assumptions(struct listing *listing)
+{
+    const struct scenario *scenario = listing->scenario;
+    for (enum assumption i = scenario->device.own_curves ? ASSUME_ATTENTION : ASSUME_DP_OVERLAP; i < ASSUME_KERNELS;
+         i++)
+        add_assumption(listing, i);
+    if (*scenario->platform.path == '\0') {
+        add_assumption(listing, ASSUME_NIC);
+        add_assumption(listing, ASSUME_NVLINK);
+    }
+    what_if_add(listing->questions, "GPU memory -10%", listing->document)->memory = 0.9;
+    what_if_add(listing->questions, "GPU memory +10%", listing->document)->memory = 1.1;
+    add_assumption(listing, scenario->data.global_batch > 0 ? ASSUME_BATCH : ASSUME_BATCH_TOKENS);
+    if (strcmp(scenario->data.lengths, "fixed") != 0)
+        add_assumption(listing, ASSUME_LENGTHS);
+}
+
+/** Change the named space of each search. Lists of a plan_space stay. */
+static void add_space(struct listing *listing, const char *name)
+{
+    const struct scenario *scenario = listing->scenario;
+    bool differs = false, shared = false;
+    char text[SCHEMA_WORD_BYTES];
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        differs = differs || (scenario->systems[i].auto_plan && strcmp(scenario->systems[i].space.name, name) != 0);
+    if (!differs)
+        return;
+    snprintf(text, sizeof text, "plan_space %s", name);
+    struct what_if *change = what_if_add(listing->questions, text, listing->document);
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        if (!scenario->systems[i].auto_plan)
+            continue;
+        snprintf(text, sizeof text, "systems.%d.plan_space", (int)i);
+        if (document_find(listing->document, 0, text) < 0) {
+            shared = true;
+            continue;
+        }
+        snprintf(text, sizeof text, "systems.%d.plan_space.name", (int)i);
+        what_if_set(change, text, name);
+    }
+    if (shared)
+        what_if_set(change, "plan_space.name", name);
+}
+
+static void add_framework(struct listing *listing, const char *name)
+{
+    char text[SCHEMA_WORD_BYTES];
+    if (strcmp(listing->scenario->framework_name, name) == 0)
+        return;
+    snprintf(text, sizeof text, "framework %s", name);
+    add_value(listing, text, "framework", name);
+}
+
+/** List the changes that are run. */
+static void list(struct listing *listing)
+{
+    static const char *const spaces[] = {"free", "megatron", "wide"};
+    static const char *const frameworks[] = {"megatron-core", "nemo", "slimpack-paper"};
+    what_if_add(listing->questions, "as it is", listing->document);
+    add_assumptions(listing);
+    for (int i = 0; i < 3; i++)
+        add_space(listing, spaces[i]);
+    for (int i = 0; i < 3; i++)
+        add_framework(listing, frameworks[i]);
+}
+
+/** Return the rank of a system in a result; 0: it does not fit, or the question was refused. */
+static int32_t rank_of(const struct point_result *result, int32_t system)
+{
+    for (int32_t i = 0; i < result->n_systems; i++)
+        if (result->standings[i].system == system)
+            return result->standings[i].rank;
+    return 0;
+}
+
+/**
+ * Return the size of an effect on a system. To fit no longer or to fit at last is infinite. A change that cannot run is
+ * below 0.
+ */
+static double effect_size(const struct trace_sensitivity *row, bool fitted)
+{
+    if (row->refused != NULL)
+        return -1;
+    return (bool)row->fits != fitted ? INFINITY : isnan(row->gain) ? 0 : fabs(row->gain);
+}
+
+/** Make the rows of a question. @param rate  factor of all rates */
+static void add_change(struct sensitivity *sensitivity, const struct what_if *question, const char *name, double rate)
+{
+    const struct point_result *base = &sensitivity->questions.at[0].result, *result = &question->result;
+    const char *refused = what_if_refusal(question);
+    bool fitted = base->standings[0].rank > 0, fits = refused == NULL && result->standings[0].rank > 0;
+    struct sensitivity_change *change = &sensitivity->changes[sensitivity->n];
+    *change = (struct sensitivity_change){check_calloc((size_t)base->n_systems, sizeof *change->rows), question->memory,
+                                          0, sensitivity->n};
+    for (int32_t i = 0; i < base->n_systems; i++) {
+        int32_t system = base->standings[i].system, rank = rank_of(result, system);
+        double before = base->summary[system].tokens_per_s_per_gpu,
+               after = refused == NULL ? rate * result->summary[system].tokens_per_s_per_gpu : NAN;
+        change->rows[i] = (struct trace_sensitivity){
+            .change = name,
+            .set = question->set,
+            .system = base->label[system],
+            .fits = rank > 0,
+            .rank = rank,
+            .tokens_per_s_per_gpu = after,
+            .gain = base->standings[i].rank > 0 && rank > 0 ? after / before - 1 : NAN,
+            .winner = fits ? base->label[result->standings[0].system] : NULL,
+            .refused = refused,
+        };
+        bool other = refused == NULL && change->rows[0].rank != 1; /* the first does not even share rank 1 */
+        change->rows[i].winner_changes = fitted ? other : fits;
+    }
+    change->size = effect_size(&change->rows[0], fitted);
+    sensitivity->n++;
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct sensitivity_change *x = a, *y = b;
+    int order = COMPARE(y->size, x->size);
+    return order != 0 ? order : COMPARE(x->index, y->index);
+}
+
+bool sensitivity_find(const struct document *document, const struct scenario *scenario,
+                      const struct what_if_options *options, struct sensitivity *sensitivity, struct error *err)
+{
+    *sensitivity = (struct sensitivity){.n_systems = scenario->n_systems};
+    struct what_ifs *questions = &sensitivity->questions;
+    struct listing listing = {document, scenario, questions};
+    if (!model_error_read(scenario_data_dir(), scenario, &sensitivity->error, err))
+        return false;
+    list(&listing);
+    if (!what_if_run(questions, options, err))
+        return false;
+    if (what_if_refusal(&questions->at[0]) != NULL)
+        return error_set_status(err, ERROR_FAILED, "%s", what_if_refusal(&questions->at[0]));
+    sensitivity->changes = check_calloc((size_t)questions->n + 2, sizeof *sensitivity->changes);
+    for (int32_t i = 0; i < questions->n; i++)
+        add_change(sensitivity, &questions->at[i], questions->at[i].name, 1);
+    for (int up = 0; up < 2; up++) {
+        double deviation = up ? sensitivity->error.deviation : -sensitivity->error.deviation;
+        sensitivity->error_names[up] = check_asprintf("model error %+.1f%%", 100 * deviation);
+        add_change(sensitivity, &questions->at[0], sensitivity->error_names[up], 1 + deviation);
+    }
+    qsort(sensitivity->changes + 1, (size_t)sensitivity->n - 1, sizeof *sensitivity->changes, compare_changes);
+    return true;
+}
+
+void sensitivity_free(struct sensitivity *sensitivity)
+{
+    for (int32_t i = 0; i < sensitivity->n; i++)
+        free(sensitivity->changes[i].rows);
+    for (int i = 0; i < 2; i++)
+        free(sensitivity->error_names[i]);
+    free(sensitivity->changes);
+    what_if_free(&sensitivity->questions);
+    *sensitivity = (struct sensitivity){0};
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module is the verdict on a point, in words: who is first and why, what would fit, what to be careful about. */
+#ifndef SLIMSIM_ANSWER_VERDICT_H
+#define SLIMSIM_ANSWER_VERDICT_H
+
+#include <jansson.h>
+
+#include "simulate/faster_setting.h"
+#include "simulate/standing.h"
+#include "simulate/validated_range.h"
+#include "trace/trace.h"
+
+enum verdict_sentence {
+    VERDICT_TIE,
+    VERDICT_REASON, /* why the first is first, or where its time goes */
+    VERDICT_HOST_MEMORY,
+    VERDICT_DELAYS,
+    VERDICT_SETTINGS,
+    VERDICT_PRESSURE,
+    VERDICT_OUTSIDE,
+    VERDICT_N_SENTENCES
+};
+
+struct verdict {
+    const struct point *point;
+    struct ranked_point ranked;
+    int32_t n_ranked;           /* systems that fit */
+    char *head;                 /* lines: what was asked, and notes that hold for all numbers */
+    char **ranking;             /* [1 + n_systems] headings, then systems, the best first; tabs between cells */
+    char *legend;               /* lines */
+    char **misfit, **would_fit; /* [n_systems] what a system lacks; what would help. NULL: it fits */
+    char *sentence[VERDICT_N_SENTENCES]; /* "": nothing to say */
+    int32_t n_settings, n_outside;
+    struct faster_setting settings[FASTER_SETTINGS_MOST]; /* of the first system */
+    char outside[OUTSIDE_MOST][OUTSIDE_SIZE];
+};
+
+/** Make the verdict. The caller frees it. The point must outlive it. */
+void verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                  const struct validated_range *range, struct verdict *verdict);
+
+/** Write the verdict as data sets of texts: head, ranking, legend, verdict, would_fit, faster_settings. */
+bool verdict_record(const struct verdict *verdict, struct trace *trace, struct error *err);
+
+/** Add ties, verdict, reason, faster_settings and outside_measured_runs to a point, and would_fit to its systems. */
+void verdict_add_json(const struct verdict *verdict, json_t *point);
+
+void verdict_free(struct verdict *verdict);
+
+#endif

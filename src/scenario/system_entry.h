@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module reads the entries of `systems:`: a training system with its plan, or the space in which one is searched.
+ */
+#ifndef SLIMSIM_SCENARIO_SYSTEM_ENTRY_H
+#define SLIMSIM_SCENARIO_SYSTEM_ENTRY_H
+
+#include "document/schema.h"
+#include "scenario/model.h"
+#include "scenario/plan_space.h"
+#include "scenario/stages.h"
+
+/** The results that the backward pass computes again: the sum of a list's entries, or whole layers. */
+enum recompute {
+    RECOMPUTE_NONE = 0,
+    RECOMPUTE_NORM = 1,            /* outputs of both norms */
+    RECOMPUTE_ACTIVATION = 2,      /* output of SwiGLU or GELU */
+    RECOMPUTE_SELECTIVE = 3,       /* both of these */
+    RECOMPUTE_ATTENTION_CORE = 4,  /* everything between queries, keys, values and the projection's input */
+    RECOMPUTE_ALTERNATE_GEMMS = 8, /* beside selective: every second GEMM of a layer (cost_activation_bytes) */
+    RECOMPUTE_FULL = 16
+};
+/**
+ * The states that the DP x CP ranks share:
+ * - zero1: optimizer states (Megatron's distributed optimizer)
+ * - zero2: also gradients
+ * - zero3: also parameters (FSDP)
+ * - unsharded: nothing (DDP)
+ *
+ * Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3, and 0.
+ */
+enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
+/** Kernels of a framework's element-wise operations: fused kernels made for them, one kernel an operation
+ * (cost/layer.h), or kernels that a compiler fuses. Only the first adds up weights' gradients in GEMMs
+ * (cost_sum_bytes). */
+enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
+/** Precision of main gradients and of their reduction. */
+enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** The time when FSDP1 gathers the weights of the layer after the current one: when its backward starts, or when it
+ * ends. */
+enum scenario_prefetch { SCENARIO_BACKWARD_PRE, SCENARIO_BACKWARD_POST };
+/** FSDP2's embedding, and its last norm with the head: gathered with the root, or each a unit of its own. */
+enum scenario_ends { SCENARIO_ENDS_ROOT, SCENARIO_ENDS_OWN };
+/** The time when memory holds main gradients: always, or only from the first backward to the optimizer's end. */
+enum scenario_gradient_buffers { SCENARIO_GRADIENTS_KEPT, SCENARIO_GRADIENTS_FREED };
+/** Order of a pipeline's passes: plan/schedule.h. */
+enum scenario_schedule {
+    SCENARIO_ONE_F_ONE_B,
+    SCENARIO_INTERLEAVED,
+    SCENARIO_GPIPE,
+    SCENARIO_ZERO_BUBBLE,
+    SCENARIO_SEQ1F1B,
+    SCENARIO_TERAPIPE,
+    SCENARIO_N_SCHEDULES
+};
+/** Names of the schedules in this order, separated by |. */
+#define SCENARIO_SCHEDULES "1f1b|interleaved|gpipe|zero-bubble|seq1f1b|terapipe"
+/** Choices of plan.cp_type in the order of the enumeration. cost/context.h says how each exchanges keys and values. */
+#define SCENARIO_CONTEXT "ring|all-gather|ulysses|ring-contiguous"
+enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES, SCENARIO_RING_CONTIGUOUS };
+
+/** Return whether keys and values go round a ring of either kind. */
+static inline bool scenario_is_ring(int32_t cp_type)
+{
+    return cp_type == SCENARIO_RING || cp_type == SCENARIO_RING_CONTIGUOUS;
+}
+
+/** Names by enum recompute: "none", "norm", ... Entries are joined by +; norm+activation is "selective". */
+extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
+
+/** Return whether this recomputation has a model. alternate-gemms needs norm, activation, SwiGLU and no dropout. */
+bool scenario_recompute_fits(int32_t recompute, const struct model *model);
+
+/**
+ * Activations that may go to the host's memory:
+ * - never: none
+ * - plan: the share plan.offload of each unit's
+ * - auto: as the system decides if it decides this itself; otherwise as plan
+ */
+enum scenario_offload { SCENARIO_OFFLOAD_NEVER, SCENARIO_OFFLOAD_PLAN, SCENARIO_OFFLOAD_AUTO };
+#define SCENARIO_OFFLOAD "never|plan|auto"
+
+/** The layout that a user gives a system: `plan:`. If dp is 0, it follows from the platform. */
+struct scenario_plan {
+    int64_t tp, pp, cp, dp;
+    int32_t cp_type;  /* enum scenario_context */
+    int64_t vpp;      /* virtual stages (chunks) of a rank */
+    int32_t schedule; /* enum scenario_schedule */
+    int64_t slices;   /* slices of a micro-batch, with a schedule of slices; 0: the schedule's default */
+    struct scenario_stages stages;
+    int32_t sharding;         /* enum scenario_sharding */
+    int64_t shard_group;      /* number of DP x CP ranks that share states; other groups hold the same; 0: all share */
+    int64_t fsdp;             /* version of FSDP, 1 or 2, whose copies zero2 and zero3 make; 0 counts as 1 */
+    int32_t fsdp_prefetch;    /* enum scenario_prefetch */
+    int32_t fsdp_ends;        /* enum scenario_ends */
+    int32_t gradients;        /* enum scenario_gradients */
+    int32_t gradient_buffers; /* enum scenario_gradient_buffers */
+    int32_t optimizer;        /* enum scenario_kernels: one kernel for Adam, or one for each operation */
+    bool sequence_parallel;   /* applies to tensor parallelism */
+    int32_t recompute;        /* enum recompute */
+    int64_t recompute_layers; /* layers of a stage that recompute, with recompute full; 0: all */
+    bool early_stop;          /* with recompute full, stop after the last tensor that the backward needs */
+    int32_t offload_mode;     /* enum scenario_offload, the entry's key `offload` */
+    double offload;           /* share of activations that goes to the host, 0..1 */
+};
+
+/** Return the number of `ranks` DP x CP ranks that share states, and so hold them together. It is 1 without sharding.
+ */
+static inline int32_t scenario_n_shards(int32_t sharding, int64_t shard_group, int64_t ranks)
+{
+    if (sharding == SCENARIO_UNSHARDED)
+        return 1;
+    return (int32_t)(shard_group > 0 ? shard_group : ranks);
+}
+
+/** Return scenario_n_shards of a plan. */
+static inline int32_t scenario_plan_shards(const struct scenario_plan *plan)
+{
+    return scenario_n_shards(plan->sharding, plan->shard_group, plan->dp * plan->cp);
+}
+
+/** Return the number of groups that each hold all states. It is 1 if all DP x CP ranks share. */
+static inline int32_t scenario_plan_shard_groups(const struct scenario_plan *plan)
+{
+    return (int32_t)(plan->dp * plan->cp / scenario_plan_shards(plan));
+}
+
+struct scenario_system {
+    char name[64];
+    char label[64];            /* name of the row; default: the system's name */
+    struct scenario_plan plan; /* with plan: auto, only the framework's keys until a search has completed it */
+    bool auto_plan;            /* `plan: auto`; the search that finds the plan turns it off */
+    struct plan_space space;   /* space of plan: auto */
+    int32_t knobs;             /* node of the mapping `knobs:` in the document, -1: none */
+    int32_t node;              /* node of this entry, for messages */
+};
+
+/** Keys of an entry that the user gives. */
+enum { SYSTEM_ENTRY_N_KEYS = 28 };
+extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
+
+/**
+ * Read the entries of `systems:` and check their labels and spaces.
+ * @param keys     system_entry_keys with the framework's defaults
+ * @param entries  the caller frees them, also after a failure
+ */
+bool system_entries_read(const struct document *document, const struct schema_key *keys, const char *data_dir,
+                         struct scenario_system **entries, int32_t *n_entries, struct error *err);
+
+/** Write the entries as `systems:` of a resolved scenario. The document holds their knobs. */
+void system_entries_write(FILE *file, const struct document *document, const struct scenario_system *entries,
+                          int32_t n_entries);
+
+#endif

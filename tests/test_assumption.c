@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests change one assumption of a scenario at a time. */
+#include "scenario/assumption.h"
+
+#include "harness.h"
+
+/* Check the i-th value of an assumption. @param name  NULL: there is none, or the scenario has it */
+static void check_value(const struct scenario *scenario, enum assumption assumption, int32_t i, const char *name,
+                        const char *value)
+{
+    struct assumed assumed;
+    CHECK_EQUAL(assumption_value(scenario, assumption, i, &assumed), name != NULL);
+    if (name == NULL)
+        return;
+    CHECK_TEXT(assumed.name, name);
+    CHECK_TEXT(assumed.value, value);
+}
+
+TEST(assumption_value__gives_choices_that_the_scenario_has_not)
+{
+    struct scenario scenario = {.communication = {.dp_overlap = SCENARIO_OVERLAP_GRADIENTS, .cp_overlap = true}};
+    check_value(&scenario, ASSUME_DP_OVERLAP, 0, "dp_overlap none", "none");
+    check_value(&scenario, ASSUME_DP_OVERLAP, 1, NULL, NULL);
+    check_value(&scenario, ASSUME_DP_OVERLAP, 2, "dp_overlap both", "both");
+    check_value(&scenario, ASSUME_DP_OVERLAP, 3, NULL, NULL);
+    check_value(&scenario, ASSUME_CP_OVERLAP, 0, "cp_overlap false", "false");
+    check_value(&scenario, ASSUME_CP_OVERLAP, 1, NULL, NULL);
+}
+
+TEST(assumption_value__multiplies_numbers)
+{
+    struct scenario scenario = {.platform = {.nic_bytes_per_s = 50e9}, .data = {.global_batch = 1, .length_scale = 1}};
+    check_value(&scenario, ASSUME_NIC, 0, "NIC x0.5", "25GBps");
+    check_value(&scenario, ASSUME_NIC, 1, "NIC x2", "100GBps");
+    check_value(&scenario, ASSUME_NIC, 2, NULL, NULL);
+    check_value(&scenario, ASSUME_BATCH, 0, NULL, NULL); /* half a document */
+    check_value(&scenario, ASSUME_BATCH, 1, "batch x2", "2");
+    check_value(&scenario, ASSUME_BATCH_TOKENS, 1, NULL, NULL); /* the batch counts documents */
+    check_value(&scenario, ASSUME_LENGTHS, 0, "lengths x1.2", "1.2");
+    check_value(&scenario, ASSUME_LENGTHS, 1, NULL, NULL);
+}
+
+TEST(assumption_set__is_what_assumption_now_returns)
+{
+    struct scenario scenario = {.n_systems = 0};
+    for (enum assumption i = 0; i < ASSUME_N_CHOICES; i++)
+        for (int32_t value = assumptions[i].n - 1; value >= 0; value--) {
+            assumption_set(&scenario, i, value);
+            CHECK_EQUAL(assumption_now(&scenario, i), value);
+        }
+    CHECK_EQUAL(scenario.attention, 0);
+    assumption_set(&scenario, ASSUME_CP_OVERLAP, 1);
+    CHECK_TRUE(scenario.communication.cp_overlap);
+}

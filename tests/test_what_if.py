@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests stop answers that run a scenario again and again, go on from their journals, and read their progress."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from program import PROGRAM, SANITIZED, SCRATCH, SMALL, fresh, run, write
+
+SEARCHED = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}",
+                         "plan: auto, plan_space: {tp: [2, 4], pp: [1, 2]}").replace("measured: 2", "measured: 6")
+LONG = SEARCHED.replace("name: small", "name: long").replace("global_batch: 48", "global_batch: 1536")
+OTHER = LONG.replace("32Ki", "64Ki")
+SIZES = LONG.replace("platform: hopper-2x8", "platform: hopper") + """\
+capacity: {tokens: 2e10, offers: [{name: first, nodes: {from: 1, to: 4}}]}
+"""
+WITHIN_S = 8 if SANITIZED else 2
+
+
+def counts(done):
+    """Read how many runs there are, and how many of them were computed and kept."""
+    return [int(n) for n in re.search(r"^(\d+) runs: (\d+) computed, (\d+) kept from before in ", done.stderr, re.MULTILINE).groups()]
+
+
+def begin(*arguments, stderr=subprocess.DEVNULL):
+    return subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=stderr)
+
+
+class Journal(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.path = write("small.yaml", SEARCHED)
+        cls.whole = fresh("whole")
+        cls.done = run("sensitivity", cls.path, "--json", "--output", cls.whole)
+        assert cls.done.returncode == 0, cls.done.stderr
+        cls.n = counts(cls.done)[0]
+
+    def same(self, folder, done):
+        self.assertEqual((done.returncode, done.stdout), (0, self.done.stdout), done.stderr)
+        name = "small.sensitivity.csv"
+        self.assertEqual((folder / name).read_bytes(), (self.whole / name).read_bytes())
+
+    def stop(self, number, folder):
+        """Stop an answer in the middle."""
+        journal, size = folder / "small.sensitivity.journal", (self.whole / "small.sensitivity.journal").stat().st_size
+        with begin("sensitivity", self.path, "--output", folder) as process:
+            while not journal.exists() or journal.stat().st_size < size / 2:
+                self.assertIsNone(process.poll())
+                time.sleep(0.001)
+            process.send_signal(number)
+        return process.returncode
+
+    def test_a_stopped_answer_goes_on_and_computes_no_change_again(self):
+        for number, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 128 + signal.SIGINT)):
+            folder = fresh("stopped")
+            self.assertEqual(self.stop(number, folder), status)
+            self.assertFalse((folder / "small.sensitivity.csv").exists())
+            done = run("sensitivity", self.path, "--json", "--output", folder)
+            n, n_computed, n_kept = counts(done)
+            self.assertEqual((n, n_computed + n_kept), (self.n, self.n))
+            self.assertGreaterEqual(n_kept, self.n // 4)
+            self.assertGreater(n_computed, 0)
+            self.same(folder, done)
+
+    def test_results_do_not_depend_on_the_number_of_workers(self):
+        folder, cores = fresh("one"), sorted(os.sched_getaffinity(0))
+        done = subprocess.run(["taskset", "-c", str(cores[0]), PROGRAM, "sensitivity", self.path, "--json", "--output", folder],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(counts(done), [self.n, self.n, 0])
+        self.same(folder, done)
+
+    def test_the_same_answer_again_computes_nothing_and_another_scenario_all(self):
+        folder = fresh("again")
+        for options, n_kept in (((), 0), ((), self.n), (("--set", "seed=8"), 0), ((), self.n)):
+            done = run("sensitivity", self.path, "--json", "--output", folder, *options)
+            self.assertEqual(counts(done), [self.n, self.n - n_kept, n_kept], options)
+        self.same(folder, done)
+
+    def test_a_refused_change_is_a_result(self):
+        """The first plan needs 16 GPUs, so its second node cannot be taken away alone."""
+        plan = "plan: {tp: 2, pp: 2, cp: 2, recompute: selective}"
+        one = write("one.yaml", SMALL.replace(plan, "plan: {tp: 2, pp: 8}"))
+        other = write("other.yaml", SMALL.replace(plan, "plan: {tp: 2, pp: 4}").replace("hopper-2x8", "hopper-1x8"))
+        shutil.rmtree(SCRATCH / "refused", ignore_errors=True)
+        for n_kept in (0, 1):
+            done = run("compare", one, other, "--system", "best-fit", "--json", "--output", SCRATCH / "refused")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            refused = [row["key"] for row in json.loads(done.stdout)["differences"] if "refused" in row]
+            self.assertEqual(refused, ["platform.nodes"])
+            self.assertEqual(counts(done)[2] > 0, bool(n_kept))
+
+    def test_a_file_of_others_is_kept(self):
+        folder = fresh("foreign")
+        folder.mkdir()
+        (folder / "small.sensitivity.journal").write_text("mine\n")
+        done = run("sensitivity", self.path, "--output", folder)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("small.sensitivity.journal", done.stderr)
+        self.assertEqual((folder / "small.sensitivity.journal").read_text(), "mine\n")
+
+
+class Progress(unittest.TestCase):
+    def first_line(self, *arguments):
+        """Read the first line that a command shows in a file, and stop the command."""
+        errors = SCRATCH / "progress.txt"
+        output = () if arguments[0] == "explain" else ("--output", fresh("progress"))
+        with errors.open("w") as file, begin(*arguments, *output, stderr=file) as process:
+            begin_s = time.monotonic()
+            while "\n" not in errors.read_text() and time.monotonic() - begin_s < WITHIN_S:
+                self.assertIsNone(process.poll(), errors.read_text())
+                time.sleep(0.01)
+            process.kill()
+        return errors.read_text().partition("\n")[0]
+
+    def test_each_answer_says_within_two_seconds_what_runs(self):
+        long, other, sizes = write("long.yaml", LONG), write("other.yaml", OTHER), write("sizes.yaml", SIZES)
+        runs = r"(: \d+ of \d+ runs( and about \d+ later)?(, \d+:\d\d:\d\d left)?; now .*|: reads the scenarios)$"
+        for arguments, said in ((("sensitivity", long), "^sensitivity" + runs), (("compare", long, other), "^compare" + runs),
+                                (("max", "data.context", long, "--to", "1Mi"), "^max" + runs), (("capacity", sizes), "^capacity" + runs),
+                                (("run", long, "--sweep", "seed=1,2,3"), "^run" + runs),
+                                (("run", long), r"^plan search: (1 to do|\d+ of \d+ plans settled.*)$"),
+                                (("explain", long), r"^plan search: (1 to do|\d+ of \d+ plans settled.*)$")):
+            with self.subTest(arguments[0]):
+                self.assertRegex(self.first_line(*arguments), said)
+
+    def test_quiet__shows_nothing(self):
+        done = run("sensitivity", write("small.yaml", SEARCHED), "--quiet", "--output", fresh("quiet"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
