@@ -62,6 +62,16 @@ class Compare(unittest.TestCase):
         self.assertEqual((result["gain"], result["b"]["tokens_per_s_per_gpu"]), (total, rate(self.b)))
         self.assertAlmostEqual(result["interaction"], total - sum(gains.values()), places=12)
 
+    def test_names_that_were_taken_are_said_once_and_before_an_error(self):
+        note = "model: 'llama2-7b-chat' is taken as llama2-7b\n"
+        a = write("other_name.yaml", SMALL.replace("llama-7b", "llama2-7b-chat"))
+        b = write("fails.yaml", a.read_text().replace("32Ki", "-1"))
+        self.assertEqual(compare(a, write("batch.yaml", a.read_text().replace("batch: 32", "batch: 48")), "--quiet").stderr, note)
+        for done in (compare(a, b, "--quiet"), run("run", b, "--quiet"), run("run", b, "--quiet", "--sweep", "seed=1,2")):
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, "^" + note + "slimsim: [^']*data.context: '-1'")
+            self.assertEqual(done.stderr.count("is taken"), 1)
+
     def test_results_are_those_of_runs(self):
         result = compared(self.a, self.b)
         for side, path in (("a", self.a), ("b", self.b)):
@@ -74,6 +84,9 @@ class Compare(unittest.TestCase):
         done = compare(self.a, self.a)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("nothing differs", done.stdout)
+        simgrid = write("simgrid.yaml", SMALL + "engine: simgrid\nall_tensor_ranks: true\nsimgrid_cfg: network/TCP-gamma:1e6\n")
+        self.assertIn("nothing differs", compare(self.a, simgrid).stdout)
+        self.assertIn("nothing differs", compare(self.a, write("path.yaml", SMALL + "engine: critical-path\n")).stdout)
         result = compared(self.a, self.a)
         self.assertEqual((result["differences"], result["gain"], result["interaction"]), ([], 0, 0))
 

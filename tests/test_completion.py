@@ -84,6 +84,11 @@ class Bash(unittest.TestCase):
         self.assertEqual(bash("slimsim", "run", "-w", "device", "=", "h200,h8"), ["h200,h800"])
         self.assertEqual(bash("slimsim", "cost", "-m", "yi-"), ["yi-34b", "yi-6b"])
         self.assertEqual(bash("slimsim", "cost", "--platform", "a8"), ["a800"])
+        self.assertEqual(bash("slimsim", "cost", "--platform", "=", "a8"), ["a800"])
+        self.assertEqual(bash("slimsim", "cost", "--model", "=", "yi-"), ["yi-34b", "yi-6b"])
+        self.assertEqual(bash("slimsim", "cost", "--attention", "="), run("list", "values", "attention").stdout.split())
+        self.assertEqual(bash("slimsim", "calibrate", "--device", "="), run("list", "values", "device").stdout.split())
+        self.assertEqual(bash("slimsim", "run", "--output", "=", "scenarios/qui"), ["scenarios/quickstart.yaml"])
         self.assertEqual(bash("slimsim", "platform", "ho"), ["hopper"])
         self.assertEqual(bash("slimsim", "run", "-s", "nope", "=", "x"), [])
 

@@ -2,6 +2,7 @@
 /* These tests check what a long command shows on stderr. */
 #include "base/status_line.h"
 
+#include <pty.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,20 +12,26 @@
 
 enum { SIZE = 256 };
 
-/** Show a line for a while with stderr in a file, and read what was printed. */
-static void show_in_file(bool shown, int32_t time_ms, char text[SIZE])
+/** Show a line for a while with stderr elsewhere. */
+static void show(int descriptor, bool shown, int32_t time_ms, const char *text)
 {
     struct status_line line;
-    FILE *file = tmpfile();
     int before = dup(STDERR_FILENO);
     fflush(stderr);
-    dup2(fileno(file), STDERR_FILENO);
+    dup2(descriptor, STDERR_FILENO);
     status_line_begin(&line, shown, "begins with %d", 7);
-    status_line_print(&line, "%d of %d", 3, 7);
+    status_line_print(&line, "%s", text);
     usleep((useconds_t)(1000 * time_ms));
     status_line_end(&line);
     dup2(before, STDERR_FILENO);
     close(before);
+}
+
+/** Show a line for a while with stderr in a file, and read what was printed. */
+static void show_in_file(bool shown, int32_t time_ms, char text[SIZE])
+{
+    FILE *file = tmpfile();
+    show(fileno(file), shown, time_ms, "3 of 7");
     rewind(file);
     text[fread(text, 1, SIZE - 1, file)] = '\0';
     fclose(file);
@@ -40,6 +47,19 @@ TEST(status_line__prints_the_newest_text_within_two_seconds_and_then_rarely)
     CHECK_TEXT(text, "3 of 7\n");
     show_in_file(true, 3500, text);
     CHECK_TEXT(text, "3 of 7\n3 of 7\n");
+}
+
+TEST(status_line__is_cut_at_the_width_of_a_terminal)
+{
+    char text[SIZE];
+    int master, terminal;
+    CHECK_TRUE(openpty(&master, &terminal, NULL, NULL, &(struct winsize){.ws_row = 24, .ws_col = 10}) == 0);
+    show(terminal, true, 1500, "1234567890 and more");
+    ssize_t n = read(master, text, SIZE - 1);
+    text[n > 0 ? n : 0] = '\0';
+    CHECK_TEXT(text, "\r\033[K123456789…\r\033[K");
+    close(terminal);
+    close(master);
 }
 
 TEST(status_line__is_silent_if_not_shown)

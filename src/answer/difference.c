@@ -33,8 +33,10 @@ static const struct {
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 
-/** Keys that change no result. The number of replicas follows from the platform and the other degrees. */
-static const char *const ignored[] = {"name", "trace", ENTRY ".label", ENTRY ".plan.dp"};
+/** Keys that change no result on the critical path. The number of replicas follows from the platform and the other
+ * degrees. */
+static const char *const ignored[] = {"name",        "trace",        "engine",        "all_tensor_ranks",
+                                      "simgrid_cfg", ENTRY ".label", ENTRY ".plan.dp"};
 enum { N_IGNORED = sizeof ignored / sizeof *ignored };
 
 static bool is_ignored(const char *path)

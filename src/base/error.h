@@ -23,6 +23,7 @@ enum error_status {
 struct error {
     enum error_status status;
     char text[8192];
+    char notes[1024]; /* lines that are printed before the text, and are no errors; "": none */
 };
 
 /**

@@ -5,11 +5,14 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 static const double first_s = 1, most_between_s = 60;
 
@@ -26,12 +29,26 @@ static bool wait_for(struct status_line *line, double time_s)
     return line->ended;
 }
 
+/** Replace the terminal's line by the text, cut at its width. A line that wraps would leave its first part behind. */
+static void print_on_terminal(const char *line)
+{
+    struct winsize size;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    char text[STATUS_LINE_BYTES + sizeof "…"];
+    strcpy(text, line);
+    text_clip(text, known ? size.ws_col : 80);
+    fprintf(stderr, "\r\033[K%s", text);
+}
+
 static void *show(void *argument)
 {
     struct status_line *line = argument;
     pthread_mutex_lock(&line->lock);
     for (double between_s = first_s; !wait_for(line, between_s);) {
-        fprintf(stderr, line->terminal ? "\r\033[K%s" : "%s\n", line->text);
+        if (line->terminal)
+            print_on_terminal(line->text);
+        else
+            fprintf(stderr, "%s\n", line->text);
         between_s = line->terminal ? first_s : fmin(clock_wall_s() - line->begin_s, most_between_s);
     }
     pthread_mutex_unlock(&line->lock);

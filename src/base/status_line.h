@@ -3,7 +3,7 @@
  * This module shows on stderr how far a long command is. A thread of its own prints the newest text, so a command that
  * computes for long shows it, too.
  *
- * 1. A terminal has one changing line, from the first second on.
+ * 1. A terminal has one changing line, from the first second on. It is cut at the terminal's width.
  * 2. Other files have a line after a second, and then more and more rarely, at least each minute.
  * 3. A command that ends within a second shows nothing.
  */

@@ -43,8 +43,7 @@ static bool run(const struct arguments *arguments, const struct question *questi
         return false;
     for (int32_t i = 0; i < question->n_offers; i++)
         taken_words(&question->offers[i].scenario, &notes);
-    if (*notes.text != '\0')
-        fprintf(stderr, "%s\n", notes.text);
+    command_print_notes(notes.text);
     if (!options->quiet)
         warn(question);
     char *sizes = check_asprintf("%s.sizes", name);

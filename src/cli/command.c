@@ -113,21 +113,20 @@ error_t options_parse_file(int key, char *argument, struct argp_state *state, co
     }
 }
 
-/** Print on stderr what words of a scenario were taken for. */
-static void print_notes(const struct scenario *scenario)
+void command_print_notes(const char *notes)
 {
-    struct error notes = {0};
-    taken_words(scenario, &notes);
-    if (*notes.text != '\0')
-        fprintf(stderr, "%s\n", notes.text);
+    if (*notes != '\0')
+        fprintf(stderr, "%s\n", notes);
 }
 
 bool command_check(struct scenario *scenario, struct lengths *lengths, struct error *err)
 {
+    struct error notes = {0};
+    taken_words(scenario, &notes);
+    command_print_notes(notes.text);
     if (!point_check(scenario, err) || !point_lengths(scenario, lengths, err))
         return false;
     attention_choice_resolve(scenario, lengths);
-    print_notes(scenario);
     return true;
 }
 
@@ -175,6 +174,7 @@ int command_fail(const struct error *err)
 {
     const char *line = err->text;
     fflush(stdout);
+    command_print_notes(err->notes);
     while (*line != '\0') {
         size_t length = strcspn(line, "\n");
         char *text = text_clean(check_strndup(line, length));

@@ -57,6 +57,9 @@ bool command_read(const char *path, const struct options *options, struct scenar
 /** Do the second half of command_read, after scenario_read. */
 bool command_check(struct scenario *scenario, struct lengths *lengths, struct error *err);
 
+/** Print on stderr the lines, if there are any, that say what the words of scenarios were taken for. */
+void command_print_notes(const char *notes);
+
 /** Free the memory that parsing allocated. */
 void options_free(struct options *options);
 

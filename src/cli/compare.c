@@ -242,8 +242,15 @@ static bool find(const struct arguments *arguments, struct comparison *compariso
     ok = ok && answer_begin(&answer, options, "compare", NULL, err) &&
          answer_end(&answer,
                     comparison_find(documents, arguments->path, arguments->system, &answer.how, comparison, err));
-    for (int i = 0; i < 2; i++)
+    struct error notes = {0};
+    for (int i = 0; i < 2; i++) {
+        sweep_runner_note(&comparison->side[i].scenario, &notes);
         document_free(&documents[i]);
+    }
+    if (*err->notes != '\0') /* of a side that failed; the other one may have the same */
+        error_add(&notes, "%s", err->notes);
+    *err->notes = '\0';
+    command_print_notes(notes.text);
     return ok;
 }
 

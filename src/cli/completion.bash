@@ -10,12 +10,12 @@ _slimsim() {
     elif [[ $current == [a-z]*=* ]]; then
         key=${current%%=*} kept=$key= current=${current#*=}
     fi
-    if [[ $key == --set || $key == --sweep ]]; then
+    if [[ $key == --* ]]; then
         before=$key key=
     fi
     if [[ -z $key ]]; then
         case $before in
-        --model | --device | --platform) key=${before#--} ;;
+        --model | --device | --platform | --attention | --kernels) key=${before#--} ;;
         -m) key=model ;;
         -d) key=device ;;
         esac

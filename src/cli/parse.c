@@ -68,6 +68,17 @@ static bool applies(const struct row *row, const char *verb, bool keys)
     return row->verb == NULL ? keys : strcmp(row->verb, verb) == 0;
 }
 
+/** Return whether a long option is written in full. Only then is it one, so it makes no other's prefix ambiguous. */
+static bool is_written(const char *name, int argc, char **argv)
+{
+    size_t n = strlen(name);
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, name, n) == 0 &&
+            (argv[i][2 + n] == '\0' || argv[i][2 + n] == '='))
+            return true;
+    return false;
+}
+
 static error_t parse_common(int key, char *argument, struct argp_state *state)
 {
     (void)argument;
@@ -106,7 +117,8 @@ void parse_arguments(const struct argp *argp, int argc, char **argv, void *input
     }
     children[n_children] = (struct argp_child){.argp = &common};
     for (int i = 0; i < N_FORMER; i++)
-        if (applies(&former[i], strchr(argv[0], ' ') + 1, keys))
+        if (applies(&former[i], strchr(argv[0], ' ') + 1, keys) &&
+            (former[i].name == NULL || is_written(former[i].name, argc, argv)))
             options[n++] = (struct argp_option){.name = former[i].name,
                                                 .key = former[i].letter != 0 ? former[i].letter : FORMER + i,
                                                 .arg = "X",

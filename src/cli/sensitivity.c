@@ -183,7 +183,7 @@ static bool run(const struct arguments *arguments, const struct scenario *scenar
     struct answer_run answer;
     char *name = check_asprintf("%s.sensitivity", scenario->name);
     char *path = check_asprintf("%s/%s.csv", options->output, name);
-    bool ok = output_may_replace(path, is_ours, "table", "choose another --output", err) &&
+    bool ok = output_may_replace(path, is_ours, "table", "another --output", err) &&
               answer_begin(&answer, options, "sensitivity", name, err) &&
               answer_end(&answer, sensitivity_find(document, scenario, &answer.how, &sensitivity, err)) &&
               write_file(path, &sensitivity, err);

@@ -422,8 +422,7 @@ static bool prepare(const struct arguments *arguments, const struct sweep *sweep
               locate(submission, err);
     if (ok && arguments->shards > sweep->n_points)
         ok = error_set(err, "--shards: %d parts, but there are %d points", arguments->shards, sweep->n_points);
-    if (ok && !arguments->options.quiet)
-        sweep_print_notes(runner);
+    command_print_notes(runner->notes.text);
     sweep_runner_close(runner);
     free(runner);
     return ok;

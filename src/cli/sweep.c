@@ -191,12 +191,6 @@ static void print_list_json(const struct manifest *manifest)
     command_print_json(json_pack("{s:s, s:o}", "name", manifest->name, "points", list));
 }
 
-void sweep_print_notes(const struct sweep_runner *runner)
-{
-    if (*runner->notes.text != '\0')
-        fprintf(stderr, "%s\n", runner->notes.text);
-}
-
 /** Report on stderr how the sweep ended and the next step. */
 static void report_outcome(const struct manifest *manifest, const struct driver_options *options,
                            const struct driver_outcome *outcome, const char *command)
@@ -251,8 +245,6 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
     driver->fail_fast = arguments->fail_fast;
     if (!command_make_folder(options->output, err))
         return false;
-    if (!options->quiet)
-        sweep_print_notes(runner);
     bool ok = driver_run(runner, manifest, driver, &outcome, err);
     progress_end(driver->progress);
     if (!ok && *driver->stop != 0 && err->status == ERROR_NONE)
@@ -280,6 +272,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
     bool ok = (arguments->shard == NULL ||
                (sweep_divided(sweep, "--shard", err) && shard_parse(arguments->shard, &driver.shard, err))) &&
               driver_resolve(runner, &manifest, stop, err);
+    command_print_notes(runner->notes.text);
     if (ok && arguments->list && options->json)
         print_list_json(&manifest);
     else if (ok && arguments->list)

@@ -42,9 +42,6 @@ bool sweep_command(const char *path, const struct options *options, const struct
 /** Return a point's index, id and swept keys. @param manifest  NULL: it has no swept keys */
 json_t *sweep_json_of_point(const struct manifest *manifest, int32_t point, uint64_t id);
 
-/** Print on stderr the facts about the resolved points that a user should know. */
-void sweep_print_notes(const struct sweep_runner *runner);
-
 /** Refuse `what`, which divides the points of a sweep, if there is no sweep. */
 bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err);
 

@@ -62,7 +62,7 @@ static void print_available(const char *name, char *const *names, size_t n, cons
         if ((n <= SHORT_LIST || name_same_family(name, names[i])) && used + strlen(names[i]) + 3 < 1000)
             used += (size_t)sprintf(text + used, "%s%s", n_listed++ > 0 ? ", " : "", names[i]);
     if (n > SHORT_LIST)
-        snprintf(text + used, 1000 - used, "%s`slimsim list %ss` lists all", n_listed > 0 ? "; " : "", what);
+        snprintf(text + used, 1000 - used, "%sthose of `slimsim list %ss`", n_listed > 0 ? ", and all " : "", what);
     else if (n == 0)
         strcpy(text, "none");
 }

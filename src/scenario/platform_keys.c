@@ -56,8 +56,7 @@ const struct schema_key platform_schema[PLATFORM_N_KEYS] = {
 enum { N_SCENARIO_KEYS = PLATFORM_N_SCENARIO_KEYS, N_FILE_KEYS = PLATFORM_N_KEYS - 1 };
 enum { DRAGONFLY_MOST = 1024 }; /* limit of groups, since links grow with their square */
 
-/** Split NAME-<nodes>x<gpus>, with or without -free at its end. @return whether the name has this form */
-static bool split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct platform_keys *size)
+bool platform_split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct platform_keys *size)
 {
     char again[SCHEMA_TEXT_BYTES], *end;
     size_t n = strlen(name), n_free = strlen("-free");
@@ -123,7 +122,7 @@ bool platform_keys_of_name(const char *data_dir, const char *name, struct platfo
     library_shipped(folder, ".yaml", "platform", keys->name, sizeof keys->name);
     if (library_find(folder, keys->name, ".yaml", "platform", path, &unknown))
         return read_file(path, keys, err);
-    bool sized = split_size(name, base, &size);
+    bool sized = platform_split_size(name, base, &size);
     if (sized) /* the hint concerns the name without its size */
         unknown = (struct error){0};
     library_shipped(folder, ".yaml", "platform", base, sizeof base);

@@ -19,6 +19,9 @@
  */
 bool platform_keys_read(struct document *document, const char *data_dir, struct platform_keys *keys, struct error *err);
 
+/** Split NAME-<nodes>x<gpus>, with or without -free at its end. @return whether the name has this form */
+bool platform_split_size(const char *name, char base[SCHEMA_TEXT_BYTES], struct platform_keys *size);
+
 /** Read the same keys from a name. */
 bool platform_keys_of_name(const char *data_dir, const char *name, struct platform_keys *keys, struct error *err);
 

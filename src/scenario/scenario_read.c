@@ -14,6 +14,7 @@
 #include "scenario/framework.h"
 #include "scenario/layout.h"
 #include "scenario/simgrid_cfg.h"
+#include "scenario/taken.h"
 
 #define FIELD(field) offsetof(struct scenario, field)
 
@@ -339,9 +340,13 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
                           &scenario->n_faults, err) &&
               check_links_above(scenario, err);
     ok &= reliability_ok;
-    if (!ok)
-        scenario_free(scenario);
-    return ok;
+    if (ok)
+        return true;
+    struct error notes = {0};
+    taken_words(scenario, &notes);
+    snprintf(err->notes, sizeof err->notes, "%.*s", (int)sizeof err->notes - 1, notes.text);
+    scenario_free(scenario);
+    return false;
 }
 
 static bool refuse_sweep(const struct document *document, struct error *err)

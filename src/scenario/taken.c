@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/** Return the scalar under a key, or NULL. */
+/** Return the scalar under a key, or NULL if there is no value. */
 static const char *value_of(const struct document *document, int32_t mapping, const char *key)
 {
     int32_t node = document_find(document, mapping, key);
-    bool scalar = node >= 0 && document->node[node].kind == DOCUMENT_SCALAR;
+    bool scalar = node >= 0 && document->node[node].kind == DOCUMENT_SCALAR && !document_is_null(&document->node[node]);
     return scalar ? document->node[node].value : NULL;
 }
 
@@ -15,8 +15,18 @@ static const char *value_of(const struct document *document, int32_t mapping, co
 static void note_name(const struct scenario *scenario, const char *key, const char *taken, struct error *notes)
 {
     const char *written = value_of(&scenario->document, 0, key);
-    if (written != NULL && *taken != '\0' && *taken != '/' && strncmp(written, taken, strlen(taken)) != 0)
+    if (written != NULL && *taken != '\0' && *taken != '/' && strcmp(written, taken) != 0)
         error_add(notes, "%.*s: '%.100s' is taken as %s", (int)strcspn(key, "."), key, written, taken);
+}
+
+/** Note the platform's name. A size behind it is none of the name. */
+static void note_platform(const struct scenario *scenario, struct error *notes)
+{
+    const char *written = value_of(&scenario->document, 0, "platform.name"), *taken = scenario->platform.keys.name;
+    struct platform_keys size;
+    char base[SCHEMA_TEXT_BYTES];
+    if (written == NULL || !platform_split_size(written, base, &size) || strcmp(base, taken) != 0)
+        note_name(scenario, "platform.name", taken, notes);
 }
 
 static void note_stages(const struct scenario *scenario, const struct scenario_system *system, struct error *notes)
@@ -32,10 +42,13 @@ static void note_stages(const struct scenario *scenario, const struct scenario_s
 
 void taken_words(const struct scenario *scenario, struct error *notes)
 {
+    if (scenario->document.n_nodes == 0) /* it could not be read */
+        return;
     note_name(scenario, "model", scenario->model_name, notes);
     note_name(scenario, "device", scenario->device_name, notes);
     note_name(scenario, "framework", scenario->framework_name, notes);
-    note_name(scenario, "platform.name", scenario->platform.keys.name, notes);
+    note_name(scenario, "power", scenario->power_name, notes);
+    note_platform(scenario, notes);
     for (int32_t i = 0; i < scenario->n_systems; i++)
         note_stages(scenario, &scenario->systems[i], notes);
 }

@@ -51,6 +51,16 @@ uint64_t sweep_point_id(const struct scenario *scenario, const struct lengths *l
     return id;
 }
 
+void sweep_runner_note(const struct scenario *scenario, struct error *notes)
+{
+    char line[ASSUMPTIONS_SIZE];
+    taken_words(scenario, notes);
+    if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
+        error_add(notes, "%s", line);
+    if (assumptions_oversubscription(scenario, line))
+        error_add(notes, "%s", line);
+}
+
 bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scenario *scenario,
                         const struct lengths **lengths, uint64_t *id, struct error *err)
 {
@@ -61,7 +71,12 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         document_copy(asked->document, "sweep", &document);
     else
         ok = sweep_point(runner->sweep, point, &document, err);
-    ok = scenario_resolve(&document, &runner->cache, scenario, err) && ok && point_check(scenario, err);
+    bool resolved = scenario_resolve(&document, &runner->cache, scenario, err);
+    if (resolved)
+        sweep_runner_note(scenario, &runner->notes);
+    else if (*err->notes != '\0')
+        error_add(&runner->notes, "%s", err->notes);
+    ok = resolved && ok && point_check(scenario, err);
     *lengths = ok ? find_lengths(runner, scenario, err) : NULL;
     if (*lengths == NULL) {
         scenario_free(scenario);
@@ -77,12 +92,6 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         scenario->device.memory_bytes *= asked->memory;
         *id = hash_bytes(*id, &asked->memory, sizeof asked->memory);
     }
-    char line[ASSUMPTIONS_SIZE];
-    taken_words(scenario, &runner->notes);
-    if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
-        error_add(&runner->notes, "%s", line);
-    if (assumptions_oversubscription(scenario, line))
-        error_add(&runner->notes, "%s", line);
     return true;
 }
 

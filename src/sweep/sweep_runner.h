@@ -40,6 +40,9 @@ struct sweep_runner {
 /** Return the hash of the resolved text of a scenario and of all files that it names. */
 uint64_t sweep_point_id(const struct scenario *scenario, const struct lengths *lengths);
 
+/** Add the facts about a scenario that a user should know, each once. */
+void sweep_runner_note(const struct scenario *scenario, struct error *notes);
+
 /**
  * Resolve and check the scenario of a point. Its lengths are borrowed until the next point. The caller frees the
  * scenario. Errors name the position of the wrong value.
