@@ -122,13 +122,16 @@ static int32_t list_missing(const struct size_search *search, int32_t *offers, i
     return n;
 }
 
-/** Check that one of the sizes at least may run. Otherwise the scenario is wrong. */
-static bool check_any(const struct what_ifs *round, struct error *err)
+/** Check that a size of any round may run. Otherwise the scenario is wrong. */
+static bool check_any(const struct size_search *search, struct error *err)
 {
-    for (int32_t i = 0; i < round->n; i++)
-        if (round->at[i].result.status != RESULT_FAILED || round->at[i].result.id != 0)
-            return true;
-    return error_set(err, "%s", round->at[0].result.message);
+    for (int32_t i = 0; i < search->n_rounds; i++)
+        for (int32_t k = 0; k < search->rounds[i].n; k++) {
+            const struct point_result *result = &search->rounds[i].at[k].result;
+            if (result->status != RESULT_FAILED || result->id != 0)
+                return true;
+        }
+    return error_set(err, "%s", search->rounds[0].at[0].result.message);
 }
 
 static bool compute_missing(struct size_search *search, const struct what_if_options *options, struct error *err)
@@ -146,7 +149,7 @@ static bool compute_missing(struct size_search *search, const struct what_if_opt
         struct what_ifs *round = &search->rounds[search->n_rounds++];
         *round = (struct what_ifs){0};
         question_sizes(search->question, n, offers, nodes, &document);
-        ok = what_if_add_sweep(round, &document, err) && what_if_run(round, options, err) && check_any(round, err);
+        ok = what_if_add_sweep(round, &document, err) && what_if_run(round, options, err) && check_any(search, err);
         for (int32_t i = 0; i < search->n && ok; i++)
             for (int32_t k = 0; k < n; k++)
                 if (search->sizes[i].nodes == nodes[k] &&
