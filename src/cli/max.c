@@ -144,8 +144,10 @@ static void print_text(const struct largest_values *values, const struct scenari
     int32_t used = 4 + n_rows + (listed || n_rows < values->n); /* lines printed, and the last one */
     text_print_wrapped(stops, &(struct text_limits){COLUMNS, listed ? 2 : LINES - used, LINES - used});
     free(stops);
-    printf("%d values tried, each as a run on the critical path of %" PRId64 " iterations after %" PRId64 " warm-up\n",
-           values->n_trials, scenario->measured, scenario->warm_up);
+    printf("%d value%s tried, each as a run on the critical path of %" PRId64 " iteration%s after %" PRId64
+           " warm-up\n",
+           values->n_trials, values->n_trials == 1 ? "" : "s", scenario->measured, scenario->measured == 1 ? "" : "s",
+           scenario->warm_up);
 }
 
 static json_t *json_of_trial(const struct value_trial *trial)
