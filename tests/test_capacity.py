@@ -78,7 +78,7 @@ def answer(*sets, question=QUESTION):
 
 def n_computed(done):
     """Count the points that a run has computed."""
-    return int(re.search(r"^\d+ runs: (\d+) computed, ", done.stderr, re.MULTILINE)[1])
+    return int(re.search(r"^\d+ runs?: (\d+) computed, ", done.stderr, re.MULTILINE)[1])
 
 
 def sweep_of(sizes):
@@ -391,6 +391,17 @@ class Words(unittest.TestCase):
                    "plan_space.recompute=none").stdout
         self.assertIn("does not fit in memory", text)
 
+    def test_a_size_that_the_scenario_refuses_is_a_result(self):
+        """The plan takes an even number of nodes. Rounds after the first have only odd ones."""
+        question = re.sub("plan_space: .*\n", "", QUESTION)
+        sets = ("model=llama-7b", "systems=[{name: best-fit, plan: {tp: 8, pp: 1, cp: 2, recompute: selective}}]", "capacity.days=none")
+        candidates = answer(*sets, ONE.replace("from: 1, to: 8", "from: 2, to: 32"), question=question)["candidates"]
+        self.assertTrue({2, 4, 7, 8, 16, 32} <= {row["nodes"] for row in candidates}, candidates)
+        for row in candidates:
+            self.assertEqual(row["days"] is None, row["nodes"] % 2 == 1, row)
+        done = ask(SCRATCH / "shared", *sets, ONE.replace("from: 1, to: 8", "from: 3, to: 3"), question=question, status=2)
+        self.assertIn("does not divide the 24 GPUs", done.stderr)
+
     def test_a_date_that_never_comes_is_null(self):
         """Each 30 minutes a failure comes, at nearly equal times. The first checkpoint would come after an hour."""
         sets = ("reliability.failures.other=48000", "reliability.weibull_shape=10", "capacity.days=1000",
@@ -443,7 +454,9 @@ class Restarts(unittest.TestCase):
 
     def test_shards_give_the_same_bytes(self):
         folder = fresh("shards")
-        n = [n_computed(ask(folder, arguments=("--shard", f"{k}/2"), question=SHORT)) for k in (1, 2)]
+        done = [ask(folder, arguments=("--shard", f"{k}/2"), question=SHORT) for k in (1, 2)]
+        n = [n_computed(one) for one in done]
+        self.assertIn(f" kept from before in {folder}/ask.sizes.shard-2-of-2.journal\n", done[1].stderr)
         self.assertFalse((folder / FILES[0]).exists())
         self.assertTrue(min(n) > 0 and sum(n) < self.n_points)
         self.assertEqual(n_computed(ask(folder, question=SHORT)), self.n_points - sum(n))

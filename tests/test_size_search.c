@@ -62,10 +62,12 @@ static void search(const char *first, const char *second, struct searched *searc
         free(journal);
     }
     struct progress progress = {.n = 0};
+    struct journal lock = {.descriptor = -1};
     struct what_if_options options = {
-        .directory = directory, .name = "sizes", .jobs = 2, .progress = &progress, .stop = &never};
+        .directory = directory, .name = "sizes", .jobs = 2, .lock = &lock, .progress = &progress, .stop = &never};
     ask(first, second, searched);
     bool ok = size_search_run(&searched->question, &options, &searched->search, &err);
+    journal_release(&lock);
     CHECK_TEXT(err.text, "");
     CHECK(ok);
 }

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from program import PROGRAM, SANITIZED, SCRATCH, SMALL, fresh, run, write
+from program import PROGRAM, SANITIZED, SCRATCH, SMALL, children, fresh, run, write
 
 SEARCHED = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}",
                          "plan: auto, plan_space: {tp: [2, 4], pp: [1, 2]}").replace("measured: 2", "measured: 6")
@@ -24,7 +24,7 @@ WITHIN_S = 8 if SANITIZED else 2
 
 def counts(done):
     """Read how many runs there are, and how many of them were computed and kept."""
-    return [int(n) for n in re.search(r"^(\d+) runs: (\d+) computed, (\d+) kept from before in ", done.stderr, re.MULTILINE).groups()]
+    return [int(n) for n in re.search(r"^(\d+) runs?: (\d+) computed, (\d+) kept from before in ", done.stderr, re.MULTILINE).groups()]
 
 
 def begin(*arguments, stderr=subprocess.DEVNULL):
@@ -102,6 +102,71 @@ class Journal(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("small.sensitivity.journal", done.stderr)
         self.assertEqual((folder / "small.sensitivity.journal").read_text(), "mine\n")
+
+
+def kill_workers(process, number):
+    """Kill each worker of an answer as soon as it is seen."""
+    while process.poll() is None:
+        for worker in children(process.pid) - {process.pid}:
+            try:
+                os.kill(worker, number)
+            except ProcessLookupError:
+                pass
+
+
+class Failures(unittest.TestCase):
+    def test_a_worker_that_dies_ends_each_answer_and_is_no_result(self):
+        small, other = write("small.yaml", SEARCHED), write("other.yaml", SEARCHED.replace("32Ki", "16Ki"))
+        sizes = write("sizes.yaml", SIZES.replace("global_batch: 1536", "global_batch: 48"))
+        said = {signal.SIGKILL: r"its process died of signal 9 \(Killed\), three times: out of memory\?",
+                signal.SIGABRT: r"its process died of signal 6 \(Aborted\)"}
+        for arguments in (("sensitivity", small), ("compare", small, other), ("max", "data.context", small, "--to", "64Ki"),
+                          ("capacity", sizes)):
+            folder, whole = fresh("died"), run(*arguments, "--json", "--output", fresh("alive"))
+            self.assertEqual(whole.returncode, 0, whole.stderr)
+            for number, reason in said.items():
+                with self.subTest(arguments[0], number=number):
+                    errors = SCRATCH / "killed.txt"
+                    with errors.open("w") as file, begin(*arguments, "--quiet", "--output", folder, stderr=file) as process:
+                        kill_workers(process, number)
+                    self.assertEqual(process.returncode, 1)
+                    self.assertRegex(errors.read_text(), rf"^slimsim: .+: {reason}; the same command computes it again\n$")
+            done = run(*arguments, "--json", "--output", folder)
+            self.assertEqual((done.returncode, done.stdout), (0, whole.stdout), done.stderr)
+            self.assertEqual(counts(done)[0], counts(whole)[0])
+
+    def test_a_dead_worker_leaves_the_finished_runs(self):
+        path, folder = write("small.yaml", SEARCHED), fresh("half")
+        whole = run("sensitivity", path, "--json", "--output", fresh("alive"))
+        size = (SCRATCH / "alive" / "small.sensitivity.journal").stat().st_size
+        journal = folder / "small.sensitivity.journal"
+        with begin("sensitivity", path, "--output", folder) as process:
+            while not journal.exists() or journal.stat().st_size < size / 2:
+                self.assertIsNone(process.poll())
+                time.sleep(0.001)
+            kill_workers(process, signal.SIGABRT)
+        self.assertEqual(process.returncode, 1)
+        done = run("sensitivity", path, "--json", "--output", folder)
+        self.assertEqual((done.returncode, done.stdout), (0, whole.stdout), done.stderr)
+        self.assertGreaterEqual(counts(done)[2], counts(done)[0] // 4)
+
+    def test_a_second_command_leaves_the_first_alone(self):
+        path, folder = write("small.yaml", SEARCHED), fresh("both")
+        whole = run("max", "data.context", path, "--to", "64Ki", "--json", "--output", fresh("alive"))
+        command = [PROGRAM, "max", "data.context", path, "--to", "64Ki", "--json", "--output", folder]
+        lock = folder / "small.max-data.context.answer"
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+            while not lock.exists():
+                self.assertIsNone(first.poll())
+                time.sleep(0.001)
+            first.send_signal(signal.SIGSTOP)
+            second = run(*command[1:], "--set", "seed=8")
+            first.send_signal(signal.SIGCONT)
+            stdout, stderr = first.communicate()
+        self.assertEqual((second.returncode, second.stdout), (75, ""))
+        self.assertIn("small.max-data.context.answer: another slimsim writes results of this name", second.stderr)
+        self.assertEqual((first.returncode, stdout), (0, whole.stdout), stderr)
+        self.assertEqual([file.name for file in folder.iterdir()], ["small.max-data.context.journal"])
 
 
 class Progress(unittest.TestCase):

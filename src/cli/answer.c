@@ -9,10 +9,12 @@
 bool answer_begin(struct answer_run *run, const struct options *options, const char *verb, const char *name,
                   struct error *err)
 {
+    run->lock = (struct journal){.descriptor = -1};
     run->how = (struct what_if_options){.directory = options->output,
                                         .name = name,
                                         .jobs = cores_available(),
                                         .critical_path = true,
+                                        .lock = &run->lock,
                                         .progress = &run->progress,
                                         .stop = &stop_signal};
     if (!command_make_folder(options->output, err))
@@ -25,11 +27,16 @@ bool answer_begin(struct answer_run *run, const struct options *options, const c
 bool answer_end(struct answer_run *run, bool ok)
 {
     const struct progress *progress = &run->progress;
+    const struct what_if_options *how = &run->how;
     progress_end(&run->progress);
-    if (ok && progress->status.shown)
-        fprintf(stderr, "%d runs: %d computed, %d kept from before in %s/%s.journal\n", progress->n,
-                progress->n_done - progress->n_kept, progress->n_kept, run->how.directory, run->how.name);
-    return ok;
+    journal_release(&run->lock);
+    if (!ok || !progress->status.shown)
+        return ok;
+    char *path = shard_path(&how->shard, how->directory, how->name, "journal");
+    fprintf(stderr, "%d run%s: %d computed, %d kept from before in %s\n", progress->n, progress->n == 1 ? "" : "s",
+            progress->n_done - progress->n_kept, progress->n_kept, path);
+    free(path);
+    return true;
 }
 
 int answer_status(bool ok, struct error *err)

@@ -11,6 +11,7 @@
 struct answer_run {
     struct what_if_options how;
     struct progress progress;
+    struct journal lock;
 };
 
 /**
@@ -20,7 +21,8 @@ struct answer_run {
 bool answer_begin(struct answer_run *run, const struct options *options, const char *verb, const char *name,
                   struct error *err);
 
-/** End the progress. If the answer was found, say how many runs were computed and kept. @return ok */
+/** End the progress and release the lock. If the answer was found, say how many runs were computed and kept. @return ok
+ */
 bool answer_end(struct answer_run *run, bool ok);
 
 /** Return the exit status of the verb. A stopped answer goes on from there. */

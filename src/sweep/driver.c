@@ -79,13 +79,10 @@ static bool read_others(struct driver *driver, const char *end, const char *own,
  */
 static bool open_journals(struct driver *driver, struct error *err)
 {
-    const struct shard *shard = &driver->options->shard;
-    char suffix[64] = "";
-    if (shard->n > 0)
-        snprintf(suffix, sizeof suffix, ".shard-%d-of-%d", shard->k, shard->n);
-    char *path = check_asprintf("%s/%s%s.journal", driver->options->directory, driver->manifest->name, suffix);
+    const struct driver_options *options = driver->options;
+    char *path = shard_path(&options->shard, options->directory, driver->manifest->name, "journal");
     bool ok = finished_points_resume(&driver->finished, path, err);
-    if (ok && driver->options->results != NULL)
+    if (ok && options->results != NULL)
         ok = read_others(driver, ".shard-*-of-*.journal", path, err) && read_others(driver, ".journal", path, err);
     free(path);
     return ok;
@@ -136,7 +133,9 @@ static void work(void *context, int32_t point, FILE *answer)
 {
     struct driver *driver = context;
     struct point_result result;
-    finished_points_close(&driver->finished); /* otherwise the lock would outlive a killed driver */
+    finished_points_close(&driver->finished); /* otherwise the locks would outlive a killed driver */
+    if (driver->options->lock != NULL)
+        journal_close(driver->options->lock);
     driver->runner->share = &driver->share[point];
     *driver->runner->share = 1e-6; /* it runs */
     sweep_runner_run(driver->runner, point, &result);
@@ -175,11 +174,27 @@ static void *pack_failure(const struct driver *driver, const struct pool_answer 
     return bytes;
 }
 
+/** Check that an answer is a result of its point: done, or refused by the scenario. */
+static bool check_result(const struct driver *driver, const struct pool_answer *answer, struct error *err)
+{
+    struct point_result result = {.status = RESULT_KILLED};
+    CHECK(answer->ending != POOL_ANSWERED || point_result_unpack(answer->bytes, answer->n_bytes, &result));
+    const char *said = answer->ending == POOL_ANSWERED ? result.message : answer->said;
+    bool ok = result.status != RESULT_KILLED;
+    if (!ok)
+        error_set_status(err, ERROR_FAILED, "%s: %.*s; the same command computes it again",
+                         manifest_value(driver->manifest, answer->task, 0), (int)strcspn(said, "\n"), said);
+    point_result_free(&result);
+    return ok;
+}
+
 static bool take(void *context, const struct pool_answer *answer, struct error *err)
 {
     struct driver *driver = context;
     const struct finished_point *entry = &driver->finished.entries[answer->task];
     size_t n_bytes = answer->n_bytes;
+    if (driver->options->results != NULL && !check_result(driver, answer, err))
+        return false;
     void *failure = answer->ending != POOL_ANSWERED ? pack_failure(driver, answer, &n_bytes) : NULL;
     bool ok = finished_points_append(&driver->finished, failure != NULL ? failure : answer->bytes, n_bytes, err);
     free(failure);

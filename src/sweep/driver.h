@@ -28,9 +28,11 @@ struct driver_options {
     bool retry_failed, fail_fast; /* compute failed points again; stop at the first point that fails */
     /*
      * [manifest->n_points] where the results go; then no files are written, and journals of all shards are read. NULL:
-     * nowhere. RESULT_KILLED: no process computed the point.
+     * nowhere. RESULT_KILLED: no process computed the point. A point without a result is then an error: its worker
+     * died, or failed for a reason outside the scenario. The journal does not keep it.
      */
     struct point_result *results;
+    struct journal *lock;              /* of the whole answer, which workers close; NULL: none */
     struct progress *progress;         /* of the whole answer */
     const volatile sig_atomic_t *stop; /* not 0: end; the journal keeps the finished points */
 };

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 /** Read a whole number from an environment variable. @return false if it is not set; with err if it is not a number */
 static bool from_environment(const char *name, int64_t *value, struct error *err)
 {
@@ -66,4 +68,10 @@ bool shard_parse(const char *text, struct shard *shard, struct error *err)
                                 SHARD_MAX);
     *shard = (struct shard){(int32_t)k, (int32_t)n};
     return true;
+}
+
+char *shard_path(const struct shard *shard, const char *directory, const char *name, const char *end)
+{
+    return shard->n > 0 ? check_asprintf("%s/%s.shard-%d-of-%d.%s", directory, name, shard->k, shard->n, end)
+                        : check_asprintf("%s/%s.%s", directory, name, end);
 }

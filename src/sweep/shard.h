@@ -25,6 +25,9 @@ struct shard {
  */
 bool shard_parse(const char *text, struct shard *shard, struct error *err);
 
+/** Name a file of a shard: DIRECTORY/NAME.END, or DIRECTORY/NAME.shard-K-of-N.END. The caller frees it. */
+char *shard_path(const struct shard *shard, const char *directory, const char *name, const char *end);
+
 /** Return whether the shard computes a point. */
 static inline bool shard_has(const struct shard *shard, int32_t point)
 {

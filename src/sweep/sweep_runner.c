@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "cost/attention_choice.h"
-#include "scenario/taken.h"
 #include "scenario/scenario_read.h"
+#include "scenario/taken.h"
 #include "search/search.h"
 #include "simulate/assumptions.h"
 #include "simulate/record.h"
@@ -206,7 +206,8 @@ void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_r
               error_set_status(&err, ERROR_FAILED, "a number of its results is not finite"));
         if (!ok) {
             point_result_free(result);
-            enum result_status status = err.status == ERROR_INTERRUPTED ? RESULT_KILLED : RESULT_FAILED;
+            bool refused = runner->asked != NULL ? err.status == ERROR_INVALID : err.status != ERROR_INTERRUPTED;
+            enum result_status status = refused ? RESULT_FAILED : RESULT_KILLED;
             *result = (struct point_result){.id = id, .status = status, .message = check_strdup(err.text)};
         }
     }

@@ -142,6 +142,7 @@ static bool compute(struct asking *asking, struct error *err)
                                     .jobs = options->jobs,
                                     .shard = options->shard,
                                     .results = results,
+                                    .lock = options->lock,
                                     .progress = options->progress,
                                     .stop = options->stop};
     asking->runner->asked = asking->asked;
@@ -156,6 +157,17 @@ static bool compute(struct asking *asking, struct error *err)
     return ok;
 }
 
+/** Take the lock of the whole answer, unless earlier questions took it. */
+static bool hold(const struct what_if_options *options, struct error *err)
+{
+    if (options->lock->descriptor >= 0)
+        return true;
+    char *path = shard_path(&options->shard, options->directory, options->name, "answer");
+    bool ok = journal_hold(path, options->lock, err);
+    free(path);
+    return ok;
+}
+
 bool what_if_run(struct what_ifs *questions, const struct what_if_options *options, struct error *err)
 {
     size_t n = (size_t)questions->n;
@@ -165,7 +177,7 @@ bool what_if_run(struct what_ifs *questions, const struct what_if_options *optio
                             .manifest = manifest_of(options, questions->n),
                             .asked = check_calloc(n, sizeof *asking.asked),
                             .point = check_calloc(n, sizeof *asking.point)};
-    bool ok = resolve(&asking, err) && compute(&asking, err);
+    bool ok = hold(options, err) && resolve(&asking, err) && compute(&asking, err);
     sweep_runner_close(asking.runner);
     free(asking.runner);
     free(asking.asked);

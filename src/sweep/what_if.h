@@ -3,11 +3,13 @@
  * This module is the one way to ask again: it runs scenarios that differ in one thing, and keeps each result in a
  * journal.
  *
- * 1. Each question is read, checked and searched, if its plans are `auto`, and run in a worker process. A refusal is a
- *    result. Questions that are the same scenario run once. No result depends on the number of workers.
+ * 1. Each question is read, checked and searched, if its plans are `auto`, and run in a worker process. A refusal of
+ * the scenario is a result. Any other failure ends the answer and is not kept, for example a worker that died.
+ *    Questions that are the same scenario run once. No result depends on the number of workers.
  * 2. The journals are DIRECTORY/NAME.journal and, of shards, DIRECTORY/NAME.shard-*-of-*.journal. All of them are read.
  * 3. Questions without a result by this build go to the journal of this process. So an answer that stopped goes on, and
  *    another answer with the same questions runs nothing again.
+ * 4. The lock of DIRECTORY/NAME.answer holds from the first questions of an answer to its end.
  */
 #ifndef SLIMSIM_SWEEP_WHAT_IF_H
 #define SLIMSIM_SWEEP_WHAT_IF_H
@@ -35,6 +37,7 @@ struct what_if_options {
     const char *name; /* of the journals */
     int32_t jobs;
     struct shard shard;                /* {0}: all questions */
+    struct journal *lock;              /* of the whole answer; {.descriptor = -1}: the first questions take it */
     bool critical_path;                /* only the critical path runs, and iterations are kept */
     struct progress *progress;         /* of the whole answer */
     const volatile sig_atomic_t *stop; /* not 0: end; the journal keeps the finished questions */
