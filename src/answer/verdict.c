@@ -18,7 +18,6 @@
 #include "simulate/plan_text.h"
 #include "trace/json.h"
 
-static const double gib = 1 << 30;
 enum { CELL_SIZE = 160, MOST_SHOWN = 4 };
 
 /** All that the parts of a verdict need. */
@@ -171,7 +170,7 @@ static void write_results(FILE *file, const struct writer *writer, int32_t syste
         fprintf(file, " ± %s", number);
     text_number(summary->time_mean_s, summary->time_mean_s < 10 ? 2 : summary->time_mean_s < 100 ? 1 : 0, number);
     fprintf(file, "\t%s s\t%.0f%%\t%.0f%%\t%.0f%%\t%.1f", number, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-            100 * time_exposed(&shares), summary->peak_bytes / gib);
+            100 * time_exposed(&shares), summary->peak_bytes / TEXT_GIB);
     if (!is_alone(writer)) {
         fputc('\t', file);
         write_speed_up(file, writer, system);
@@ -193,7 +192,7 @@ static char *row_of(const struct writer *writer, int32_t place)
     if (standing->rank > 0)
         write_results(file, writer, standing->system);
     else
-        fprintf(file, "\tdoes not fit\t\t\t\t\t%.1f%s", summary->peak_bytes / gib, is_alone(writer) ? "" : "\t");
+        fprintf(file, "\tdoes not fit\t\t\t\t\t%.1f%s", summary->peak_bytes / TEXT_GIB, is_alone(writer) ? "" : "\t");
     plan_text_name(&writer->point->systems[standing->system].entry->plan, summary->host_peak_bytes > 0, plan);
     fprintf(file, "\t%s", plan);
     CHECK(fclose(file) == 0);
@@ -218,20 +217,6 @@ static void write_legend(FILE *file, const struct writer *writer)
                 any_tie(writer) ? "; equal ranks tie (95% interval)" : "");
 }
 
-/** Return what fills the memory, "stage 3 needs 95.2 of 74.9 GiB, mostly states". */
-static char *need_of(const struct writer *writer, const struct trace_summary *summary)
-{
-    char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE];
-    bool host = summary->exceeded_limit != EXCEEDED_GPU_MEMORY;
-    text_number((host ? summary->host_peak_bytes : summary->peak_bytes) / gib, host ? 0 : 1, needed);
-    text_number(writer->scenario->platform.host_memory_bytes / gib, 0, has);
-    if (host)
-        return check_asprintf("node %d needs %s of %s GiB of host memory", summary->host_node, needed, has);
-    return check_asprintf("stage %d needs %s of %s GiB, mostly %s", summary->peak_stage, needed, writer->limit,
-                          summary->peak_class == MEMORY_STATES ? "weights, gradients and optimizer"
-                                                               : memory_class_name[summary->peak_class]);
-}
-
 /** Return the change that would fit, or the one that comes nearest. */
 static char *change_of(const struct writer *writer, int32_t system)
 {
@@ -248,8 +233,8 @@ static char *change_of(const struct writer *writer, int32_t system)
     if (useless)
         return check_strdup("no single change of its plan needs less");
     if (change.fits)
-        return check_asprintf("%s would fit, %.1f GiB", change.text, bytes / gib);
-    return check_asprintf("no single change fits; nearest: %s, %.1f GiB%s", change.text, bytes / gib,
+        return check_asprintf("%s would fit, %.1f GiB", change.text, bytes / TEXT_GIB);
+    return check_asprintf("no single change fits; nearest: %s, %.1f GiB%s", change.text, bytes / TEXT_GIB,
                           host ? " of host memory" : "");
 }
 
@@ -420,7 +405,7 @@ static void write_host_memory(FILE *file, const struct writer *writer)
     int32_t n = 0;
     for (int32_t i = 0; i < writer->point->n_systems; i++) {
         char number[TEXT_NUMBER_SIZE];
-        text_number(writer->verdict->ranked.summaries[i].host_peak_bytes / gib, 0, number);
+        text_number(writer->verdict->ranked.summaries[i].host_peak_bytes / TEXT_GIB, 0, number);
         if (writer->verdict->ranked.summaries[i].host_peak_bytes > 0 && writer->point->systems[i].fits)
             fprintf(file, "%s%s %s GiB", n++ == 0 ? "offloaded to the host, of a node: " : ", ", label_of(writer, i),
                     number);
@@ -497,7 +482,7 @@ void verdict_make(const struct scenario *scenario, const struct lengths *lengths
     struct writer writer = {scenario, lengths, point, verdict, -1, ""};
     size_t n = (size_t)point->n_systems;
     *verdict = (struct verdict){.point = point, .ranked = ranked_point_of(scenario, point)};
-    text_number(point->memory_bytes / gib, 1, writer.limit);
+    text_number(point->memory_bytes / TEXT_GIB, 1, writer.limit);
     for (int32_t i = 0; i < point->n_systems; i++)
         if (point->systems[i].fits && verdict->n_ranked++ == 0)
             writer.base = i;
@@ -514,7 +499,7 @@ void verdict_make(const struct scenario *scenario, const struct lengths *lengths
         verdict->ranking[1 + i] = row_of(&writer, i);
     for (int32_t i = 0; i < point->n_systems; i++)
         if (!point->systems[i].fits) {
-            verdict->exceeded_limit[i] = need_of(&writer, &verdict->ranked.summaries[i]);
+            verdict->exceeded_limit[i] = summary_lack_text(&verdict->ranked.summaries[i]);
             verdict->would_fit[i] = change_of(&writer, i);
         }
     for (int i = 0; i < VERDICT_N_SENTENCES; i++)

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** Bytes of a GiB. */
+#define TEXT_GIB 1073741824.0
+
 enum { TEXT_NUMBER_SIZE = 64 };
 
 /** Print a number with commas between its thousands: "1,234.5". */

@@ -12,7 +12,6 @@
 #include "cli/plan_search.h"
 #include "cli/run_document.h"
 #include "scenario/scenario_read.h"
-#include "simulate/faster_setting.h"
 
 enum { COLUMNS = 100, LINES = 20, NAME_COLUMNS = 56, BAR_COLUMNS = 35 };
 
@@ -125,20 +124,7 @@ static json_t *json_of_system(const struct explained *explained)
                      "critical_path_s", path, "gain_if_free", gains);
 }
 
-/** Return the settings with which a system would be faster. */
-static json_t *json_of_settings(const struct scenario *scenario, const struct lengths *lengths,
-                                const struct scenario_system *entry)
-{
-    struct faster_setting settings[FASTER_SETTINGS_MOST];
-    int32_t n = faster_settings_of(scenario, lengths, entry, settings);
-    json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f}", "key", settings[i].key, "now", settings[i].now,
-                                              "fastest", settings[i].fastest, "gain", settings[i].gain));
-    return list;
-}
-
-static void print_results(const struct scenario *scenario, const struct lengths *lengths, const struct options *options,
+static void print_results(const struct scenario *scenario, const struct options *options,
                           const struct explained *explained, int32_t n)
 {
     if (!options->json) {
@@ -151,8 +137,6 @@ static void print_results(const struct scenario *scenario, const struct lengths 
     json_t *systems = json_array();
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(systems, json_of_system(&explained[i]));
-    json_object_set_new(json_array_get(systems, 0), "faster_settings",
-                        json_of_settings(scenario, lengths, explained[0].system->entry));
     command_print_json(json_pack("{s:s, s:s, s:s, s:i, s:f, s:I, s:o}", "name", scenario->name, "model",
                                  scenario->model.name, "device", scenario->device.name, "gpus",
                                  platform_n_gpus(&scenario->platform), "peak_flop_per_s",
@@ -180,7 +164,7 @@ static bool run_and_explain(const struct arguments *arguments, struct scenario *
     bool ok = explanations_find(scenario, lengths, &how, &explanations, err);
     status_line_end(&status);
     if (ok)
-        print_results(scenario, lengths, options, explanations.at, explanations.n);
+        print_results(scenario, options, explanations.at, explanations.n);
     explanations_free(&explanations);
     plan_search_free(&search);
     return ok;

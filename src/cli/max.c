@@ -17,8 +17,6 @@
 
 enum { COLUMNS = 100, LINES = 20, MOST_ROWS = 9, MOST_LISTED = 7 };
 
-static const double gib = 1 << 30;
-
 /** The keys that may be asked for. */
 static const struct {
     const char *name;
@@ -58,31 +56,27 @@ static void add_row(struct text_table *table, const struct largest_of_system *sy
     const struct trace_summary *summary = trial->question.result.summary;
     text_number((double)trial->value, 0, value);
     text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
-    text_table_row(table, "%s\t%s\t%s\t%.1f\t%s", system->label, value, rate, summary->peak_bytes / gib,
+    text_table_row(table, "%s\t%s\t%s\t%.1f\t%s", system->label, value, rate, summary->peak_bytes / TEXT_GIB,
                    summary->plan_text);
 }
 
-/** Write what stops a value: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "stage 3, activations". */
+/** Write what stops a value: what the system lacks, or in brief "stage 3, activations". */
 static void write_stop(FILE *file, const struct value_trial *trial, bool brief)
 {
-    char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE];
     const char *refusal = what_if_refusal(&trial->question);
     const struct trace_summary *summary = trial->question.result.summary;
     if (refusal != NULL) {
         fprintf(file, "%.*s", (int)strcspn(refusal, "\n"), refusal);
         return;
     }
-    bool host = summary->exceeded_limit == EXCEEDED_HOST_MEMORY;
-    text_number((host ? summary->host_peak_bytes : summary->peak_bytes) / gib, 1, needed);
-    text_number((host ? summary->host_memory_bytes : summary->memory_bytes) / gib, 1, has);
-    if (brief)
-        fprintf(file, host ? "host memory" : "stage %d, %s", summary->peak_stage,
-                memory_class_name[summary->peak_class]);
-    else if (host)
-        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host_node, needed, has);
-    else
-        fprintf(file, "stage %d needs %s of %s GiB, mostly %s", summary->peak_stage, needed, has,
-                memory_class_name[summary->peak_class]);
+    if (brief) {
+        fprintf(file, summary->exceeded_limit == EXCEEDED_HOST_MEMORY ? "host memory" : "stage %d, %s",
+                summary->peak_stage, memory_class_name[summary->peak_class]);
+        return;
+    }
+    char *lack = summary_lack_text(summary);
+    fputs(lack, file);
+    free(lack);
 }
 
 /** Write that a context is longer than every sample, since then its memory is not that of a sample of this length. */

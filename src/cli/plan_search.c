@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/cores.h"
 #include "base/status_line.h"
+#include "base/text.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
 #include "search/score.h"
@@ -14,7 +15,6 @@
 #include "simulate/record.h"
 #include "trace/json.h"
 
-static const double gib = 1 << 30;
 enum { MOST_RUNNERS_UP = 10 }; /* number of them that are printed */
 
 /* The iterations of a run take the rest of its time. */
@@ -89,10 +89,10 @@ static void print_plan(const struct search_plan *plan)
     plan_text_name(&plan->layout, score->worst.host_bytes > 0, name);
     bool stopped = plan->verdict == SEARCH_RUNNER_UP && !score_is_whole(score);
     printf("  %-9s  %-36s %s%8.4f s  %6.2f GiB (stage %d, most of it %s)", trace_verdict_names.text[plan->verdict],
-           name, stopped ? ">=" : "  ", score->time_s, score->worst.peak_bytes / gib, score->worst.stage,
+           name, stopped ? ">=" : "  ", score->time_s, score->worst.peak_bytes / TEXT_GIB, score->worst.stage,
            memory_class_name[score->worst.class]);
     if (score->worst.host_bytes > 0)
-        printf(", %.1f GiB on a host", score->worst.host_bytes / gib);
+        printf(", %.1f GiB on a host", score->worst.host_bytes / TEXT_GIB);
     printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%", 100 * score->compute, 100 * score->bubble,
            100 * score->communication);
     if (stopped)
@@ -140,10 +140,10 @@ static void print_result(const struct scenario_system *entry, const struct searc
     double above_bytes = nearest->score.worst.peak_bytes - result->limits.gpu_bytes;
     printf("  no plan fits; the chosen one comes nearest, ");
     if (above_bytes > 0)
-        printf("%.2f GiB above the %.2f GiB of a GPU on stage %d\n", above_bytes / gib, result->limits.gpu_bytes / gib,
-               nearest->score.worst.stage);
+        printf("%.2f GiB above the %.2f GiB of a GPU on stage %d\n", above_bytes / TEXT_GIB,
+               result->limits.gpu_bytes / TEXT_GIB, nearest->score.worst.stage);
     else
-        printf("with %.2f GiB of a node's host memory, more than it has\n", nearest->score.worst.host_bytes / gib);
+        printf("with %.2f GiB of a node's host memory, more than it has\n", nearest->score.worst.host_bytes / TEXT_GIB);
 }
 
 void plan_search_print(const struct scenario *scenario, const struct plan_search *search)

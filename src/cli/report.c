@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "base/text_table.h"
 #include "simulate/assumptions.h"
 #include "simulate/plan_text.h"
@@ -13,8 +14,6 @@
 #include "trace/json.h"
 
 enum { TEXT_SIZE = 768 };
-static const double gib = 1 << 30;
-
 /**
  * These columns of trace/summary.def are printed with `scale`, some as a share of the GPUs' time (total_s). NaN
  * is "-".
@@ -296,22 +295,8 @@ static void print_stages(const char *label, const struct stage_peaks *stages)
         return;
     printf("%s, peak memory of a GPU by stage [GiB]:", label);
     for (int32_t i = 0; i < stages->n; i++)
-        printf(" %.2f", stages->at[i].peak_bytes / gib);
+        printf(" %.2f", stages->at[i].peak_bytes / TEXT_GIB);
     putchar('\n');
-}
-
-/** Print which memory does not suffice and by how much. */
-static void print_misfit(const struct scenario *scenario, const char *label, const struct trace_summary *summary)
-{
-    if (summary->exceeded_limit == EXCEEDED_GPU_MEMORY)
-        printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
-               summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
-               request_memory_bytes(scenario) / gib);
-    if (summary->host_peak_bytes > scenario->platform.host_memory_bytes)
-        printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
-               "%d), a node has %.2f GiB\n",
-               label, summary->host_node, summary->host_peak_bytes / gib, summary->host_stage,
-               scenario->platform.host_memory_bytes / gib);
 }
 
 /** Print the table: a column for each system. */
@@ -350,8 +335,6 @@ void report_print(const struct scenario *scenario, const struct point *point, co
                point->systems[0].entry->label);
     for (int32_t i = 0; i < point->n_systems; i++)
         print_stages(point->systems[i].entry->label, &point->systems[i].stages);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        print_misfit(scenario, point->systems[i].entry->label, &report.summaries[i]);
     plan_search_print(scenario, search);
     puts("assumed:");
     int32_t n;

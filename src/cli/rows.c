@@ -16,8 +16,6 @@
 #include "simulate/interval.h"
 #include "trace/json.h"
 
-static const double gib = 1 << 30;
-
 static const char *cell(const struct rows *rows, int32_t row, int32_t column)
 {
     return rows->file.cells[(size_t)row * (size_t)rows->file.n_columns + (size_t)column];
@@ -61,7 +59,7 @@ static int32_t find_column(const struct rows *rows, const char *name, double *sc
         return column;
     if (length > 4 && strcmp(name + length - 4, "_gib") == 0) {
         snprintf(bytes, sizeof bytes, "%.*s_bytes", (int)length - 4, name);
-        *scale = 1 / gib;
+        *scale = 1 / TEXT_GIB;
         column = measured_column(&rows->file, bytes);
     }
     char hint[NEAREST_HINT_BYTES];

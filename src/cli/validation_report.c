@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "base/text_table.h"
 #include "cli/command.h"
 #include "trace/trace.h"
 #include "validate/statistics.h"
 
 _Static_assert(VALIDATE_N_QUANTITIES == 9, "names of quantities in trace/table.c");
-
-static const double gib = 1 << 30;
 
 /** These are the distinct texts of one kind, in the order of their first row. */
 struct texts {
@@ -90,7 +89,7 @@ static void add_memory(struct text_table *table, const struct validate_row *row)
 static void add_values(struct text_table *table, const struct validate_row *row)
 {
     bool throughput = row->quantity == VALIDATE_THROUGHPUT, time = row->quantity >= VALIDATE_LAYER_FORWARD;
-    double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
+    double scale = throughput ? 1 : time ? 1e3 : 1 / TEXT_GIB;
     int digits = throughput ? 1 : 3;
     if (row->quantity == VALIDATE_FITTED) {
         text_table_row(table, "%s\t%s\t%s", row->predicted > 0 ? "yes" : "no", row->measured > 0 ? "yes" : "no",

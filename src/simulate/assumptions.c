@@ -11,7 +11,6 @@
 #include "operation/money.h"
 #include "simulate/summary.h"
 
-static const double gib = 1 << 30;
 static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
                                              "flash-attention 1 (a multiple of 2's curve)",
                                              "unfused (GEMMs and passes over all scores)"};
@@ -348,9 +347,10 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
              "memory of a GPU: %.2f GiB, %sthe device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f "
              "GiB of it; blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
-             point->memory_bytes / gib, share, device->context_bytes / gib, device->workspace_bytes / gib);
+             point->memory_bytes / TEXT_GIB, share, device->context_bytes / TEXT_GIB,
+             device->workspace_bytes / TEXT_GIB);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
-             platform->host_memory_bytes / gib);
+             platform->host_memory_bytes / TEXT_GIB);
     if (any_offloads(point))
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "

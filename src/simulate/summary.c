@@ -4,9 +4,11 @@
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "operation/energy.h"
 #include "operation/money.h"
 #include "simulate/interval.h"
@@ -177,4 +179,26 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
     add_rates(scenario, point, index, &summary);
     compare_with_first(scenario, point, index, &summary);
     return summary;
+}
+
+char *summary_lack_text(const struct trace_summary *summary)
+{
+    char needed[TEXT_NUMBER_SIZE], has[TEXT_NUMBER_SIZE], *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    bool gpu = summary->exceeded_limit == EXCEEDED_GPU_MEMORY,
+         host = summary->host_peak_bytes > summary->host_memory_bytes;
+    text_number(summary->peak_bytes / TEXT_GIB, 1, needed);
+    text_number(summary->memory_bytes / TEXT_GIB, 1, has);
+    if (gpu)
+        fprintf(file, "stage %d needs %s of %s GiB, mostly %s%s", summary->peak_stage, needed, has,
+                summary->peak_class == MEMORY_STATES ? "weights, gradients and optimizer"
+                                                     : memory_class_name[summary->peak_class],
+                host ? "; " : "");
+    text_number(summary->host_peak_bytes / TEXT_GIB, 0, needed);
+    text_number(summary->host_memory_bytes / TEXT_GIB, 0, has);
+    if (host)
+        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host_node, needed, has);
+    CHECK(fclose(file) == 0);
+    return text;
 }

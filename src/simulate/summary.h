@@ -8,4 +8,10 @@
 /** Return the summary of one system without its rank. @param index  of the system */
 struct trace_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index);
 
+/**
+ * Return what a system that does not fit lacks: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "node 0 needs
+ * 812 of 800 GiB of host memory". The caller frees it.
+ */
+char *summary_lack_text(const struct trace_summary *summary);
+
 #endif
