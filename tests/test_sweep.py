@@ -217,6 +217,13 @@ class Best(Sweep):
             groups.setdefault(tuple(row[key] for key in ("data.context", "data.lengths", "systems.0.plan.tp", "system")), []).append(row)
         return list(groups.values())
 
+    def test_best__keeps_a_label_that_looks_like_a_number(self):
+        folder = fresh("numbers")
+        scenario = BASE.replace("best-fit,", 'best-fit, label: "95%",')
+        self.assertEqual(run("run", write("numbers.yaml", scenario), "--sweep", "seed=1,2", "--output", folder).returncode, 0)
+        found = json.loads(run("best", folder / "small.csv", "--where", "system!=slimpack", "--json").stdout)["rows"]
+        self.assertEqual({row["system"] for row in found}, {"95%"})
+
     def test_best__reads_labels_as_they_are_and_prints_no_control_character(self):
         folder = fresh("labels")
         scenario = BASE.replace("best-fit,", 'best-fit, label: "=1+1",')

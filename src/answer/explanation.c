@@ -250,7 +250,7 @@ struct explaining {
     double n, n_done;   /* iterations that are run or explained: all, finished */
 };
 
-/* An explanation resolves a plan eight times, which takes about as long as so many iterations of a run. */
+/* An explanation resolves a plan eight times. This takes about as long as three iterations of a run. */
 static const double iterations_of_explanation = 3;
 
 static void show(struct explaining *explaining, const char *label, const char *what, int64_t iteration, int64_t n)

@@ -53,7 +53,7 @@ static void add_side(struct text_table *table, const struct comparison_side *sid
     struct time_shares shares = time_shares_of(summary);
     if (summary->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
-    text_number(summary->peak_bytes / (1 << 30), 1, peak);
+    text_number(summary->peak_bytes / TEXT_GIB, 1, peak);
     text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
                    summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
                    100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", summary->plan_text);

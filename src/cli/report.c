@@ -40,9 +40,9 @@ static const struct metric {
     {"shard_s", "zero2/3 collectives, exposed [%]", "%.2f", 100, true},
     {"sync_s", "gradients and parameters [%]", "%.2f", 100, true},
     {"reshard_s", "re-sharding between phases [%]", "%.2f", 100, true},
-    {"peak_bytes", "peak memory of a GPU [GiB]", "%.2f", 1.0 / (1 << 30), false},
+    {"peak_bytes", "peak memory of a GPU [GiB]", "%.2f", 1 / TEXT_GIB, false},
     {"peak_stage", "  on stage", "%.0f", 1, false},
-    {"host_peak_bytes", "host memory of a node [GiB]", "%.2f", 1.0 / (1 << 30), false},
+    {"host_peak_bytes", "host memory of a node [GiB]", "%.2f", 1 / TEXT_GIB, false},
     {"critical_path_mean_s", "critical path, mean [s]", "%.4f", 1, false},
     {"simgrid_mean_s", "SimGrid, mean [s]", "%.4f", 1, false},
     {"power_w", "power of all nodes [kW]", "%.1f", 1e-3, false},
@@ -299,6 +299,16 @@ static void print_stages(const char *label, const struct stage_peaks *stages)
     putchar('\n');
 }
 
+/** Print what a system that does not fit lacks, in full. */
+static void print_lack(const char *label, const struct trace_summary *summary)
+{
+    if (summary->exceeded_limit == EXCEEDED_NONE)
+        return;
+    char *lack = summary_lack_text(summary);
+    printf("%s does not fit: %s\n", label, lack);
+    free(lack);
+}
+
 /** Print the table: a column for each system. */
 static void print_table(const struct report *report)
 {
@@ -335,6 +345,8 @@ void report_print(const struct scenario *scenario, const struct point *point, co
                point->systems[0].entry->label);
     for (int32_t i = 0; i < point->n_systems; i++)
         print_stages(point->systems[i].entry->label, &point->systems[i].stages);
+    for (int32_t i = 0; i < point->n_systems; i++)
+        print_lack(point->systems[i].entry->label, &report.summaries[i]);
     plan_search_print(scenario, search);
     puts("assumed:");
     int32_t n;

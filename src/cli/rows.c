@@ -467,7 +467,7 @@ static const struct {
     {"+/-", "tokens_per_s_per_gpu_interval", "%.1f", 1, true},
     {"MFU [%]", "mfu", "%.2f", 100, true},
     {"bubble [%]", "bubble_fraction", "%.2f", 100, true},
-    {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30), false},
+    {"peak [GiB]", "peak_bytes", "%.2f", 1 / TEXT_GIB, false},
 };
 enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = TEXT_NUMBER_SIZE };
 
@@ -553,10 +553,11 @@ static void add_cells(json_t *object, const struct rows *rows, int32_t row, int3
         const char *text = cell(rows, row, c), *name = rows->file.columns[c];
         const struct trace_column *known = trace_column_find(TRACE_SUMMARY, name);
         bool is_bool = known != NULL && trace_column_is_bool(known) && *text != '\0';
+        bool is_text = known != NULL && (known->names != NULL || known->type == TRACE_TEXT) && *text != '\0';
         json_object_set_new(object, name,
-                            is_bool                   ? json_boolean(*text == '1')
-                            : strcmp(name, "id") == 0 ? json_string(text)
-                                                      : json_of_cell(text));
+                            is_bool                              ? json_boolean(*text == '1')
+                            : is_text || strcmp(name, "id") == 0 ? json_string(text)
+                                                                 : json_of_cell(text));
     }
 }
 

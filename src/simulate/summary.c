@@ -198,7 +198,8 @@ char *summary_lack_text(const struct trace_summary *summary)
     text_number(summary->host_peak_bytes / TEXT_GIB, 0, needed);
     text_number(summary->host_memory_bytes / TEXT_GIB, 0, has);
     if (host)
-        fprintf(file, "node %d needs %s of %s GiB of host memory", summary->host_node, needed, has);
+        fprintf(file, "node %d needs %s of %s GiB of host memory, mostly of stage %d", summary->host_node, needed, has,
+                summary->host_stage);
     CHECK(fclose(file) == 0);
     return text;
 }

@@ -10,7 +10,7 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
 
 /**
  * Return what a system that does not fit lacks: "stage 3 needs 95.2 of 74.9 GiB, mostly activations", or "node 0 needs
- * 812 of 800 GiB of host memory". The caller frees it.
+ * 812 of 800 GiB of host memory, mostly of stage 1", or both. The caller frees it.
  */
 char *summary_lack_text(const struct trace_summary *summary);
 
