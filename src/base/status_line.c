@@ -44,6 +44,8 @@ static void *show(void *argument)
 {
     struct status_line *line = argument;
     pthread_mutex_lock(&line->lock);
+    line->running = true;
+    pthread_cond_signal(&line->changed);
     for (double between_s = first_s; !wait_for(line, between_s);) {
         if (line->terminal)
             print_on_terminal(line->text);
@@ -55,13 +57,20 @@ static void *show(void *argument)
     return NULL;
 }
 
-/** Start the thread. Signals go to the other threads. */
+/**
+ * Start the thread, and wait until it runs. While a thread starts it may hold locks of the allocator, which a process
+ * that the caller forks then would never get. Signals go to the other threads.
+ */
 static void start(struct status_line *line)
 {
     sigset_t all, before;
     sigfillset(&all);
     CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
     line->started = pthread_create(&line->thread, NULL, show, line) == 0;
+    pthread_mutex_lock(&line->lock);
+    while (line->started && !line->running)
+        pthread_cond_wait(&line->changed, &line->lock);
+    pthread_mutex_unlock(&line->lock);
     CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
 }
 

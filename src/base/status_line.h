@@ -16,12 +16,12 @@
 enum { STATUS_LINE_BYTES = 512, STATUS_LEFT_BYTES = 64 };
 
 struct status_line {
-    bool shown, terminal; /* not --quiet; stderr is a terminal */
-    bool started, ended;  /* the thread runs; it must end */
-    double begin_s;       /* clock_wall_s */
+    bool shown, terminal;         /* not --quiet; stderr is a terminal */
+    bool started, running, ended; /* the thread exists; it has begun; it must end */
+    double begin_s;               /* clock_wall_s */
     pthread_t thread;
-    pthread_mutex_t lock;   /* of what the thread shares: ended, text */
-    pthread_cond_t changed; /* `ended` is true */
+    pthread_mutex_t lock;   /* of what the threads share: running, ended, text */
+    pthread_cond_t changed; /* `running` or `ended` is true */
     char text[STATUS_LINE_BYTES];
 };
 
