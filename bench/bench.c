@@ -8,7 +8,7 @@
  * 3. Without a scenario it also runs all iterations of scenarios/quickstart.yaml, without a trace.
  * 4. Without a scenario it also simulates a training of 400 days with its failures.
  * 5. Without a scenario it also prints how the cost of one iteration grows: exponents on the critical path, and a table
- *    on SimGrid by GPUs and units.
+ *    on SimGrid by GPUs and micro-batches.
  *
  * With bench/solver.yaml slimpack's solver may take 100 ms of one core for all candidates of one plan. Timings depend
  * on the machine, so quote ratios.

@@ -110,10 +110,10 @@ bool bench_candidates(struct bench *bench, struct error *err)
     ok = ok && try_all(bench, &group, &cached_s, err);
     bench->setting.cache = NULL;
     if (ok)
-        printf(
-            "  %.0f candidates a second: slices, orders, graph, path and memory of %d pipelines x %lld units; %.0f if "
-            "every cost is computed again\n",
-            1 / cached_s, split.n_ranks, (long long)knobs->micro_packs, 1 / anew_s);
+        printf("  %.0f candidates a second: slices, orders, graph, path and memory of %d pipelines x %lld "
+               "micro-batches; %.0f if "
+               "every cost is computed again\n",
+               1 / cached_s, split.n_ranks, (long long)knobs->micro_packs, 1 / anew_s);
     cost_cache_free(&costs);
     slimpack_split_free(&split);
     return ok;

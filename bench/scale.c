@@ -13,7 +13,7 @@
 #include "scenario/scenario_read.h"
 
 struct row {
-    int32_t nodes, units;
+    int32_t nodes, micro_batches;
     bool all_tensor_ranks;
 };
 
@@ -57,16 +57,17 @@ static bool row_run(const struct row *row, struct error *err)
     struct rusage usage;
     double simgrid_s, peak_bytes;
     snprintf(platform, sizeof platform, "platform=hopper-%dx8", row->nodes);
-    snprintf(batch, sizeof batch, "data.global_batch=%d", row->units * row->nodes / 8); /* the DP degree is nodes / 8 */
+    snprintf(batch, sizeof batch, "data.global_batch=%d",
+             row->micro_batches * row->nodes / 8); /* the DP degree is nodes / 8 */
     snprintf(all, sizeof all, "all_tensor_ranks=%s", row->all_tensor_ranks ? "true" : "false");
     if (!scenario_read(SLIMSIM_SOURCE_DIR "/bench/scale.yaml", 3, set, &scenario, err) ||
         !build(&scenario, &dag, err) || !point_execute(&scenario, &dag, &timeline, err))
         return false;
     children_usage(&simgrid_s, &peak_bytes);
     getrusage(RUSAGE_SELF, &usage);
-    printf("%6d %6d %10s %9d %11.2f %11.2f %18.2f %12.0f %11.0f\n", platform_n_gpus(&scenario.platform), row->units,
-           row->all_tensor_ranks ? "all" : "one", dag.n_tasks, clock_cpu_s(), simgrid_s, 1e6 * simgrid_s / dag.n_tasks,
-           (double)usage.ru_maxrss * 1024 / 1e6, peak_bytes / 1e6);
+    printf("%6d %6d %10s %9d %11.2f %11.2f %18.2f %12.0f %11.0f\n", platform_n_gpus(&scenario.platform),
+           row->micro_batches, row->all_tensor_ranks ? "all" : "one", dag.n_tasks, clock_cpu_s(), simgrid_s,
+           1e6 * simgrid_s / dag.n_tasks, (double)usage.ru_maxrss * 1024 / 1e6, peak_bytes / 1e6);
     dag_free(&dag);
     timeline_free(&timeline);
     scenario_free(&scenario);
@@ -75,9 +76,10 @@ static bool row_run(const struct row *row, struct error *err)
 
 bool bench_scale(struct error *err)
 {
-    printf("growth, one iteration: 70B, TP8 PP8, the rest DP, equal units; CPU with reading and loading the platform\n"
+    printf("growth, one iteration: 70B, TP8 PP8, the rest DP, equal micro-batches; CPU with reading and loading the "
+           "platform\n"
            "%6s %6s %10s %9s %11s %11s %18s %12s %11s\n",
-           "GPUs", "units", "TP ranks", "tasks", "graph [s]", "SimGrid [s]", "SimGrid [us/task]", "graph [MB]",
+           "GPUs", "micro-batches", "TP ranks", "tasks", "graph [s]", "SimGrid [s]", "SimGrid [us/task]", "graph [MB]",
            "SimGrid [MB]");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         fflush(NULL);

@@ -45,9 +45,9 @@ struct cost_setting hand_toy_setting(void)
     return hand_toy_setting_of(&hand_toy_plan);
 }
 
-struct cost_unit hand_toy_unit(enum recompute recompute)
+struct cost_micro_batch hand_toy_micro_batch(enum recompute recompute)
 {
-    return (struct cost_unit){
+    return (struct cost_micro_batch){
         .slices = hand_two_slices, .n_slices = 2, .padding_tokens = 2, .context = 2, .recompute = recompute};
 }
 
@@ -56,11 +56,11 @@ double hand_gemm_s(const struct device *device, double m, double n, double k)
     return cost_kernel_gemm_s(device, &(struct cost_gemm){1, m, n, k, 0, PRECISION_BF16});
 }
 
-double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch)
 {
     struct cost_kernels kernels;
     double seconds = 0;
-    cost_layer_kernels(setting, 0, pass, unit, &kernels);
+    cost_layer_kernels(setting, 0, pass, micro_batch, &kernels);
     for (int32_t i = 0; i < kernels.n; i++)
         if (strcmp(kernels.kernel[i].name, "attention") == 0)
             seconds += cost_n_layers(setting) * kernels.kernel[i].seconds;

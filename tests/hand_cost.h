@@ -25,13 +25,13 @@ struct cost_setting hand_toy_setting(void);
 /** Tokens [0, 4) of one sample and [2, 6) of another. */
 extern const struct slice hand_two_slices[2];
 
-/** Make a unit of these two slices and 2 tokens of padding on two context ranks. */
-struct cost_unit hand_toy_unit(enum recompute recompute);
+/** Make a micro-batch of these two slices and 2 tokens of padding on two context ranks. */
+struct cost_micro_batch hand_toy_micro_batch(enum recompute recompute);
 
 /** Return the time of one product without a sum [s]. */
 double hand_gemm_s(const struct device *device, double m, double n, double k);
 
 /** Add the seconds of attention in all layers without the copies and sums of a ring [s]. */
-double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
+double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch);
 
 #endif

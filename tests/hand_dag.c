@@ -82,7 +82,7 @@ int32_t hand_sync(struct dag *dag, int32_t place)
     struct dag_task task = {.kind = DAG_SYNC,
                             .purpose = DAG_RING,
                             .dag_rank = place,
-                            .unit = -1,
+                            .micro_batch = -1,
                             .stream = place * DAG_N_STREAMS + DAG_STREAM_COLLECTIVE};
     return append(dag, task, 0);
 }

@@ -94,10 +94,10 @@ void hand_plan(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t c
                                                                    .stage_stride = n_pipelines * context};
 }
 
-struct plan_unit *hand_unit(struct plan_partition *partition, struct slice slice)
+struct plan_micro_batch *hand_micro_batch(struct plan_partition *partition, struct slice slice)
 {
     plan_add_slice(partition, slice);
-    return plan_add_unit(partition);
+    return plan_add_micro_batch(partition);
 }
 
 void hand_order(struct plan *plan)
@@ -114,16 +114,16 @@ void hand_whole_samples(struct plan *plan, int32_t n_pipelines, int32_t stages, 
     hand_plan(plan, n_pipelines, stages, 1);
     for (int32_t i = 0; i < n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan->phases[0].pipelines[i].partition[pass], (struct slice){i, 0, tokens});
+            hand_micro_batch(&plan->phases[0].pipelines[i].partition[pass], (struct slice){i, 0, tokens});
     hand_order(plan);
 }
 
-void hand_uniform(struct plan *plan, int32_t stages, int32_t n_units, int32_t tokens)
+void hand_uniform(struct plan *plan, int32_t stages, int32_t n_micro_batches, int32_t tokens)
 {
     hand_plan(plan, 1, stages, 1);
-    for (int32_t unit = 0; unit < n_units; unit++)
+    for (int32_t micro_batch = 0; micro_batch < n_micro_batches; micro_batch++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan->phases[0].pipelines[0].partition[pass], (struct slice){unit, 0, tokens});
+            hand_micro_batch(&plan->phases[0].pipelines[0].partition[pass], (struct slice){micro_batch, 0, tokens});
     hand_order(plan);
 }
 
@@ -131,12 +131,12 @@ void hand_figure(struct plan *plan)
 {
     hand_plan(plan, 1, 2, 1);
     struct plan_partition *partition = plan->phases[0].pipelines[0].partition;
-    hand_unit(&partition[PASS_FORWARD], (struct slice){0, 0, 4});
-    hand_unit(&partition[PASS_FORWARD], (struct slice){0, 4, 8});
-    hand_unit(&partition[PASS_FORWARD], (struct slice){1, 0, 4});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 4, 8});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 0, 4});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){1, 0, 4});
+    hand_micro_batch(&partition[PASS_FORWARD], (struct slice){0, 0, 4});
+    hand_micro_batch(&partition[PASS_FORWARD], (struct slice){0, 4, 8});
+    hand_micro_batch(&partition[PASS_FORWARD], (struct slice){1, 0, 4});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 4, 8});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 0, 4});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){1, 0, 4});
     plan_fill_need(&plan->phases[0].pipelines[0]);
     order_one_f_one_b(&plan->phases[0].pipelines[0], ORDER_PERSISTENT);
 }
@@ -148,7 +148,7 @@ static int32_t draw(uint64_t *state, int32_t n)
     return (int32_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Cut samples [first, first + n) of these lengths into units at random tokens. */
+/* Cut samples [first, first + n) of these lengths into micro-batches at random tokens. */
 static void random_cut(struct plan_partition *partition, enum pass pass, int32_t first, int32_t n,
                        const int32_t *tokens, uint64_t *state)
 {
@@ -164,16 +164,16 @@ static void random_cut(struct plan_partition *partition, enum pass pass, int32_t
             room -= taken;
             if (room > 0 && (sample < first + n - 1 || at < length))
                 continue;
-            plan_add_unit(partition);
+            plan_add_micro_batch(partition);
             room = 1 + draw(state, 40);
         }
 }
 
-static void finish_units(struct plan_pipeline *pipeline, uint64_t *state)
+static void finish_micro_batches(struct plan_pipeline *pipeline, uint64_t *state)
 {
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
-            struct plan_unit *part = &pipeline->partition[pass].units[unit];
+        for (int32_t micro_batch = 0; micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++) {
+            struct plan_micro_batch *part = &pipeline->partition[pass].micro_batches[micro_batch];
             if (part->group < 0)
                 part->context = pipeline->layout.context;
             part->recompute = (enum recompute)(1 << draw(state, 4)); /* an entry of a list, or full */
@@ -203,9 +203,9 @@ static void add_outlier(struct plan *plan, const int32_t *tokens, uint64_t seed)
         for (int pass = 0; pass < N_PASSES; pass++) {
             struct plan_partition *partition = &phase->pipelines[i].partition[pass];
             random_cut(partition, (enum pass)pass, 0, 1, tokens, &state);
-            for (int32_t unit = 0; unit < partition->n_units; unit++) {
-                partition->units[unit].group = 0;
-                partition->units[unit].context = 2 * phase->pipelines[i].layout.context;
+            for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++) {
+                partition->micro_batches[micro_batch].group = 0;
+                partition->micro_batches[micro_batch].context = 2 * phase->pipelines[i].layout.context;
             }
         }
     }
@@ -225,7 +225,7 @@ void hand_random(struct plan *plan, uint64_t seed)
         struct plan_pipeline *pipeline = &plan->phases[0].pipelines[i];
         for (int pass = 0; pass < N_PASSES; pass++)
             random_cut(&pipeline->partition[pass], (enum pass)pass, next, n_each, tokens, &state);
-        finish_units(pipeline, &state);
+        finish_micro_batches(pipeline, &state);
     }
     hand_order(plan);
 }

@@ -20,17 +20,17 @@ const struct cost_setting *hand_setting_of_heads(uint64_t number);
 /** Make one phase of `n_pipelines` empty pipelines of TP 1. The stages are strided as Megatron lays them out. */
 void hand_plan(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context);
 
-/** Append a unit of one slice to a cut. @return it */
-struct plan_unit *hand_unit(struct plan_partition *partition, struct slice slice);
+/** Append a micro-batch of one slice to a cut. @return it */
+struct plan_micro_batch *hand_micro_batch(struct plan_partition *partition, struct slice slice);
 
 /** Set need[] and the order of 1F1B for all pipelines. */
 void hand_order(struct plan *plan);
 
-/** Make a hand_plan whose pipelines have one unit each, a whole sample of so many tokens. It is ordered. */
+/** Make a hand_plan whose pipelines have one micro-batch each, a whole sample of so many tokens. It is ordered. */
 void hand_whole_samples(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t tokens);
 
-/** Make one pipeline of m units of one whole sample each. */
-void hand_uniform(struct plan *plan, int32_t stages, int32_t n_units, int32_t tokens);
+/** Make one pipeline of m micro-batches of one whole sample each. */
+void hand_uniform(struct plan *plan, int32_t stages, int32_t n_micro_batches, int32_t tokens);
 
 /** Make the plan of the paper's figure. It has 2 stages and 2 micro-batches, the first (8 tokens) in 2 slices. Its
  * order keeps the lead of one forward, as the figure does. */
@@ -39,8 +39,8 @@ void hand_figure(struct plan *plan);
 /** Make the first n pipelines a phase's only group. */
 void hand_group(struct plan_phase *phase, int32_t n);
 
-/** Make random pipelines. Samples are cut into forward and backward units at different tokens. Pipelines 0 and 1 share
- * an outlier. Padding, recomputation and offload differ by unit. The same seed gives the same plan. */
+/** Make random pipelines. Samples are cut into forward and backward micro-batches at different tokens. Pipelines 0 and
+ * 1 share an outlier. Padding, recomputation and offload differ by micro-batch. The same seed gives the same plan. */
 void hand_random(struct plan *plan, uint64_t seed);
 
 /** Append the phases of `second` to those of `plan`. `second` is empty afterwards. */

@@ -128,11 +128,11 @@ static bool same(const void *a, const void *b, int32_t n, size_t size)
     return n == 0 || memcmp(a, b, (size_t)n * size) == 0;
 }
 
-/* Units have a gap before `offload`, so memcmp cannot compare them. */
-static bool same_units(const struct plan_partition *a, const struct plan_partition *b)
+/* Micro-batches have a gap before `offload`, so memcmp cannot compare them. */
+static bool same_micro_batches(const struct plan_partition *a, const struct plan_partition *b)
 {
-    for (int32_t i = 0; i < a->n_units; i++) {
-        const struct plan_unit *x = &a->units[i], *y = &b->units[i];
+    for (int32_t i = 0; i < a->n_micro_batches; i++) {
+        const struct plan_micro_batch *x = &a->micro_batches[i], *y = &b->micro_batches[i];
         if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
             x->context != y->context || x->group != y->group || x->sharding != y->sharding ||
             x->formation != y->formation || x->padding_of != y->padding_of || x->recompute != y->recompute ||
@@ -149,16 +149,17 @@ static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipel
         return false;
     for (int pass = 0; pass < N_PASSES; pass++) {
         const struct plan_partition *x = &a->partition[pass], *y = &b->partition[pass];
-        if (x->n_slices != y->n_slices || x->n_units != y->n_units ||
-            !same(x->slices, y->slices, x->n_slices, sizeof *x->slices) || !same_units(x, y))
+        if (x->n_slices != y->n_slices || x->n_micro_batches != y->n_micro_batches ||
+            !same(x->slices, y->slices, x->n_slices, sizeof *x->slices) || !same_micro_batches(x, y))
             return false;
     }
-    int32_t stages = a->layout.stages, n_shares = stages * a->layout.chunks * a->partition[PASS_FORWARD].n_units;
+    int32_t stages = a->layout.stages,
+            n_shares = stages * a->layout.chunks * a->partition[PASS_FORWARD].n_micro_batches;
     if (a->n_exchanges != b->n_exchanges || !same(a->exchanges, b->exchanges, a->n_exchanges, sizeof *a->exchanges) ||
         (a->offload == NULL) != (b->offload == NULL) ||
         (a->offload != NULL && !same(a->offload, b->offload, n_shares, sizeof *a->offload)))
         return false;
-    return same(a->need, b->need, a->partition[PASS_BACKWARD].n_units, sizeof *a->need) &&
+    return same(a->need, b->need, a->partition[PASS_BACKWARD].n_micro_batches, sizeof *a->need) &&
            same(a->step_first, b->step_first, stages + 1, sizeof *a->step_first) &&
            same(a->steps, b->steps, a->step_first[stages], sizeof *a->steps);
 }
@@ -197,10 +198,10 @@ const char *hand_cut_text(const struct plan_partition *partition)
     static char text[4096];
     size_t n = 0;
     text[0] = '\0';
-    for (int32_t i = 0; i < partition->n_units; i++) {
+    for (int32_t i = 0; i < partition->n_micro_batches; i++) {
         n += (size_t)snprintf(text + n, sizeof text - n, "%s[", i > 0 ? " " : "");
-        for (int32_t k = 0; k < partition->units[i].n_slices; k++) {
-            struct slice slice = partition->slices[partition->units[i].first_slice + k];
+        for (int32_t k = 0; k < partition->micro_batches[i].n_slices; k++) {
+            struct slice slice = partition->slices[partition->micro_batches[i].first_slice + k];
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%d:%d-%d", k > 0 ? " " : "", slice.sample, slice.begin,
                                   slice.end);
         }
@@ -217,7 +218,8 @@ const char *hand_order_text(const struct plan_pipeline *pipeline, int32_t stage)
     text[0] = '\0';
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%c%d", n > 0 ? " " : "", "FBW"[step->pass], step -> unit);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%c%d", n > 0 ? " " : "", "FBW"[step->pass],
+                              step -> micro_batch);
         if (step->chunk > 0)
             n += (size_t)snprintf(text + n, sizeof text - n, ".%d", step->chunk);
         CHECK(n < sizeof text);

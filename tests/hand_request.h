@@ -55,7 +55,7 @@ int32_t hand_below(uint64_t *state, int32_t n);
 /** Say whether two plans agree in every field. */
 bool hand_same_plan(const struct plan *a, const struct plan *b);
 
-/** Write a cut as text: "[0:0-4 1:0-2] [1:2-6]", a unit in brackets, sample:begin-end. The storage is static. */
+/** Write a cut as text: "[0:0-4 1:0-2] [1:2-6]", a micro-batch in brackets, sample:begin-end. The storage is static. */
 const char *hand_cut_text(const struct plan_partition *partition);
 
 /** Write the order of one stage as text: "F0 F1 B0". The storage is static. */

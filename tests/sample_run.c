@@ -19,7 +19,7 @@ struct building {
     int32_t last[SAMPLE_MAX_UNITS]; /* task of its compute stream */
     int32_t last_send[SAMPLE_MAX_UNITS][N_PASSES];
     int32_t arrived[N_PASSES][SAMPLE_MAX_UNITS]
-                   [SAMPLE_MAX_UNITS]; /* by pass, stage, unit: the send, or pass, before it */
+                   [SAMPLE_MAX_UNITS]; /* by pass, stage, micro-batch: the send, or pass, before it */
 };
 
 static int32_t add_task(struct building *b, struct dag_task task, double duration_s)
@@ -43,7 +43,7 @@ static void add_edge(struct building *b, int32_t from, enum dag_edge kind)
 /* 1F1B runs p - 1 - s forwards, then one forward and one backward at a time, then the rest of the backwards. */
 static struct plan_step step_of(const struct sample_shape *shape, int32_t stage, int32_t k)
 {
-    int32_t m = shape->units, warm_up = shape->stages - 1 - stage;
+    int32_t m = shape->micro_batches, warm_up = shape->stages - 1 - stage;
     warm_up = warm_up < m ? warm_up : m;
     if (k < warm_up)
         return (struct plan_step){PASS_FORWARD, k, 0};
@@ -66,17 +66,17 @@ static void add_send(struct building *b, struct dag_task task, int32_t to_stage,
     add_edge(b, pass_task, DAG_INTER_STAGE);
     add_edge(b, b->last_send[task.stage][task.pass], DAG_SCHEDULE);
     b->last_send[task.stage][task.pass] = send;
-    b->arrived[task.pass][to_stage][task.unit] = send;
+    b->arrived[task.pass][to_stage][task.micro_batch] = send;
 }
 
 /* Take the next step of a stage, if all that it waits for is there. */
 static bool try_step(struct building *b, int32_t stage)
 {
     const struct sample_shape *shape = b->shape;
-    if (b->next[stage] == 2 * shape->units)
+    if (b->next[stage] == 2 * shape->micro_batches)
         return false;
     struct plan_step step = step_of(shape, stage, b->next[stage]);
-    int32_t before = b->arrived[step.pass][stage][step.unit];
+    int32_t before = b->arrived[step.pass][stage][step.micro_batch];
     bool source = step.pass == PASS_FORWARD && stage == 0;
     if (before < 0 && !source)
         return false;
@@ -86,16 +86,16 @@ static bool try_step(struct building *b, int32_t stage)
                             .pass = (uint8_t)step.pass,
                             .stage = (int16_t)stage,
                             .pipeline = b->pipeline,
-                            .unit = step.unit,
+                            .micro_batch = step.micro_batch,
                             .dag_rank = place,
                             .stream = place * DAG_N_STREAMS};
-    int32_t t = add_task(b, task, shape->tokens[step.unit] * token_s[step.pass]);
+    int32_t t = add_task(b, task, shape->tokens[step.micro_batch] * token_s[step.pass]);
     add_edge(b, before, DAG_INTER_STAGE);
     add_edge(b, b->last[stage], DAG_SCHEDULE);
     b->last[stage] = t;
     int32_t to_stage = step.pass == PASS_FORWARD ? stage + 1 : stage - 1;
     if (to_stage == shape->stages)
-        b->arrived[PASS_BACKWARD][stage][step.unit] = t;
+        b->arrived[PASS_BACKWARD][stage][step.micro_batch] = t;
     else if (to_stage >= 0)
         add_send(b, task, to_stage, t);
     return true;
@@ -114,12 +114,12 @@ static void build_pipeline(struct dag *dag, const struct sample_shape *shape, in
             any = try_step(&b, s) || any;
     }
     for (int32_t s = 0; s < shape->stages; s++)
-        CHECK(b.next[s] == 2 * shape->units);
+        CHECK(b.next[s] == 2 * shape->micro_batches);
 }
 
 static void build_dag(struct dag *dag, const struct sample_shape *shape)
 {
-    size_t passes = (size_t)shape->pipelines * (size_t)shape->stages * (size_t)shape->units * N_PASSES;
+    size_t passes = (size_t)shape->pipelines * (size_t)shape->stages * (size_t)shape->micro_batches * N_PASSES;
     *dag = (struct dag){.n_ranks = shape->pipelines * shape->stages};
     dag->tasks = check_calloc(2 * passes, sizeof *dag->tasks);
     dag->duration_s = check_calloc(2 * passes, sizeof *dag->duration_s);
@@ -182,7 +182,7 @@ static void build_memory(struct sample_run *run, const struct sample_shape *shap
         if (task->kind != DAG_COMPUTE)
             continue;
         bool forward = task->pass == PASS_FORWARD;
-        held[task->dag_rank] += (forward ? 1e5 : -1e5) * shape->tokens[task->unit];
+        held[task->dag_rank] += (forward ? 1e5 : -1e5) * shape->tokens[task->micro_batch];
         struct memory_event *event = &run->memory.events[run->memory.n_events++];
         *event =
             (struct memory_event){forward ? run->timeline.start_s[t] : run->timeline.finish_s[t], task->dag_rank, {0}};
@@ -194,16 +194,17 @@ static void build_memory(struct sample_run *run, const struct sample_shape *shap
 
 static void build_cut(struct plan_partition *partition, const struct sample_shape *shape)
 {
-    int32_t used[SAMPLE_MAX_UNITS] = {0}; /* tokens of each sample in earlier units */
-    partition->n_slices = partition->n_units = shape->units;
-    partition->slices = check_calloc((size_t)shape->units, sizeof *partition->slices);
-    partition->units = check_calloc((size_t)shape->units, sizeof *partition->units);
-    for (int32_t u = 0; u < shape->units; u++) {
+    int32_t used[SAMPLE_MAX_UNITS] = {0}; /* tokens of each sample in earlier micro-batches */
+    partition->n_slices = partition->n_micro_batches = shape->micro_batches;
+    partition->slices = check_calloc((size_t)shape->micro_batches, sizeof *partition->slices);
+    partition->micro_batches = check_calloc((size_t)shape->micro_batches, sizeof *partition->micro_batches);
+    for (int32_t u = 0; u < shape->micro_batches; u++) {
         int32_t begin = used[shape->sample[u]];
         used[shape->sample[u]] += shape->tokens[u];
         partition->slices[u] = (struct slice){shape->sample[u], begin, begin + shape->tokens[u]};
-        partition->units[u] = (struct plan_unit){.first_slice = u, .n_slices = 1, .context = 1, .group = -1};
-        partition->units[u].formation = begin > 0 ? PLAN_SLIM : PLAN_PACK;
+        partition->micro_batches[u] =
+            (struct plan_micro_batch){.first_slice = u, .n_slices = 1, .context = 1, .group = -1};
+        partition->micro_batches[u].formation = begin > 0 ? PLAN_SLIM : PLAN_PACK;
     }
 }
 
@@ -222,7 +223,7 @@ static void build_batch(struct batch *batch, const struct sample_shape *shape)
 {
     batch->tokens = check_calloc(SAMPLE_MAX_UNITS, sizeof *batch->tokens);
     batch->document = check_calloc(SAMPLE_MAX_UNITS, sizeof *batch->document);
-    for (int32_t u = 0; u < shape->units; u++) {
+    for (int32_t u = 0; u < shape->micro_batches; u++) {
         int32_t sample = shape->sample[u];
         batch->n_samples = sample >= batch->n_samples ? sample + 1 : batch->n_samples;
         batch->tokens[sample] += shape->tokens[u];
@@ -232,7 +233,7 @@ static void build_batch(struct batch *batch, const struct sample_shape *shape)
 
 void sample_run_build(struct sample_run *run, const struct sample_shape *shape)
 {
-    CHECK(shape->stages <= SAMPLE_MAX_UNITS && shape->units <= SAMPLE_MAX_UNITS);
+    CHECK(shape->stages <= SAMPLE_MAX_UNITS && shape->micro_batches <= SAMPLE_MAX_UNITS);
     *run = (struct sample_run){0};
     build_dag(&run->dag, shape);
     resolve(run);
@@ -247,8 +248,8 @@ void sample_run_build(struct sample_run *run, const struct sample_shape *shape)
     run->system.iterations = &run->iteration;
     run->entry.knobs = -1;
     run->entry.plan = (struct scenario_plan){.tp = 1, .pp = shape->stages, .cp = 1, .dp = shape->pipelines, .vpp = 1};
-    run->iteration =
-        (struct point_iteration){.row = {.iteration = 2, .measured = true, .forward_micro_batches = shape->units}};
+    run->iteration = (struct point_iteration){
+        .row = {.iteration = 2, .measured = true, .forward_micro_batches = shape->micro_batches}};
     run->iteration.row.bubble.total_s = run->dag.n_ranks * run->timeline.makespan_s;
     run->iteration.row.time_s = run->iteration.row.critical_path_s = run->timeline.makespan_s;
 }
@@ -306,7 +307,7 @@ void sample_run_release(struct sample_run *run)
     for (int32_t p = 0; p < run->plan.phases->n_pipelines; p++)
         for (int32_t pass = 0; pass < N_PASSES; pass++) {
             free(run->plan.phases->pipelines[p].partition[pass].slices);
-            free(run->plan.phases->pipelines[p].partition[pass].units);
+            free(run->plan.phases->pipelines[p].partition[pass].micro_batches);
         }
     free(run->plan.phases->pipelines);
     free(run->plan.phases);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Tests that read or draw a run get one iteration made by hand here: 1F1B of equal or unequal units. */
+/** Tests that read or draw a run get one iteration made by hand here: 1F1B of equal or unequal micro-batches. */
 #ifndef SLIMSIM_TESTS_SAMPLE_RUN_H
 #define SLIMSIM_TESTS_SAMPLE_RUN_H
 
@@ -7,10 +7,11 @@
 
 enum { SAMPLE_MAX_UNITS = 64 };
 
-/** Pipelines of p stages on consecutive GPUs. Unit u of a pipeline is one slice of `tokens[u]` tokens of `sample[u]`.
+/** Pipelines of p stages on consecutive GPUs. Micro-batch u of a pipeline is one slice of `tokens[u]` tokens of
+ * `sample[u]`.
  */
 struct sample_shape {
-    int32_t pipelines, stages, units;
+    int32_t pipelines, stages, micro_batches;
     int32_t sample[SAMPLE_MAX_UNITS], tokens[SAMPLE_MAX_UNITS]; /* shared by all pipelines */
     double send_s;                                              /* of a boundary transfer */
 };
@@ -29,8 +30,8 @@ struct sample_run {
     struct memory memory;
 };
 
-/** The forward of a unit takes 1 us a token, its backward 2 us. A token holds 100 kB from forward to backward. States
- * have 10 GB. A tenth of a pass is exposed tensor parallelism. */
+/** The forward of a micro-batch takes 1 us a token, its backward 2 us. A token holds 100 kB from forward to backward.
+ * States have 10 GB. A tenth of a pass is exposed tensor parallelism. */
 void sample_run_build(struct sample_run *run, const struct sample_shape *shape);
 
 /** Make a scenario of two systems, `best-fit` and `slim, "packed"`, with 2 + 3 iterations and a full trace. */

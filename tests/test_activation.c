@@ -31,8 +31,8 @@ static double layer_bytes(const struct cost_setting *setting, enum recompute rec
     struct slice slices[8];
     for (int32_t i = 0; i < batch; i++)
         slices[i] = (struct slice){i, 0, tokens};
-    struct cost_unit unit = {.slices = slices, .n_slices = batch, .context = 1, .recompute = recompute};
-    return hand_layer_bytes(setting, recompute, false) * tokens * batch + cost_scores_bytes(setting, &unit);
+    struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = batch, .context = 1, .recompute = recompute};
+    return hand_layer_bytes(setting, recompute, false) * tokens * batch + cost_scores_bytes(setting, &micro_batch);
 }
 
 /* Korthikanti et al. 2022 (arXiv:2205.05198), table 2, gives a row each by s b h, a s / h and t. */
@@ -113,26 +113,26 @@ TEST(cost_scores_bytes__are_counted_by_slice)
 {
     struct model dropped = small;
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
-    struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 1};
+    struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = 2, .context = 1};
     struct cost_setting setting =
         hand_with((struct cost_setting){.model = &dropped, .attention = DEVICE_UNFUSED, .tensor = 2, HAND_LAYERS(3)},
                   &(struct scenario_plan){.sequence_parallel = true});
-    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 2 * 66.0, 1e-15);
+    CHECK_CLOSE(cost_scores_bytes(&setting, &micro_batch), 3 * 2 * 66.0, 1e-15);
     dropped.dropout = true;
-    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 5 * 66.0, 1e-15);
-    unit.context = 2;
-    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 5 * 33.0, 1e-15);
-    unit.recompute = RECOMPUTE_FULL;
-    CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
+    CHECK_CLOSE(cost_scores_bytes(&setting, &micro_batch), 3 * 5 * 66.0, 1e-15);
+    micro_batch.context = 2;
+    CHECK_CLOSE(cost_scores_bytes(&setting, &micro_batch), 3 * 5 * 33.0, 1e-15);
+    micro_batch.recompute = RECOMPUTE_FULL;
+    CHECK_TRUE(cost_scores_bytes(&setting, &micro_batch) == 0);
     hand_recompute_layers(&setting, 2);
-    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 5 * 33.0, 1e-15);
-    unit.recompute = RECOMPUTE_ATTENTION_CORE;
-    CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 3.5 * (48 + 32) + 5 * 33.0, 1e-15);
+    CHECK_CLOSE(cost_scores_bytes(&setting, &micro_batch), 5 * 33.0, 1e-15);
+    micro_batch.recompute = RECOMPUTE_ATTENTION_CORE;
+    CHECK_TRUE(cost_scores_bytes(&setting, &micro_batch) == 0);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 3.5 * (48 + 32) + 5 * 33.0, 1e-15);
     slices[1].end = 23; /* 24 + 529 scores x 2 heads / 2 ranks, 27/2 tokens: 4 x 553 > 48 x 13.5 */
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 4 * 553.0 + 13.5 * 32 + 5 * 553.0, 1e-15);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 4 * 553.0 + 13.5 * 32 + 5 * 553.0, 1e-15);
     setting.attention = DEVICE_CUDNN;
-    CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
+    CHECK_TRUE(cost_scores_bytes(&setting, &micro_batch) == 0);
 }
 
 /* Tokens [2, 6) see 6 keys, [0, 3) of another sample see 3. So 9 x 4k/2 = 72 bytes are gathered on each of 4 context
@@ -141,17 +141,17 @@ TEST(cost_scores_bytes__are_counted_by_slice)
 TEST(gathered_kv__covers_the_whole_prefix)
 {
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
-    struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 4};
+    struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = 2, .context = 4};
     struct scenario_plan plan = {.sequence_parallel = true};
     struct cost_setting setting = hand_with((struct cost_setting){.model = &small, .tensor = 2, HAND_LAYERS(3)}, &plan);
-    CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit) == 0);
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 84 + 1.75 * 32, 1e-15);
+    CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &micro_batch) == 0);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 84 + 1.75 * 32, 1e-15);
     setting.cp_type = SCENARIO_ALL_GATHER;
-    CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_FORWARD, &unit), 72.0, 1e-15);
-    CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit), 144.0, 1e-15);
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 144 + 1.75 * 32, 1e-15);
-    unit.context = 1;
-    CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit) == 0);
+    CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_FORWARD, &micro_batch), 72.0, 1e-15);
+    CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &micro_batch), 144.0, 1e-15);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 144 + 1.75 * 32, 1e-15);
+    micro_batch.context = 1;
+    CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &micro_batch) == 0);
 }
 
 /* Qi et al. 2023 (arXiv:2401.10241), table 1, has M_W = 32 s b h, against M_B = s b (34 h + 5 a s). */
@@ -236,21 +236,21 @@ TEST(cost_workspace_bytes__are_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
     struct slice slice = {0, 0, 10};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 400.0, 1e-14);
-    unit.recompute = RECOMPUTE_SELECTIVE;
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
-    unit.recompute = RECOMPUTE_FULL;
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 920.0, 1e-14);
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 400.0, 1e-14);
+    micro_batch.recompute = RECOMPUTE_SELECTIVE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 560.0, 1e-14);
+    micro_batch.recompute = RECOMPUTE_FULL;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 920.0, 1e-14);
     setting.kernels = SCENARIO_EAGER;
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 1200.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 1200.0, 1e-14);
     setting.kernels = SCENARIO_FUSED;
     CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * (4 * 8 + 4 * 4 / 2.0), 1e-14);
     CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 8 + 2 * 4.0), 1e-14);
     CHECK_TRUE(cost_embedding_bytes(&setting, 10) == 0);
     setting.tensor = 1;
-    unit.recompute = RECOMPUTE_NONE;
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    micro_batch.recompute = RECOMPUTE_NONE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 560.0, 1e-14);
     CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * 2 * 16.0, 1e-14);
 }
 
@@ -264,7 +264,7 @@ TEST(alternate_gemms__are_not_kept)
         hand_with((struct cost_setting){.model = &hand_llama_13b, .tensor = 1, HAND_LAYERS(1)}, &hand_toy_plan);
     struct cost_setting toy = hand_toy_setting();
     struct slice slice = {0, 0, 10};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = list};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = list};
     CHECK_CLOSE(hand_layer_bytes(&llama, list, false), 40960 + 27648 + 160.0, 1e-14);
     CHECK_CLOSE(hand_layer_bytes(&llama, list, true), 40960 + 27648 + 160 + 10240.0, 1e-14);
     llama.kernels = SCENARIO_EAGER;
@@ -273,7 +273,7 @@ TEST(alternate_gemms__are_not_kept)
     CHECK_CLOSE(hand_layer_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0 + 10240 + 1280.0, 1e-14);
     llama.kernels = SCENARIO_FUSED;
     CHECK_CLOSE(hand_layer_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0, 1e-14);
-    CHECK_CLOSE(cost_workspace_bytes(&toy, &unit), 560 + 10 * 10.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&toy, &micro_batch), 560 + 10 * 10.0, 1e-14);
     CHECK_CLOSE(cost_kept_kv_bytes(&toy, list), 3 * 2.0, 1e-14);
     CHECK_CLOSE(cost_kept_kv_bytes(&toy, RECOMPUTE_NONE), 3 * 4.0, 1e-14);
     CHECK_TRUE(cost_kept_kv_bytes(&toy, RECOMPUTE_FULL) == 0);

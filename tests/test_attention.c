@@ -12,11 +12,11 @@ TEST(context_parallel__halves_the_work_of_a_rank)
 {
     struct cost_setting setting = hand_toy_setting();
     setting.tensor = 1;
-    struct cost_unit unit = {.slices = hand_two_slices, .n_slices = 2, .context = 1};
-    struct cost_pass one = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    unit.context = 2;
-    struct cost_pass two = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), one.attention_s / 2, 1e-14);
+    struct cost_micro_batch micro_batch = {.slices = hand_two_slices, .n_slices = 2, .context = 1};
+    struct cost_pass one = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    micro_batch.context = 2;
+    struct cost_pass two = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), one.attention_s / 2, 1e-14);
     CHECK_CLOSE(two.flop, one.flop / 2, 1e-14);
     CHECK_CLOSE(two.kernels_s, one.kernels_s / 2, 1e-14);
     CHECK_TRUE(one.ring_bytes == 0 && one.ring_steps == 0 && two.ring_bytes > 0);
@@ -34,35 +34,35 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.tensor = 1;
     setting.cp_type = SCENARIO_ALL_GATHER;
-    struct cost_unit unit = {.slices = documents, .n_slices = 2, .context = 2};
-    struct cost_pass even = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    unit.sharding = SLICE_PER_SEQUENCE;
-    struct cost_pass uneven = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_micro_batch micro_batch = {.slices = documents, .n_slices = 2, .context = 2};
+    struct cost_pass even = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    micro_batch.sharding = SLICE_PER_SEQUENCE;
+    struct cost_pass uneven = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     CHECK_CLOSE(even.attention_s, 3 * 4 * 704.0, 1e-14);
     CHECK_CLOSE(uneven.attention_s, 3 * 4 * 1088.0, 1e-14);
     CHECK_CLOSE(uneven.flop, even.flop, 1e-14);
     CHECK_CLOSE(uneven.kernels_s, even.kernels_s, 1e-14);
     CHECK_CLOSE(uneven.context_s, even.context_s, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
     struct cost_cache cache = {0};
     struct cost_pass room[COST_N_COMPONENTS];
     setting.cache = &cache;
     for (int i = 0; i < 4; i++) { /* the cache does not take one for the other */
-        unit.sharding = i % 2 == 0 ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
-        cost_cached(&setting, PASS_FORWARD, &unit, 1U << COST_LAYERS, room);
+        micro_batch.sharding = i % 2 == 0 ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
+        cost_cached(&setting, PASS_FORWARD, &micro_batch, 1U << COST_LAYERS, room);
         CHECK_CLOSE(room[COST_LAYERS].attention_s, 3 * 4 * (i % 2 == 0 ? 1088.0 : 704.0), 1e-14);
     }
-    CHECK_EQUAL(cache.n_costs, 1); /* the two units have as many tokens */
+    CHECK_EQUAL(cache.n_costs, 1); /* the two micro-batches have as many tokens */
     cost_cache_free(&cache);
     setting.cache = NULL;
-    unit.sharding = SLICE_PER_SEQUENCE;
+    micro_batch.sharding = SLICE_PER_SEQUENCE;
     setting.cp_type = SCENARIO_RING;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
-    unit.slices = &one;
-    unit.n_slices = 1;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
-    unit.sharding = SLICE_PER_DOCUMENT;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * 1088.0, 1e-14);
+    micro_batch.slices = &one;
+    micro_batch.n_slices = 1;
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * 1088.0, 1e-14);
+    micro_batch.sharding = SLICE_PER_DOCUMENT;
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * 1088.0, 1e-14);
 }
 
 /* Four tokens of padding follow the 12. The chunks have four tokens again, and the last has padding alone: 160 and 416
@@ -72,20 +72,20 @@ TEST(per_sequence__puts_padding_at_the_end)
     const struct slice document = {0, 0, 12};
     struct cost_setting setting = hand_toy_setting();
     setting.tensor = 1;
-    struct cost_unit unit = {
+    struct cost_micro_batch micro_batch = {
         .slices = &document, .n_slices = 1, .padding_tokens = 4, .context = 2, .sharding = SLICE_PER_SEQUENCE};
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * 1088.0, 1e-14);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * 1088.0, 1e-14);
 }
 
 TEST(padding__costs_no_attention)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
-    struct cost_pass padded = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    double padded_s = hand_blocks_s(&setting, PASS_FORWARD, &unit);
-    unit.padding_tokens = 0;
-    struct cost_pass bare = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    CHECK_CLOSE(padded_s, hand_blocks_s(&setting, PASS_FORWARD, &unit), 1e-14);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    struct cost_pass padded = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    double padded_s = hand_blocks_s(&setting, PASS_FORWARD, &micro_batch);
+    micro_batch.padding_tokens = 0;
+    struct cost_pass bare = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    CHECK_CLOSE(padded_s, hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 1e-14);
     CHECK_CLOSE(padded.ring_bytes, bare.ring_bytes * 12 / 10, 1e-14);
     CHECK_CLOSE(padded.kernels_s, bare.kernels_s * 5 / 4, 1e-14);
     CHECK_CLOSE(padded.tensor_bytes, bare.tensor_bytes * 5 / 4, 1e-14);
@@ -99,8 +99,8 @@ TEST(ring__sends_the_prefix_of_each_slice_again)
         struct slice slices[16], whole = {.end = 8 * n};
         for (int32_t i = 0; i < n; i++)
             slices[i] = (struct slice){.begin = 8 * i, .end = 8 * i + 8};
-        struct cost_unit one = {.slices = &whole, .n_slices = 1, .context = 4};
-        struct cost_unit partition = {.slices = slices, .n_slices = n, .context = 4};
+        struct cost_micro_batch one = {.slices = &whole, .n_slices = 1, .context = 4};
+        struct cost_micro_batch partition = {.slices = slices, .n_slices = n, .context = 4};
         double ratio = cost_of_pass(&setting, PASS_FORWARD, &partition).ring_bytes /
                        cost_of_pass(&setting, PASS_FORWARD, &one).ring_bytes;
         CHECK_CLOSE(ratio, (n + 1) / 2.0, 1e-14);
@@ -118,11 +118,11 @@ TEST(slice__enters_the_curve_as_a_causal_sample_of_its_mean)
     device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16, .d_half = 2};
     struct cost_setting setting = hand_toy_setting();
     setting.device = &device;
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit),
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch),
                 3 * (20 * 4 * (4.2 + 3) * 7.4 + 36 * 4 * (11 / 3.0 + 3) * 41 / 9) * 128 / 65, 1e-14);
     device.forward[DEVICE_FLASH2].keys = (struct device_range){3, 100}; /* 2 are outside, in both blocks */
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).extrapolated_s[COST_ATTENTION],
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).extrapolated_s[COST_ATTENTION],
                 3 * 20 * 4 * (4.2 + 3) * 7.4 * 128 / 65, 1e-14);
 }
 
@@ -141,19 +141,21 @@ TEST(ring__runs_blocks_of_other_ranks_in_waves)
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
     const struct slice whole = {.end = 1024};
-    struct cost_unit unit = {.slices = &whole, .n_slices = 1, .context = 2};
+    struct cost_micro_batch micro_batch = {.slices = &whole, .n_slices = 1, .context = 2};
     setting.device = &device;
     setting.tensor = 1;
     device.multiprocessors = 8;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * (8396800.0 + 524288 * 4 * 8), 1e-14);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * (8396800.0 + 524288 * 4 * 8), 1e-14);
     device.multiprocessors = 6;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * (8396800.0 + 524288 * 4 * 6), 1e-14);
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_BACKWARD, &unit), 3 * 2 * (1310720.0 * 6 + 5248000 + 1310720 * 2), 1e-14);
-    unit.context = 4;
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * (8396800.0 + 524288 * 4 * 6), 1e-14);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_BACKWARD, &micro_batch), 3 * 2 * (1310720.0 * 6 + 5248000 + 1310720 * 2),
+                1e-14);
+    micro_batch.context = 4;
     device.multiprocessors = 64;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 2 * 262400.0 * 4 * 64, 1e-14);
-    unit.context = 3;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * (1024 + 1025) / 3.0 * 4 * 128 * 2 * 4 * 64, 1e-14);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 2 * 262400.0 * 4 * 64, 1e-14);
+    micro_batch.context = 3;
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * (1024 + 1025) / 3.0 * 4 * 128 * 2 * 4 * 64,
+                1e-14);
 }
 
 /* A sample of 24 tokens runs on a ring of four with TP 2, h = q 4 and k 2, so a rank has 3 tokens over TP. Plain, the
@@ -166,13 +168,14 @@ TEST(ring__copies_and_sums_beside_its_blocks)
     const struct slice slices[] = {{0, 0, 24}, {1, 0, 24}, {2, 0, 8}};
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    struct cost_unit unit = {.slices = slices, .n_slices = 1, .context = 4};
-    struct cost_unit unlike = {.slices = slices + 1, .n_slices = 2, .context = 4};
+    struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = 1, .context = 4};
+    struct cost_micro_batch unlike = {.slices = slices + 1, .n_slices = 2, .context = 4};
     const double bytes[] = {104, 160};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        for (unit.n_slices = 1; unit.n_slices <= 2; unit.n_slices++)
-            CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).attention_s - hand_blocks_s(&setting, pass, &unit),
-                        3 * 2 * bytes[pass] * 3 * unit.n_slices, 1e-12);
+        for (micro_batch.n_slices = 1; micro_batch.n_slices <= 2; micro_batch.n_slices++)
+            CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).attention_s -
+                            hand_blocks_s(&setting, pass, &micro_batch),
+                        3 * 2 * bytes[pass] * 3 * micro_batch.n_slices, 1e-12);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s -
                     hand_blocks_s(&setting, PASS_FORWARD, &unlike),
                 3 * 2 * 144.0 * 4, 1e-12);
@@ -207,8 +210,8 @@ TEST(contiguous_ring__takes_as_long_as_its_last_rank)
     setting.cp_type = SCENARIO_RING_CONTIGUOUS;
     for (int i = 0; i < 4; i++)
         for (int32_t context = 1; context <= 12; context = context == 4 ? 6 : context == 6 ? 12 : context + 1) {
-            const struct cost_unit unit = {.slices = &slices[i], .n_slices = 1, .context = context};
-            const struct cost_unit alone = {.slices = &slices[i], .n_slices = 1, .context = 1};
+            const struct cost_micro_batch micro_batch = {.slices = &slices[i], .n_slices = 1, .context = context};
+            const struct cost_micro_batch alone = {.slices = &slices[i], .n_slices = 1, .context = 1};
             double steps_flop = 0, last_flop = 0;
             for (int32_t step = 0; step < context; step++) {
                 double slowest_flop = 0;
@@ -219,13 +222,13 @@ TEST(contiguous_ring__takes_as_long_as_its_last_rank)
                 last_flop += contiguous_flop(slices[i], context, context - 1, step);
             }
             CHECK_CLOSE(steps_flop, last_flop, 1e-14);
-            CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * 4 * last_flop, 1e-13);
-            CHECK_CLOSE(hand_blocks_s(&setting, PASS_BACKWARD, &unit), 3 * 2 * 2.5 * last_flop, 1e-13);
+            CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * last_flop, 1e-13);
+            CHECK_CLOSE(hand_blocks_s(&setting, PASS_BACKWARD, &micro_batch), 3 * 2 * 2.5 * last_flop, 1e-13);
             double c = context, length = slices[i].end, one_s = hand_blocks_s(&setting, PASS_FORWARD, &alone);
             if (slices[i].begin == 0)
-                CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit) / one_s,
+                CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch) / one_s,
                             ((2 * c - 1) * length + c) / (length + 1) / (c * c), 1e-13);
-            CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).flop,
+            CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).flop,
                         cost_of_pass(&setting, PASS_FORWARD, &alone).flop / c, 1e-13);
         }
 }
@@ -239,14 +242,15 @@ TEST(contiguous_ring__runs_its_blocks_one_after_the_other)
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     const struct slice whole = {.end = 1024};
-    const struct cost_unit unit = {.slices = &whole, .n_slices = 1, .context = 2};
+    const struct cost_micro_batch micro_batch = {.slices = &whole, .n_slices = 1, .context = 2};
     setting.cp_type = SCENARIO_RING_CONTIGUOUS;
     setting.device = &device;
     setting.tensor = 1;
     device.multiprocessors = 8;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * (524288.0 * 4 * 8 + 524288.0 * 4 * 8), 1e-14);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * (524288.0 * 4 * 8 + 524288.0 * 4 * 8), 1e-14);
     device.multiprocessors = 6;
-    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &unit), 3 * (524288.0 * 4 * 6 + 2 * 524288.0 * 4 * 6), 1e-14);
+    CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * (524288.0 * 4 * 6 + 2 * 524288.0 * 4 * 6),
+                1e-14);
 }
 
 /* 24 tokens run on four ranks with TP 2, q 4 and k 2, so a rank has 3 tokens over TP. Forward moves (3 x 10 + 12) q =
@@ -255,15 +259,15 @@ TEST(contiguous_ring__runs_its_blocks_one_after_the_other)
 TEST(contiguous_ring__sends_and_sums_gradients_in_fp32)
 {
     const struct slice sample = {0, 0, 24};
-    const struct cost_unit unit = {.slices = &sample, .n_slices = 1, .context = 4};
+    const struct cost_micro_batch micro_batch = {.slices = &sample, .n_slices = 1, .context = 4};
     const double bytes[N_PASSES] = {168, 336}, sent[N_PASSES] = {72, 264};
     const int32_t steps[N_PASSES] = {3, 4};
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.cp_type = SCENARIO_RING_CONTIGUOUS;
     for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
-        struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
-        CHECK_CLOSE(cost.attention_s - hand_blocks_s(&setting, pass, &unit), 3 * 2 * bytes[pass] * 3, 1e-12);
+        struct cost_pass cost = cost_of_pass(&setting, pass, &micro_batch);
+        CHECK_CLOSE(cost.attention_s - hand_blocks_s(&setting, pass, &micro_batch), 3 * 2 * bytes[pass] * 3, 1e-12);
         CHECK_CLOSE(cost.ring_bytes, 3 * sent[pass], 1e-14);
         CHECK_EQUAL(cost.ring_steps, 3 * steps[pass]);
     }
@@ -284,8 +288,10 @@ TEST(ring__launches_its_copies_and_sums)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t packed = 0; packed < 2; packed++)
             for (int32_t context = 2; context <= 4; context++) {
-                const struct cost_unit unit = {.slices = slices, .n_slices = 1 + packed, .context = context};
-                double moves_s = cost_of_pass(&setting, pass, &unit).attention_s - hand_blocks_s(&setting, pass, &unit);
+                const struct cost_micro_batch micro_batch = {
+                    .slices = slices, .n_slices = 1 + packed, .context = context};
+                double moves_s = cost_of_pass(&setting, pass, &micro_batch).attention_s -
+                                 hand_blocks_s(&setting, pass, &micro_batch);
                 CHECK_CLOSE(moves_s, 3 * ((context - 1) * each[pass][packed] + once[pass][packed]), 1e-12);
             }
 }
@@ -302,16 +308,16 @@ TEST(all_gather__brings_keys_before_attention)
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.device = &device;
     setting.cp_type = SCENARIO_ALL_GATHER;
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
-    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     CHECK_CLOSE(forward.context_s, 3 * 3.4, 1e-14);
     CHECK_CLOSE(forward.ring_bytes, 3 * 24.0, 1e-14);
     CHECK_EQUAL(forward.ring_steps, 0);
     CHECK_CLOSE(forward.attention_s, 3 * 4 * (40 * 4.2 * (1 + 16 / 5.0) + 72 * (1 + 8 / 3.0) * (1 + 16 / 9.0)), 1e-14);
     CHECK_CLOSE(backward.context_s, 3 * 6.8, 1e-14);
     CHECK_CLOSE(backward.ring_bytes, 3 * 48.0, 1e-14);
-    struct cost_unit full = hand_toy_unit(RECOMPUTE_FULL);
+    struct cost_micro_batch full = hand_toy_micro_batch(RECOMPUTE_FULL);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).context_s, 3 * 10.2, 1e-14);
 }
 
@@ -329,28 +335,29 @@ TEST(ulysses__exchanges_heads_for_tokens)
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.device = &device;
     setting.cp_type = SCENARIO_ULYSSES;
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 4 * 2.0, 1e-14);
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 40.0, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).context_s, 3 * 4 * 2.0, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).ring_bytes, 3 * 40.0, 1e-14);
     }
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s,
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).attention_s,
                 3 * 4 * (40 * 2.6 * (1 + 16 / 5.0) + 72 * (1 + 8 / 6.0) * (1 + 16 / 9.0)), 1e-14);
     struct platform pairs = hand_links;
     pairs.gpus_per_node = pairs.nvlink_domain = 2;
     setting.platform = &pairs;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s, 3 * 4 * (2 + (10 + 10 * 50 / 60.0) / 10), 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_wire_bytes, 3 * 4 * (10 + 10 * 50 / 60.0) / 0.5,
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).context_s, 3 * 4 * (2 + (10 + 10 * 50 / 60.0) / 10),
                 1e-14);
-    unit.context = 1;
-    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
-    unit.context = 4; /* NICs take no time: a third goes to the other rank of a pair, the rest away */
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).context_wire_bytes,
+                3 * 4 * (10 + 10 * 50 / 60.0) / 0.5, 1e-14);
+    micro_batch.context = 1;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).context_s == 0);
+    micro_batch.context = 4; /* NICs take no time: a third goes to the other rank of a pair, the rest away */
     setting.tensor = 1;
     device.nic = (struct device_link){.efficiency = 1};
     pairs.nic_bytes_per_s = 1e30;
-    double apart_s = cost_of_pass(&setting, PASS_FORWARD, &unit).context_s;
+    double apart_s = cost_of_pass(&setting, PASS_FORWARD, &micro_batch).context_s;
     setting.platform = &hand_links;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s - 3 * 4, 3 * (apart_s - 3 * 4), 1e-12);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).context_s - 3 * 4, 3 * (apart_s - 3 * 4), 1e-12);
 }
 
 /* One head of keys and values serves 16 of queries, without TP. 4 ranks need 4 copies of it. 16 and 32 ranks need 16,
@@ -373,8 +380,8 @@ TEST(ulysses__copies_few_heads_of_keys_for_many_ranks)
     const struct slice whole = {0, 0, 128};
     static const int32_t ranks[] = {4, 16, 32}, copies[] = {4, 16, 16};
     for (int i = 0; i < 3; i++) {
-        struct cost_unit unit = {.slices = &whole, .n_slices = 1, .context = ranks[i]};
+        struct cost_micro_batch micro_batch = {.slices = &whole, .n_slices = 1, .context = ranks[i]};
         double sent = 128.0 / ranks[i] * (ranks[i] - 1) / ranks[i] * 2 * (2 * 64 + 2 * 4 * copies[i]);
-        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).ring_bytes, 3 * sent, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).ring_bytes, 3 * sent, 1e-14);
     }
 }

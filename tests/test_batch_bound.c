@@ -12,8 +12,8 @@
 
 extern const struct training_system system_length_balanced;
 
-/* Add the seconds of the passes that length-balanced plans, without the embedding. One place runs the embedding unit by
- * unit while the others wait. */
+/* Add the seconds of the passes that length-balanced plans, without the embedding. One place runs the embedding
+ * micro-batch by micro-batch while the others wait. */
 static double planned_s(struct hand_request *hand)
 {
     struct plan plan;
@@ -21,9 +21,9 @@ static double planned_s(struct hand_request *hand)
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     double seconds = hand_plan_makespan_s(&plan, &hand->setting, (struct dag_options){0});
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        for (int32_t i = 0; i < pipeline->partition[pass].n_units; i++) {
-            struct cost_unit unit = dag_unit(pipeline, pass, i);
-            double embedding_s = cost_of_embedding(&hand->setting, pass, &unit).kernels_s;
+        for (int32_t i = 0; i < pipeline->partition[pass].n_micro_batches; i++) {
+            struct cost_micro_batch micro_batch = dag_micro_batch(pipeline, pass, i);
+            double embedding_s = cost_of_embedding(&hand->setting, pass, &micro_batch).kernels_s;
             CHECK_TRUE(embedding_s > 0);
             seconds -= embedding_s;
         }
@@ -172,7 +172,7 @@ TEST(batch_bound_rails__count_the_ranks_of_an_nvlink_domain)
 
 /* Slices of samples at any places and the passes of all give the same sum as whole samples, with full recomputation,
  * too. */
-TEST(batch_bound_unit__adds_up_to_the_samples)
+TEST(batch_bound_micro_batch__adds_up_to_the_samples)
 {
     for (int full = 0; full < 2; full++) {
         struct hand_request hand;
@@ -186,17 +186,17 @@ TEST(batch_bound_unit__adds_up_to_the_samples)
         for (int i = 0; i < 3; i++) {
             plan_add_slice(&partition, slices[i]);
             if (i > 0)
-                plan_add_unit(&partition)->context = 1;
+                plan_add_micro_batch(&partition)->context = 1;
         }
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
             struct batch_bound_pass of = batch_bound_pass_of(&hand.request, pass);
-            for (int32_t unit = 0; unit < 2; unit++)
-                sum_s += batch_bound_unit_s(&of, &hand.batch, &partition, unit);
+            for (int32_t micro_batch = 0; micro_batch < 2; micro_batch++)
+                sum_s += batch_bound_micro_batch_s(&of, &hand.batch, &partition, micro_batch);
             free(of.attention_s);
         }
         CHECK_CLOSE(sum_s, whole_s[0] + whole_s[1], 1e-12);
         free(partition.slices);
-        free(partition.units);
+        free(partition.micro_batches);
         hand_request_free(&hand);
     }
 }

@@ -27,22 +27,23 @@ TEST(best_fit__fills_the_bins_counted_by_hand)
     CHECK_TEXT(hand_cut_text(&pipeline[0].partition[PASS_FORWARD]), "[1:0-7 3:0-3] [2:0-2]");
     CHECK_TEXT(hand_cut_text(&pipeline[0].partition[PASS_BACKWARD]), "[1:0-7 3:0-3] [2:0-2]");
     CHECK_TEXT(hand_cut_text(&pipeline[1].partition[PASS_FORWARD]), "[4:0-6 0:0-4] []");
-    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].units[0].padding_tokens, 0);
-    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].units[1].padding_tokens, 8);
-    CHECK_EQUAL(pipeline[1].partition[PASS_BACKWARD].units[1].padding_tokens, 10);
+    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].micro_batches[0].padding_tokens, 0);
+    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].micro_batches[1].padding_tokens, 8);
+    CHECK_EQUAL(pipeline[1].partition[PASS_BACKWARD].micro_batches[1].padding_tokens, 10);
     CHECK_TEXT(hand_order_text(&pipeline[1], 0), "F0 F1 B0 B1");
     CHECK_EQUAL(plan.shards, 2);
     plan_free(&plan);
     plan_of(&hand, "pad: false", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), "[4:0-6 0:0-4]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].padding_tokens, 0);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].padding_tokens, 0);
     plan_free(&plan);
     hand_request_free(&hand);
 }
 
-/* Seven full bins are shared by two ranks, two bins a unit. Rank 0 has bins 0 2 4 6, rank 1 bins 1 3 5 and one of
- * padding. With three bins a unit the last unit takes the rest. Without padding rank 1 has three bins. */
-TEST(best_fit__puts_several_bins_in_a_unit)
+/* Seven full bins are shared by two ranks, two bins a micro-batch. Rank 0 has bins 0 2 4 6, rank 1 bins 1 3 5 and one
+ * of padding. With three bins a micro-batch the last micro-batch takes the rest. Without padding rank 1 has three bins.
+ */
+TEST(best_fit__puts_several_bins_in_a_micro_batch)
 {
     struct hand_request hand;
     struct plan plan;
@@ -52,12 +53,12 @@ TEST(best_fit__puts_several_bins_in_a_unit)
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     CHECK_TEXT(hand_cut_text(&pipeline[0].partition[PASS_FORWARD]), "[0:0-10 2:0-10] [4:0-10 6:0-9]");
     CHECK_TEXT(hand_cut_text(&pipeline[1].partition[PASS_BACKWARD]), "[1:0-10 3:0-10] [5:0-10]");
-    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].units[1].padding_tokens, 1);
-    CHECK_EQUAL(pipeline[1].partition[PASS_FORWARD].units[1].padding_tokens, 10);
+    CHECK_EQUAL(pipeline[0].partition[PASS_FORWARD].micro_batches[1].padding_tokens, 1);
+    CHECK_EQUAL(pipeline[1].partition[PASS_FORWARD].micro_batches[1].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "micro_batch: 3", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10 2:0-10 4:0-10] [6:0-9]");
-    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].units[1].padding_tokens, 10);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].micro_batches[1].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "{micro_batch: 100, pad: false}", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].partition[PASS_FORWARD]), "[1:0-10 3:0-10 5:0-10]");
@@ -65,9 +66,10 @@ TEST(best_fit__puts_several_bins_in_a_unit)
     hand_request_free(&hand);
 }
 
-/* There are 2 chunks of 2 stages. Four units run interleaved, three cannot. With padding a fourth unit is empty. With
- * three bins in units of two, one bin is padding, half of the second unit. Units larger than all bins hold them all. */
-TEST(best_fit__interleaves_whole_groups_of_units)
+/* There are 2 chunks of 2 stages. Four micro-batches run interleaved, three cannot. With padding a fourth micro-batch
+ * is empty. With three bins in micro-batches of two, one bin is padding, half of the second micro-batch. Micro-batches
+ * larger than all bins hold them all. */
+TEST(best_fit__interleaves_whole_groups_of_micro_batches)
 {
     struct hand_request hand;
     struct plan plan;
@@ -87,21 +89,20 @@ TEST(best_fit__interleaves_whole_groups_of_units)
     hand_batch(&hand, 3, (int32_t[]){10, 10, 10});
     plan_of(&hand, "", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10] [1:0-10] [2:0-10] []");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_BACKWARD].units[3].padding_tokens, 10);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_BACKWARD].micro_batches[3].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "micro_batch: 2", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10 1:0-10] [2:0-10]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].padding_tokens, 10);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].padding_tokens, 10);
     plan_free(&plan);
     plan_of(&hand, "micro_batch: 1000000", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[0:0-10 1:0-10 2:0-10] []");
     plan_free(&plan);
     hand_knobs(&hand, &system_best_fit, "pad: false");
     CHECK_TRUE(!system_best_fit.plan(&hand.request, NULL, &plan, &err));
-    CHECK_TEXT(
-        err.text,
-        "plan.vpp: interleaved 1F1B needs units in multiples of the pipeline's 2 stages, and one has 3; with vpp 1 any "
-        "number runs");
+    CHECK_TEXT(err.text, "plan.vpp: interleaved 1F1B needs micro-batches in multiples of the pipeline's 2 stages, and "
+                         "one has 3; with vpp 1 any "
+                         "number runs");
     hand_request_free(&hand);
 }
 
@@ -118,8 +119,8 @@ TEST(best_fit__keeps_the_context_degree_and_ranks_of_megatron)
     hand_batch(&hand, 2, (int32_t[]){5, 10});
     plan_of(&hand, "", &plan);
     CHECK_EQUAL(plan_rank(&plan.phases[0].pipelines[1].layout, 2, 3, 1), 47);
-    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].units[0].context, 4);
-    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].units[0].group, -1);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].micro_batches[0].context, 4);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].micro_batches[0].group, -1);
     CHECK_EQUAL(plan.shards, 8);
     plan_free(&plan);
     hand_request_free(&hand);
@@ -158,10 +159,11 @@ TEST(best_fit__agrees_with_its_definition)
         hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 300), seed);
         plan_of(&hand, "", &plan);
         const struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[PASS_FORWARD];
-        CHECK_EQUAL(partition->n_units, naive(&hand.batch, (int32_t)hand.request.context, bin));
-        for (int32_t unit = 0; unit < partition->n_units; unit++)
-            for (int32_t i = 0; i < partition->units[unit].n_slices; i++)
-                wrong += bin[partition->slices[partition->units[unit].first_slice + i].sample] != unit;
+        CHECK_EQUAL(partition->n_micro_batches, naive(&hand.batch, (int32_t)hand.request.context, bin));
+        for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+            for (int32_t i = 0; i < partition->micro_batches[micro_batch].n_slices; i++)
+                wrong +=
+                    bin[partition->slices[partition->micro_batches[micro_batch].first_slice + i].sample] != micro_batch;
         CHECK_EQUAL(wrong, 0);
         plan_free(&plan);
         hand_request_free(&hand);

@@ -40,14 +40,14 @@ TEST(bubble__is_at_the_ends_of_uniform_1f1b)
     timeline_free(&timeline);
 }
 
-/* Two stages run four units. The second forward of stage 0 takes 4 instead of 1.
+/* Two stages run four micro-batches. The second forward of stage 0 takes 4 instead of 1.
  *
  *   stage 0: F0 0-1, F1 1-5, B0 5-7, F2 7-8, B1 8-10, F3 10-11, B2 11-13, B3 14-16
  *   stage 1: F0 1-2, B0 2-4, F1 5-6, B1 6-8, F2 8-9, B2 9-11, F3 11-12, B3 12-14
  *
  * Stage 1 waits from 4 to 5 for F1. The wait is imbalance, as F2 and F3 are still to come. 0-1 is warm-up, 13-14 and
  * 14-16 are cool-down. */
-TEST(bubble__counts_a_slow_unit_as_imbalance)
+TEST(bubble__counts_a_slow_micro_batch_as_imbalance)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -55,7 +55,7 @@ TEST(bubble__counts_a_slow_unit_as_imbalance)
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     hand_times(&dag, 1.0, 2.0);
     for (int32_t i = 0; i < dag.n_tasks; i++)
-        if (dag.tasks[i].stage == 0 && dag.tasks[i].unit == 1 && dag.tasks[i].pass == PASS_FORWARD &&
+        if (dag.tasks[i].stage == 0 && dag.tasks[i].micro_batch == 1 && dag.tasks[i].pass == PASS_FORWARD &&
             dag.tasks[i].kind == DAG_COMPUTE)
             dag.duration_s[i] = 4.0;
     critical_path(&dag, &timeline);
@@ -70,8 +70,8 @@ TEST(bubble__counts_a_slow_unit_as_imbalance)
     plan_free(&plan);
 }
 
-/* Pipelines of one stage have 1 and 3 units. The first waits 2 rounds of 3. After both the optimizer takes half a
- * second on each of two places. Its ring takes 1 second before it and 1 after it. */
+/* Pipelines of one stage have 1 and 3 micro-batches. The first waits 2 rounds of 3. After both the optimizer takes half
+ * a second on each of two places. Its ring takes 1 second before it and 1 after it. */
 TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
 {
     struct plan plan;
@@ -79,7 +79,7 @@ TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
     hand_plan(&plan, 2, 1, 1);
     for (int32_t sample = 0; sample < 4; sample++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[sample > 0].partition[pass], (struct slice){sample, 0, 16});
+            hand_micro_batch(&plan.phases[0].pipelines[sample > 0].partition[pass], (struct slice){sample, 0, 16});
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     hand_times(&dag, 1.0, 2.0);
@@ -107,7 +107,7 @@ TEST(bubble__shows_a_ring_longer_than_attention)
     struct timeline timeline = {0};
     hand_plan(&plan, 1, 1, 2);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
+        hand_micro_batch(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     for (int32_t i = 0; i < dag.n_tasks; i++)
@@ -126,10 +126,12 @@ TEST(bubble__shows_a_ring_longer_than_attention)
     plan_free(&plan);
 }
 
-/* Pipelines 0 and 1 share a unit, and 1 and 2 share the next one. Before that one pipeline 2 runs an unshared unit. */
+/* Pipelines 0 and 1 share a micro-batch, and 1 and 2 share the next one. Before that one pipeline 2 runs an unshared
+ * micro-batch. */
 static void chained_groups(struct plan *plan)
 {
-    static const int32_t group_of[3][2] = {{0, -1}, {0, 1}, {-1, 1}}; /* of each pipeline's units, first and second */
+    static const int32_t group_of[3][2] = {
+        {0, -1}, {0, 1}, {-1, 1}}; /* of each pipeline's micro-batches, first and second */
     hand_plan(plan, 3, 1, 1);
     struct plan_phase *phase = plan->phases;
     phase->n_groups = 2;
@@ -145,18 +147,18 @@ static void chained_groups(struct plan *plan)
             for (int32_t k = 0; k < (i == 0 ? 1 : 2); k++) {
                 int32_t group = group_of[i][k];
                 struct slice slice = {group >= 0 ? group : 2, 0, 16};
-                struct plan_unit *unit = hand_unit(&phase->pipelines[i].partition[pass], slice);
-                unit->group = group;
-                unit->context = group >= 0 ? 2 : 1;
+                struct plan_micro_batch *micro_batch = hand_micro_batch(&phase->pipelines[i].partition[pass], slice);
+                micro_batch->group = group;
+                micro_batch->context = group >= 0 ? 2 : 1;
             }
     hand_order(plan);
 }
 
-/* GEMMs take 1, attention 1, the ring 3, and the unshared unit of pipeline 2 takes 10. F and B of the first group
- * run at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of the
- * second group at 8-10. It waits for place 2, which comes at 21. The wait is imbalance, as the ring has not begun. The
- * ring runs at 21-24. It shows for 3 seconds on place 1, and for 2 behind attention on place 2. The backward runs at
- * 24-28, with 2 seconds on both. */
+/* GEMMs take 1, attention 1, the ring 3, and the unshared micro-batch of pipeline 2 takes 10. F and B of the first
+ * group run at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of
+ * the second group at 8-10. It waits for place 2, which comes at 21. The wait is imbalance, as the ring has not begun.
+ * The ring runs at 21-24. It shows for 3 seconds on place 1, and for 2 behind attention on place 2. The backward runs
+ * at 24-28, with 2 seconds on both. */
 TEST(bubble__counts_no_wait_for_a_member_as_ring)
 {
     struct plan plan;
@@ -165,7 +167,7 @@ TEST(bubble__counts_no_wait_for_a_member_as_ring)
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     for (int32_t i = 0; i < dag.n_tasks; i++) {
         const struct dag_task *task = &dag.tasks[i];
-        bool own = task->pipeline == 2 && task->unit == 0 && task->kind == DAG_COMPUTE;
+        bool own = task->pipeline == 2 && task->micro_batch == 0 && task->kind == DAG_COMPUTE;
         dag.duration_s[i] = own ? 10 : task->kind == DAG_SYNC ? 0 : task->kind == DAG_SEND ? 3 : 1;
     }
     critical_path(&dag, &timeline);
@@ -181,9 +183,9 @@ TEST(bubble__counts_no_wait_for_a_member_as_ring)
     plan_free(&plan);
 }
 
-/* A pipeline of TP 2 is followed by two of TP 1 on the same four GPUs. Each has 2 stages and 3 units, so 9 seconds of
- * 12 are busy. Between them 5 seconds are re-sharding. A place may stand for both TP ranks or for one; the GPUs'
- * seconds are the same. */
+/* A pipeline of TP 2 is followed by two of TP 1 on the same four GPUs. Each has 2 stages and 3 micro-batches, so 9
+ * seconds of 12 are busy. Between them 5 seconds are re-sharding. A place may stand for both TP ranks or for one; the
+ * GPUs' seconds are the same. */
 TEST(bubble__counts_phases_by_their_gpus)
 {
     struct plan plan, second;
@@ -191,9 +193,10 @@ TEST(bubble__counts_phases_by_their_gpus)
     hand_uniform(&plan, 2, 3, 16);
     plan.phases[0].pipelines[0].layout.tensor = plan.phases[0].pipelines[0].layout.stage_stride = 2;
     hand_plan(&second, 2, 2, 1);
-    for (int32_t unit = 0; unit < 6; unit++)
+    for (int32_t micro_batch = 0; micro_batch < 6; micro_batch++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&second.phases[0].pipelines[unit / 3].partition[pass], (struct slice){unit, 0, 16});
+            hand_micro_batch(&second.phases[0].pipelines[micro_batch / 3].partition[pass],
+                             (struct slice){micro_batch, 0, 16});
     hand_order(&second);
     hand_append(&plan, &second);
     plan.phases[1].n_reshards = 1;

@@ -33,7 +33,7 @@ TEST(bytescale__takes_as_few_ranks_as_hold_a_sequence)
         CHECK_TEXT(hand_cut_text(&phase->pipelines[0].partition[PASS_FORWARD]), "[0:0-10] [2:0-3 3:0-1]");
         CHECK_TEXT(hand_cut_text(&phase->pipelines[2].partition[PASS_BACKWARD]), "[0:0-10]");
         CHECK_TEXT(hand_cut_text(&phase->pipelines[3].partition[PASS_FORWARD]), "[1:0-4] [4:0-4]");
-        CHECK_EQUAL(phase->pipelines[1].partition[PASS_FORWARD].units[0].context, 3);
+        CHECK_EQUAL(phase->pipelines[1].partition[PASS_FORWARD].micro_batches[0].context, 3);
         CHECK_EQUAL(phase->n_groups, 1);
         plan_free(&plan);
         hand_request_free(&hand);
@@ -85,10 +85,10 @@ static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, do
 {
     struct cost_setting layer = hand->setting;
     struct slice slice = {0, 0, tokens};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     double layers = cost_n_layers(&hand->setting), best = ceil(tokens / capacity);
     hand_layers(&layer, 1);
-    struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &unit);
+    struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &micro_batch);
     double bytes = tokens * hand_layer_bytes(&layer, RECOMPUTE_NONE, false);
     *most = 0;
     for (int32_t i = 0; i <= 4000; i++) {
@@ -123,15 +123,15 @@ TEST(bytescale_offload__saves_the_ranks_of_equation_3)
         hand_batch(&hand, 1, &tokens);
         snprintf(knobs, sizeof knobs, "{capacity: %.0f, always_offload: true}", capacity);
         plan_of(&hand, knobs, &plan);
-        const struct plan_unit *unit = NULL;
-        for (int32_t rank = 0; unit == NULL && rank < 64; rank++)
-            if (plan.phases[0].pipelines[rank].partition[PASS_FORWARD].n_units > 0)
-                unit = plan.phases[0].pipelines[rank].partition[PASS_FORWARD].units;
+        const struct plan_micro_batch *micro_batch = NULL;
+        for (int32_t rank = 0; micro_batch == NULL && rank < 64; rank++)
+            if (plan.phases[0].pipelines[rank].partition[PASS_FORWARD].n_micro_batches > 0)
+                micro_batch = plan.phases[0].pipelines[rank].partition[PASS_FORWARD].micro_batches;
         double ranks = ranks_by_trial(&hand, tokens, capacity, &most), layers = cost_n_layers(&hand.setting);
-        CHECK_EQUAL(unit->context, (int32_t)ranks);
-        CHECK_TRUE(unit->offload <= (most + 1.0 / 4000) * (layers - 2) / layers);
-        CHECK_TRUE(tokens * (1 - unit->offload) <= ranks * capacity * (1 + 1e-9));
-        CHECK_EQUAL(unit->streams, unit->offload > 0);
+        CHECK_EQUAL(micro_batch->context, (int32_t)ranks);
+        CHECK_TRUE(micro_batch->offload <= (most + 1.0 / 4000) * (layers - 2) / layers);
+        CHECK_TRUE(tokens * (1 - micro_batch->offload) <= ranks * capacity * (1 + 1e-9));
+        CHECK_EQUAL(micro_batch->streams, micro_batch->offload > 0);
         fewer += ranks < ceil(tokens / capacity);
         plan_free(&plan);
         hand_request_free(&hand);
@@ -181,12 +181,12 @@ TEST(bytescale_offload__stays_off_if_ranks_would_idle)
         hand_request_real(&hand, dp, 1, 4000);
         hand_batch(&hand, 1, (int32_t[]){4000});
         plan_of(&hand, "{capacity: 1000, always_offload: true}", &plan);
-        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].context, 1);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[0].context, 1);
         plan_free(&plan);
         plan_of(&hand, "capacity: 1000", &plan);
-        const struct plan_unit *unit = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
-        CHECK_EQUAL(unit->context, dp > 1 ? 4 : 1);
-        CHECK_EQUAL(unit->offload > 0, dp == 1);
+        const struct plan_micro_batch *micro_batch = plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches;
+        CHECK_EQUAL(micro_batch->context, dp > 1 ? 4 : 1);
+        CHECK_EQUAL(micro_batch->offload > 0, dp == 1);
         plan_free(&plan);
         hand_request_free(&hand);
     }
@@ -273,54 +273,55 @@ TEST(bytescale_offload__is_never_worse_by_auto_than_without)
     CHECK_TRUE(n_offload > 5 && n_bound > 5);
 }
 
-/* Count 7x^2 + 31x of each sample of a unit, over its ranks. */
-static double unit_flop(const struct plan_partition *partition, const struct plan_unit *unit)
+/* Count 7x^2 + 31x of each sample of a micro-batch, over its ranks. */
+static double micro_batch_flop(const struct plan_partition *partition, const struct plan_micro_batch *micro_batch)
 {
     double flop = 0;
-    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++)
+    for (int32_t i = micro_batch->first_slice; i < micro_batch->first_slice + micro_batch->n_slices; i++)
         flop += 7.0 * partition->slices[i].end * partition->slices[i].end + 31.0 * partition->slices[i].end;
-    return flop / unit->context;
+    return flop / micro_batch->context;
 }
 
-/* Ranks that run their units one after the other, with FLOPs as time. */
+/* Ranks that run their micro-batches one after the other, with FLOPs as time. */
 struct walk {
     const struct plan_phase *phase;
     double ready[16];
     int32_t next[16];
 };
 
-static const struct plan_unit *unit_at(const struct walk *walk, int32_t rank, int32_t unit)
+static const struct plan_micro_batch *micro_batch_at(const struct walk *walk, int32_t rank, int32_t micro_batch)
 {
     const struct plan_partition *partition = &walk->phase->pipelines[rank].partition[PASS_FORWARD];
-    return unit < partition->n_units ? &partition->units[unit] : NULL;
+    return micro_batch < partition->n_micro_batches ? &partition->micro_batches[micro_batch] : NULL;
 }
 
-/* Say whether the n ranks have come to the same shared unit, and when the last of them did. */
+/* Say whether the n ranks have come to the same shared micro-batch, and when the last of them did. */
 static bool meet(const struct walk *walk, const int32_t *ranks, int32_t n, double *start)
 {
-    const struct plan_unit *first = unit_at(walk, ranks[0], walk->next[ranks[0]]);
+    const struct plan_micro_batch *first = micro_batch_at(walk, ranks[0], walk->next[ranks[0]]);
     *start = 0;
     for (int32_t i = 0; i < n; i++) {
-        const struct plan_unit *unit = unit_at(walk, ranks[i], walk->next[ranks[i]]);
+        const struct plan_micro_batch *micro_batch = micro_batch_at(walk, ranks[i], walk->next[ranks[i]]);
         *start = fmax(*start, walk->ready[ranks[i]]);
-        if (unit == NULL || unit->group != first->group || unit->context != n ||
-            walk->phase->pipelines[ranks[i]].partition[PASS_FORWARD].slices[unit->first_slice].sample !=
+        if (micro_batch == NULL || micro_batch->group != first->group || micro_batch->context != n ||
+            walk->phase->pipelines[ranks[i]].partition[PASS_FORWARD].slices[micro_batch->first_slice].sample !=
                 walk->phase->pipelines[ranks[0]].partition[PASS_FORWARD].slices[first->first_slice].sample)
             return false;
     }
     return true;
 }
 
-/* A rank waits less before a shared unit than its next unshared unit takes, which it runs later. @return checked */
+/* A rank waits less before a shared micro-batch than its next unshared micro-batch takes, which it runs later. @return
+ * checked */
 static bool check_wait(const struct walk *walk, int32_t rank, double start)
 {
     int32_t own = walk->next[rank] + 1;
-    while (unit_at(walk, rank, own) != NULL && unit_at(walk, rank, own)->group >= 0)
+    while (micro_batch_at(walk, rank, own) != NULL && micro_batch_at(walk, rank, own)->group >= 0)
         own++;
-    if (walk->ready[rank] >= start || unit_at(walk, rank, own) == NULL)
+    if (walk->ready[rank] >= start || micro_batch_at(walk, rank, own) == NULL)
         return false;
-    CHECK_TRUE(start - walk->ready[rank] <
-               unit_flop(&walk->phase->pipelines[rank].partition[PASS_FORWARD], unit_at(walk, rank, own)));
+    CHECK_TRUE(start - walk->ready[rank] < micro_batch_flop(&walk->phase->pipelines[rank].partition[PASS_FORWARD],
+                                                            micro_batch_at(walk, rank, own)));
     return true;
 }
 
@@ -329,18 +330,18 @@ static int32_t check_waits(const struct plan_phase *phase)
     struct walk walk = {.phase = phase};
     int32_t n_waits = 0, n_left = 0;
     for (int32_t rank = 0; rank < phase->n_pipelines; rank++)
-        n_left += phase->pipelines[rank].partition[PASS_FORWARD].n_units;
+        n_left += phase->pipelines[rank].partition[PASS_FORWARD].n_micro_batches;
     for (int32_t rank = 0, idle = 0; n_left > 0 && CHECK_TRUE(idle <= phase->n_pipelines);
          rank = (rank + 1) % phase->n_pipelines, idle++) {
-        const struct plan_unit *unit = unit_at(&walk, rank, walk.next[rank]);
+        const struct plan_micro_batch *micro_batch = micro_batch_at(&walk, rank, walk.next[rank]);
         double start;
-        if (unit == NULL)
+        if (micro_batch == NULL)
             continue;
-        const int32_t *ranks = unit->group < 0 ? &rank : phase->groups[unit->group].pipelines;
-        if (!meet(&walk, ranks, unit->context, &start))
+        const int32_t *ranks = micro_batch->group < 0 ? &rank : phase->groups[micro_batch->group].pipelines;
+        if (!meet(&walk, ranks, micro_batch->context, &start))
             continue;
-        double flop = unit_flop(&phase->pipelines[rank].partition[PASS_FORWARD], unit);
-        for (int32_t i = 0, n = unit->context; i < n; i++) {
+        double flop = micro_batch_flop(&phase->pipelines[rank].partition[PASS_FORWARD], micro_batch);
+        for (int32_t i = 0, n = micro_batch->context; i < n; i++) {
             n_waits += check_wait(&walk, ranks[i], start);
             walk.ready[ranks[i]] = start + flop;
             walk.next[ranks[i]]++;
@@ -351,7 +352,7 @@ static int32_t check_waits(const struct plan_phase *phase)
     return n_waits;
 }
 
-TEST(bytescale__fills_waits_with_unshared_units)
+TEST(bytescale__fills_waits_with_unshared_micro_batches)
 {
     int32_t n_waits = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {

@@ -241,7 +241,7 @@ static void write_layer(FILE *file, const struct device *device, bool flash1, in
         .hidden = 4096, .layers = 1, .vocabulary = 50000, .kinds = {{.heads = 32, .kv_heads = 32, .ffn = 16384}}};
     const struct platform machine = {.gpus_per_node = 1, .nvlink_domain = 1, .n_nodes = 1};
     const struct slice slice = {0, 0, tokens};
-    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     struct cost_setting setting = hand_with(
         (struct cost_setting){.model = &model, .device = device, .platform = &machine, .tensor = 1, HAND_LAYERS(1)},
         &(struct scenario_plan){0});
@@ -250,7 +250,7 @@ static void write_layer(FILE *file, const struct device *device, bool flash1, in
     setting.model = &gelu;
     setting.attention = flash1 ? DEVICE_FLASH1 : DEVICE_FLASH2;
     setting.kernels = flash1 ? SCENARIO_EAGER : SCENARIO_FUSED;
-    struct cost_pass pass = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass pass = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     for (int open = 0; open < 2; open++)
         fprintf(file,
                 "T%d,%s,known,%s,tiny,4096,1,32,32,16384,50000,gelu,false,%d,1,1,450GBps,400Gbps,64GBps,2TB,1,1,1,1,"

@@ -8,12 +8,12 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Make a unit on CP 2 on one node. */
-static void one_unit_on_two_ranks(struct plan *plan)
+/* Make a micro-batch on CP 2 on one node. */
+static void one_micro_batch_on_two_ranks(struct plan *plan)
 {
     hand_plan(plan, 1, 1, 2);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan->phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
+        hand_micro_batch(&plan->phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(plan);
 }
 
@@ -21,7 +21,7 @@ static void one_unit_on_two_ranks(struct plan *plan)
 TEST(context_ring__runs_beside_attention)
 {
     struct plan plan;
-    one_unit_on_two_ranks(&plan);
+    one_micro_batch_on_two_ranks(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(hand_count(&dag, DAG_COMPUTE, DAG_PASS), 4);
     CHECK_EQUAL(hand_count(&dag, DAG_ATTENTION, DAG_PASS), 4);
@@ -41,20 +41,21 @@ TEST(context_ring__runs_beside_attention)
     plan_free(&plan);
 }
 
-/* The second unit of pipeline 0 is the first of pipeline 1. Each message bears the number of the pipeline that sends
- * it. */
-TEST(context_ring__labels_messages_with_the_unit_of_their_pipeline)
+/* The second micro-batch of pipeline 0 is the first of pipeline 1. Each message bears the number of the pipeline that
+ * sends it. */
+TEST(context_ring__labels_messages_with_the_micro_batch_of_their_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 2, 1, 1);
     struct plan_phase *phase = &plan.phases[0];
     hand_group(phase, 2);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        hand_unit(&phase->pipelines[0].partition[pass], (struct slice){1, 0, 16});
+        hand_micro_batch(&phase->pipelines[0].partition[pass], (struct slice){1, 0, 16});
         for (int i = 0; i < 2; i++) {
-            struct plan_unit *unit = hand_unit(&phase->pipelines[i].partition[pass], (struct slice){0, 0, 16});
-            unit->context = 2;
-            unit->group = 0;
+            struct plan_micro_batch *micro_batch =
+                hand_micro_batch(&phase->pipelines[i].partition[pass], (struct slice){0, 0, 16});
+            micro_batch->context = 2;
+            micro_batch->group = 0;
         }
     }
     hand_order(&plan);
@@ -63,9 +64,9 @@ TEST(context_ring__labels_messages_with_the_unit_of_their_pipeline)
     for (int32_t i = 0; i < dag.n_tasks; i++) {
         const struct dag_task *task = &dag.tasks[i];
         if (task->purpose == DAG_RING)
-            CHECK_EQUAL(task->unit, 1 - task->pipeline);
+            CHECK_EQUAL(task->micro_batch, 1 - task->pipeline);
         if (task->purpose == DAG_REDUCE_SCATTER)
-            CHECK_EQUAL(task->unit, -1);
+            CHECK_EQUAL(task->micro_batch, -1);
     }
     dag_free(&dag);
     plan_free(&plan);
@@ -75,7 +76,7 @@ TEST(context_ring__comes_before_attention_without_overlap)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
-    one_unit_on_two_ranks(&plan);
+    one_micro_batch_on_two_ranks(&plan);
     setting.cp_overlap = false;
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
     for (int32_t task = 0; task < dag.n_tasks; task++)
@@ -107,9 +108,10 @@ static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t te
         phase->pipelines[i].layout.tensor = tensor;
         phase->pipelines[i].layout.first_rank = i / each * 8 + i % each * tensor;
         for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_unit *unit = hand_unit(&phase->pipelines[i].partition[pass], (struct slice){0, 0, 64});
-            unit->context = n;
-            unit->group = 0;
+            struct plan_micro_batch *micro_batch =
+                hand_micro_batch(&phase->pipelines[i].partition[pass], (struct slice){0, 0, 64});
+            micro_batch->context = n;
+            micro_batch->group = 0;
         }
     }
     hand_order(plan);

@@ -10,14 +10,14 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* One stage has three units. Half of unit 1's activations go to the host. They come back while the pass before its
- * backward runs, not sooner. */
+/* One stage has three micro-batches. Half of micro-batch 1's activations go to the host. They come back while the pass
+ * before its backward runs, not sooner. */
 TEST(offload__returns_before_its_backward)
 {
     struct plan plan;
     hand_uniform(&plan, 1, 3, 16);
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    pipeline->partition[PASS_FORWARD].units[1].offload = 0.5;
+    pipeline->partition[PASS_FORWARD].micro_batches[1].offload = 0.5;
     struct plan_step steps[] = {{PASS_FORWARD, 0, 0},  {PASS_FORWARD, 1, 0},  {PASS_FORWARD, 2, 0},
                                 {PASS_BACKWARD, 0, 0}, {PASS_BACKWARD, 1, 0}, {PASS_BACKWARD, 2, 0}};
     memcpy(pipeline->steps, steps, sizeof steps);
@@ -44,9 +44,9 @@ TEST(offload__returns_before_its_backward)
     plan_free(&plan);
 }
 
-/* Replicas have one stage, forward 1 and backward 2 s, and half of their units away while the passes run. A copy that
- * comes back in 0.5 s hides, as the gradients are due at 3 s. A copy of 5 s, from 1 on, on the last replica alone, is
- * as long as its backward, though no pass follows it. So the gradients are due at 6 s. */
+/* Replicas have one stage, forward 1 and backward 2 s, and half of their micro-batches away while the passes run. A
+ * copy that comes back in 0.5 s hides, as the gradients are due at 3 s. A copy of 5 s, from 1 on, on the last replica
+ * alone, is as long as its backward, though no pass follows it. So the gradients are due at 6 s. */
 TEST(offload__makes_gradients_wait_for_the_last_copy)
 {
     for (int32_t n = 1; n <= 2; n++)
@@ -57,9 +57,9 @@ TEST(offload__makes_gradients_wait_for_the_last_copy)
             hand_plan(&plan, n, 1, 1);
             for (int32_t i = 0; i < 2 * n; i++) {
                 struct plan_partition *partition = &plan.phases[0].pipelines[i / 2].partition[i % 2];
-                struct plan_unit *unit = hand_unit(partition, (struct slice){i / 2, 0, 16});
-                unit->offload = 0.5;
-                unit->streams = true;
+                struct plan_micro_batch *micro_batch = hand_micro_batch(partition, (struct slice){i / 2, 0, 16});
+                micro_batch->offload = 0.5;
+                micro_batch->streams = true;
             }
             hand_order(&plan);
             struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
@@ -77,16 +77,16 @@ TEST(offload__makes_gradients_wait_for_the_last_copy)
         }
 }
 
-/* Two stages run two units, all offloaded, with forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4, F1 4-5,
- * B1 5-7. Stage 0 runs F0 0-1, F1 1-2, B0 4-6, B1 7-9. A unit comes back to stage 0 when its backward starts on stage
- * 1, at 2 and 5. It does not come while stage 0 waits for that. It comes to stage 1 when its copy out has ended, at 2
- * and 5, too. */
+/* Two stages run two micro-batches, all offloaded, with forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4,
+ * F1 4-5, B1 5-7. Stage 0 runs F0 0-1, F1 1-2, B0 4-6, B1 7-9. A micro-batch comes back to stage 0 when its backward
+ * starts on stage 1, at 2 and 5. It does not come while stage 0 waits for that. It comes to stage 1 when its copy out
+ * has ended, at 2 and 5, too. */
 TEST(offload__stays_away_while_a_stage_idles)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
-    for (int unit = 0; unit < 2; unit++)
-        plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[unit].offload = 0.5;
+    for (int micro_batch = 0; micro_batch < 2; micro_batch++)
+        plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[micro_batch].offload = 0.5;
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     struct timeline timeline = {0};
     hand_times(&dag, 1.0, 2.0);
@@ -94,7 +94,7 @@ TEST(offload__stays_away_while_a_stage_idles)
     CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_PREFETCH), 4);
     for (int32_t i = 0; i < dag.n_tasks; i++)
         if (dag.tasks[i].purpose == DAG_PREFETCH)
-            CHECK_CLOSE(timeline.start_s[i], dag.tasks[i].unit == 0 ? 2.0 : 5.0, 1e-15);
+            CHECK_CLOSE(timeline.start_s[i], dag.tasks[i].micro_batch == 0 ? 2.0 : 5.0, 1e-15);
     CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
     timeline_free(&timeline);
     dag_free(&dag);

@@ -26,25 +26,25 @@ static bool same(const struct cost_pass *a, const struct cost_pass *b)
            memcmp(a->extrapolated_s, b->extrapolated_s, sizeof a->extrapolated_s) == 0;
 }
 
-static bool all_same(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+static bool all_same(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch)
 {
     struct cost_pass costs[COST_N_COMPONENTS];
-    cost_cached(setting, pass, unit, ALL, costs);
-    struct cost_pass layers = cost_of_pass(setting, pass, unit), head = cost_of_head(setting, pass, unit);
-    struct cost_pass embedding = cost_of_embedding(setting, pass, unit);
+    cost_cached(setting, pass, micro_batch, ALL, costs);
+    struct cost_pass layers = cost_of_pass(setting, pass, micro_batch), head = cost_of_head(setting, pass, micro_batch);
+    struct cost_pass embedding = cost_of_embedding(setting, pass, micro_batch);
     return same(&costs[COST_LAYERS], &layers) && same(&costs[COST_HEAD], &head) &&
            same(&costs[COST_EMBEDDING], &embedding);
 }
 
-/* Units differ in one thing each, in both passes and under two settings. Asked for twice, each has the costs that the
- * functions give. */
+/* Micro-batches differ in one thing each, in both passes and under two settings. Asked for twice, each has the costs
+ * that the functions give. */
 TEST(cost_cached__gives_the_computed_cost)
 {
     struct cost_cache cache = {0};
     struct cost_setting settings[] = {setting_with(&cache), setting_with(&cache)};
     hand_layers(&settings[1], 5);
     const struct slice slices[] = {{0, 0, 100}, {1, 50, 300}, {2, 50, 301}};
-    const struct cost_unit units[] = {
+    const struct cost_micro_batch micro_batches[] = {
         {slices, 2, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
         {slices + 1, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
         {slices + 2, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
@@ -56,9 +56,9 @@ TEST(cost_cached__gives_the_computed_cost)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 2; i++)
             for (enum pass pass = PASS_FORWARD; pass <= PASS_INPUT; pass++)
-                for (int unit = 0; unit < 7; unit++)
-                    CHECK_TRUE(all_same(&settings[i], pass, &units[unit]));
-    /* Five of seven units differ in a rank's tokens: 350, 250, 251, 258, 175. */
+                for (int micro_batch = 0; micro_batch < 7; micro_batch++)
+                    CHECK_TRUE(all_same(&settings[i], pass, &micro_batches[micro_batch]));
+    /* Five of seven micro-batches differ in a rank's tokens: 350, 250, 251, 258, 175. */
     CHECK_EQUAL(cache.n_costs, 2 * 4 * 5);
     cost_cache_free(&cache);
 }
@@ -67,9 +67,10 @@ TEST(cost_cached__gives_the_computed_cost)
 static bool all_passes_same(const struct cost_setting *setting)
 {
     static const struct slice slice = {0, 0, 64};
-    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 2, .recompute = RECOMPUTE_FULL};
-    return all_same(setting, PASS_FORWARD, &unit) && all_same(setting, PASS_BACKWARD, &unit) &&
-           all_same(setting, PASS_WEIGHT, &unit);
+    const struct cost_micro_batch micro_batch = {
+        .slices = &slice, .n_slices = 1, .context = 2, .recompute = RECOMPUTE_FULL};
+    return all_same(setting, PASS_FORWARD, &micro_batch) && all_same(setting, PASS_BACKWARD, &micro_batch) &&
+           all_same(setting, PASS_WEIGHT, &micro_batch);
 }
 
 TEST(cost_cached__tells_settings_apart)
@@ -138,8 +139,8 @@ TEST(cost_cached__knows_tokens_whatever_their_slices)
     struct cost_cache cache = {0};
     struct cost_setting setting = setting_with(&cache);
     const struct slice one = {3, 10, 90}, other[] = {{4, 10, 50}, {5, 200, 240}};
-    const struct cost_unit first = {.slices = &one, .n_slices = 1, .context = 1};
-    const struct cost_unit second = {.slices = other, .n_slices = 2, .context = 1};
+    const struct cost_micro_batch first = {.slices = &one, .n_slices = 1, .context = 1};
+    const struct cost_micro_batch second = {.slices = other, .n_slices = 2, .context = 1};
     struct cost_pass costs[COST_N_COMPONENTS];
     cost_cached(&setting, PASS_BACKWARD, &first, 1U << COST_LAYERS, costs);
     CHECK_TRUE(all_same(&setting, PASS_BACKWARD, &second));
@@ -148,8 +149,8 @@ TEST(cost_cached__knows_tokens_whatever_their_slices)
     cost_cache_free(&cache);
 }
 
-/* There are more settings than the cache holds, and more units than its first slots. Emptied and grown, it still gives
- * the right costs. */
+/* There are more settings than the cache holds, and more micro-batches than its first slots. Emptied and grown, it
+ * still gives the right costs. */
 TEST(cost_cached__starts_anew_if_it_is_full)
 {
     struct cost_cache cache = {0};
@@ -158,8 +159,8 @@ TEST(cost_cached__starts_anew_if_it_is_full)
             struct cost_setting setting = setting_with(&cache);
             hand_layers(&setting, layers);
             const struct slice slice = {0, 0, end};
-            const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-            if (!all_same(&setting, PASS_FORWARD, &unit)) {
+            const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+            if (!all_same(&setting, PASS_FORWARD, &micro_batch)) {
                 CHECK_EQUAL(layers, -end);
                 break;
             }

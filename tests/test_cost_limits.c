@@ -86,27 +86,28 @@ static void draw(struct rng *rng, struct run *run)
     hand_layers(&run->setting, 1 + (int32_t)rng_index(rng, 8));
 }
 
-static struct cost_unit unit_of(const struct run *run)
+static struct cost_micro_batch micro_batch_of(const struct run *run)
 {
-    return (struct cost_unit){
+    return (struct cost_micro_batch){
         .slices = &run->slice, .n_slices = 1, .context = run->context, .recompute = run->recompute};
 }
 
 /** Add the seconds of a pass of first, middle and last stage at once. The ring of context parallelism counts as if
  * nothing hid it. */
-static double unit_s(const struct run *run, enum pass pass, const struct cost_unit *unit)
+static double micro_batch_s(const struct run *run, enum pass pass, const struct cost_micro_batch *micro_batch)
 {
-    struct cost_pass layers = cost_of_pass(&run->setting, pass, unit), head = cost_of_head(&run->setting, pass, unit);
-    struct cost_pass embedding = cost_of_embedding(&run->setting, pass, unit);
+    struct cost_pass layers = cost_of_pass(&run->setting, pass, micro_batch),
+                     head = cost_of_head(&run->setting, pass, micro_batch);
+    struct cost_pass embedding = cost_of_embedding(&run->setting, pass, micro_batch);
     double ring_s = cost_of_transfer(&run->setting, COST_NIC, layers.ring_bytes, layers.ring_steps).duration_s;
     return cost_pass_s(&layers) + cost_pass_s(&head) + cost_pass_s(&embedding) + ring_s;
 }
 
 static double run_s(const struct run *run, enum pass pass, double *flop)
 {
-    const struct cost_unit unit = unit_of(run);
-    *flop = cost_of_pass(&run->setting, pass, &unit).flop + cost_of_head(&run->setting, pass, &unit).flop;
-    return unit_s(run, pass, &unit);
+    const struct cost_micro_batch micro_batch = micro_batch_of(run);
+    *flop = cost_of_pass(&run->setting, pass, &micro_batch).flop + cost_of_head(&run->setting, pass, &micro_batch).flop;
+    return micro_batch_s(run, pass, &micro_batch);
 }
 
 static void hold(bool true_or_not, const char *what, const struct run *run, enum pass pass)
@@ -160,9 +161,9 @@ TEST(larger_work__takes_more_memory_and_time)
         draw(rng, &run);
         struct run longer = run;
         longer.slice.end *= 2;
-        struct cost_unit unit = unit_of(&run), more = unit_of(&longer);
-        hold(cost_workspace_bytes(&run.setting, &more) > cost_workspace_bytes(&run.setting, &unit), "working memory",
-             &run, PASS_BACKWARD);
+        struct cost_micro_batch micro_batch = micro_batch_of(&run), more = micro_batch_of(&longer);
+        hold(cost_workspace_bytes(&run.setting, &more) > cost_workspace_bytes(&run.setting, &micro_batch),
+             "working memory", &run, PASS_BACKWARD);
         double bytes = 1e3 * pow(1e6, rng_uniform(rng));
         for (int32_t each = 1; each <= 8; each *= 2)
             for (int32_t ranks = each; ranks <= 2048; ranks *= 2) {
@@ -175,8 +176,8 @@ TEST(larger_work__takes_more_memory_and_time)
     rng_free(rng);
 }
 
-/* Two samples in one unit take no longer than in two. Twice the tensor or context ranks take not less than half as
- * long. So tokens a second and GPU grow with the micro-batch and fall with both degrees. */
+/* Two samples in one micro-batch take no longer than in two. Twice the tensor or context ranks take not less than half
+ * as long. So tokens a second and GPU grow with the micro-batch and fall with both degrees. */
 TEST(scaling__gains_no_more_than_the_ranks_added)
 {
     struct rng *rng = rng_create(3, 0, RNG_TEST);
@@ -188,9 +189,9 @@ TEST(scaling__gains_no_more_than_the_ranks_added)
             struct run tensor = run, context = run;
             const double one_s = run_s(&run, pass, &flop);
             const struct slice samples[] = {run.slice, {1, 0, run.slice.end}};
-            const struct cost_unit both = {
+            const struct cost_micro_batch both = {
                 .slices = samples, .n_slices = 2, .context = run.context, .recompute = run.recompute};
-            hold(unit_s(&run, pass, &both) <= 2 * one_s * (1 + 1e-12), "a larger micro-batch", &run, pass);
+            hold(micro_batch_s(&run, pass, &both) <= 2 * one_s * (1 + 1e-12), "a larger micro-batch", &run, pass);
             tensor.setting.tensor *= 2;
             hold(2 * run_s(&tensor, pass, &flop) >= one_s * (1 - 1e-12), "more tensor ranks", &run, pass);
             context.context *= 2;
@@ -200,9 +201,9 @@ TEST(scaling__gains_no_more_than_the_ranks_added)
     rng_free(rng);
 }
 
-/* Attention of a unit takes no less than the least of any sample in it. Context ranks share it by document or by
+/* Attention of a micro-batch takes no less than the least of any sample in it. Context ranks share it by document or by
  * sequence. */
-TEST(cost_attention_least_s__bounds_every_unit)
+TEST(cost_attention_least_s__bounds_every_micro_batch)
 {
     struct rng *rng = rng_create(4, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -216,13 +217,14 @@ TEST(cost_attention_least_s__bounds_every_unit)
             double least_s =
                 cost_n_layers(setting) * cost_attention_least_s(setting, 0, pass, run.slice.end, run.context);
             for (int32_t n = 1; n <= 4; n++) {
-                struct cost_unit unit = {.slices = samples, .n_slices = n, .context = run.context};
-                hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "the least", &run, pass);
+                struct cost_micro_batch micro_batch = {.slices = samples, .n_slices = n, .context = run.context};
+                hold(cost_of_pass(setting, pass, &micro_batch).attention_s >= least_s * (1 - 1e-12), "the least", &run,
+                     pass);
                 if (run.plan.cp_type == SCENARIO_RING_CONTIGUOUS)
                     continue;
-                unit.sharding = SLICE_PER_SEQUENCE;
-                hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "by sequence", &run,
-                     pass);
+                micro_batch.sharding = SLICE_PER_SEQUENCE;
+                hold(cost_of_pass(setting, pass, &micro_batch).attention_s >= least_s * (1 - 1e-12), "by sequence",
+                     &run, pass);
             }
         }
     }

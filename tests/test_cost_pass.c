@@ -21,8 +21,8 @@
 TEST(forward_pass__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
-    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     CHECK_CLOSE(cost.flop, 3 * (720.0 + 112), 1e-14);
     CHECK_CLOSE(cost.product_s, 3 * 1440.0, 1e-14);
     CHECK_CLOSE(cost.kernels_s, 3 * (1440.0 + 760), 1e-14);
@@ -44,10 +44,10 @@ TEST(heads__may_have_a_width_of_their_own)
     struct model model = hand_toy;
     model.kinds[0].head_width = 4;
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     setting.model = &model;
-    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     CHECK_CLOSE(forward.flop, 3 * (960.0 + 224), 1e-14);
     CHECK_CLOSE(backward.flop, 3 * (1920.0 + 560), 1e-14);
     CHECK_CLOSE(forward.kernels_s - forward.product_s, 3 * 880.0, 1e-13);
@@ -58,7 +58,7 @@ TEST(heads__may_have_a_width_of_their_own)
     CHECK_CLOSE(cost_weight_bytes(&setting), 3 * 72.0, 1e-14);
     CHECK_CLOSE(hand_stage_parameters(&model, 1, 3, false, false), 3 * (192.0 + 2 * 4), 1e-14);
     model.kinds[0].head_width = 2;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * (1440.0 + 760), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).kernels_s, 3 * (1440.0 + 760), 1e-14);
 }
 
 /* GEMMs and ring take twice as much. Attention takes 2.5 x 112 FLOP at 2 s. 12h + 12h + 4h + 4k + 10f = 200 bytes take
@@ -67,8 +67,8 @@ TEST(heads__may_have_a_width_of_their_own)
 TEST(backward_pass__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
-    struct cost_pass cost = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    struct cost_pass cost = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     CHECK_CLOSE(cost.flop, 3 * (1440.0 + 280), 1e-14);
     CHECK_CLOSE(cost.product_s, 3 * 2880.0, 1e-14);
     CHECK_CLOSE(cost.kernels_s, 3 * (2880.0 + 1000), 1e-14);
@@ -83,7 +83,7 @@ TEST(backward_pass__is_counted_by_hand)
 TEST(recompute_full__adds_the_forward_pass)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), full = hand_toy_unit(RECOMPUTE_FULL);
+    struct cost_micro_batch none = hand_toy_micro_batch(RECOMPUTE_NONE), full = hand_toy_micro_batch(RECOMPUTE_FULL);
     struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &none), b = cost_of_pass(&setting, PASS_BACKWARD, &none);
     struct cost_pass sum = cost_of_pass(&setting, PASS_BACKWARD, &full);
     CHECK_CLOSE(sum.flop, f.flop + b.flop, 1e-14);
@@ -101,7 +101,8 @@ TEST(recompute_full__adds_the_forward_pass)
 TEST(recompute_selective__adds_norms_and_activation)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), selective = hand_toy_unit(RECOMPUTE_SELECTIVE);
+    struct cost_micro_batch none = hand_toy_micro_batch(RECOMPUTE_NONE),
+                            selective = hand_toy_micro_batch(RECOMPUTE_SELECTIVE);
     struct cost_pass b = cost_of_pass(&setting, PASS_BACKWARD, &none);
     struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &selective);
     CHECK_CLOSE(more.kernels_s - b.kernels_s, 3 * 400.0, 1e-12);
@@ -114,11 +115,12 @@ TEST(recompute_selective__adds_norms_and_activation)
 TEST(recompute_list__repeats_what_it_names)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
-    struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &unit), b = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &micro_batch),
+                     b = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     for (int list = RECOMPUTE_NONE; list < RECOMPUTE_ALTERNATE_GEMMS; list++) {
-        unit.recompute = (enum recompute)list;
-        struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+        micro_batch.recompute = (enum recompute)list;
+        struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
         bool core = list & RECOMPUTE_ATTENTION_CORE;
         double norms_s = list & RECOMPUTE_NORM ? 2 * 8 * 5 * 2 : 0;
         double activation_s = list & RECOMPUTE_ACTIVATION ? 24 * 5 * 2 : 0;
@@ -140,12 +142,13 @@ TEST(sequence_parallel__splits_norms_and_adds)
     struct device device = hand_device;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     setting.device = &device;
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         setting.sequence_parallel = true;
-        struct cost_pass shared = cost_of_pass(&setting, pass, &unit);
+        struct cost_pass shared = cost_of_pass(&setting, pass, &micro_batch);
         setting.sequence_parallel = false;
-        struct cost_pass whole = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
+        struct cost_pass whole = cost_of_pass(&setting, pass, &micro_batch),
+                         head = cost_of_head(&setting, pass, &micro_batch);
         CHECK_CLOSE(whole.kernels_s - shared.kernels_s, 3 * 5 * 2 * (pass == PASS_FORWARD ? 40.0 : 48.0), 1e-12);
         CHECK_CLOSE(whole.tensor_bytes, 3 * 2 * 40.0, 1e-14);
         CHECK_CLOSE(whole.tensor_s, 3 * 2 * 5.0, 1e-14);
@@ -161,13 +164,13 @@ TEST(sequence_parallel__splits_norms_and_adds)
 TEST(head__is_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_FULL);
-    struct cost_pass forward = cost_of_head(&setting, PASS_FORWARD, &unit);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_FULL);
+    struct cost_pass forward = cost_of_head(&setting, PASS_FORWARD, &micro_batch);
     CHECK_CLOSE(forward.flop, 5 * 64.0, 1e-14);
     CHECK_CLOSE(forward.product_s, 5 * 2 * 64.0, 1e-14);
     CHECK_CLOSE(forward.kernels_s, 5 * 2 * (8.0 + 240 + 64), 1e-14);
     CHECK_CLOSE(forward.tensor_s, 3.0, 1e-14);
-    struct cost_pass backward = cost_of_head(&setting, PASS_BACKWARD, &unit);
+    struct cost_pass backward = cost_of_head(&setting, PASS_BACKWARD, &micro_batch);
     CHECK_CLOSE(backward.flop, 5 * 128.0, 1e-14);
     CHECK_CLOSE(backward.kernels_s, 5 * 2 * (12.0 + 112 + 128), 1e-14);
     CHECK_CLOSE(backward.tensor_s, 2 * 3.0, 1e-14);
@@ -180,20 +183,22 @@ TEST(embedding__is_counted_by_hand)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_FULL);
-    struct cost_pass forward = cost_of_embedding(&setting, PASS_FORWARD, &unit);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_FULL);
+    struct cost_pass forward = cost_of_embedding(&setting, PASS_FORWARD, &micro_batch);
     CHECK_CLOSE(forward.kernels_s, 5 * 2 * (16.0 + 4), 1e-14);
     CHECK_CLOSE(forward.tensor_s, 3.0, 1e-14);
     CHECK_CLOSE(forward.tensor_bytes, 20.0, 1e-14);
     CHECK_TRUE(forward.flop == 0 && forward.attention_s == 0 && forward.shard_s == 0);
-    struct cost_pass backward = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
+    struct cost_pass backward = cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch);
     CHECK_CLOSE(backward.kernels_s, 2 * (5 * (8 + 4.0) + 12 * 32), 1e-14);
     CHECK_CLOSE(backward.tensor_s, 3.0, 1e-14);
     setting.gradients = SCENARIO_BF16;
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s, 2 * (5 * (8 + 4.0) + 8 * 32), 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch).kernels_s, 2 * (5 * (8 + 4.0) + 8 * 32),
+                1e-14);
     setting.sharding = SCENARIO_ZERO3;
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s, 2 * (5 * (8 + 4.0) + 2 * 32), 1e-14);
-    struct cost_unit empty = {.context = 1};
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch).kernels_s, 2 * (5 * (8 + 4.0) + 2 * 32),
+                1e-14);
+    struct cost_micro_batch empty = {.context = 1};
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &empty).kernels_s == 0);
 }
 
@@ -208,37 +213,38 @@ TEST(embedding__takes_learned_positions_and_dropout)
     struct device device = hand_device;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
     struct model model = hand_toy;
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     setting.device = &device;
     setting.model = &model;
-    struct cost_pass f = cost_of_embedding(&setting, PASS_FORWARD, &unit);
-    struct cost_pass b = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
-    struct cost_pass layers = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass f = cost_of_embedding(&setting, PASS_FORWARD, &micro_batch);
+    struct cost_pass b = cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch);
+    struct cost_pass layers = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     model.positions = 7;
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).kernels_s - f.kernels_s, 2 * 5 * 40.0, 1e-12);
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).kernels_s - b.kernels_s, 2 * (5 * 16 + 12 * 28.0),
-                1e-12);
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s, 3.0, 1e-14);
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s, 3.0, 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &micro_batch).kernels_s - f.kernels_s, 2 * 5 * 40.0, 1e-12);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch).kernels_s - b.kernels_s,
+                2 * (5 * 16 + 12 * 28.0), 1e-12);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &micro_batch).tensor_s, 5.0, 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch).tensor_s, 3.0, 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_INPUT, &micro_batch).tensor_s, 3.0, 1e-14);
     /* there is no rotation then: 4h + 4k = 24 bytes a token, over TP */
-    CHECK_CLOSE(layers.kernels_s - cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * 2 * 5 * 12.0, 1e-12);
+    CHECK_CLOSE(layers.kernels_s - cost_of_pass(&setting, PASS_FORWARD, &micro_batch).kernels_s, 3 * 2 * 5 * 12.0,
+                1e-12);
     model.positions = 0;
     setting.sequence_parallel = false;
-    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
-    CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s == 0);
-    CHECK_TRUE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s == 0);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &micro_batch).tensor_s, 5.0, 1e-14);
+    CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch).tensor_s == 0);
+    CHECK_TRUE(cost_of_embedding(&setting, PASS_INPUT, &micro_batch).tensor_s == 0);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         double before_s = pass == PASS_FORWARD ? f.kernels_s : b.kernels_s;
         model.dropout = true;
-        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).kernels_s - before_s, 2 * 5 * 20.0, 1e-12);
+        CHECK_CLOSE(cost_of_embedding(&setting, pass, &micro_batch).kernels_s - before_s, 2 * 5 * 20.0, 1e-12);
         setting.sequence_parallel = true;
-        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).kernels_s - before_s, 2 * 5 * 10.0, 1e-12);
+        CHECK_CLOSE(cost_of_embedding(&setting, pass, &micro_batch).kernels_s - before_s, 2 * 5 * 10.0, 1e-12);
         setting.sequence_parallel = false;
     }
 }
 
-TEST(empty_unit__costs_nothing)
+TEST(empty_micro_batch__costs_nothing)
 {
     struct device device = hand_device;
     device.launch_s = device.gemm[PRECISION_BF16].launch_s = 1;
@@ -246,9 +252,9 @@ TEST(empty_unit__costs_nothing)
     struct cost_setting setting = hand_toy_setting();
     setting.device = &device;
     struct slice empty = {.sample = 0, .begin = 0, .end = 0};
-    struct cost_unit unit = {.slices = &empty, .n_slices = 1, .context = 2};
-    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit),
-                     head = cost_of_head(&setting, PASS_FORWARD, &unit);
+    struct cost_micro_batch micro_batch = {.slices = &empty, .n_slices = 1, .context = 2};
+    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &micro_batch),
+                     head = cost_of_head(&setting, PASS_FORWARD, &micro_batch);
     CHECK_TRUE(cost.flop == 0 && cost.kernels_s == 0 && cost.attention_s == 0 && cost.tensor_s == 0);
     CHECK_TRUE(cost.ring_bytes == 0 && cost.ring_steps == 0 && head.kernels_s == 0);
 }
@@ -258,10 +264,10 @@ TEST(empty_stage__costs_nothing)
 {
     struct cost_setting setting = hand_toy_setting();
     struct slice slice = {.sample = 0, .begin = 0, .end = 8};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_FULL};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_FULL};
     hand_layers(&setting, 0);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
+        struct cost_pass cost = cost_of_pass(&setting, pass, &micro_batch);
         CHECK_TRUE(cost.flop == 0 && cost_pass_s(&cost) == 0 && cost.boundary_bytes > 0);
     }
 }
@@ -271,23 +277,23 @@ TEST(extrapolated_s__holds_what_was_not_measured)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     setting.device = &device;
-    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     for (int i = 0; i < COST_N_FAMILIES; i++)
         CHECK_TRUE(cost.extrapolated_s[i] == 0);
     device.forward[DEVICE_FLASH2].keys = (struct device_range){1, 2};
     device.gemm[PRECISION_BF16].m = (struct device_range){1, 4}; /* T = 5 */
     device.memory_range = (struct device_range){0, 1e9};
     device.collective[DEVICE_REDUCE_SCATTER].bytes = (struct device_range){30, 40}; /* 20 are sent */
-    cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    cost = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     CHECK_CLOSE(cost.extrapolated_s[COST_ATTENTION], 3 * 72 * 4.0, 1e-14);
     CHECK_CLOSE(cost.extrapolated_s[COST_GEMM], 3 * 1440.0, 1e-14);
     CHECK_TRUE(cost.extrapolated_s[COST_MEMORY_BOUND] == 0);
     CHECK_CLOSE(cost.extrapolated_s[COST_COLLECTIVE], 3 * 2 * 3.0, 1e-14);
 }
 
-/* Half-lengths are > 0. Longer units, more layers and less TP cost more, in every pass. */
+/* Half-lengths are > 0. Longer micro-batches, more layers and less TP cost more, in every pass. */
 TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
 {
     struct device device = hand_device;
@@ -307,12 +313,14 @@ TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
         for (int32_t end = 1; end < 1 << 18; end = 3 * end + 1)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
                 struct slice slice = {.end = end}, longer = {.end = end + 1};
-                struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1}, more = unit;
+                struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1},
+                                        more = micro_batch;
                 more.slices = &longer;
                 setting.tensor = tensor;
-                struct cost_pass a = cost_of_pass(&setting, pass, &unit), b = cost_of_pass(&setting, pass, &more);
+                struct cost_pass a = cost_of_pass(&setting, pass, &micro_batch),
+                                 b = cost_of_pass(&setting, pass, &more);
                 setting.tensor = 2 * tensor;
-                struct cost_pass c = cost_of_pass(&setting, pass, &unit);
+                struct cost_pass c = cost_of_pass(&setting, pass, &micro_batch);
                 bool grows = b.kernels_s > a.kernels_s && b.attention_s >= a.attention_s && b.tensor_s >= a.tensor_s;
                 if (!harness_true(grows && c.kernels_s < a.kernels_s && c.attention_s <= a.attention_s,
                                   "cost is monotonic", __FILE__, __LINE__))
@@ -325,7 +333,7 @@ TEST(cost_of_pass__grows_with_tokens_and_shrinks_with_tensor_ranks)
 TEST(recompute_layers__limits_what_is_recomputed)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), full = hand_toy_unit(RECOMPUTE_FULL);
+    struct cost_micro_batch none = hand_toy_micro_batch(RECOMPUTE_NONE), full = hand_toy_micro_batch(RECOMPUTE_FULL);
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &none);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &none);
     hand_recompute_layers(&setting, 2);
@@ -350,7 +358,8 @@ TEST(early_stop__leaves_out_the_last_gemm)
 {
     struct cost_setting setting = hand_toy_setting(), dropped = hand_toy_setting();
     struct model dropping = *setting.model;
-    struct cost_unit full = hand_toy_unit(RECOMPUTE_FULL), listed = hand_toy_unit(RECOMPUTE_SELECTIVE);
+    struct cost_micro_batch full = hand_toy_micro_batch(RECOMPUTE_FULL),
+                            listed = hand_toy_micro_batch(RECOMPUTE_SELECTIVE);
     struct cost_pass all = cost_of_pass(&setting, PASS_BACKWARD, &full);
     struct cost_pass selective = cost_of_pass(&setting, PASS_BACKWARD, &listed);
     setting.early_stop = true;
@@ -385,8 +394,8 @@ TEST(alternate_gemms__are_computed_again)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit none = hand_toy_unit(RECOMPUTE_NONE), selective = hand_toy_unit(RECOMPUTE_SELECTIVE),
-                     more = hand_toy_unit(list);
+    struct cost_micro_batch none = hand_toy_micro_batch(RECOMPUTE_NONE),
+                            selective = hand_toy_micro_batch(RECOMPUTE_SELECTIVE), more = hand_toy_micro_batch(list);
     struct cost_pass a = cost_of_pass(&setting, PASS_BACKWARD, &selective);
     struct cost_pass b = cost_of_pass(&setting, PASS_BACKWARD, &more);
     CHECK_CLOSE(b.flop - a.flop, 3 * 200.0, 1e-12);
@@ -414,11 +423,12 @@ TEST(alternate_gemms__are_computed_again)
 TEST(recompute_core__repeats_the_forward_attention)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE), core = hand_toy_unit(RECOMPUTE_ATTENTION_CORE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE),
+                            core = hand_toy_micro_batch(RECOMPUTE_ATTENTION_CORE);
     for (int unfused = 0; unfused < 2; unfused++) {
         setting.attention = unfused ? DEVICE_UNFUSED : DEVICE_FLASH2;
-        struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
-        struct cost_pass once = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+        struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+        struct cost_pass once = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
         struct cost_pass again = cost_of_pass(&setting, PASS_BACKWARD, &core);
         CHECK_CLOSE(again.attention_s - once.attention_s, forward.attention_s, 1e-12);
         CHECK_CLOSE(again.kernels_s, once.kernels_s, 1e-14);
@@ -436,10 +446,10 @@ TEST(split_backward__adds_up_to_the_whole)
             struct cost_setting setting = *hand_setting();
             setting.tensor = tensor;
             setting.tp_overlap = SCENARIO_EXPOSED;
-            struct cost_unit unit = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT};
-            struct cost_pass whole = cost_of_pass(&setting, PASS_BACKWARD, &unit);
-            struct cost_pass input = cost_of_pass(&setting, PASS_INPUT, &unit);
-            struct cost_pass weight = cost_of_pass(&setting, PASS_WEIGHT, &unit);
+            struct cost_micro_batch micro_batch = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT};
+            struct cost_pass whole = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
+            struct cost_pass input = cost_of_pass(&setting, PASS_INPUT, &micro_batch);
+            struct cost_pass weight = cost_of_pass(&setting, PASS_WEIGHT, &micro_batch);
             CHECK_CLOSE(input.flop + weight.flop, whole.flop, 1e-12);
             CHECK_CLOSE(input.kernels_s + weight.kernels_s, whole.kernels_s, 1e-12);
             CHECK_CLOSE(input.attention_s, whole.attention_s, 1e-15);
@@ -447,18 +457,19 @@ TEST(split_backward__adds_up_to_the_whole)
             CHECK_CLOSE(input.tensor_bytes + weight.tensor_bytes, whole.tensor_bytes, 1e-12);
             CHECK_TRUE(weight.attention_s == 0 && weight.boundary_bytes == 0 && weight.ring_bytes == 0);
             CHECK_TRUE(input.boundary_bytes == whole.boundary_bytes);
-            double tokens = cost_unit_tokens(&unit), parameters = (double)layer_matrix_parameters(setting.model, 0);
+            double tokens = cost_micro_batch_tokens(&micro_batch),
+                   parameters = (double)layer_matrix_parameters(setting.model, 0);
             CHECK_CLOSE(weight.flop, 840 * 2 * parameters * tokens / tensor, 1e-12);
-            struct cost_pass head = cost_of_head(&setting, PASS_BACKWARD, &unit);
-            struct cost_pass head_input = cost_of_head(&setting, PASS_INPUT, &unit);
-            struct cost_pass head_weight = cost_of_head(&setting, PASS_WEIGHT, &unit);
+            struct cost_pass head = cost_of_head(&setting, PASS_BACKWARD, &micro_batch);
+            struct cost_pass head_input = cost_of_head(&setting, PASS_INPUT, &micro_batch);
+            struct cost_pass head_weight = cost_of_head(&setting, PASS_WEIGHT, &micro_batch);
             CHECK_CLOSE(head_input.flop + head_weight.flop, head.flop, 1e-12);
             CHECK_CLOSE(head_input.kernels_s + head_weight.kernels_s, head.kernels_s, 1e-12);
             CHECK_CLOSE(head_input.tensor_s + head_weight.tensor_s, head.tensor_s, 1e-12);
-            struct cost_pass embedding = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
-            struct cost_pass embedding_input = cost_of_embedding(&setting, PASS_INPUT, &unit);
+            struct cost_pass embedding = cost_of_embedding(&setting, PASS_BACKWARD, &micro_batch);
+            struct cost_pass embedding_input = cost_of_embedding(&setting, PASS_INPUT, &micro_batch);
             CHECK_TRUE(embedding_input.kernels_s == embedding.kernels_s &&
                        embedding_input.tensor_s == embedding.tensor_s);
-            CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &unit).kernels_s == 0);
+            CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &micro_batch).kernels_s == 0);
         }
 }

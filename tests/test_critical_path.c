@@ -51,7 +51,7 @@ TEST(critical_path__matches_the_closed_form_of_interleaved_1f1b)
     timeline_free(&timeline);
 }
 
-/* Two stages run one unit with f = 1, b = 2 and sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
+/* Two stages run one micro-batch with f = 1, b = 2 and sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
 TEST(critical_path__contains_the_sends)
 {
     struct plan plan;

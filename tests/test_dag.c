@@ -17,10 +17,10 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* Number a vertex of the figure by stage, pass and unit of its cut. */
+/* Number a vertex of the figure by stage, pass and micro-batch of its cut. */
 static int32_t vertex(const struct dag_task *task)
 {
-    return (task->stage * N_PASSES + task->pass) * 3 + task->unit;
+    return (task->stage * N_PASSES + task->pass) * 3 + task->micro_batch;
 }
 
 /* Find the kinds of edges between passes, with boundary sends contracted: kind[from][to], or -1 for none. */
@@ -41,9 +41,9 @@ static void contract(const struct dag *dag, int32_t kind[12][12])
 }
 
 /* SlimPack's figure is "An DAG-based representation of a 1F1B pipeline with 2 stages and 2 input microbatches". All its
- * arrows are taken as drawn. Forward the units are (0,0), (0,1), 1; backward they are (0,1), (0,0), 1, as they run. The
- * figure draws four pairs in two colours (blue and red or green). Between two tasks we keep the data dependency.
- * Otherwise the sets are equal, redundant arrows (1,F,(0,0)) -> (1,B,(0,0)) included. */
+ * arrows are taken as drawn. Forward the micro-batches are (0,0), (0,1), 1; backward they are (0,1), (0,0), 1, as they
+ * run. The figure draws four pairs in two colours (blue and red or green). Between two tasks we keep the data
+ * dependency. Otherwise the sets are equal, redundant arrows (1,F,(0,0)) -> (1,B,(0,0)) included. */
 TEST(dag_build__has_the_vertices_and_edges_of_the_figure)
 {
     enum { F0 = 0, B0 = 3, F1 = 6, B1 = 9 }; /* first vertex of a stage and pass */
@@ -78,8 +78,8 @@ TEST(dag_build__has_the_vertices_and_edges_of_the_figure)
     plan_free(&plan);
 }
 
-/* m units on p stages have 2mp passes and 2m(p-1) sends from neighbour to neighbour. A send takes the bytes of one
- * boundary at the route's bandwidth. Stages 0..5 are on GPUs 0..5 of one node. With two pipelines the stages are on
+/* m micro-batches on p stages have 2mp passes and 2m(p-1) sends from neighbour to neighbour. A send takes the bytes of
+ * one boundary at the route's bandwidth. Stages 0..5 are on GPUs 0..5 of one node. With two pipelines the stages are on
  * every second GPU. */
 TEST(boundary__is_a_send_between_neighbours)
 {
@@ -135,13 +135,13 @@ TEST(boundary__takes_the_nic_between_nodes)
     plan_free(&plan);
 }
 
-/* An empty unit sends nothing, but its stages still follow each other. */
-TEST(empty_unit__has_edges_without_sends)
+/* An empty micro-batch sends nothing, but its stages still follow each other. */
+TEST(empty_micro_batch__has_edges_without_sends)
 {
     struct plan plan;
     hand_plan(&plan, 1, 2, 1);
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan_add_unit(&plan.phases[0].pipelines[0].partition[pass]);
+        plan_add_micro_batch(&plan.phases[0].pipelines[0].partition[pass]);
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(dag.n_tasks, 4);
@@ -165,7 +165,9 @@ TEST(dag_build__names_an_order_that_waits_for_itself)
         *steps++ = (struct plan_step){PASS_FORWARD, i, 0};
     }
     CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
-    CHECK_CONTAINS(err.text, "pipeline 0, stage 1: backward unit 0 waits for forward unit 0 on stage 1, in a circle");
+    CHECK_CONTAINS(
+        err.text,
+        "pipeline 0, stage 1: backward micro-batch 0 waits for forward micro-batch 0 on stage 1, in a circle");
     CHECK_EQUAL(dag.n_tasks, 0);
     plan_free(&plan);
 }
@@ -187,22 +189,23 @@ TEST(dag_build__names_groups_that_wait_for_each_other)
     }
     for (int i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            for (int unit = 0; unit < 2; unit++) {
-                int32_t sample = i == 0 ? unit : 1 - unit;
-                struct plan_unit *part = hand_unit(&phase->pipelines[i].partition[pass], (struct slice){sample, 0, 16});
+            for (int micro_batch = 0; micro_batch < 2; micro_batch++) {
+                int32_t sample = i == 0 ? micro_batch : 1 - micro_batch;
+                struct plan_micro_batch *part =
+                    hand_micro_batch(&phase->pipelines[i].partition[pass], (struct slice){sample, 0, 16});
                 part->context = 2;
                 part->group = sample;
             }
     hand_order(&plan);
     CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
-    CHECK_CONTAINS(err.text, "forward unit 0 waits for pipeline");
+    CHECK_CONTAINS(err.text, "forward micro-batch 0 waits for pipeline");
     CHECK_CONTAINS(err.text, "to run it with its group, in a circle");
     plan_free(&plan);
 }
 
 /* Both pipelines share two samples, whose backwards are the other way round in the cut. After the first forward one
  * goes on with the second. The other runs the backward of the first, the second one of its cut. So members of one group
- * are at units of one number, but of two passes. */
+ * are at micro-batches of one number, but of two passes. */
 TEST(dag_build__names_a_group_whose_member_is_at_another_pass)
 {
     struct plan plan;
@@ -213,10 +216,10 @@ TEST(dag_build__names_a_group_whose_member_is_at_another_pass)
     hand_group(phase, 2);
     for (int i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            for (int unit = 0; unit < 2; unit++) {
-                int32_t sample = pass == PASS_FORWARD ? unit : 1 - unit;
-                hand_unit(&phase->pipelines[i].partition[pass], (struct slice){sample, 0, 16})->context = 2;
-                phase->pipelines[i].partition[pass].units[unit].group = 0;
+            for (int micro_batch = 0; micro_batch < 2; micro_batch++) {
+                int32_t sample = pass == PASS_FORWARD ? micro_batch : 1 - micro_batch;
+                hand_micro_batch(&phase->pipelines[i].partition[pass], (struct slice){sample, 0, 16})->context = 2;
+                phase->pipelines[i].partition[pass].micro_batches[micro_batch].group = 0;
             }
     hand_order(&plan);
     const struct plan_step orders[2][4] = {
@@ -225,7 +228,8 @@ TEST(dag_build__names_a_group_whose_member_is_at_another_pass)
     for (int i = 0; i < 2; i++)
         memcpy(phase->pipelines[i].steps, orders[i], sizeof orders[i]);
     CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
-    CHECK_CONTAINS(err.text, "pipeline 0, stage 0: forward unit 1 waits for pipeline 1 to run it with its group, in a");
+    CHECK_CONTAINS(err.text,
+                   "pipeline 0, stage 0: forward micro-batch 1 waits for pipeline 1 to run it with its group, in a");
     plan_free(&plan);
 }
 
@@ -239,7 +243,8 @@ TEST(dag_build__names_a_missing_step)
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     pipeline->step_first[2]--;
     CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
-    CHECK_CONTAINS(err.text, "stage 0: backward unit 1 waits for backward unit 1 on stage 1, which has ended");
+    CHECK_CONTAINS(err.text,
+                   "stage 0: backward micro-batch 1 waits for backward micro-batch 1 on stage 1, which has ended");
     plan_free(&plan);
 }
 
@@ -256,13 +261,14 @@ TEST(dag_build__takes_stages_of_different_layers)
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
     static const int32_t layers[] = {100, 640, 100};
     struct slice slice = {0, 0, 16};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     int32_t task = 0;
     for (int32_t stage = 0; stage < 3; stage++, task++) {
         struct cost_setting own = setting;
         hand_layers(&own, layers[stage]);
-        struct cost_pass cost = cost_of_pass(&own, PASS_FORWARD, &unit), head = cost_of_head(&own, PASS_FORWARD, &unit);
-        struct cost_pass embedding = cost_of_embedding(&own, PASS_FORWARD, &unit);
+        struct cost_pass cost = cost_of_pass(&own, PASS_FORWARD, &micro_batch),
+                         head = cost_of_head(&own, PASS_FORWARD, &micro_batch);
+        struct cost_pass embedding = cost_of_embedding(&own, PASS_FORWARD, &micro_batch);
         task = hand_find(&dag, DAG_COMPUTE, DAG_PASS, task);
         CHECK_EQUAL(dag.tasks[task].stage, stage);
         CHECK_CLOSE(dag.duration_s[task],
@@ -312,7 +318,7 @@ TEST(reshard__uses_both_routes_of_every_folded_gpu)
         phase->pipelines[i].layout.tensor = 8;
         phase->pipelines[i].layout.first_rank = 8 * i;
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&phase->pipelines[i].partition[pass], (struct slice){i, 0, 16});
+            hand_micro_batch(&phase->pipelines[i].partition[pass], (struct slice){i, 0, 16});
     }
     hand_order(&plan);
     phase->n_reshards = 3 * 8;
@@ -337,10 +343,10 @@ TEST(reshard__uses_both_routes_of_every_folded_gpu)
     plan_free(&plan);
 }
 
-/* Two stages run m units with forward 1, backward 2, sends 1. Stage 0 runs F0 0-1, and F1 at 1, sent or not. If it
- * waits for its sends, it begins F1 at 2. Then stage 1 has F0 2-3 and B0 3-5, and stage 0 B0 6-8 (sent 5-6). One unit
- * takes 1 + 1 + 3 + 1 + 2. With two, stage 1 runs F1 from 5, after B0 (if it waits for B0's send, from 6). F1 ends at 6
- * (7), B1 at 8 (9). It is sent until 9 (10), and stage 0's B1 ends at 11 (12). */
+/* Two stages run m micro-batches with forward 1, backward 2, sends 1. Stage 0 runs F0 0-1, and F1 at 1, sent or not. If
+ * it waits for its sends, it begins F1 at 2. Then stage 1 has F0 2-3 and B0 3-5, and stage 0 B0 6-8 (sent 5-6). One
+ * micro-batch takes 1 + 1 + 3 + 1 + 2. With two, stage 1 runs F1 from 5, after B0 (if it waits for B0's send, from 6).
+ * F1 ends at 6 (7), B1 at 8 (9). It is sent until 9 (10), and stage 0's B1 ends at 11 (12). */
 TEST(blocking_sends__hold_the_stage)
 {
     const double expected_s[][2] = {
@@ -360,8 +366,8 @@ TEST(blocking_sends__hold_the_stage)
         }
 }
 
-/* A stage has two chunks. Unit 0 crosses stages 0, 1, 0, 1 forward and back. With one unit all eight passes are in
- * line. */
+/* A stage has two chunks. Micro-batch 0 crosses stages 0, 1, 0, 1 forward and back. With one micro-batch all eight
+ * passes are in line. */
 TEST(chunks__are_virtual_stages)
 {
     struct plan plan;
@@ -440,17 +446,18 @@ static bool same_times(const struct dag *a, const struct timeline *at_a, const s
     return same;
 }
 
-/* Draw other shares for the host on each virtual stage: none for two units of three, or for all. */
+/* Draw other shares for the host on each virtual stage: none for two micro-batches of three, or for all. */
 static void draw_shares(struct plan_pipeline *pipeline, uint64_t seed)
 {
-    int32_t n = pipeline->partition[PASS_FORWARD].n_units * pipeline->layout.stages * pipeline->layout.chunks;
+    int32_t n = pipeline->partition[PASS_FORWARD].n_micro_batches * pipeline->layout.stages * pipeline->layout.chunks;
     if (pipeline->offload == NULL)
         pipeline->offload = check_malloc((size_t)n * sizeof *pipeline->offload);
     for (int32_t i = 0; i < n; i++)
         pipeline->offload[i] = (hash_bytes(seed, &i, sizeof i) >> 16) % 3 == 0 ? (double)(1 + i % 4) / 4 : 0;
 }
 
-/* The shares of random plans change: none, the units' own, drawn ones. Times and memory are those of a new graph. */
+/* The shares of random plans change: none, the micro-batches' own, drawn ones. Times and memory are those of a new
+ * graph. */
 TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
 {
     struct dag again = {0};

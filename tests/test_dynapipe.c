@@ -26,9 +26,9 @@ static double run_s(const struct hand_request *hand, int32_t n, int32_t tokens)
     double seconds = 0;
     for (int32_t i = 0; i < n; i++)
         slices[i] = (struct slice){i, 0, tokens};
-    struct cost_unit unit = {.slices = slices, .n_slices = n, .context = 1};
+    struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = n, .context = 1};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass cost = cost_of_pass(hand->request.setting, pass, &unit);
+        struct cost_pass cost = cost_of_pass(hand->request.setting, pass, &micro_batch);
         seconds += cost_pass_s(&cost);
     }
     return seconds;
@@ -48,8 +48,8 @@ TEST(dynapipe__runs_equal_samples_one_by_one)
     hand_batch(&hand, 8, tokens);
     plan_of(&hand, "", &plan);
     CHECK_CLOSE(run_s(&hand, 8, 1024), 8 * run_s(&hand, 1, 1024), 1e-9);
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 8);
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].padding_tokens, 0);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches, 8);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[0].padding_tokens, 0);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -65,8 +65,8 @@ TEST(dynapipe__pads_a_run_to_its_longest)
     int32_t shortest[64], longest[64], n = 0;
     for (int32_t rank = 0; rank < 2; rank++) {
         const struct plan_partition *partition = &plan.phases[0].pipelines[rank].partition[PASS_FORWARD];
-        for (int32_t unit = 0; unit < partition->n_units; unit++, n++) {
-            const struct plan_unit *part = &partition->units[unit];
+        for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++, n++) {
+            const struct plan_micro_batch *part = &partition->micro_batches[micro_batch];
             shortest[n] = INT32_MAX;
             longest[n] = 0;
             for (int32_t i = 0; i < part->n_slices; i++) {
@@ -74,7 +74,7 @@ TEST(dynapipe__pads_a_run_to_its_longest)
                 shortest[n] = tokens < shortest[n] ? tokens : shortest[n];
                 longest[n] = tokens > longest[n] ? tokens : longest[n];
             }
-            CHECK_EQUAL(plan_unit_tokens(partition, unit) + part->padding_tokens,
+            CHECK_EQUAL(plan_micro_batch_tokens(partition, micro_batch) + part->padding_tokens,
                         part->n_slices * ((longest[n] + 7) / 8 * 8));
         }
     }
@@ -96,16 +96,16 @@ static double padded_s(const struct hand_request *hand, const int32_t *tokens, i
         low *= 2;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         for (int i = 0; i < 2; i++) {
-            struct cost_unit unit = {.padding_tokens = low << i, .context = 1};
-            unit.recompute = (enum recompute)hand->request.layout.recompute;
-            struct cost_pass cost = cost_of_pass(hand->request.setting, pass, &unit);
+            struct cost_micro_batch micro_batch = {.padding_tokens = low << i, .context = 1};
+            micro_batch.recompute = (enum recompute)hand->request.layout.recompute;
+            struct cost_pass cost = cost_of_pass(hand->request.setting, pass, &micro_batch);
             other_s[i] += cost_pass_s(&cost);
         }
         for (int32_t i = 0; i < n; i++) {
             struct slice slice = {0, 0, tokens[i]};
-            struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-            unit.recompute = (enum recompute)hand->request.layout.recompute;
-            attention_s += cost_of_pass(hand->request.setting, pass, &unit).attention_s;
+            struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+            micro_batch.recompute = (enum recompute)hand->request.layout.recompute;
+            attention_s += cost_of_pass(hand->request.setting, pass, &micro_batch).attention_s;
         }
     }
     return other_s[0] + (other_s[1] - other_s[0]) * (double)(padded - low) / low + attention_s;
@@ -136,10 +136,11 @@ static uint32_t ends_of(const struct plan *plan)
     uint32_t ends = 0;
     for (int32_t i = 0; i < plan->phases->n_pipelines; i++) {
         const struct plan_partition *partition = &plan->phases->pipelines[i].partition[PASS_FORWARD];
-        for (int32_t unit = 0; unit < partition->n_units; unit++) {
+        for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++) {
             int32_t last = 0;
-            for (int32_t k = 0; k < partition->units[unit].n_slices; k++)
-                last = (int32_t)fmax(last, partition->slices[partition->units[unit].first_slice + k].sample);
+            for (int32_t k = 0; k < partition->micro_batches[micro_batch].n_slices; k++)
+                last = (int32_t)fmax(last,
+                                     partition->slices[partition->micro_batches[micro_batch].first_slice + k].sample);
             ends |= 1U << last;
         }
     }
@@ -165,7 +166,8 @@ TEST(dynapipe__finds_the_runs_that_end_first)
             tokens[i] = tokens[i - 1] - hand_below(&seed, tokens[i - 1] * (1 + round % 3) / 4);
         hand_batch(&hand, 8, tokens);
         plan_of(&hand, "step: 0.001", &plan);
-        hand.request.layout.recompute = (int32_t)plan.phases->pipelines[0].partition[PASS_FORWARD].units[0].recompute;
+        hand.request.layout.recompute =
+            (int32_t)plan.phases->pipelines[0].partition[PASS_FORWARD].micro_batches[0].recompute;
         double limit = (double)packing_memory_tokens(&hand.request), least_s = INFINITY;
         uint32_t found = ends_of(&plan);
         limit = limit >= 4000 ? limit : packing_streamed_tokens(&hand.request, 1, 0);
@@ -193,7 +195,7 @@ TEST(dynapipe__recomputes_by_memory)
         struct plan plan;
         hand.request.memory_bytes = bytes;
         plan_of(&hand, "", &plan);
-        int recompute = (int)plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].recompute;
+        int recompute = (int)plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[0].recompute;
         hand.request.layout.recompute = recompute;
         if (packing_memory_tokens(&hand.request) >= 4096 && recompute != last) {
             CHECK_TRUE(recompute > last);
@@ -311,7 +313,7 @@ TEST(adaptive_schedule__matches_the_order_counted_by_hand)
     }
 }
 
-/* No stage has more than the limit, except for a unit that is alone. All units run. */
+/* No stage has more than the limit, except for a micro-batch that is alone. All micro-batches run. */
 TEST(adaptive_schedule__keeps_its_limit)
 {
     uint64_t seed = 9;
@@ -329,7 +331,7 @@ TEST(adaptive_schedule__keeps_its_limit)
             int32_t n_held = 0;
             for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
                 bool forward = pipeline->steps[i].pass == PASS_FORWARD;
-                held += forward ? size[pipeline->steps[i].unit] : -size[pipeline->steps[i].unit];
+                held += forward ? size[pipeline->steps[i].micro_batch] : -size[pipeline->steps[i].micro_batch];
                 n_held += forward ? 1 : -1;
                 CHECK_TRUE(held <= limit || n_held == 1);
             }
@@ -357,7 +359,7 @@ TEST(dynapipe__uses_three_clusters_above_twenty_micro_batches)
         hand_request_real(&hand, 1, 4, 512);
         hand_batch(&hand, n, tokens);
         hand_planned(&hand, &system_dynapipe, "", &plan);
-        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, n);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches, n);
         CHECK_EQUAL(plan.n_resolved, n == 20 ? 25 : 7);
         plan_free(&plan);
         hand_request_free(&hand);

@@ -11,7 +11,7 @@
 #include "bounds/work.h"
 #include "hand_plan.h"
 #include "harness.h"
-#include "simulate/units.h"
+#include "simulate/micro_batches.h"
 
 /* All results of bounds/ for a plan. */
 struct told {
@@ -31,7 +31,7 @@ static void tell(const struct plan *plan, const struct cost_setting *setting, bo
     critical_path(&dag, &timeline);
     *told = (struct told){.n_tasks = dag.n_tasks,
                           .makespan_s = timeline.makespan_s,
-                          .imbalance = units_pipeline_imbalance(&dag),
+                          .imbalance = micro_batches_pipeline_imbalance(&dag),
                           .bubble = bubble_of(&dag, &timeline),
                           .traffic = traffic_of(plan, &dag, setting),
                           .work = work_of(plan, &dag, setting)};
@@ -41,16 +41,16 @@ static void tell(const struct plan *plan, const struct cost_setting *setting, bo
     dag_free(&dag);
 }
 
-/* Make pipelines of so many units. The odd pipelines' samples are longer. offload: share of the even ones. */
-static void two_sorts(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context, int32_t n_units,
+/* Make pipelines of so many micro-batches. The odd pipelines' samples are longer. offload: share of the even ones. */
+static void two_sorts(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context, int32_t n_micro_batches,
                       double offload)
 {
     hand_plan(plan, n_pipelines, stages, context);
     for (int32_t i = 0; i < n_pipelines; i++)
-        for (int32_t unit = 0; unit < n_units; unit++)
+        for (int32_t micro_batch = 0; micro_batch < n_micro_batches; micro_batch++)
             for (int pass = 0; pass < N_PASSES; pass++) {
-                struct slice slice = {i * n_units + unit, 0, i % 2 == 1 ? 4096 : 3072};
-                struct plan_unit *added = hand_unit(&plan->phases[0].pipelines[i].partition[pass], slice);
+                struct slice slice = {i * n_micro_batches + micro_batch, 0, i % 2 == 1 ? 4096 : 3072};
+                struct plan_micro_batch *added = hand_micro_batch(&plan->phases[0].pipelines[i].partition[pass], slice);
                 added->context = context;
                 added->offload = i % 2 == 1 ? 0 : offload;
             }
@@ -148,9 +148,9 @@ TEST(equal_pipelines__differ_if_one_thing_differs)
     two_sorts(&plan, 8, 2, 1, 3, 0);
     struct plan_pipeline *pipelines = plan.phases[0].pipelines;
     check_alike(&plan, (int32_t[]){0, 1, 0, 1, 0, 1, 0, 1});
-    pipelines[2].partition[PASS_BACKWARD].units[1].recompute = RECOMPUTE_FULL;
-    pipelines[4].partition[PASS_FORWARD].units[2].padding_tokens = 1;
-    pipelines[5].steps[0].unit = 1;
+    pipelines[2].partition[PASS_BACKWARD].micro_batches[1].recompute = RECOMPUTE_FULL;
+    pipelines[4].partition[PASS_FORWARD].micro_batches[2].padding_tokens = 1;
+    pipelines[5].steps[0].micro_batch = 1;
     pipelines[7].partition[PASS_FORWARD].slices[1].sample = pipelines[7].partition[PASS_FORWARD].slices[0].sample;
     check_alike(&plan, (int32_t[]){0, 1, 2, 1, 4, 5, 0, 7});
     plan_free(&plan);
@@ -162,7 +162,7 @@ TEST(equal_pipelines__include_context_ranks_that_all_leave_the_node)
     struct plan plan;
     two_sorts(&plan, 1, 2, 12, 3, 0);
     CHECK_TRUE(equal_pipelines_contexts(&plan.phases[0].pipelines[0], hand_setting()->platform));
-    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 1;
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].context = 1;
     CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], hand_setting()->platform));
     plan_free(&plan);
     two_sorts(&plan, 1, 2, 6, 3, 0);

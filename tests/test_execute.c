@@ -398,7 +398,7 @@ TEST(execute__completes_as_many_activities_as_tasks)
         hand_uniform(&plan, 4, 6, 3000);
         if (i == 1)
             for (int32_t u = 0; u < 6; u++)
-                plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[u].offload = 0.5;
+                plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[u].offload = 0.5;
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         int64_t n_executions = 0, n_communications = 0;
         for (int32_t t = 0; t < dag.n_tasks; t++) {

@@ -34,12 +34,12 @@ static double built_s(const struct plan *plan, struct cost_setting setting, stru
     return seconds;
 }
 
-/* 4 stages on GPUs 0 to 3 run 12 units. c_i are the seconds of a pass (forward and backward) and its hops to the
- * next stage. Stage k is x times as slow and never without work. Then the makespan is the way there and back and its
- * own m passes: sum_{i<k} c_i + m x c_k. The last stage, which has the head, is so for every x >= 1, as 1F1B's warm-up
- * feeds it. Another stage is so from x >= (f + b)/f on. Then a unit's round trip through the p - 1 - k stages behind it
- * takes less than the p - 1 - k forwards of its warm-up. With recomputation off b is at most 2f, so (f + b)/f is at
- * most 3 and x = 4 will do. */
+/* 4 stages on GPUs 0 to 3 run 12 micro-batches. c_i are the seconds of a pass (forward and backward) and its hops to
+ * the next stage. Stage k is x times as slow and never without work. Then the makespan is the way there and back and
+ * its own m passes: sum_{i<k} c_i + m x c_k. The last stage, which has the head, is so for every x >= 1, as 1F1B's
+ * warm-up feeds it. Another stage is so from x >= (f + b)/f on. Then a micro-batch's round trip through the p - 1 - k
+ * stages behind it takes less than the p - 1 - k forwards of its warm-up. With recomputation off b is at most 2f, so (f
+ * + b)/f is at most 3 and x = 4 will do. */
 TEST(slow_stage__matches_the_closed_form_of_1f1b)
 {
     static const struct {
@@ -68,9 +68,9 @@ TEST(slow_stage__matches_the_closed_form_of_1f1b)
     plan_free(&plan);
 }
 
-/* Two stages are on two nodes and run one unit. Each hop pays its latency as before, and twice its bytes' time. It does
- * not matter which end's NIC has half the bandwidth. A slow NVLink changes nothing. Both ends together are as slow as
- * the slower one. */
+/* Two stages are on two nodes and run one micro-batch. Each hop pays its latency as before, and twice its bytes' time.
+ * It does not matter which end's NIC has half the bandwidth. A slow NVLink changes nothing. Both ends together are as
+ * slow as the slower one. */
 TEST(slow_nic__lengthens_a_hop_by_its_bytes)
 {
     const struct cost_setting *setting = hand_setting();
@@ -196,9 +196,9 @@ static void group_plan(struct plan *plan, struct cost_setting *setting)
     struct plan_pipeline *pipeline = &plan->phases[0].pipelines[0];
     pipeline->layout.tensor = 4;
     pipeline->layout.stage_stride = 8;
-    for (int32_t unit = 0; unit < 6; unit++)
+    for (int32_t micro_batch = 0; micro_batch < 6; micro_batch++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&pipeline->partition[pass], (struct slice){unit, 0, 1024})->context = 2;
+            hand_micro_batch(&pipeline->partition[pass], (struct slice){micro_batch, 0, 1024})->context = 2;
     hand_order(plan);
 }
 
@@ -246,7 +246,7 @@ TEST(context_group__is_as_slow_as_its_slowest_member)
     plan_free(&plan);
 }
 
-/* Make 16 replicas on 2 nodes, with one unit of so many tokens each. */
+/* Make 16 replicas on 2 nodes, with one micro-batch of so many tokens each. */
 static void replica_plan(struct plan *plan, struct cost_setting *setting, int32_t tokens)
 {
     static const struct scenario_plan replicas = {

@@ -39,24 +39,24 @@ TEST(fill_root__agrees_with_floating_point)
     CHECK_EQUAL(wrong, 0);
 }
 
-/* The model of hand_request has l = 10, q = 2, so samples 20 and 10 long cost 1000 and 300. 4 units have 325 each.
- * 2x(x+5) = 325, 650, 975 at x = 10.5 (10), 15.7 (16), 19.7 (20: the whole sample). The second sample follows. Backward
- * the tokens come from the end. 1000 - 325 = 675 is at 16.04 (16), 350 at 10.96 (11), 25 at 1.83 (2). */
+/* The model of hand_request has l = 10, q = 2, so samples 20 and 10 long cost 1000 and 300. 4 micro-batches have 325
+ * each. 2x(x+5) = 325, 650, 975 at x = 10.5 (10), 15.7 (16), 19.7 (20: the whole sample). The second sample follows.
+ * Backward the tokens come from the end. 1000 - 325 = 675 is at 16.04 (16), 350 at 10.96 (11), 25 at 1.83 (2). */
 TEST(fill_cut__divides_a_chain_at_equal_flops)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
-    struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4};
+    struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_micro_batches = 4};
     struct plan_partition partition = {0};
     CHECK_EQUAL(fill_partition(&fill, &partition), 4);
     CHECK_TEXT(hand_cut_text(&partition), "[1:0-10] [1:10-16] [1:16-20] [0:0-10]");
     free(partition.slices);
-    free(partition.units);
+    free(partition.micro_batches);
     partition = (struct plan_partition){0};
     fill.pass = PASS_BACKWARD;
     CHECK_EQUAL(fill_partition(&fill, &partition), 4);
     CHECK_TEXT(hand_cut_text(&partition), "[1:16-20] [1:11-16] [1:2-11] [1:0-2 0:0-10]");
     free(partition.slices);
-    free(partition.units);
+    free(partition.micro_batches);
 }
 
 /* The chain is the same. With whole samples the second and third share end with sample 1, too. */
@@ -64,12 +64,12 @@ TEST(fill_cut__leaves_whole_samples_uncut)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     struct fill fill = {
-        .curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4, .whole = true};
+        .curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_micro_batches = 4, .whole = true};
     struct plan_partition partition = {0};
     CHECK_EQUAL(fill_partition(&fill, &partition), 2);
     CHECK_TEXT(hand_cut_text(&partition), "[1:0-20] [0:0-10]");
     free(partition.slices);
-    free(partition.units);
+    free(partition.micro_batches);
 }
 
 /* Boundaries at 10 and 16 of 20 make slices of 10, 6, 4. With at least 4 all stay. With at least 10 the first one stays
@@ -92,18 +92,18 @@ TEST(fill_cut__joins_short_slices_to_their_neighbour)
                             .tokens = tokens,
                             .sample = chain,
                             .n_samples = 2,
-                            .n_units = 4,
+                            .n_micro_batches = 4,
                             .min_slice = cases[i].min_slice};
         struct plan_partition partition = {0};
         fill_partition(&fill, &partition);
         CHECK_TEXT(hand_cut_text(&partition), cases[i].partition);
         free(partition.slices);
-        free(partition.units);
+        free(partition.micro_batches);
     }
 }
 
-/* Units of random chains are not empty. If tokens are not scarce, each boundary is within half a token of its share:
- * the neighbouring tokens enclose it. With min_slice no slice of a longer sample is shorter. */
+/* Micro-batches of random chains are not empty. If tokens are not scarce, each boundary is within half a token of its
+ * share: the neighbouring tokens enclose it. With min_slice no slice of a longer sample is shorter. */
 TEST(fill_cut__keeps_the_rules_on_random_chains)
 {
     uint64_t seed = 3;
@@ -120,18 +120,18 @@ TEST(fill_cut__keeps_the_rules_on_random_chains)
                             .tokens = tokens,
                             .sample = chain,
                             .n_samples = n};
-        fill.n_units = 1 + hand_below(&seed, n_tokens < 64 ? (int32_t)n_tokens : 64);
+        fill.n_micro_batches = 1 + hand_below(&seed, n_tokens < 64 ? (int32_t)n_tokens : 64);
         fill_ends(&fill, end);
         fill_flop total = fill_flop_before(&fill, n_tokens);
         bool scarce = false;
-        for (int64_t k = 0; k < fill.n_units; k++)
+        for (int64_t k = 0; k < fill.n_micro_batches; k++)
             scarce = scarce || end[k] - (k > 0 ? end[k - 1] : 0) <= 1;
-        for (int64_t k = 0; k < fill.n_units; k++) {
+        for (int64_t k = 0; k < fill.n_micro_batches; k++) {
             empty += end[k] <= (k > 0 ? end[k - 1] : 0);
-            far += !scarce && (fill_flop_before(&fill, end[k] - 1) * fill.n_units > (k + 1) * total ||
-                               fill_flop_before(&fill, end[k] + 1) * fill.n_units < (k + 1) * total);
+            far += !scarce && (fill_flop_before(&fill, end[k] - 1) * fill.n_micro_batches > (k + 1) * total ||
+                               fill_flop_before(&fill, end[k] + 1) * fill.n_micro_batches < (k + 1) * total);
         }
-        CHECK_EQUAL(end[fill.n_units - 1], n_tokens);
+        CHECK_EQUAL(end[fill.n_micro_batches - 1], n_tokens);
         fill.min_slice = 1 + hand_below(&seed, 100);
         struct plan_partition partition = {0};
         fill_partition(&fill, &partition);
@@ -139,7 +139,7 @@ TEST(fill_cut__keeps_the_rules_on_random_chains)
             n_short += slice_tokens(partition.slices[i]) < fill.min_slice &&
                        slice_tokens(partition.slices[i]) < tokens[partition.slices[i].sample];
         free(partition.slices);
-        free(partition.units);
+        free(partition.micro_batches);
     }
     CHECK_EQUAL(empty, 0);
     CHECK_EQUAL(far, 0);
@@ -156,15 +156,16 @@ TEST(fill_flop_before__counts_from_the_end_backward)
     CHECK_TRUE(fill_flop_before(&fill, 4) == 1000 - 672 && fill_flop_before(&fill, 30) == 1300);
 }
 
-/* Find the least possible largest |unit - share| over all cuts of a chain in n units, by trying all of them. */
+/* Find the least possible largest |micro-batch - share| over all cuts of a chain in n micro-batches, by trying all of
+ * them. */
 static double best_deviation(const struct fill *fill, int64_t k, int64_t begin, int64_t n_tokens)
 {
     fill_flop total = fill_flop_before(fill, n_tokens), before = fill_flop_before(fill, begin);
     double best = INFINITY;
-    bool last = k == fill->n_units - 1;
-    for (int64_t end = last ? n_tokens : begin + 1; end <= n_tokens - (fill->n_units - 1 - k); end++) {
-        fill_flop unit = fill_flop_before(fill, end) - before;
-        double here = fabs((double)(unit * fill->n_units - total) / (double)fill->n_units);
+    bool last = k == fill->n_micro_batches - 1;
+    for (int64_t end = last ? n_tokens : begin + 1; end <= n_tokens - (fill->n_micro_batches - 1 - k); end++) {
+        fill_flop micro_batch = fill_flop_before(fill, end) - before;
+        double here = fabs((double)(micro_batch * fill->n_micro_batches - total) / (double)fill->n_micro_batches);
         if (here < best)
             best = fmin(best, last ? here : fmax(here, best_deviation(fill, k + 1, end, n_tokens)));
     }
@@ -191,18 +192,18 @@ TEST(fill_milp__finds_the_best_cut)
                             .sample = chain,
                             .n_samples = n,
                             .min_slice = 1};
-        fill.n_units = n_tokens < 4 ? n_tokens : 2 + hand_below(&seed, 3);
+        fill.n_micro_batches = n_tokens < 4 ? n_tokens : 2 + hand_below(&seed, 3);
         double token = (double)flop_of_slice(fill.curve, longest - 1, longest);
         double best = best_deviation(&fill, 0, 0, n_tokens) / token, of_fill = 0;
         fill_ends(&fill, end);
-        for (int64_t k = 0, begin = 0; k < fill.n_units; begin = end[k++]) {
-            fill_flop unit = fill_flop_before(&fill, end[k]) - fill_flop_before(&fill, begin);
-            double share = (double)fill_flop_before(&fill, n_tokens) / (double)fill.n_units;
-            of_fill = fmax(of_fill, fabs((double)unit - share) / token);
+        for (int64_t k = 0, begin = 0; k < fill.n_micro_batches; begin = end[k++]) {
+            fill_flop micro_batch = fill_flop_before(&fill, end[k]) - fill_flop_before(&fill, begin);
+            double share = (double)fill_flop_before(&fill, n_tokens) / (double)fill.n_micro_batches;
+            of_fill = fmax(of_fill, fabs((double)micro_batch - share) / token);
         }
         fill.search = &search;
         fill_ends(&fill, end);
-        if (fill.n_units > 1) {
+        if (fill.n_micro_batches > 1) {
             CHECK_CLOSE(search.gap, 0, 1e-12);
             CHECK_CLOSE(search.deviation, best, 1e-9);
         }
@@ -218,7 +219,7 @@ TEST(fill_milp__keeps_the_fill_and_a_gap_at_its_node_limit)
     const int32_t tokens[] = {400, 300, 200}, chain[] = {0, 1, 2};
     int64_t plain[8], end[8];
     struct fill_search search = {.node_limit = 1, .window = 3};
-    struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 3, .n_units = 8};
+    struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 3, .n_micro_batches = 8};
     fill_ends(&fill, plain);
     fill.search = &search;
     fill_ends(&fill, end);

@@ -288,9 +288,11 @@ TEST(flexsp__plans_a_phase_for_each_micro_batch)
     for (int32_t i = 0; i < plan.n_phases; i++)
         for (int32_t rank = 0; rank < 4; rank++) {
             const struct plan_partition *partition = &plan.phases[i].pipelines[rank].partition[PASS_FORWARD];
-            CHECK_TRUE(partition->n_units <= 1);
-            for (int32_t unit = 0; unit < partition->n_units; unit++) /* 2900 and more do not fit one rank of 1600 */
-                CHECK_TRUE(plan_unit_tokens(partition, unit) <= (int64_t)1600 * partition->units[unit].context);
+            CHECK_TRUE(partition->n_micro_batches <= 1);
+            for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches;
+                 micro_batch++) /* 2900 and more do not fit one rank of 1600 */
+                CHECK_TRUE(plan_micro_batch_tokens(partition, micro_batch) <=
+                           (int64_t)1600 * partition->micro_batches[micro_batch].context);
         }
     plan_free(&plan);
     hand_knobs(&hand, system, "{capacity: 1600, degree: 4}");

@@ -12,8 +12,8 @@ static const double rsc1 = 6.5, rsc2 = 2.34, llama3 = 419 / 110.592; /* failures
 /** Check that a value rounds to a printed one. */
 static void check_printed(double value, double printed, int digits)
 {
-    double unit = pow(10, -digits);
-    CHECK_CLOSE(round(value / unit) * unit, printed, 1e-9);
+    double micro_batch = pow(10, -digits);
+    CHECK_CLOSE(round(value / micro_batch) * micro_batch, printed, 1e-9);
 }
 
 /** Return the times of a cluster of `n_gpus` in nodes of 8. Its times are in minutes. */

@@ -56,10 +56,10 @@ static void open_buckets(struct cost_setting *setting, struct model *model, stru
     setting->dp_overlap = SCENARIO_OVERLAP_BOTH;
 }
 
-static double seconds_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass, int32_t unit,
-                         int32_t stage)
+static double seconds_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass,
+                         int32_t micro_batch, int32_t stage)
 {
-    struct cost_pass cost = dag_pass_cost(&plan->phases[0].pipelines[0], setting, pass, unit, stage);
+    struct cost_pass cost = dag_pass_cost(&plan->phases[0].pipelines[0], setting, pass, micro_batch, stage);
     return cost.kernels_s + cost.attention_s;
 }
 
@@ -138,7 +138,7 @@ TEST(uneven_replicas__send_by_the_nics_of_the_fewest)
     for (int32_t i = 0; i < 6; i++) {
         plan.phases[0].pipelines[i].layout.first_rank = at[i];
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){i, 0, 64});
+            hand_micro_batch(&plan.phases[0].pipelines[i].partition[pass], (struct slice){i, 0, 64});
     }
     hand_order(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
@@ -174,7 +174,7 @@ TEST(dp_overlap__hides_what_the_slowest_group_hides)
         for (int32_t i = 0; i < 6; i++) {
             plan.phases[0].pipelines[i].layout.first_rank = 2 * first + i;
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){i, 0, 16});
+                hand_micro_batch(&plan.phases[0].pipelines[i].partition[pass], (struct slice){i, 0, 16});
         }
         hand_order(&plan);
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
@@ -185,7 +185,7 @@ TEST(dp_overlap__hides_what_the_slowest_group_hides)
     CHECK_CLOSE(end_s[0], end_s[1], 1e-12);
 }
 
-/* Units have 16 and 8 tokens (pipeline 1: 16 and 12). With slow links n buckets run in a row. The shortest last
+/* Micro-batches have 16 and 8 tokens (pipeline 1: 16 and 12). With slow links n buckets run in a row. The shortest last
  * backward pass, that of 8 tokens, hides its time of them. The first forward hides its time of the gathers. It changes
  * nothing that these passes run slower beside them. With fast links the last bucket is exposed, and a quarter of the
  * hidden ones' time, which the pass loses. Persistent GEMMs take twice as long beside them, the others 4/3. */
@@ -199,8 +199,9 @@ TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
     hand_plan(&plan, 2, 1, 1);
     for (int32_t i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){2 * i, 0, 16});
-            hand_unit(&plan.phases[0].pipelines[i].partition[pass], (struct slice){2 * i + 1, 0, i == 0 ? 8 : 12});
+            hand_micro_batch(&plan.phases[0].pipelines[i].partition[pass], (struct slice){2 * i, 0, 16});
+            hand_micro_batch(&plan.phases[0].pipelines[i].partition[pass],
+                             (struct slice){2 * i + 1, 0, i == 0 ? 8 : 12});
         }
     hand_order(&plan);
     double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
@@ -233,8 +234,8 @@ TEST(dp_overlap__hides_gradients_under_the_last_backward_pass)
     plan_free(&plan);
 }
 
-/* One replica has a unit of 4096 tokens (F, B). The other has `more` of these and then one of 1 token (f, b), whose
- * backward is shorter than the reduction T of n buckets. B is longer. So the gradients of the first wait for one
+/* One replica has a micro-batch of 4096 tokens (F, B). The other has `more` of these and then one of 1 token (f, b),
+ * whose backward is shorter than the reduction T of n buckets. B is longer. So the gradients of the first wait for one
  * bucket. The other's gradients wait for T - b behind b. Each waits from its own end on. Both are reduced at the later
  * of F + B + T/n and more (F + B) + f + T. The other alone may end early. Then the part of T that it exposes is over
  * when the first one ends. */
@@ -256,10 +257,10 @@ TEST(early_replica__exposes_nothing_that_others_hide)
         hand_plan(&plan, 2, 1, 1);
         for (int pass = 0; pass < N_PASSES; pass++) {
             struct plan_partition *other = &plan.phases[0].pipelines[1].partition[pass];
-            hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 4096});
+            hand_micro_batch(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 4096});
             for (int32_t i = 0; i < more; i++)
-                hand_unit(other, (struct slice){1, 0, 4096});
-            hand_unit(other, (struct slice){2, 0, 1});
+                hand_micro_batch(other, (struct slice){1, 0, 4096});
+            hand_micro_batch(other, (struct slice){2, 0, 1});
         }
         hand_order(&plan);
         struct cost_pass backward = dag_pass_cost(&plan.phases[0].pipelines[1], &setting, PASS_BACKWARD, more, 0);
@@ -287,7 +288,7 @@ TEST(idle_replica__exposes_nothing)
     open_buckets(&setting, &model, &links, 1e8);
     hand_plan(&plan, 2, 1, 1);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16});
+        hand_micro_batch(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16});
     hand_order(&plan);
     double parameters = hand_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double all_s = n * 1e-6 + parameters / 1e8;
@@ -348,8 +349,8 @@ TEST(dp_overlap__hides_chunks_behind_what_follows_them)
         struct plan_pipeline *pipeline = &plan.phases[0].pipelines[i];
         pipeline->layout.chunks = 2;
         for (int pass = 0; pass < N_PASSES; pass++)
-            for (int32_t unit = 0; unit < 2; unit++)
-                hand_unit(&pipeline->partition[pass], (struct slice){2 * i + unit, 0, 4096});
+            for (int32_t micro_batch = 0; micro_batch < 2; micro_batch++)
+                hand_micro_batch(&pipeline->partition[pass], (struct slice){2 * i + micro_batch, 0, 4096});
         plan_fill_need(pipeline);
         order_interleaved(pipeline);
     }

@@ -165,14 +165,14 @@ TEST(graph_write_dot__has_the_vertices_and_colours_of_the_figure)
     plan_free(&plan);
 }
 
-/* One unit runs on two stages of two context ranks. On each of the four ranks one pass follows the other (blue). From
- * stage to stage and back a send joins each rank's passes (red), though attention is between them. */
+/* One micro-batch runs on two stages of two context ranks. On each of the four ranks one pass follows the other (blue).
+ * From stage to stage and back a send joins each rank's passes (red), though attention is between them. */
 TEST(graph_write_dot__joins_passes_of_context_ranks)
 {
     struct plan plan;
     hand_plan(&plan, 1, 2, 2);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
+        hand_micro_batch(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(&plan);
     struct dag dag = built(&plan);
     char *text = dot_of(&dag, "context.dot");

@@ -49,8 +49,10 @@ TEST(hotspa__packs_the_longest_with_the_shortest)
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].partition[PASS_FORWARD]), "[2:0-90 1:0-10] [4:0-50 6:0-40]");
     CHECK_TEXT(hand_cut_text(&plan.phases[1].pipelines[0].partition[PASS_FORWARD]), "[0:0-300] [5:0-200 7:0-150]");
     CHECK_TEXT(hand_cut_text(&plan.phases[2].pipelines[0].partition[PASS_FORWARD]), "[3:0-700]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].padding_tokens, 28);  /* 100 to 128 */
-    CHECK_EQUAL(plan.phases[2].pipelines[0].partition[PASS_BACKWARD].units[0].padding_tokens, 68); /* 700 to 768 */
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[0].padding_tokens,
+                28); /* 100 to 128 */
+    CHECK_EQUAL(plan.phases[2].pipelines[0].partition[PASS_BACKWARD].micro_batches[0].padding_tokens,
+                68); /* 700 to 768 */
     CHECK_EQUAL(plan.phases[1].n_reshards, 0);
     CHECK_EQUAL(plan.n_delayed, 0);
     plan_free(&plan);
@@ -263,8 +265,8 @@ TEST(hotspa__runs_the_fullest_bucket_if_none_fills_its_replicas)
                                &plan, &err));
             CHECK_EQUAL(plan.n_delayed, wait);
             CHECK_EQUAL(wait ? plan.delayed[0] : 3, 3);
-            CHECK_EQUAL(plan.phases[0].pipelines[2].partition[PASS_FORWARD].n_units, 1);
-            CHECK_EQUAL(plan.phases[0].pipelines[3].partition[PASS_FORWARD].n_units, n - 4);
+            CHECK_EQUAL(plan.phases[0].pipelines[2].partition[PASS_FORWARD].n_micro_batches, 1);
+            CHECK_EQUAL(plan.phases[0].pipelines[3].partition[PASS_FORWARD].n_micro_batches, n - 4);
             plan_free(&plan);
             hand_request_free(&hand);
             free_state(state);
@@ -367,8 +369,8 @@ TEST(hotspa__counts_the_head_on_the_last_stage)
     free_state(state);
 }
 
-/* Two replicas have memory for units of 96 tokens, with contexts of 128. Samples of 64 would share packs of 128 in one
- * bucket for all. So the bounds that are chosen keep them apart. */
+/* Two replicas have memory for micro-batches of 96 tokens, with contexts of 128. Samples of 64 would share packs of 128
+ * in one bucket for all. So the bounds that are chosen keep them apart. */
 TEST(hotspa__makes_no_pack_that_does_not_fit)
 {
     static const int32_t tokens[] = {64, 64, 64, 64};
@@ -384,7 +386,7 @@ TEST(hotspa__makes_no_pack_that_does_not_fit)
     CHECK_TRUE(packing_memory_tokens(&hand.request) < 128);
     CHECK_TRUE(plan_of(&hand, state, "", &plan, &err));
     for (int32_t i = 0; i < 2; i++)
-        CHECK_EQUAL(plan.phases[0].pipelines[i].partition[PASS_FORWARD].n_units, 2);
+        CHECK_EQUAL(plan.phases[0].pipelines[i].partition[PASS_FORWARD].n_micro_batches, 2);
     plan_free(&plan);
     hand_request_free(&hand);
     free_state(state);

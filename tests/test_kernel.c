@@ -15,16 +15,16 @@ TEST(kernels__are_launched_once_each)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
-    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     device.launch_s = device.gemm[PRECISION_BF16].launch_s = 1;
     device.forward[DEVICE_FLASH2].launch_s = device.backward[DEVICE_FLASH2].launch_s = 2;
     setting.device = &device;
-    struct cost_pass slower = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass slower = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     CHECK_CLOSE(slower.kernels_s - forward.kernels_s, 3 * 11.0, 1e-12);
     CHECK_CLOSE(slower.attention_s - forward.attention_s, 3 * (2 + 6.0), 1e-12);
-    slower = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    slower = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     CHECK_CLOSE(slower.kernels_s - backward.kernels_s, 3 * 15.0, 1e-12);
     CHECK_CLOSE(slower.attention_s - backward.attention_s, 3 * (2 * 2 + 10.0), 1e-12);
 }
@@ -150,7 +150,7 @@ TEST(unfused_attention__moves_its_scores)
                                 .dropout = true,
                                 .kinds = {{.heads = 64, .kv_heads = 64, .ffn = 24576}}};
     const struct slice slices[] = {{0, 0, 2048}, {1, 0, 2048}, {2, 0, 2048}, {3, 0, 2048}};
-    const struct cost_unit unit = {.slices = slices, .n_slices = 4, .context = 1};
+    const struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = 4, .context = 1};
     struct cost_setting setting = hand_with((struct cost_setting){.model = &model,
                                                                   .device = &hand_device,
                                                                   .platform = &hand_links,
@@ -160,13 +160,13 @@ TEST(unfused_attention__moves_its_scores)
                                             &hand_toy_plan);
     struct cost_kernels kernels;
     double scores = 8.0 * 4 * 2048 * 2048, narrow = 8.0 * 4 * 2048 * 96, bytes, flop;
-    cost_layer_kernels(&setting, 0, PASS_FORWARD, &unit, &kernels);
+    cost_layer_kernels(&setting, 0, PASS_FORWARD, &micro_batch, &kernels);
     CHECK_EQUAL(counted(&kernels, "attention", &bytes, &flop), 4);
     CHECK_CLOSE(bytes, 13 * scores + 2 * 4 * narrow, 1e-14);
     CHECK_CLOSE(flop, 4 * 96 * scores, 1e-14);
     counted(&kernels, "dropout", &bytes, &flop);
     CHECK_CLOSE(bytes, 2.0 * 6144 * 4 * 2048 / 8, 1e-14);
-    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &unit, &kernels);
+    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &micro_batch, &kernels);
     CHECK_EQUAL(counted(&kernels, "attention", &bytes, &flop), 6);
     CHECK_CLOSE(bytes, 19 * scores + 2 * 8 * narrow, 1e-14);
     CHECK_CLOSE(flop, 8 * 96 * scores, 1e-14);
@@ -177,23 +177,23 @@ TEST(training__slows_the_kernels_it_names)
 {
     struct device device = hand_device;
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     struct cost_kernels before, after;
     setting.device = &device;
-    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &unit, &before);
+    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &micro_batch, &before);
     device.training = (struct device_training){.products = 0.25, .flash1 = 1};
-    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &unit, &after);
+    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &micro_batch, &after);
     CHECK_EQUAL(after.n, before.n);
     for (int32_t i = 0; i < after.n; i++) {
         bool moves = before.kernel[i].family == COST_MEMORY_BOUND ||
                      strcmp(before.kernel[i].name, "ring's copies and sums") == 0;
         CHECK_CLOSE(after.kernel[i].seconds, before.kernel[i].seconds * (moves ? 1 : 1.25), 1e-14);
     }
-    double blocks = hand_blocks_s(&setting, PASS_BACKWARD, &unit);
-    struct cost_pass two = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    double blocks = hand_blocks_s(&setting, PASS_BACKWARD, &micro_batch);
+    struct cost_pass two = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     setting.attention = DEVICE_FLASH1;
     /* and its gathers, 6(h + 2k) + 4h = 64 bytes of each of 4 tokens (8, CP 2), over TP 2, 2 s a byte, 3 layers */
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s,
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).attention_s,
                 two.attention_s + blocks + 3 * 2 * 64 * 4 / 2.0, 1e-14);
 }
 
@@ -219,30 +219,31 @@ TEST(eager__moves_more_than_fused)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 2 * 72};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         setting.kernels = SCENARIO_FUSED;
-        struct cost_pass fused = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
+        struct cost_pass fused = cost_of_pass(&setting, pass, &micro_batch),
+                         head = cost_of_head(&setting, pass, &micro_batch);
         setting.kernels = SCENARIO_EAGER;
-        CHECK_CLOSE(cost_of_head(&setting, pass, &unit).kernels_s - head.kernels_s, 2 * norm_bytes[pass] / 2 * 5 / 2,
-                    1e-12);
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).kernels_s - fused.kernels_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
-                    1e-12);
+        CHECK_CLOSE(cost_of_head(&setting, pass, &micro_batch).kernels_s - head.kernels_s,
+                    2 * norm_bytes[pass] / 2 * 5 / 2, 1e-12);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).kernels_s - fused.kernels_s,
+                    3 * 2 * layer_bytes[pass] * 5 / 2, 1e-12);
     }
     setting.sequence_parallel = false; /* norms of all tokens on both TP ranks */
-    double eager_s = cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s;
+    double eager_s = cost_of_pass(&setting, PASS_FORWARD, &micro_batch).kernels_s;
     setting.kernels = SCENARIO_FUSED;
-    CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
-                1e-12);
+    CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &micro_batch).kernels_s,
+                3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2, 1e-12);
     struct model gelu = hand_toy;
     gelu.kinds[0].activation = MODEL_GELU;
     setting.model = &gelu;
-    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
-    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     setting.kernels = SCENARIO_EAGER;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).kernels_s, forward.kernels_s, 1e-15);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).kernels_s - backward.kernels_s,
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).kernels_s, forward.kernels_s, 1e-15);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).kernels_s - backward.kernels_s,
                 3 * 2 * 5 * (32 + 32 / 2.0), 1e-12);
 }
 
@@ -251,15 +252,16 @@ TEST(eager__moves_more_than_fused)
 TEST(separate_swiglu__moves_and_keeps_more)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     const double bytes[] = {32, 64};
     double passes_s[N_PASSES], kept = hand_layer_bytes(&setting, RECOMPUTE_NONE, false);
     double listed = hand_layer_bytes(&setting, RECOMPUTE_ACTIVATION, false);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        passes_s[pass] = cost_of_pass(&setting, pass, &unit).kernels_s;
+        passes_s[pass] = cost_of_pass(&setting, pass, &micro_batch).kernels_s;
     setting.swiglu = SCENARIO_SWIGLU_SEPARATE;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).kernels_s - passes_s[pass], 3 * 2 * bytes[pass] * 5 / 2, 1e-12);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).kernels_s - passes_s[pass], 3 * 2 * bytes[pass] * 5 / 2,
+                    1e-12);
     CHECK_CLOSE(hand_layer_bytes(&setting, RECOMPUTE_NONE, false) - kept, 2 * 8 / 2.0, 1e-12);
     CHECK_CLOSE(hand_layer_bytes(&setting, RECOMPUTE_ACTIVATION, false), listed, 1e-12);
 }
@@ -270,15 +272,15 @@ TEST(separate_swiglu__moves_and_keeps_more)
 TEST(fused_loss__moves_and_keeps_less)
 {
     struct cost_setting setting = hand_toy_setting();
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     static const double bytes[][N_PASSES] = {{30, 14}, {2, 4}, {2, 4 + 2 * 14}};
-    double passes_s[N_PASSES], kept = cost_head_bytes(&setting, 10), tokens = cost_unit_tokens(&unit);
+    double passes_s[N_PASSES], kept = cost_head_bytes(&setting, 10), tokens = cost_micro_batch_tokens(&micro_batch);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        passes_s[pass] = cost_of_head(&setting, pass, &unit).kernels_s;
+        passes_s[pass] = cost_of_head(&setting, pass, &micro_batch).kernels_s;
     for (int32_t loss = SCENARIO_LOSS_FUSED; loss <= SCENARIO_LOSS_FUSED_METRICS; loss++) {
         setting.loss = (enum scenario_loss)loss;
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-            CHECK_CLOSE(passes_s[pass] - cost_of_head(&setting, pass, &unit).kernels_s,
+            CHECK_CLOSE(passes_s[pass] - cost_of_head(&setting, pass, &micro_batch).kernels_s,
                         2 * tokens * 16 / 2 * (bytes[0][pass] - bytes[loss][pass]), 1e-12);
         CHECK_CLOSE(kept - cost_head_bytes(&setting, 10), 10 * 2 * 16 / 2.0, 1e-14);
         setting.kernels = SCENARIO_EAGER;

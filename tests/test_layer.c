@@ -99,16 +99,17 @@ TEST(costs__are_sums_over_the_kinds_of_layers)
     mixed.model = one.model = &model;
     cost_hold_layers(&mixed, 0, 40);
     const struct slice slice = {0, 0, 4096};
-    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 2, .recompute = RECOMPUTE_SELECTIVE};
+    const struct cost_micro_batch micro_batch = {
+        .slices = &slice, .n_slices = 1, .context = 2, .recompute = RECOMPUTE_SELECTIVE};
     for (enum pass pass = PASS_FORWARD; pass < N_COST_PASSES; pass++) {
-        const struct cost_pass all = cost_of_pass(&mixed, pass, &unit);
+        const struct cost_pass all = cost_of_pass(&mixed, pass, &micro_batch);
         struct cost_pass sum = {0};
         for (int32_t kind = 0; kind < 2; kind++) {
             const int32_t n = kind == 0 ? 27 : 13;
             cost_clear_layers(&one);
             one.n_runs = 1;
             one.runs[0] = (struct cost_run){kind, n, n};
-            const struct cost_pass part = cost_of_pass(&one, pass, &unit);
+            const struct cost_pass part = cost_of_pass(&one, pass, &micro_batch);
             cost_add_pass(&sum, &part);
         }
         CHECK_CLOSE(cost_pass_s(&all), cost_pass_s(&sum), 1e-14);
@@ -167,12 +168,14 @@ TEST(kinds_that_are_alike__gather_alike)
     struct cost_setting mixed = one;
     mixed.model = &model;
     const struct slice slice = {0, 0, 4096};
-    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_FULL};
+    const struct cost_micro_batch micro_batch = {
+        .slices = &slice, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_FULL};
     for (int32_t first = 0; first < 3; first++) {
         hand_layers(&one, 40);
         cost_hold_layers(&mixed, first, 40);
         for (enum pass pass = PASS_FORWARD; pass < N_COST_PASSES; pass++) {
-            const struct cost_pass a = cost_of_pass(&one, pass, &unit), b = cost_of_pass(&mixed, pass, &unit);
+            const struct cost_pass a = cost_of_pass(&one, pass, &micro_batch),
+                                   b = cost_of_pass(&mixed, pass, &micro_batch);
             CHECK_CLOSE(cost_pass_s(&b), cost_pass_s(&a), 1e-13);
             CHECK_CLOSE(b.shard_bytes, a.shard_bytes, 1e-13);
         }

@@ -32,9 +32,9 @@ static double passes_s(const struct plan *plan, const struct cost_setting *setti
     return end_s;
 }
 
-/* All stages are equal except the ends. m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
- * through all stages and back. */
-TEST(lower_bound__is_the_time_of_1f1b_for_equal_units)
+/* All stages are equal except the ends. m micro-batches take (m - 1)(f + b) of the slowest stage, the last, more than
+ * one takes through all stages and back. */
+TEST(lower_bound__is_the_time_of_1f1b_for_equal_micro_batches)
 {
     for (int32_t stages = 1; stages <= 8; stages *= 2) {
         struct plan one, many;
@@ -61,11 +61,11 @@ TEST(lower_bound__is_the_longest_path_of_one_pipeline_without_sends)
         int32_t n = 1 + hand_below(&seed, 12), stages = 1 + hand_below(&seed, 6);
         hand_plan(&plan, 1, stages, 1);
         struct plan_pipeline *pipeline = plan.phases->pipelines;
-        for (int32_t unit = 0; unit < n; unit++) {
-            struct slice whole = {unit, 0, 1 + hand_below(&seed, 3000)};
+        for (int32_t micro_batch = 0; micro_batch < n; micro_batch++) {
+            struct slice whole = {micro_batch, 0, 1 + hand_below(&seed, 3000)};
             double offload = hand_below(&seed, 3) == 0 ? 0 : hand_below(&seed, 11) / 10.0;
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->partition[pass], whole)->offload = offload;
+                hand_micro_batch(&pipeline->partition[pass], whole)->offload = offload;
         }
         hand_order(&plan);
         CHECK_CLOSE(lower_bound_s(&plan, hand_setting()), passes_s(&plan, hand_setting(), false), 1e-12);
@@ -73,7 +73,7 @@ TEST(lower_bound__is_the_longest_path_of_one_pipeline_without_sends)
     }
 }
 
-/* The same holds for interleaved units of whole samples, with two or three chunks a stage. */
+/* The same holds for interleaved micro-batches of whole samples, with two or three chunks a stage. */
 TEST(lower_bound__walks_all_chunks_of_a_stage)
 {
     uint64_t seed = 5;
@@ -83,10 +83,10 @@ TEST(lower_bound__walks_all_chunks_of_a_stage)
         hand_plan(&plan, 1, stages, 1);
         struct plan_pipeline *pipeline = plan.phases->pipelines;
         pipeline->layout.chunks = 2 + round % 2;
-        for (int32_t unit = 0; unit < n; unit++) {
-            struct slice whole = {unit, 0, 1 + hand_below(&seed, 3000)};
+        for (int32_t micro_batch = 0; micro_batch < n; micro_batch++) {
+            struct slice whole = {micro_batch, 0, 1 + hand_below(&seed, 3000)};
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->partition[pass], whole);
+                hand_micro_batch(&pipeline->partition[pass], whole);
         }
         plan_fill_need(pipeline);
         order_interleaved(pipeline);

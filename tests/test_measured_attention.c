@@ -131,9 +131,9 @@ static double ring_s(const struct device *device, const struct measured *kernels
             HAND_LAYERS(1)},
         &(struct scenario_plan){.cp_type = SCENARIO_RING});
     const struct slice sample = {0, 0, ranks * tokens};
-    const struct cost_unit unit = {.slices = &sample, .n_slices = 1, .context = ranks};
+    const struct cost_micro_batch micro_batch = {.slices = &sample, .n_slices = 1, .context = ranks};
     struct cost_kernels all = {0};
-    attention_add_kernels(&setting, 0, PASS_FORWARD, &unit, &all);
+    attention_add_kernels(&setting, 0, PASS_FORWARD, &micro_batch, &all);
     return all.kernel[0].seconds / (1 + device->training.products);
 }
 

@@ -33,7 +33,7 @@ TEST(dynamic_cp__makes_the_step_counted_by_hand)
     CHECK_TEXT(partition_of(&plan, 0, 1), "[0:0-8]");
     CHECK_TEXT(partition_of(&plan, 0, 2), "[1:0-4] [3:0-4]");
     CHECK_TEXT(partition_of(&plan, 0, 3), "[2:0-4] [4:0-2]");
-    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_BACKWARD].units[0].context, 2);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_BACKWARD].micro_batches[0].context, 2);
     CHECK_EQUAL(plan.phases[0].n_groups, 1);
     plan_free(&plan);
     hand_request_free(&hand);
@@ -50,7 +50,7 @@ TEST(dynamic_cp__moves_the_rest_to_the_next_step)
     plan_of(&hand, "max_tokens: 4", &plan);
     CHECK_EQUAL(plan.n_phases, 2);
     CHECK_TEXT(partition_of(&plan, 0, 3), "[1:0-12]");
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].context, 4);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[0].context, 4);
     CHECK_TEXT(partition_of(&plan, 1, 0), "[0:0-4]");
     CHECK_TEXT(partition_of(&plan, 1, 3), "[4:0-4]");
     plan_free(&plan);
@@ -87,7 +87,7 @@ TEST(dynamic_cp__takes_the_last_sample_back)
     CHECK_TEXT(partition_of(&plan, 0, 0), "[1:0-6]");
     CHECK_TEXT(partition_of(&plan, 0, 1), "[0:0-5]");
     CHECK_TEXT(partition_of(&plan, 1, 1), "[2:0-5]");
-    CHECK_EQUAL(plan.phases[1].pipelines[0].partition[PASS_FORWARD].units[0].context, 2);
+    CHECK_EQUAL(plan.phases[1].pipelines[0].partition[PASS_FORWARD].micro_batches[0].context, 2);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -101,13 +101,13 @@ TEST(dynamic_cp__doubles_groups_until_no_rank_is_empty)
     hand_request(&hand, 6, 1, 8);
     hand_batch(&hand, 1, (int32_t[]){3});
     plan_of(&hand, "max_tokens: 4", &plan);
-    CHECK_EQUAL(plan.phases[0].pipelines[5].partition[PASS_FORWARD].units[0].context, 6);
+    CHECK_EQUAL(plan.phases[0].pipelines[5].partition[PASS_FORWARD].micro_batches[0].context, 6);
     plan_free(&plan);
     hand_batch(&hand, 2, (int32_t[]){3, 3});
     plan_of(&hand, "max_tokens: 4", &plan);
     const int32_t context[] = {4, 4, 4, 4, 2, 2};
     for (int32_t rank = 0; rank < 6; rank++)
-        CHECK_EQUAL(plan.phases[0].pipelines[rank].partition[PASS_FORWARD].units[0].context, context[rank]);
+        CHECK_EQUAL(plan.phases[0].pipelines[rank].partition[PASS_FORWARD].micro_batches[0].context, context[rank]);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -147,7 +147,7 @@ TEST(dynamic_cp__ends_a_step_within_a_twentieth)
     }
 }
 
-/* Samples have one token, and a rank takes four. Units have four with `pack`, and one without. */
+/* Samples have one token, and a rank takes four. Micro-batches have four with `pack`, and one without. */
 TEST(dynamic_cp__may_pack_the_samples_of_a_group)
 {
     struct hand_request hand;
@@ -176,10 +176,10 @@ TEST(dynamic_cp__may_balance_flops)
     hand_request_real(&hand, 2, 1, 8);
     hand_batch(&hand, 17, tokens);
     plan_of(&hand, "max_tokens: 8", &plan);
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 1);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches, 1);
     plan_free(&plan);
     plan_of(&hand, "{max_tokens: 8, work: flop}", &plan);
-    CHECK_TRUE(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units > 3);
+    CHECK_TRUE(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches > 3);
     plan_free(&plan);
     hand_request_free(&hand);
 }

@@ -13,8 +13,8 @@
 #include "harness.h"
 #include "plan/order.h"
 
-/* The workspace of a unit of so many tokens on the last stage is the head's, 2V a token. A layer's workspace less what
- * the head kept, (4V + 4h) a token, is smaller. */
+/* The workspace of a micro-batch of so many tokens on the last stage is the head's, 2V a token. A layer's workspace
+ * less what the head kept, (4V + 4h) a token, is smaller. */
 static double passing(double tokens)
 {
     return tokens * 2.0 * 1000;
@@ -36,7 +36,7 @@ static double hand_block_bytes(const struct cost_setting *setting, int32_t n, bo
 }
 
 /* 1F1B holds min(m, p - s) micro-batches on stage s. States and workspace are those of the stage. */
-TEST(memory_1f1b__holds_as_many_units_as_stages_follow)
+TEST(memory_1f1b__holds_as_many_micro_batches_as_stages_follow)
 {
     const struct cost_setting *setting = hand_setting();
     for (int32_t p = 1; p <= 6; p++)
@@ -62,8 +62,9 @@ TEST(memory_1f1b__holds_as_many_units_as_stages_follow)
         }
 }
 
-/* Interleaved units have p = 2, v = 2, m = 4 and 16 tokens. Stage 0 starts five forwards of a chunk (four to warm up)
- * before its first backward. Stage 1 starts three, one of them with the head. Each chunk is a quarter of 840 layers. */
+/* Interleaved micro-batches have p = 2, v = 2, m = 4 and 16 tokens. Stage 0 starts five forwards of a chunk (four to
+ * warm up) before its first backward. Stage 1 starts three, one of them with the head. Each chunk is a quarter of 840
+ * layers. */
 TEST(memory_interleaved__holds_more_chunks)
 {
     struct plan plan;
@@ -103,9 +104,10 @@ TEST(uneven_stages__hold_their_own_layers)
 }
 
 /* One stage runs a sample of 12 tokens forward as 4 + 8, backward as 6 + 6. It holds activations of 4, 12, then 6 after
- * the first backward unit and 0 after the second. It holds key and value gradients of the prefix of 6 while both are
- * open. Under full recomputation 2h a token stays and 4k more as keys and values. With alternate-gemms 2k more stays as
- * keys. The head's probabilities stay in any case, as the last stage runs both forwards before the first backward. */
+ * the first backward micro-batch and 0 after the second. It holds key and value gradients of the prefix of 6 while both
+ * are open. Under full recomputation 2h a token stays and 4k more as keys and values. With alternate-gemms 2k more
+ * stays as keys. The head's probabilities stay in any case, as the last stage runs both forwards before the first
+ * backward. */
 TEST(asymmetric_cuts__free_memory_token_by_token)
 {
     static const double live_tokens[] = {0, 4, 4, 12, 12, 12, 6, 6, 0};
@@ -114,10 +116,10 @@ TEST(asymmetric_cuts__free_memory_token_by_token)
         struct hand_run run;
         hand_plan(&plan, 1, 1, 1);
         struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
-        hand_unit(&partition[PASS_FORWARD], (struct slice){0, 0, 4})->recompute = (enum recompute)recompute;
-        hand_unit(&partition[PASS_FORWARD], (struct slice){0, 4, 12})->recompute = (enum recompute)recompute;
-        hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 6, 12})->recompute = (enum recompute)recompute;
-        hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 0, 6})->recompute = (enum recompute)recompute;
+        hand_micro_batch(&partition[PASS_FORWARD], (struct slice){0, 0, 4})->recompute = (enum recompute)recompute;
+        hand_micro_batch(&partition[PASS_FORWARD], (struct slice){0, 4, 12})->recompute = (enum recompute)recompute;
+        hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 6, 12})->recompute = (enum recompute)recompute;
+        hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 0, 6})->recompute = (enum recompute)recompute;
         hand_order(&plan);
         hand_open_run(&run, &plan, hand_setting(), false);
         double bytes = 840 * hand_activation((enum recompute)recompute, false), kv = 840 * 4.0 * 64;
@@ -142,8 +144,8 @@ TEST(whole_samples__keep_no_keys_and_values)
     struct hand_run run;
     hand_uniform(&plan, 2, 2, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < 2; unit++)
-            plan.phases[0].pipelines[0].partition[pass].units[unit].recompute = RECOMPUTE_FULL;
+        for (int32_t micro_batch = 0; micro_batch < 2; micro_batch++)
+            plan.phases[0].pipelines[0].partition[pass].micro_batches[micro_batch].recompute = RECOMPUTE_FULL;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS), 2 * 16 * 420 * 2.0 * 64, 1e-15);
     CHECK_TRUE(hand_highest(&run.memory, 0, MEMORY_KV) == 0 && hand_highest(&run.memory, 0, MEMORY_KV_GRADIENTS) == 0);
@@ -159,30 +161,30 @@ TEST(sliced_samples__keep_keys_and_values)
     struct hand_run run;
     hand_plan(&plan, 1, 2, 1);
     struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
-    hand_unit(&partition[PASS_FORWARD], (struct slice){0, 0, 16});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 10, 16});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 0, 10});
+    hand_micro_batch(&partition[PASS_FORWARD], (struct slice){0, 0, 16});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 10, 16});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 0, 10});
     hand_order(&plan);
     for (int i = 0; i < 3; i++)
-        partition[i > 0].units[i / 2].recompute = RECOMPUTE_FULL;
+        partition[i > 0].micro_batches[i / 2].recompute = RECOMPUTE_FULL;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS), 16 * 420 * 2.0 * 64, 1e-15);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_KV), 16 * 420 * 4.0 * 64, 1e-15);
     hand_close_run(&run);
     for (int i = 0; i < 3; i++)
-        partition[i > 0].units[i / 2].recompute = RECOMPUTE_NONE;
-    partition[PASS_FORWARD].units[0].offload = 1;
+        partition[i > 0].micro_batches[i / 2].recompute = RECOMPUTE_NONE;
+    partition[PASS_FORWARD].micro_batches[0].offload = 1;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(run.memory.host_peak_bytes[0], 16 * 420 * (hand_activation(RECOMPUTE_NONE, false) - 4.0 * 64), 1e-14);
     hand_close_run(&run);
     plan_free(&plan);
 }
 
-/* Two stages run four units of 16 tokens. A layer's token holds 12h + 4k + 6f + 4n = 1024 + 768 + 16 = 1808 bytes.
- * Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520. It has 420 x (4 h^2 + 3 h f + 2 h = 41,088) +
- * 64,000 = 17,320,960 parameters at 18 bytes: 311,777,280. Its workspace is 16 x (6f + 2h = 896) = 14,336; libraries
- * take 1e6. Stage 1 has one unit: 12,149,760 and the head's 16 x 4,256. It has 64 parameters more, and a workspace of
- * 16 x 2,000. */
+/* Two stages run four micro-batches of 16 tokens. A layer's token holds 12h + 4k + 6f + 4n = 1024 + 768 + 16 = 1808
+ * bytes. Stage 0 has two micro-batches in flight: 2 x 16 x 420 x 1808 = 24,299,520. It has 420 x (4 h^2 + 3 h f + 2 h =
+ * 41,088) + 64,000 = 17,320,960 parameters at 18 bytes: 311,777,280. Its workspace is 16 x (6f + 2h = 896) = 14,336;
+ * libraries take 1e6. Stage 1 has one micro-batch: 12,149,760 and the head's 16 x 4,256. It has 64 parameters more, and
+ * a workspace of 16 x 2,000. */
 TEST(memory_1f1b__has_the_peak_counted_by_hand)
 {
     struct plan plan;
@@ -202,14 +204,14 @@ TEST(memory_1f1b__has_the_peak_counted_by_hand)
     plan_free(&plan);
 }
 
-/* A padded unit computes on its padding and holds it until the backward of the same unit. */
+/* A padded micro-batch computes on its padding and holds it until the backward of the same micro-batch. */
 TEST(padding__takes_memory)
 {
     struct plan plan;
     struct hand_run run;
     hand_uniform(&plan, 1, 1, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan.phases[0].pipelines[0].partition[pass].units[0].padding_tokens = 4;
+        plan.phases[0].pipelines[0].partition[pass].micro_batches[0].padding_tokens = 4;
     hand_open_run(&run, &plan, hand_setting(), false);
     CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS),
                 20.0 * 840 * hand_activation(RECOMPUTE_NONE, false) + hand_head_kept(20), 1e-15);
@@ -220,7 +222,7 @@ TEST(padding__takes_memory)
 
 /* Two pipelines share a sample of 16 tokens in two slices. Each holds half of its tokens, of their keys and values, and
  * of its prefix' gradients. Each computes on half of a slice. */
-TEST(shared_units__hold_their_share)
+TEST(shared_micro_batches__hold_their_share)
 {
     struct plan plan;
     struct hand_run run;
@@ -230,10 +232,10 @@ TEST(shared_units__hold_their_share)
     for (int32_t i = 0; i < 4 * N_PASSES; i++) {
         int32_t pass = i / 4, begin = i % 2 == pass ? 0 : 8;
         struct plan_partition *partition = &phase->pipelines[i / 2 % 2].partition[pass];
-        struct plan_unit *unit = hand_unit(partition, (struct slice){0, begin, begin + 8});
-        unit->context = 2;
-        unit->group = 0;
-        unit->recompute = RECOMPUTE_FULL;
+        struct plan_micro_batch *micro_batch = hand_micro_batch(partition, (struct slice){0, begin, begin + 8});
+        micro_batch->context = 2;
+        micro_batch->group = 0;
+        micro_batch->recompute = RECOMPUTE_FULL;
     }
     hand_order(&plan);
     hand_open_run(&run, &plan, hand_setting(), false);
@@ -257,19 +259,20 @@ TEST(gathered_kv__is_held_by_each_rank)
     struct hand_run run;
     struct cost_setting setting = *hand_setting();
     struct slice slice = {0, 0, 128};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 32};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 32};
     hand_plan(&plan, 1, 2, 32);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].partition[pass], slice)->context = 32;
+        hand_micro_batch(&plan.phases[0].pipelines[0].partition[pass], slice)->context = 32;
     hand_order(&plan);
-    double ring = cost_workspace_bytes(&setting, &unit);
+    double ring = cost_workspace_bytes(&setting, &micro_batch);
     for (int i = 0; i < 2; i++) {
         setting.cp_type = i == 0 ? SCENARIO_RING : SCENARIO_ALL_GATHER;
         hand_open_run(&run, &plan, &setting, false);
-        CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_WORKSPACE), cost_workspace_bytes(&setting, &unit), 1e-15);
+        CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_WORKSPACE), cost_workspace_bytes(&setting, &micro_batch),
+                    1e-15);
         hand_close_run(&run);
     }
-    CHECK_TRUE(cost_workspace_bytes(&setting, &unit) > 1.2 * ring);
+    CHECK_TRUE(cost_workspace_bytes(&setting, &micro_batch) > 1.2 * ring);
     plan_free(&plan);
 }
 
@@ -282,8 +285,9 @@ TEST(memory_of__follows_the_steps_if_nothing_is_copied)
         struct memory quick;
         hand_random(&plan, seed);
         for (int32_t i = 0; i < plan.phases[0].n_pipelines; i++)
-            for (int32_t unit = 0; unit < plan.phases[0].pipelines[i].partition[PASS_FORWARD].n_units; unit++)
-                plan.phases[0].pipelines[i].partition[PASS_FORWARD].units[unit].offload = 0;
+            for (int32_t micro_batch = 0;
+                 micro_batch < plan.phases[0].pipelines[i].partition[PASS_FORWARD].n_micro_batches; micro_batch++)
+                plan.phases[0].pipelines[i].partition[PASS_FORWARD].micro_batches[micro_batch].offload = 0;
         const struct cost_setting *setting = hand_setting_of_heads(seed);
         hand_open_run(&run, &plan, setting, seed % 2);
         memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
@@ -400,9 +404,9 @@ TEST(memory_classes__are_never_negative)
         setting.loss = i % 2 == 0 ? SCENARIO_LOSS_PASSES : SCENARIO_LOSS_FUSED;
         setting.sharding = i / 2 % 4;
         hand_uniform(&plan, 1, 4, 4096);
-        for (int32_t unit = 0; unit < 4; unit++)
+        for (int32_t micro_batch = 0; micro_batch < 4; micro_batch++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                plan.phases[0].pipelines[0].partition[pass].units[unit].recompute =
+                plan.phases[0].pipelines[0].partition[pass].micro_batches[micro_batch].recompute =
                     i < 8 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
         hand_open_run(&run, &plan, &setting, false);
         for (int64_t k = 0; k < run.memory.n_events; k++)

@@ -8,10 +8,10 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Nine units run on one stage, all forwards first, so at most nine units' activations are there. Half of each goes out,
- * and copies take a tenth of a pass. The last forward starts at 8. Then seven halves are left of the first seven, the
- * eighth is whole until 8.1, and the ninth is new. The first half comes back for the backward at 9, so six halves are
- * away. Keys and values and the head's probabilities stay on the device. */
+/* Nine micro-batches run on one stage, all forwards first, so at most nine micro-batches' activations are there. Half
+ * of each goes out, and copies take a tenth of a pass. The last forward starts at 8. Then seven halves are left of the
+ * first seven, the eighth is whole until 8.1, and the ninth is new. The first half comes back for the backward at 9, so
+ * six halves are away. Keys and values and the head's probabilities stay on the device. */
 TEST(offload__halves_what_waits)
 {
     struct plan plan;
@@ -20,30 +20,30 @@ TEST(offload__halves_what_waits)
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     for (int i = 0; i < 18; i++)
         pipeline->steps[i] = (struct plan_step){i < 9 ? PASS_FORWARD : PASS_BACKWARD, i % 9, 0};
-    double unit = 16.0 * 840 * hand_activation(RECOMPUTE_NONE, false);
+    double micro_batch = 16.0 * 840 * hand_activation(RECOMPUTE_NONE, false);
     for (int offload = 0; offload < 2; offload++) {
         for (int i = 0; i < 9; i++)
-            pipeline->partition[PASS_FORWARD].units[i].offload = 0.5 * offload;
+            pipeline->partition[PASS_FORWARD].micro_batches[i].offload = 0.5 * offload;
         run = (struct hand_run){0};
         run.dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
         hand_times(&run.dag, 1.0, 1.0);
         hand_send_times(&run.dag, 0.1);
         critical_path(&run.dag, &run.timeline);
         memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
-        double half = 0.5 * unit;
+        double half = 0.5 * micro_batch;
         CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS),
-                    9 * unit - offload * 6 * half + hand_head_kept(9 * 16), 1e-14);
+                    9 * micro_batch - offload * 6 * half + hand_head_kept(9 * 16), 1e-14);
         const struct memory_event *last = &run.memory.events[run.memory.n_events - 1];
-        CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * unit);
+        CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * micro_batch);
         hand_close_run(&run);
     }
     plan_free(&plan);
 }
 
-/* F0 B0 F1 B1 of 1 and 2 s run on one stage. Half of each unit is offloaded while its passes run, so only the other
- * half is ever held. Copies of 0.8 s, out from 0 and back from 1, hide: 6 s. Copies of 2.5 s go out 0-2.5 and back
- * 2.5-5, for which F1 waits; then out 5-7.5, back 7.5-10. Copied after their passes, 0.8 s each are before B0 and B1:
- * 9.2 s. */
+/* F0 B0 F1 B1 of 1 and 2 s run on one stage. Half of each micro-batch is offloaded while its passes run, so only the
+ * other half is ever held. Copies of 0.8 s, out from 0 and back from 1, hide: 6 s. Copies of 2.5 s go out 0-2.5 and
+ * back 2.5-5, for which F1 waits; then out 5-7.5, back 7.5-10. Copied after their passes, 0.8 s each are before B0 and
+ * B1: 9.2 s. */
 TEST(streamed_offload__is_never_held)
 {
     struct plan plan;
@@ -51,11 +51,11 @@ TEST(streamed_offload__is_never_held)
     const double copy_s[] = {0.8, 2.5, 0.8}, end_s[] = {6, 10, 9.2};
     hand_uniform(&plan, 1, 2, 16);
     struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
-    double unit = 16.0 * 840 * hand_activation(RECOMPUTE_NONE, false);
+    double micro_batch = 16.0 * 840 * hand_activation(RECOMPUTE_NONE, false);
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 4; k++) {
-            partition[k / 2].units[k % 2].offload = 0.5;
-            partition[k / 2].units[k % 2].streams = i < 2;
+            partition[k / 2].micro_batches[k % 2].offload = 0.5;
+            partition[k / 2].micro_batches[k % 2].streams = i < 2;
         }
         run = (struct hand_run){0};
         run.dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
@@ -64,11 +64,11 @@ TEST(streamed_offload__is_never_held)
         critical_path(&run.dag, &run.timeline);
         memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
         CHECK_CLOSE(run.timeline.makespan_s, end_s[i], 1e-14);
-        CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS), (i < 2 ? 0.5 : 1) * unit + hand_head_kept(16),
-                    1e-14);
-        CHECK_CLOSE(run.memory.host_peak_bytes[0], 0.5 * unit, 1e-14);
+        CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_ACTIVATIONS),
+                    (i < 2 ? 0.5 : 1) * micro_batch + hand_head_kept(16), 1e-14);
+        CHECK_CLOSE(run.memory.host_peak_bytes[0], 0.5 * micro_batch, 1e-14);
         const struct memory_event *last = &run.memory.events[run.memory.n_events - 1];
-        CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * unit);
+        CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * micro_batch);
         hand_close_run(&run);
     }
     plan_free(&plan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** These tests check offload and recomputation of single units, and the bound on what they reach. */
+/** These tests check offload and recomputation of single micro-batches, and the bound on what they reach. */
 #include "packing/memory_fit.h"
 
 #include "bounds/stage_memory.h"
@@ -10,10 +10,10 @@
 
 extern const struct training_system system_slimpack;
 
-static void set_recompute(struct plan *plan, int32_t unit, enum recompute recompute)
+static void set_recompute(struct plan *plan, int32_t micro_batch, enum recompute recompute)
 {
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan->phases[0].pipelines[0].partition[pass].units[unit].recompute = recompute;
+        plan->phases[0].pipelines[0].partition[pass].micro_batches[micro_batch].recompute = recompute;
 }
 
 /* Four whole samples run on four stages. The first holds all of them before its backward, the second three. Memory asks
@@ -30,28 +30,28 @@ TEST(memory_fit__recomputes_no_more_than_it_must)
     hand_batch_of(&hand, HAND_EQUAL, 4, 1);
     hand_uniform(&plan, 4, 4, 4096);
     plan.shards = 1;
-    for (int32_t unit = 0; unit < 4; unit++)
-        set_recompute(&plan, unit, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
+    for (int32_t micro_batch = 0; micro_batch < 4; micro_batch++)
+        set_recompute(&plan, micro_batch, micro_batch < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
     CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &outcome, &err));
     hand.request.memory_bytes = outcome.peak_bytes;
-    for (int32_t unit = 0; unit < 2; unit++)
-        set_recompute(&plan, unit, RECOMPUTE_SELECTIVE);
+    for (int32_t micro_batch = 0; micro_batch < 2; micro_batch++)
+        set_recompute(&plan, micro_batch, RECOMPUTE_SELECTIVE);
     CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &outcome, &err));
     for (int32_t stage = 0; stage < 2; stage++)
         CHECK_TRUE(evaluator.memory.peak_bytes[stage] > hand.request.memory_bytes);
     CHECK_TRUE(
         memory_fit(&hand.request, (struct memory_fit_rule){.recompute = true}, &plan, &evaluator, &outcome, &err));
     CHECK_TRUE(outcome.peak_bytes <= hand.request.memory_bytes);
-    const struct plan_unit *units = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
-    for (int32_t unit = 0; unit < 4; unit++)
-        CHECK_EQUAL(units[unit].recompute, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
+    const struct plan_micro_batch *micro_batches = plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches;
+    for (int32_t micro_batch = 0; micro_batch < 4; micro_batch++)
+        CHECK_EQUAL(micro_batches[micro_batch].recompute, micro_batch < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
     evaluator_free(&evaluator);
     plan_free(&plan);
     hand_request_free(&hand);
 }
 
-/* 1F1B keeps as many units as there are stages behind. With room for little more than stage 2 of 4 has, stages 0 and 1
- * offload, and stages 2 and 3 nothing. A unit goes to the host from two stages only. */
+/* 1F1B keeps as many micro-batches as there are stages behind. With room for little more than stage 2 of 4 has, stages
+ * 0 and 1 offload, and stages 2 and 3 nothing. A micro-batch goes to the host from two stages only. */
 TEST(memory_fit__offloads_on_no_stage_with_room)
 {
     struct hand_request hand;
@@ -67,8 +67,9 @@ TEST(memory_fit__offloads_on_no_stage_with_room)
     CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &evaluator, &roomy, &err));
     CHECK_TRUE(pipeline->offload == NULL);
     struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
-    double unit_bytes = 4096 * cost_activation_bytes(&own, RECOMPUTE_NONE, false);
-    hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* stage 0 has 4 units and the table */
+    double micro_batch_bytes = 4096 * cost_activation_bytes(&own, RECOMPUTE_NONE, false);
+    hand.request.memory_bytes =
+        roomy.peak_bytes - 1.5 * micro_batch_bytes; /* stage 0 has 4 micro-batches and the table */
     CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.offload = true}, &plan, &evaluator, &adapted, &err));
     CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
     CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
@@ -96,13 +97,13 @@ TEST(memory_bound__counts_what_the_orders_hold_at_once)
     platform = *hand.setting.platform;
     hand.setting.platform = &platform;
     struct stage_memory first = stage_memory_of(&hand.setting, &plan.phases[0].pipelines[0].layout, 0, 1,
-                                                &(struct stage_memory_unit){RECOMPUTE_NONE, 0});
-    double unit_bytes = 4096 * first.token.held, standing = stage_memory_standing_bytes(&first);
-    hand.request.memory_bytes = standing + 3 * unit_bytes;
+                                                &(struct stage_memory_micro_batch){RECOMPUTE_NONE, 0});
+    double micro_batch_bytes = 4096 * first.token.held, standing = stage_memory_standing_bytes(&first);
+    hand.request.memory_bytes = standing + 3 * micro_batch_bytes;
     CHECK_CLOSE(memory_bound_excess(&hand.request, (struct memory_fit_rule){0}, &plan),
-                (standing + 4 * unit_bytes) / hand.request.memory_bytes - 1, 1e-9);
+                (standing + 4 * micro_batch_bytes) / hand.request.memory_bytes - 1, 1e-9);
     for (int roomy = 0; roomy < 2; roomy++) { /* the four stages are on one node; only the first has too much */
-        platform.host_memory_bytes = unit_bytes * (roomy ? 1.01 : 0.99);
+        platform.host_memory_bytes = micro_batch_bytes * (roomy ? 1.01 : 0.99);
         CHECK_EQUAL(memory_bound_excess(&hand.request, (struct memory_fit_rule){.offload = true}, &plan) == 0, roomy);
     }
     plan_free(&plan);

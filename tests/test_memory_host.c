@@ -10,7 +10,7 @@
 #include "harness.h"
 
 /* In the run of offload__halves_what_waits forwards end at 1, 2, ... 9 and start their copies out then. The backward
- * that begins at 9 has its copy in at 8 to 8.1, the next at 9 to 9.1. At 9 the ninth unit joins seven. Two such
+ * that begins at 9 has its copy in at 8 to 8.1, the next at 9 to 9.1. At 9 the ninth micro-batch joins seven. Two such
  * pipelines are on one node of 8 GPUs, or on one node each. */
 TEST(memory_host_of__adds_what_all_its_gpus_offload)
 {
@@ -21,7 +21,7 @@ TEST(memory_host_of__adds_what_all_its_gpus_offload)
         struct plan_pipeline *pipeline = &plan.phases[0].pipelines[j];
         for (int32_t i = 0; i < 9; i++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->partition[pass], (struct slice){9 * j + i, 0, 16})->offload = 0.5;
+                hand_micro_batch(&pipeline->partition[pass], (struct slice){9 * j + i, 0, 16})->offload = 0.5;
     }
     hand_order(&plan);
     for (int32_t j = 0; j < 2; j++)
@@ -48,8 +48,8 @@ TEST(memory_host_of__adds_what_all_its_gpus_offload)
     plan_free(&plan);
 }
 
-/* Half of one unit is offloaded. Each stage sends away half of its own 80, 680 or 80 layers. With a table of shares it
- * sends what that says. */
+/* Half of one micro-batch is offloaded. Each stage sends away half of its own 80, 680 or 80 layers. With a table of
+ * shares it sends what that says. */
 TEST(host_peak_bytes__follow_the_layers_of_each_stage)
 {
     static const int32_t layers[] = {80, 680, 80};
@@ -59,7 +59,7 @@ TEST(host_peak_bytes__follow_the_layers_of_each_stage)
     hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}});
     hand_uniform(&plan, 3, 1, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
-        plan.phases[0].pipelines[0].partition[pass].units[0].offload = 0.5;
+        plan.phases[0].pipelines[0].partition[pass].micro_batches[0].offload = 0.5;
     hand_open_run(&run, &plan, &setting, false);
     for (int32_t s = 0; s < 3; s++)
         CHECK_CLOSE(run.memory.host_peak_bytes[s], 0.5 * 16 * layers[s] * hand_activation(RECOMPUTE_NONE, false),

@@ -9,15 +9,15 @@
 
 #include <stdlib.h>
 
-/* Make a pipeline with m units each way and these needs (NULL: j + 1). The units are empty, as the order asks for no
- * more. */
+/* Make a pipeline with m micro-batches each way and these needs (NULL: j + 1). The micro-batches are empty, as the
+ * order asks for no more. */
 static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t m, const int32_t *need)
 {
     *pipeline = (struct plan_pipeline){.layout = {.stages = stages, .chunks = 1}};
     pipeline->need = check_malloc((size_t)m * sizeof *need);
     for (int32_t j = 0; j < m; j++) {
-        plan_add_unit(&pipeline->partition[PASS_FORWARD]);
-        plan_add_unit(&pipeline->partition[PASS_BACKWARD]);
+        plan_add_micro_batch(&pipeline->partition[PASS_FORWARD]);
+        plan_add_micro_batch(&pipeline->partition[PASS_BACKWARD]);
         pipeline->need[j] = need != NULL ? need[j] : j + 1;
     }
 }
@@ -70,8 +70,8 @@ TEST(order_slots__run_nothing_in_holes)
     plan_pipeline_free(&pipeline);
 }
 
-/* Random sets of pipelines, which overlap every way, share random units. If a unit has one slot in all of them, no
- * pipelines wait for each other in a circle. */
+/* Random sets of pipelines, which overlap every way, share random micro-batches. If a micro-batch has one slot in all
+ * of them, no pipelines wait for each other in a circle. */
 TEST(order_slots__never_wait_in_a_circle)
 {
     uint64_t state = 5;
@@ -94,10 +94,10 @@ TEST(order_slots__never_wait_in_a_circle)
             for (int32_t i = 0; i < group->n_pipelines; i++) {
                 int32_t p = group->pipelines[i];
                 for (int pass = 0; pass < N_PASSES; pass++) {
-                    struct plan_unit *unit =
-                        hand_unit(&phase->pipelines[p].partition[pass], (struct slice){item, 0, 8});
-                    unit->context = group->n_pipelines;
-                    unit->group = phase->n_groups;
+                    struct plan_micro_batch *micro_batch =
+                        hand_micro_batch(&phase->pipelines[p].partition[pass], (struct slice){item, 0, 8});
+                    micro_batch->context = group->n_pipelines;
+                    micro_batch->group = phase->n_groups;
                 }
                 slot[p][n[p]++] = at;
                 next[p] = at + 1 + hand_below(&state, 2);
@@ -133,13 +133,13 @@ TEST(order_long_warm_up__injects_nothing)
 /* Say whether a stage has run lead[j] forwards and `ahead` more before each backward j, or all. */
 static bool follows(const struct plan_pipeline *pipeline, const int32_t *lead, int32_t stage)
 {
-    int32_t ran = 0, n = pipeline->partition[PASS_FORWARD].n_units, ahead = pipeline->layout.stages - 1 - stage;
+    int32_t ran = 0, n = pipeline->partition[PASS_FORWARD].n_micro_batches, ahead = pipeline->layout.stages - 1 - stage;
     bool all = true;
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         ran += step->pass == PASS_FORWARD;
         if (step->pass == PASS_BACKWARD)
-            all = all && ran == (lead[step->unit] + ahead < n ? lead[step->unit] + ahead : n);
+            all = all && ran == (lead[step->micro_batch] + ahead < n ? lead[step->micro_batch] + ahead : n);
     }
     return all;
 }
@@ -174,10 +174,10 @@ TEST(order_one_f_one_b__runs_unneeded_forwards_last)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 1, 1, NULL);
-    plan_add_unit(&pipeline.partition[PASS_FORWARD]);
+    plan_add_micro_batch(&pipeline.partition[PASS_FORWARD]);
     order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 B0 F1");
-    pipeline.partition[PASS_BACKWARD].n_units = 0;
+    pipeline.partition[PASS_BACKWARD].n_micro_batches = 0;
     order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1");
     plan_pipeline_free(&pipeline);
@@ -187,16 +187,16 @@ TEST(order_one_f_one_b__runs_unneeded_forwards_last)
  * j. */
 static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum order_injection injection)
 {
-    int32_t m = pipeline->partition[PASS_FORWARD].n_units, later = pipeline->layout.stages - 1 - stage;
+    int32_t m = pipeline->partition[PASS_FORWARD].n_micro_batches, later = pipeline->layout.stages - 1 - stage;
     int32_t wrong = 0, forward = 0, backward = 0, n = 0;
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         if (pipeline->steps[i].pass == PASS_FORWARD) {
-            wrong += pipeline->steps[i].unit != forward++;
+            wrong += pipeline->steps[i].micro_batch != forward++;
             continue;
         }
         int32_t least = injection == ORDER_PERSISTENT ? n + 1 : n > backward ? n : backward + 1;
         n = least > pipeline->need[backward] ? least : pipeline->need[backward];
-        wrong += pipeline->steps[i].unit != backward++ || forward != (n + later < m ? n + later : m);
+        wrong += pipeline->steps[i].micro_batch != backward++ || forward != (n + later < m ? n + later : m);
     }
     return wrong + (forward != m) + (backward != m);
 }
@@ -219,7 +219,7 @@ TEST(order_lead__follows_the_formula)
 }
 
 /* Narayanan et al. 2021, figure 4 below, has p = 2, v = 2, m = 4. Stage 0 runs 2 + 2 forwards first, stage 1 two. One
- * group of units, m = p, is all warm-up except for the last stage's two forwards. */
+ * group of micro-batches, m = p, is all warm-up except for the last stage's two forwards. */
 TEST(order_interleaved__is_megatrons)
 {
     struct plan_pipeline pipeline;

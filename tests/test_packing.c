@@ -145,16 +145,16 @@ TEST(differencing__keeps_the_order_of_equal_sums)
     CHECK_EQUAL(set[2], 0);
 }
 
-/* Find the peak of a plan of so many units of equal length. */
-static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens)
+/* Find the peak of a plan of so many micro-batches of equal length. */
+static double peak_of(struct hand_request *hand, int32_t n_micro_batches, int32_t tokens)
 {
     struct plan plan;
     struct timeline timeline = {0};
     struct memory memory = {0};
-    int32_t *lengths = malloc((size_t)n_units * sizeof *lengths);
-    for (int32_t i = 0; i < n_units; i++)
+    int32_t *lengths = malloc((size_t)n_micro_batches * sizeof *lengths);
+    for (int32_t i = 0; i < n_micro_batches; i++)
         lengths[i] = tokens;
-    hand_batch(hand, n_units, lengths);
+    hand_batch(hand, n_micro_batches, lengths);
     hand->request.context = tokens;
     hand_planned(hand, &system_length_balanced, "", &plan);
     struct dag dag = hand_built(&plan, &hand->setting, (struct dag_options){0});
@@ -169,7 +169,8 @@ static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens
     return peak_bytes;
 }
 
-/* Units of as many tokens as fit the memory fill it, and never exceed it. On ranks of CP 2 they are twice as long. */
+/* Micro-batches of as many tokens as fit the memory fill it, and never exceed it. On ranks of CP 2 they are twice as
+ * long. */
 TEST(packing_memory_tokens__fit_the_memory)
 {
     for (int32_t pp = 1; pp <= 4; pp *= 2)
@@ -178,7 +179,7 @@ TEST(packing_memory_tokens__fit_the_memory)
                 struct hand_request hand;
                 hand_request_real(&hand, 1, pp, 100);
                 hand_heads(&hand.model, (uint64_t)(pp + cp + vpp));
-                if (cp == 2) /* of 16 units all but the first have all gradients */
+                if (cp == 2) /* of 16 micro-batches all but the first have all gradients */
                     hand.request.layout.gradient_buffers = SCENARIO_GRADIENTS_FREED;
                 hand.request.memory_bytes = 8e9;
                 hand.request.layout.cp = cp;
@@ -196,8 +197,8 @@ TEST(packing_memory_tokens__fit_the_memory)
             }
 }
 
-/* On one stage a unit's copies run in its passes, so half of all layers but two is never there. With two stages they go
- * after the forward, so the activations in work are there. */
+/* On one stage a micro-batch's copies run in its passes, so half of all layers but two is never there. With two stages
+ * they go after the forward, so the activations in work are there. */
 TEST(packing_memory_tokens__stream_the_offload_of_one_stage)
 {
     for (int32_t pp = 1; pp <= 2; pp++) {
@@ -215,9 +216,9 @@ TEST(packing_memory_tokens__stream_the_offload_of_one_stage)
         CHECK_TRUE(pp == 2 || (peak_bytes <= 8e9 && peak_bytes > 0.98 * 8e9));
         CHECK_CLOSE(tokens[1] / tokens[0], (pp == 1 ? 2 : 4.0 / 3), 0.02);
         hand_planned(&hand, &system_length_balanced, "", &plan);
-        const struct plan_unit *unit = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
-        CHECK_EQUAL(unit->streams, pp == 1);
-        CHECK_CLOSE(unit->offload, (pp == 1 ? 0.5 * 838 / 840 : 0.5), 1e-15);
+        const struct plan_micro_batch *micro_batch = plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches;
+        CHECK_EQUAL(micro_batch->streams, pp == 1);
+        CHECK_CLOSE(micro_batch->offload, (pp == 1 ? 0.5 * 838 / 840 : 0.5), 1e-15);
         plan_free(&plan);
         hand_request_free(&hand);
     }

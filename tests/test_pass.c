@@ -11,7 +11,7 @@
 #include "harness.h"
 
 /* Make three stages of two chunks (840 layers: 140 each) of TP 2, or four of one, the first and last of other layers.
- * Units have one to three slices and recomputation of every kind, on two context ranks or one. */
+ * Micro-batches have one to three slices and recomputation of every kind, on two context ranks or one. */
 static void varied_plan(struct plan *plan, bool chunks)
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
@@ -23,10 +23,10 @@ static void varied_plan(struct plan *plan, bool chunks)
         for (int32_t i = 0; i < 6; i++) {
             for (int32_t k = 0; k <= i / 2; k++)
                 plan_add_slice(&pipeline->partition[pass], (struct slice){k, 64 * i, 64 * (i + 1 + k)});
-            struct plan_unit *unit = plan_add_unit(&pipeline->partition[pass]);
-            unit->context = 1 + i % 2;
-            unit->recompute = recompute[i % 3];
-            unit->padding_tokens = 16 * i;
+            struct plan_micro_batch *micro_batch = plan_add_micro_batch(&pipeline->partition[pass]);
+            micro_batch->context = 1 + i % 2;
+            micro_batch->recompute = recompute[i % 3];
+            micro_batch->padding_tokens = 16 * i;
         }
 }
 
@@ -84,18 +84,18 @@ static void check_costs(const struct plan_pipeline *pipeline, const struct cost_
     double sent = 0, gathered_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t stage = 0; stage < n_virtual; stage++)
-            for (int32_t i = 0; i < pipeline->partition[pass].n_units; i++) {
+            for (int32_t i = 0; i < pipeline->partition[pass].n_micro_batches; i++) {
                 struct cost_pass part[COST_N_COMPONENTS];
-                struct cost_unit unit = dag_unit(pipeline, pass, i);
+                struct cost_micro_batch micro_batch = dag_micro_batch(pipeline, pass, i);
                 struct cost_setting own = *setting;
                 int32_t n = 1;
                 own.tensor = 2;
                 hand_layers(&own, layers_of(chunks, stage));
-                part[0] = cost_of_pass(&own, pass, &unit);
+                part[0] = cost_of_pass(&own, pass, &micro_batch);
                 if (stage == 0)
-                    part[n++] = cost_of_embedding(&own, pass, &unit);
+                    part[n++] = cost_of_embedding(&own, pass, &micro_batch);
                 if (stage == n_virtual - 1)
-                    part[n++] = cost_of_head(&own, pass, &unit);
+                    part[n++] = cost_of_head(&own, pass, &micro_batch);
                 struct cost_pass sum = dag_pass_cost(pipeline, setting, pass, i, stage);
                 check_sum(&sum, part, n);
                 sent += n > 1 && part[n - 1].shard_bytes > 0;
@@ -115,17 +115,18 @@ TEST(dag_pass_cost__adds_layers_embedding_and_head)
     }
 }
 
-/* Check the seconds of all units on the kinds of virtual stages, and their sums over a stage. They are those of the
- * passes, to the last bit. A sum ends with the first unit that brings it above its limit. */
+/* Check the seconds of all micro-batches on the kinds of virtual stages, and their sums over a stage. They are those of
+ * the passes, to the last bit. A sum ends with the first micro-batch that brings it above its limit. */
 static void check_seconds(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass)
 {
     struct dag_kinds kinds = dag_kinds_of(setting, &pipeline->layout);
-    int32_t n_units = pipeline->partition[pass].n_units, n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
-    double *seconds = check_malloc((size_t)(n_units * kinds.n) * sizeof *seconds);
+    int32_t n_micro_batches = pipeline->partition[pass].n_micro_batches,
+            n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
+    double *seconds = check_malloc((size_t)(n_micro_batches * kinds.n) * sizeof *seconds);
     dag_passes_s(pipeline, setting, &kinds, pass, NULL, seconds);
     for (int32_t stage = 0; stage < n_virtual; stage++) {
         double sum_s = 0;
-        for (int32_t i = 0; i < n_units; i++) {
+        for (int32_t i = 0; i < n_micro_batches; i++) {
             struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, i, stage);
             double pass_s = cost.kernels_s + cost.attention_s + cost.tensor_s + cost.shard_s + cost.context_s;
             CHECK_TRUE(seconds[i * kinds.n + kinds.kind[stage]] == pass_s);

@@ -40,7 +40,8 @@ TEST(path_time__sums_to_the_makespan_of_random_plans)
     }
 }
 
-/* One unit runs on two stages, so nothing is beside the path: two passes a stage, and two transfers between them. */
+/* One micro-batch runs on two stages, so nothing is beside the path: two passes a stage, and two transfers between
+ * them. */
 TEST(path_time__counts_each_task_of_a_chain)
 {
     struct plan plan;
@@ -74,8 +75,8 @@ TEST(path_time__counts_a_ring_that_attention_waits_for)
     struct cost_setting setting = *hand_setting();
     setting.cp_overlap = false;
     hand_plan(&plan, 1, 1, 2);
-    hand_unit(&plan.phases[0].pipelines[0].partition[PASS_FORWARD], (struct slice){0, 0, 4096})->context = 2;
-    hand_unit(&plan.phases[0].pipelines[0].partition[PASS_BACKWARD], (struct slice){0, 0, 4096})->context = 2;
+    hand_micro_batch(&plan.phases[0].pipelines[0].partition[PASS_FORWARD], (struct slice){0, 0, 4096})->context = 2;
+    hand_micro_batch(&plan.phases[0].pipelines[0].partition[PASS_BACKWARD], (struct slice){0, 0, 4096})->context = 2;
     hand_order(&plan);
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
     struct path_time time = resolved(&plan, &dag, &setting, &makespan_s);

@@ -11,8 +11,8 @@
 
 static const int32_t tokens[] = {8, 4, 6};
 
-/* Make two pipelines of two stages that share sample 0 in two units each way. Sample 1 runs on the first, 2 on the
- * second. */
+/* Make two pipelines of two stages that share sample 0 in two micro-batches each way. Sample 1 runs on the first, 2 on
+ * the second. */
 static void shared(struct plan *plan)
 {
     hand_plan(plan, 2, 2, 1);
@@ -22,13 +22,13 @@ static void shared(struct plan *plan)
         for (int pass = 0; pass < N_PASSES; pass++) {
             struct plan_partition *partition = &phase->pipelines[i].partition[pass];
             bool forward = pass == PASS_FORWARD;
-            hand_unit(partition, forward ? (struct slice){0, 0, 5} : (struct slice){0, 4, 8});
-            hand_unit(partition, forward ? (struct slice){0, 5, 8} : (struct slice){0, 0, 4});
+            hand_micro_batch(partition, forward ? (struct slice){0, 0, 5} : (struct slice){0, 4, 8});
+            hand_micro_batch(partition, forward ? (struct slice){0, 5, 8} : (struct slice){0, 0, 4});
             for (int32_t k = 0; k < 2; k++) {
-                partition->units[k].group = 0;
-                partition->units[k].context = 2;
+                partition->micro_batches[k].group = 0;
+                partition->micro_batches[k].context = 2;
             }
-            hand_unit(partition, (struct slice){1 + i, 0, tokens[1 + i]});
+            hand_micro_batch(partition, (struct slice){1 + i, 0, tokens[1 + i]});
         }
     hand_order(plan);
 }
@@ -50,7 +50,7 @@ TEST(plan_check__takes_a_shared_sample)
     CHECK_EQUAL(plan.phases[0].pipelines[0].need[0], 2);
     CHECK_EQUAL(plan.phases[0].pipelines[0].need[1], 2);
     CHECK_EQUAL(plan.phases[0].pipelines[0].need[2], 3);
-    CHECK_EQUAL(plan_unit_tokens(&plan.phases[0].pipelines[1].partition[PASS_FORWARD], 2), 6);
+    CHECK_EQUAL(plan_micro_batch_tokens(&plan.phases[0].pipelines[1].partition[PASS_FORWARD], 2), 6);
     plan_free(&plan);
 }
 
@@ -77,66 +77,69 @@ TEST(plan_check__tells_each_breach_of_cuts)
     check_says(&plan, "of 4 tokens of sample 1, 4 ran forward and 3 backward");
     slice->begin = 0;
     slice_of(&plan, 0, PASS_BACKWARD, 0)->begin = slice_of(&plan, 0, PASS_BACKWARD, 1)->end = 3;
-    check_says(&plan, "its backward units of group 0 are not those of pipeline 0");
+    check_says(&plan, "its backward micro-batches of group 0 are not those of pipeline 0");
     plan_free(&plan);
 
     shared(&plan);
-    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 1;
-    check_says(&plan, "forward unit 1 has context degree 1, its group and layout give 2");
-    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 2;
-    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].n_slices = 0;
-    check_says(&plan, "forward unit 2 does not begin at the end of the one before it");
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].context = 1;
+    check_says(&plan, "forward micro-batch 1 has context degree 1, its group and layout give 2");
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].context = 2;
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].n_slices = 0;
+    check_says(&plan, "forward micro-batch 2 does not begin at the end of the one before it");
     plan_free(&plan);
 
     shared(&plan);
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    int32_t n_units = pipeline->partition[PASS_FORWARD].n_units;
-    pipeline->offload = check_calloc((size_t)(n_units * pipeline->layout.stages), sizeof *pipeline->offload);
-    pipeline->offload[n_units * pipeline->layout.stages - 1] = 1.5;
+    int32_t n_micro_batches = pipeline->partition[PASS_FORWARD].n_micro_batches;
+    pipeline->offload = check_calloc((size_t)(n_micro_batches * pipeline->layout.stages), sizeof *pipeline->offload);
+    pipeline->offload[n_micro_batches * pipeline->layout.stages - 1] = 1.5;
     check_says(&plan, "has offload 1.5 on virtual stage");
     plan_free(&plan);
 }
 
-/* Each number of a unit is out of its range, one at a time. */
-TEST(plan_check__tells_each_breach_of_a_unit)
+/* Each number of a micro-batch is out of its range, one at a time. */
+TEST(plan_check__tells_each_breach_of_a_micro_batch)
 {
     struct plan plan;
     shared(&plan);
-    struct plan_unit *unit = &plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[2], whole = *unit;
+    struct plan_micro_batch *micro_batch = &plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[2],
+                            whole = *micro_batch;
     const struct {
         double offload;
         int32_t padding_tokens, group;
         const char *message;
-    } cases[] = {{0, -1, -1, "forward unit 2 has -1 tokens of padding, offload 0"},
+    } cases[] = {{0, -1, -1, "forward micro-batch 2 has -1 tokens of padding, offload 0"},
                  {-0.5, 0, -1, "has 0 tokens of padding, offload -0.5"},
                  {1.5, 0, -1, "has 0 tokens of padding, offload 1.5"},
                  {NAN, 0, -1, "has 0 tokens of padding, offload nan"},
                  {0, 0, 1, "is of group 1, which does not exist"},
                  {0, 0, -2, "is of group -2, which does not exist"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        *unit = whole;
-        unit->offload = cases[i].offload;
-        unit->padding_tokens = cases[i].padding_tokens;
-        unit->group = cases[i].group;
+        *micro_batch = whole;
+        micro_batch->offload = cases[i].offload;
+        micro_batch->padding_tokens = cases[i].padding_tokens;
+        micro_batch->group = cases[i].group;
         check_says(&plan, cases[i].message);
     }
     plan_free(&plan);
 }
 
-/* On both stages an unshared unit of the pipeline (the third) may exchange attention. One that a group shares may
- * not. */
-TEST(plan_check__lets_a_shared_unit_exchange_nothing)
+/* On both stages an unshared micro-batch of the pipeline (the third) may exchange attention. One that a group shares
+ * may not. */
+TEST(plan_check__lets_a_shared_micro_batch_exchange_nothing)
 {
     struct plan plan;
     struct error err = {0};
     shared(&plan);
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    plan_add_exchange(pipeline, (struct plan_exchange){.to_stage = 1, .from_unit = 2, .to_unit = 2, .share = 0.5});
+    plan_add_exchange(pipeline,
+                      (struct plan_exchange){.to_stage = 1, .from_micro_batch = 2, .to_micro_batch = 2, .share = 0.5});
     CHECK_TRUE(plan_check(&plan, 3, tokens, &err));
-    pipeline->exchanges[0].from_unit = 0;
-    check_says(&plan, "there is no unshared forward unit 0 on stage 0 to exchange");
-    pipeline->exchanges[0] = (struct plan_exchange){.to_stage = 1, .from_unit = 2, .to_unit = 1, .share = 0.5};
-    check_says(&plan, "there is no unshared forward unit 1 on stage 1 to exchange");
+    pipeline->exchanges[0].from_micro_batch = 0;
+    check_says(&plan, "there is no unshared forward micro-batch 0 on stage 0 to exchange");
+    pipeline->exchanges[0] =
+        (struct plan_exchange){.to_stage = 1, .from_micro_batch = 2, .to_micro_batch = 1, .share = 0.5};
+    check_says(&plan, "there is no unshared forward micro-batch 1 on stage 1 to exchange");
     plan_free(&plan);
 }
 
@@ -156,21 +159,21 @@ TEST(plan_check__tells_each_breach_of_orders)
     CHECK_TEXT(hand_order_text(pipeline, 0), "F0 F1 F2 B0 B1 B2");
     CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 B1 F2 B2");
     swap_steps(pipeline, 0, 1);
-    check_says(&plan, "forward unit 1 runs tokens [5, 8) of sample 0 when it is the turn of 0");
+    check_says(&plan, "forward micro-batch 1 runs tokens [5, 8) of sample 0 when it is the turn of 0");
     swap_steps(pipeline, 0, 1);
     swap_steps(pipeline, 3, 4);
-    check_says(&plan, "backward unit 1 runs tokens [0, 4) of sample 0 when it is the turn of 7");
+    check_says(&plan, "backward micro-batch 1 runs tokens [0, 4) of sample 0 when it is the turn of 7");
     swap_steps(pipeline, 3, 4);
     swap_steps(pipeline, 7, 8);
-    check_says(&plan, "stage 1: backward unit 0 runs when 5 of 8 tokens of sample 0 have run forward");
+    check_says(&plan, "stage 1: backward micro-batch 0 runs when 5 of 8 tokens of sample 0 have run forward");
     swap_steps(pipeline, 7, 8);
-    pipeline->steps[5].unit = 0;
-    check_says(&plan, "backward unit 0 runs twice or does not exist");
-    pipeline->steps[5] = (struct plan_step){.pass = PASS_BACKWARD, .unit = 2, .chunk = 1};
-    check_says(&plan, "2 of 3 backward units run");
+    pipeline->steps[5].micro_batch = 0;
+    check_says(&plan, "backward micro-batch 0 runs twice or does not exist");
+    pipeline->steps[5] = (struct plan_step){.pass = PASS_BACKWARD, .micro_batch = 2, .chunk = 1};
+    check_says(&plan, "2 of 3 backward micro-batches run");
     pipeline->steps[5].chunk = 0;
     pipeline->need[0] = 1;
-    check_says(&plan, "backward unit 0 needs 2 forward units, not 1");
+    check_says(&plan, "backward micro-batch 0 needs 2 forward micro-batches, not 1");
     plan_free(&plan);
 }
 
@@ -203,8 +206,8 @@ TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
     hand_plan(&plan, 1, 1, 1);
     struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     for (int pass = 0; pass < N_PASSES; pass++) {
-        hand_unit(&pipeline->partition[pass], (struct slice){2, 0, 8});
-        hand_unit(&pipeline->partition[pass], (struct slice){0, 0, 4});
+        hand_micro_batch(&pipeline->partition[pass], (struct slice){2, 0, 8});
+        hand_micro_batch(&pipeline->partition[pass], (struct slice){0, 0, 4});
     }
     hand_order(&plan);
     plan.n_carried = 1;
@@ -223,7 +226,7 @@ TEST(plan_check__lets_delayed_samples_wait_and_carried_ones_run)
     plan_free(&plan);
 }
 
-/* A copy outlives the original, can grow, and is as large as 100 units make it. */
+/* A copy outlives the original, can grow, and is as large as 100 micro-batches make it. */
 TEST(plan_copy__shares_nothing)
 {
     struct plan plan, copy;
@@ -234,8 +237,8 @@ TEST(plan_copy__shares_nothing)
     CHECK_TRUE(!hand_same_plan(&plan, &copy));
     plan_free(&plan);
     for (int32_t i = 0; i < 100; i++)
-        hand_unit(&copy.phases[0].pipelines[0].partition[PASS_FORWARD], (struct slice){100 + i, 0, 7});
-    CHECK_EQUAL(plan_unit_tokens(&copy.phases[0].pipelines[0].partition[PASS_FORWARD], 199), 7);
+        hand_micro_batch(&copy.phases[0].pipelines[0].partition[PASS_FORWARD], (struct slice){100 + i, 0, 7});
+    CHECK_EQUAL(plan_micro_batch_tokens(&copy.phases[0].pipelines[0].partition[PASS_FORWARD], 199), 7);
     plan_free(&copy);
     CHECK_EQUAL(copy.n_phases, 0);
 }
@@ -253,7 +256,8 @@ TEST(plan_check__takes_phases_of_different_layouts)
         plan.phases[i] = one.phases[0];
         free(one.phases);
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[i].pipelines[0].partition[pass], (struct slice){i, 0, 8})->context = i == 0 ? 4 : 1;
+            hand_micro_batch(&plan.phases[i].pipelines[0].partition[pass], (struct slice){i, 0, 8})->context =
+                i == 0 ? 4 : 1;
     }
     hand_order(&plan);
     plan.phases[1].n_reshards = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* These tests read and write numbers with units. */
+/* These tests read and write numbers with micro-batches. */
 #include "document/quantity.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "harness.h"
 
 static const struct {
-    const char *text, *unit;
+    const char *text, *micro_batch;
     double value;
 } good[] = {
     {"5", "-", 5},
@@ -48,7 +48,7 @@ static const struct {
 };
 
 static const struct {
-    const char *text, *unit;
+    const char *text, *micro_batch;
 } bad[] = {
     {"", "-"},
     {"nan", "-"},
@@ -89,20 +89,20 @@ TEST(quantity__has_the_exact_value_of_every_form)
 {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         double value = NAN;
-        CHECK_TRUE(quantity_parse(good[i].text, good[i].unit, &value));
+        CHECK_TRUE(quantity_parse(good[i].text, good[i].micro_batch, &value));
         if (value != good[i].value)
             printf("    %s: %.17g is not %.17g\n", good[i].text, value, good[i].value);
         CHECK_TRUE(value == good[i].value);
     }
 }
 
-TEST(quantity__refuses_what_is_no_quantity_of_the_unit)
+TEST(quantity__refuses_what_is_no_quantity_of_the_micro_batch)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         double value = 0;
-        if (quantity_parse(bad[i].text, bad[i].unit, &value))
-            printf("    taken: '%s' as %s\n", bad[i].text, bad[i].unit);
-        CHECK_TRUE(!quantity_parse(bad[i].text, bad[i].unit, &value));
+        if (quantity_parse(bad[i].text, bad[i].micro_batch, &value))
+            printf("    taken: '%s' as %s\n", bad[i].text, bad[i].micro_batch);
+        CHECK_TRUE(!quantity_parse(bad[i].text, bad[i].micro_batch, &value));
     }
 }
 

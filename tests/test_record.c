@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* There are 2 pipelines x 3 stages with 4 units: sample 0 in the first two, then samples 1 and 2. */
+/* There are 2 pipelines x 3 stages with 4 micro-batches: sample 0 in the first two, then samples 1 and 2. */
 static const struct sample_shape shape = {.pipelines = 2,
                                           .stages = 3,
-                                          .units = 4,
+                                          .micro_batches = 4,
                                           .sample = {0, 0, 1, 2},
                                           .tokens = {4000, 2000, 3000, 1000},
                                           .send_s = 1e-5};
@@ -96,7 +96,8 @@ static struct trace_reader *recorded(enum scenario_trace trace)
     return reader;
 }
 
-/* Stage 0 of pipeline 1 runs the forwards of units 0 and 1 at once, sample 0's tokens [4000, 6000) in the second. */
+/* Stage 0 of pipeline 1 runs the forwards of micro-batches 0 and 1 at once, sample 0's tokens [4000, 6000) in the
+ * second. */
 TEST(record_rows__say_where_and_when)
 {
     struct error err = {0};
@@ -118,13 +119,13 @@ TEST(record_rows__say_where_and_when)
         }
     CHECK_EQUAL(found, 1);
     free(tasks);
-    struct trace_micro_batch units[2];
-    CHECK_TRUE(trace_read(reader, TRACE_MICRO_BATCHES, 2, units, &err));
-    CHECK_EQUAL(units[1].begin, 4000);
-    CHECK_EQUAL(units[1].end, 6000);
-    CHECK_EQUAL(units[1].formation, PLAN_SLIM);
+    struct trace_micro_batch micro_batches[2];
+    CHECK_TRUE(trace_read(reader, TRACE_MICRO_BATCHES, 2, micro_batches, &err));
+    CHECK_EQUAL(micro_batches[1].begin, 4000);
+    CHECK_EQUAL(micro_batches[1].end, 6000);
+    CHECK_EQUAL(micro_batches[1].formation, PLAN_SLIM);
     /* 2 layers of h = 5120 without feed-forward block: P = 4 h^2; F(6000) - F(4000), F(x) = 2h x^2 + (2P + 2h) x */
-    CHECK_CLOSE(units[1].flop, 2 * (10240.0 * (36e6 - 16e6) + 2000 * (8 * 5120.0 * 5120 + 10240)), 1e-15);
+    CHECK_CLOSE(micro_batches[1].flop, 2 * (10240.0 * (36e6 - 16e6) + 2000 * (8 * 5120.0 * 5120 + 10240)), 1e-15);
     trace_reader_close(reader);
 }
 
@@ -207,10 +208,10 @@ TEST(record__ends_the_run_at_a_time_that_is_not_finite)
 }
 
 /* There are 2 systems x 5 iterations and 5 x 3 samples of lengths. The rest is one iteration of both systems. It has
- * 2 x 2 pipelines x (2 passes x 4 units of one slice). Passes are 2 x 3 stages x 8, sends 2 x 2 boundaries x 8. Edges
- * into a pass come from its stream's last pass (all but the first of each stage). They also come from its boundary (all
- * but forwards on stage 0). Edges into a send come from its pass and the send before it on its stream. This is the last
- * test, as test_trace_h5py.py reads its file. */
+ * 2 x 2 pipelines x (2 passes x 4 micro-batches of one slice). Passes are 2 x 3 stages x 8, sends 2 x 2 boundaries x 8.
+ * Edges into a pass come from its stream's last pass (all but the first of each stage). They also come from its
+ * boundary (all but forwards on stage 0). Edges into a send come from its pass and the send before it on its stream.
+ * This is the last test, as test_trace_h5py.py reads its file. */
 TEST(full_trace__has_the_iteration_that_ran_again)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* These tests check how the units of two cuts depend on each other. */
+/* These tests check how the micro-batches of two cuts depend on each other. */
 #include "dag/relations.h"
 
 #include <string.h>
@@ -8,20 +8,21 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Sample 0 is cut forward at 4 of 12 tokens and backward at 6. The backward units [6,12) and [0,6) consume 6 tokens of
- * forward unit 1, and 2 of unit 1 with 4 of unit 0. Sample 1 is whole and in the second unit of both cuts. */
-TEST(relations__match_units_token_by_token)
+/* Sample 0 is cut forward at 4 of 12 tokens and backward at 6. The backward micro-batches [6,12) and [0,6) consume 6
+ * tokens of forward micro-batch 1, and 2 of micro-batch 1 with 4 of micro-batch 0. Sample 1 is whole and in the second
+ * micro-batch of both cuts. */
+TEST(relations__match_micro_batches_token_by_token)
 {
     struct plan plan;
     struct relations relations;
     hand_plan(&plan, 1, 1, 1);
     struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
-    hand_unit(&partition[PASS_FORWARD], (struct slice){0, 0, 4});
+    hand_micro_batch(&partition[PASS_FORWARD], (struct slice){0, 0, 4});
     plan_add_slice(&partition[PASS_FORWARD], (struct slice){0, 4, 12});
-    hand_unit(&partition[PASS_FORWARD], (struct slice){1, 0, 3});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 6, 12});
+    hand_micro_batch(&partition[PASS_FORWARD], (struct slice){1, 0, 3});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 6, 12});
     plan_add_slice(&partition[PASS_BACKWARD], (struct slice){0, 0, 6});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){1, 0, 3});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){1, 0, 3});
     hand_order(&plan);
     relations_of(&plan.phases[0].pipelines[0], &relations);
     static const struct relations_share shares[] = {{1, 0, 6}, {1, 3, 2}, {0, 0, 4}};
@@ -56,10 +57,10 @@ TEST(relations__take_a_sample_cut_backward_as_sliced)
     hand_plan(&plan, 1, 1, 1);
     struct plan_partition *partition = plan.phases[0].pipelines[0].partition;
     plan_add_slice(&partition[PASS_FORWARD], (struct slice){0, 0, 10});
-    hand_unit(&partition[PASS_FORWARD], (struct slice){1, 0, 3});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){0, 6, 10});
+    hand_micro_batch(&partition[PASS_FORWARD], (struct slice){1, 0, 3});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){0, 6, 10});
     plan_add_slice(&partition[PASS_BACKWARD], (struct slice){0, 0, 6});
-    hand_unit(&partition[PASS_BACKWARD], (struct slice){1, 0, 3});
+    hand_micro_batch(&partition[PASS_BACKWARD], (struct slice){1, 0, 3});
     hand_order(&plan);
     relations_of(&plan.phases[0].pipelines[0], &relations);
     static const struct relations_share shares[] = {{0, 0, 4}, {0, 3, 6}};

@@ -16,18 +16,19 @@ TEST(memory_bytes__is_the_limits_share_of_what_the_context_leaves)
     free(scenario);
 }
 
-/* On one stage units stream, and the first and last of l layers stay. So (l - 2) / l of half the activations goes. */
-TEST(offload__leaves_out_two_layers_where_units_stream)
+/* On one stage micro-batches stream, and the first and last of l layers stay. So (l - 2) / l of half the activations
+ * goes. */
+TEST(offload__leaves_out_two_layers_where_micro_batches_stream)
 {
     for (int32_t pp = 1; pp <= 2; pp++) {
         struct hand_request hand;
-        struct plan_unit unit = {0};
+        struct plan_micro_batch micro_batch = {0};
         hand_request_real(&hand, 1, pp, 100);
         hand.model.layers = 8;
         hand.request.layout.offload = 0.5;
-        request_offload(&hand.request, &unit);
-        CHECK_EQUAL(unit.streams, pp == 1);
-        CHECK_CLOSE(unit.offload, pp == 1 ? 0.5 * 6 / 8 : 0.5, 1e-15);
+        request_offload(&hand.request, &micro_batch);
+        CHECK_EQUAL(micro_batch.streams, pp == 1);
+        CHECK_CLOSE(micro_batch.offload, pp == 1 ? 0.5 * 6 / 8 : 0.5, 1e-15);
         hand_request_free(&hand);
     }
 }

@@ -82,7 +82,7 @@ TEST(zero_bubble__puts_off_weights_by_the_stage)
 
 /* There are m n slices instead of m micro-batches, and the lead of n - 1 forwards costs no time. Stage s begins its
  * first backward when n slices have gone through the last stage and one backward has come back. From there on it
- * alternates. In steps of a slice this is 1F1B of m n units: (m n + p - 1)(f + b). */
+ * alternates. In steps of a slice this is 1F1B of m n micro-batches: (m n + p - 1)(f + b). */
 TEST(seq1f1b__matches_the_closed_form)
 {
     for (int32_t n = 1; n <= 6; n++)
@@ -92,7 +92,7 @@ TEST(seq1f1b__matches_the_closed_form)
                 struct timeline timeline = {0};
                 hand_uniform(&plan, p, m, 48);
                 apply(&plan, SCENARIO_SEQ1F1B, n);
-                CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, m * n);
+                CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches, m * n);
                 struct dag dag = built(&plan);
                 hand_times(&dag, 1, 2);
                 critical_path(&dag, &timeline);
@@ -116,7 +116,7 @@ TEST(seq1f1b__warms_up_with_all_slices_of_a_sample)
     plan_free(&plan);
 }
 
-/* Find the largest activations of a stage over time. Units take `unit_s` seconds a pass. */
+/* Find the largest activations of a stage over time. Micro-batches take `micro_batch_s` seconds a pass. */
 static double most_held(const struct plan *plan, int32_t stage, const double seconds[3])
 {
     struct timeline timeline = {0};
@@ -170,9 +170,9 @@ TEST(held_activations__match_the_closed_forms)
         }
 }
 
-/* Stage s of ZB-H1 holds p - s units for their backward as in 1F1B, and s for their weights. At the end of a backward
- * the first are one less, the second one more. */
-TEST(zero_bubble__holds_as_many_units_as_1f1b)
+/* Stage s of ZB-H1 holds p - s micro-batches for their backward as in 1F1B, and s for their weights. At the end of a
+ * backward the first are one less, the second one more. */
+TEST(zero_bubble__holds_as_many_micro_batches_as_1f1b)
 {
     const double seconds[3] = {1, 1, 1};
     for (int32_t p = 1; p <= 4; p++) {
@@ -183,8 +183,8 @@ TEST(zero_bubble__holds_as_many_units_as_1f1b)
             int32_t layers = 840 / p;
             double weight = 48 * layers * (cost_weight_bytes(hand_setting()) / 840);
             weight += s == p - 1 ? cost_head_weight_bytes(hand_setting(), 48) : 0;
-            double unit = held(p, s, 48), before = (p - s) * unit + s * weight;
-            CHECK_CLOSE(most_held(&plan, s, seconds), fmax(before, before + weight - unit), 1e-12);
+            double micro_batch = held(p, s, 48), before = (p - s) * micro_batch + s * weight;
+            CHECK_CLOSE(most_held(&plan, s, seconds), fmax(before, before + weight - micro_batch), 1e-12);
         }
         plan_free(&plan);
     }
@@ -201,22 +201,23 @@ TEST(slicing_equal_length__follows_the_packed_sequence)
     for (int pass = 0; pass < N_PASSES; pass++) {
         for (int32_t sample = 0; sample < 3; sample++)
             plan_add_slice(&pipeline->partition[pass], (struct slice){sample, 0, tokens[sample]});
-        plan_add_unit(&pipeline->partition[pass])->padding_tokens = 4;
+        plan_add_micro_batch(&pipeline->partition[pass])->padding_tokens = 4;
     }
     slicing_equal_length(pipeline, 4);
     CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_FORWARD]), "[0:0-4] [1:0-4] [1:4-6 2:0-2] []");
     CHECK_TEXT(hand_cut_text(&pipeline->partition[PASS_BACKWARD]), "[] [2:0-2 1:4-6] [1:0-4] [0:0-4]");
-    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].units[3].padding_tokens, 4);
-    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].units[0].padding_of, 3);
+    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].micro_batches[3].padding_tokens, 4);
+    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].micro_batches[0].padding_of, 3);
     plan_fill_need(pipeline);
     CHECK_EQUAL(pipeline->need[0], 4);
     order_one_f_one_b(pipeline, ORDER_PERSISTENT);
     struct error err = {0};
     CHECK_TRUE(plan_check(&plan, 3, tokens, &err));
     CHECK_TEXT(err.text, "");
-    pipeline->partition[PASS_BACKWARD].units[0].padding_of = 2;
+    pipeline->partition[PASS_BACKWARD].micro_batches[0].padding_of = 2;
     CHECK_TRUE(!plan_check(&plan, 3, tokens, &err));
-    CHECK_CONTAINS(err.text, "backward unit 0 has 4 tokens of padding, which forward unit 2 does not have");
+    CHECK_CONTAINS(err.text,
+                   "backward micro-batch 0 has 4 tokens of padding, which forward micro-batch 2 does not have");
     plan_free(&plan);
 }
 
@@ -239,16 +240,16 @@ TEST(seq1f1b_slices__have_equal_flop)
             plan_add_slice(&pipeline->partition[PASS_FORWARD], (struct slice){sample, 0, tokens});
         }
         int32_t padding = hand_below(&seed, 300);
-        plan_add_unit(&pipeline->partition[PASS_FORWARD])->padding_tokens = padding;
+        plan_add_micro_batch(&pipeline->partition[PASS_FORWARD])->padding_tokens = padding;
         sum += (double)curve.l * padding;
         slicing_equal_flop(pipeline, hand_setting()->model, n);
         const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-        CHECK_EQUAL(partition->n_units, n);
+        CHECK_EQUAL(partition->n_micro_batches, n);
         double token = (double)flop_of_slice(curve, longest - 1, longest);
-        for (int32_t unit = 0; unit < n; unit++) {
-            double flop = (double)curve.l * partition->units[unit].padding_tokens;
-            for (int32_t i = 0; i < partition->units[unit].n_slices; i++) {
-                struct slice slice = partition->slices[partition->units[unit].first_slice + i];
+        for (int32_t micro_batch = 0; micro_batch < n; micro_batch++) {
+            double flop = (double)curve.l * partition->micro_batches[micro_batch].padding_tokens;
+            for (int32_t i = 0; i < partition->micro_batches[micro_batch].n_slices; i++) {
+                struct slice slice = partition->slices[partition->micro_batches[micro_batch].first_slice + i];
                 flop += (double)flop_of_slice(curve, slice.begin, slice.end);
             }
             CHECK_TRUE(fabs(flop - sum / n) <= token + 1);
@@ -261,10 +262,10 @@ TEST(seq1f1b_slices__have_equal_flop)
 static double slice_s(int32_t begin, int32_t end)
 {
     struct slice slice = {0, begin, end};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     double seconds = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass cost = cost_of_pass(hand_setting(), pass, &unit);
+        struct cost_pass cost = cost_of_pass(hand_setting(), pass, &micro_batch);
         seconds += cost_pass_s(&cost);
     }
     return seconds;
@@ -303,16 +304,16 @@ TEST(terapipe_slices__are_the_best_there_are)
         struct plan_pipeline *pipeline = plan.phases[0].pipelines;
         for (int32_t i = 0; i < 2; i++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&pipeline->partition[pass], (struct slice){i, 0, tokens[i]});
+                hand_micro_batch(&pipeline->partition[pass], (struct slice){i, 0, tokens[i]});
         slicing_by_time(pipeline, hand_setting(), grid);
         const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-        for (int32_t unit = 0; unit < partition->n_units; unit++) {
-            double seconds = slice_s(partition->slices[unit].begin, partition->slices[unit].end);
+        for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++) {
+            double seconds = slice_s(partition->slices[micro_batch].begin, partition->slices[micro_batch].end);
             sum_s += seconds;
             most_s = fmax(most_s, seconds);
         }
         CHECK_TRUE(sum_s + (p - 1) * most_s <= best_s * (1 + 1e-12) + (p - 1) * 1e-4);
-        CHECK_TRUE(p == 1 || partition->n_units > 2);
+        CHECK_TRUE(p == 1 || partition->n_micro_batches > 2);
         plan_free(&plan);
     }
 }
@@ -325,7 +326,7 @@ TEST(terapipe__runs_all_forwards_first)
     struct timeline timeline = {0};
     hand_uniform(&plan, 4, 3, 60000);
     apply(&plan, SCENARIO_TERAPIPE, 6);
-    int32_t n = plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units;
+    int32_t n = plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches;
     CHECK_TRUE(n > 3);
     struct dag dag = built(&plan);
     hand_times(&dag, 1, 2);
@@ -346,14 +347,14 @@ TEST(schedule__makes_sound_plans)
         int32_t p = 1 + hand_below(&seed, 4), m = 1 + hand_below(&seed, 6), n = 0, tokens[24];
         hand_plan(&plan, 1, p, 1);
         struct plan_pipeline *pipeline = plan.phases[0].pipelines;
-        for (int32_t unit = 0; unit < m; unit++) {
+        for (int32_t micro_batch = 0; micro_batch < m; micro_batch++) {
             int32_t first = n, padding = hand_below(&seed, 3) == 0 ? hand_below(&seed, 200) : 0;
             for (int32_t i = hand_below(&seed, 4); i >= (padding > 0 ? 1 : 0); i--)
                 tokens[n++] = 1 + hand_below(&seed, 300);
             for (int pass = 0; pass < N_PASSES; pass++) {
                 for (int32_t i = first; i < n; i++)
                     plan_add_slice(&pipeline->partition[pass], (struct slice){i, 0, tokens[i]});
-                plan_add_unit(&pipeline->partition[pass])->padding_tokens = padding;
+                plan_add_micro_batch(&pipeline->partition[pass])->padding_tokens = padding;
             }
         }
         enum scenario_schedule schedule = (enum scenario_schedule)(round % (SCENARIO_TERAPIPE + 1));
@@ -391,36 +392,36 @@ TEST(schedule__takes_as_long_in_both_engines)
     }
 }
 
-/* Make m units of any length on p stages of v chunks, every third with padding. */
+/* Make m micro-batches of any length on p stages of v chunks, every third with padding. */
 static void interleaved_plan(struct plan *plan, int32_t p, int32_t v, int32_t m, uint64_t *seed, int32_t *tokens)
 {
     hand_plan(plan, 1, p, 1);
     struct plan_pipeline *pipeline = plan->phases[0].pipelines;
     pipeline->layout.chunks = v;
-    for (int32_t unit = 0; unit < m; unit++) {
-        tokens[unit] = 1 + hand_below(seed, hand_below(seed, 2) == 0 ? 20 : 9000);
+    for (int32_t micro_batch = 0; micro_batch < m; micro_batch++) {
+        tokens[micro_batch] = 1 + hand_below(seed, hand_below(seed, 2) == 0 ? 20 : 9000);
         for (int pass = 0; pass < N_PASSES; pass++) {
-            plan_add_slice(&pipeline->partition[pass], (struct slice){unit, 0, tokens[unit]});
-            plan_add_unit(&pipeline->partition[pass])->padding_tokens = unit % 3 == 0 ? 100 : 0;
+            plan_add_slice(&pipeline->partition[pass], (struct slice){micro_batch, 0, tokens[micro_batch]});
+            plan_add_micro_batch(&pipeline->partition[pass])->padding_tokens = micro_batch % 3 == 0 ? 100 : 0;
         }
     }
     apply(plan, SCENARIO_INTERLEAVED, 0);
 }
 
-/* Find the time of the busiest stage, or of a unit on its way up and down again, whichever is longer [s]. */
+/* Find the time of the busiest stage, or of a micro-batch on its way up and down again, whichever is longer [s]. */
 static double least_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
 {
     const struct plan_layout *layout = &pipeline->layout;
     double stage_s[4] = {0}, least = 0;
-    for (int32_t unit = 0; unit < pipeline->partition[PASS_FORWARD].n_units; unit++) {
-        double unit_s = 0;
+    for (int32_t micro_batch = 0; micro_batch < pipeline->partition[PASS_FORWARD].n_micro_batches; micro_batch++) {
+        double micro_batch_s = 0;
         for (int32_t i = 0; i < N_PASSES * layout->stages * layout->chunks; i++) {
             int32_t at = i / N_PASSES;
-            struct cost_pass cost = dag_pass_cost(pipeline, setting, (enum pass)(i % N_PASSES), unit, at);
+            struct cost_pass cost = dag_pass_cost(pipeline, setting, (enum pass)(i % N_PASSES), micro_batch, at);
             stage_s[at % layout->stages] += cost_pass_s(&cost);
-            unit_s += cost_pass_s(&cost);
+            micro_batch_s += cost_pass_s(&cost);
         }
-        least = fmax(least, unit_s);
+        least = fmax(least, micro_batch_s);
     }
     for (int32_t stage = 0; stage < layout->stages; stage++)
         least = fmax(least, stage_s[stage]);
@@ -428,7 +429,7 @@ static double least_s(const struct plan_pipeline *pipeline, const struct cost_se
 }
 
 /* The plan is sound, and takes no less than that. */
-TEST(interleaved_units__take_as_long_in_both_engines)
+TEST(interleaved_micro_batches__take_as_long_in_both_engines)
 {
     struct platform platform = hand_platform("hopper-2x8-free");
     uint64_t seed = 23;
@@ -486,21 +487,21 @@ TEST(plan_check__tells_breaches_of_a_split_backward)
     pipeline->steps[2] = pipeline->steps[3];
     pipeline->steps[3] = step;
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
-    CHECK_CONTAINS(err.text, "weight unit 0 runs before its backward");
+    CHECK_CONTAINS(err.text, "weight micro-batch 0 runs before its backward");
     pipeline->steps[3] = pipeline->steps[2];
     pipeline->steps[2] = step;
     pipeline->splits_backward = false;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
-    CHECK_CONTAINS(err.text, "weight unit 0 runs, but the pipeline does not split its backwards");
+    CHECK_CONTAINS(err.text, "weight micro-batch 0 runs, but the pipeline does not split its backwards");
     pipeline->splits_backward = true;
-    pipeline->steps[5].unit = 0;
+    pipeline->steps[5].micro_batch = 0;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
-    CHECK_CONTAINS(err.text, "weight unit 0 runs twice or does not exist");
+    CHECK_CONTAINS(err.text, "weight micro-batch 0 runs twice or does not exist");
     pipeline->step_first[1] = 5;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
-    CHECK_CONTAINS(err.text, "stage 0: 1 of 2 weight units run");
+    CHECK_CONTAINS(err.text, "stage 0: 1 of 2 weight micro-batches run");
     plan_free(&plan);
 }

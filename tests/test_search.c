@@ -412,7 +412,7 @@ TEST(search__gives_the_plans_of_the_run)
     }
 }
 
-/* A system's bug is no result. The third iteration's plan runs a unit twice. */
+/* A system's bug is no result. The third iteration's plan runs a micro-batch twice. */
 TEST(search__ends_the_run_at_a_wrong_plan)
 {
     struct hand_search hand;
@@ -426,7 +426,7 @@ TEST(search__ends_the_run_at_a_wrong_plan)
         !point_run(&hand.scenario, &hand.lengths, &(struct point_options){.searches = &hand.result}, &point, &err));
     CHECK_EQUAL(err.status, ERROR_FAILED);
     CHECK_CONTAINS(err.text, "its plan of iteration 2 is wrong, a bug of ");
-    CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or does not exist");
+    CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward micro-batch 0 runs twice or does not exist");
     point_free(&point);
     hand_close_cell(&hand);
 }

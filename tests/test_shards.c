@@ -25,11 +25,12 @@ TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
     setting.cp_type = SCENARIO_ALL_GATHER;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int32_t ranks = cases[i].ranks;
-        const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = ranks}, empty = {.context = ranks};
+        const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = ranks},
+                                      empty = {.context = ranks};
         platform.n_nodes = cases[i].nodes;
         setting.sharding = SCENARIO_ZERO1;
         double bytes = 48 * cost_kv_bytes(&setting, 0);
-        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).context_s,
                     3 * cost_rails_s(&setting, DEVICE_ALL_GATHER, bytes, ranks, cases[i].each), 1e-14);
         setting.sharding = SCENARIO_ZERO3;
         setting.ranks = 2 * ranks; /* two groups */
@@ -56,31 +57,31 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     nodes.gpus_per_node = nodes.nvlink_domain = 8;
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE), empty = {.context = 2};
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE), empty = {.context = 2};
     setting.device = &device;
     setting.platform = &nodes;
     setting.ranks = 4;
     setting.sharding = SCENARIO_ZERO3;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 13.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).shard_s, 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).shard_bytes, 3 * 120.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 3 * 80 * 6 / 4.0 * 2, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 25.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_bytes, 3 * (120 + 240.0), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 25.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_bytes, 3 * (120 + 240.0), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 25.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (18 + 26 / 4.0) * 2, 1e-14);
-    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 1 + 10.2, 1e-14);
-    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 20.4, 1e-14);
-    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &micro_batch).shard_s, 1 + 10.2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &micro_batch).shard_s, 1 + 20.4, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &micro_batch).shard_bytes, 68 * 4 * 0.75, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4 + 13, 1e-14);
     setting.gradients = SCENARIO_BF16;
     setting.sharding = SCENARIO_ZERO2;
     setting.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
-    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
-    CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 13.0, 1e-14);
+    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).shard_s == 0);
+    CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &micro_batch).shard_bytes == 0);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 13.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (8 + 10 / 4.0) * 2, 1e-14);
     setting.dp_overlap = SCENARIO_OVERLAP_NONE;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 3 * 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 3 * 13.0, 1e-14);
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
     setting.dp_overlap = SCENARIO_OVERLAP_BOTH;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);
@@ -100,7 +101,7 @@ TEST(fsdp2__copies_in_and_out)
     struct platform nodes = hand_links;
     nodes.gpus_per_node = nodes.nvlink_domain = 8;
     struct cost_setting setting = hand_toy_setting(), first;
-    const struct cost_unit empty = {.context = 2};
+    const struct cost_micro_batch empty = {.context = 2};
     setting.platform = &nodes;
     setting.ranks = 4;
     setting.sharding = SCENARIO_ZERO3;
@@ -133,7 +134,7 @@ TEST(shards__slow_the_kernels_beside_their_collectives)
     device.training.node_multiprocessors = 1;
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     setting.device = &device;
     setting.platform = &nodes;
     setting.ranks = 4;
@@ -141,13 +142,13 @@ TEST(shards__slow_the_kernels_beside_their_collectives)
     const double alone_s[] = {13, 25}, beside_s[] = {13, 13 + 25};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         device.training.persistent_gemms = false;
-        struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
+        struct cost_pass cost = cost_of_pass(&setting, pass, &micro_batch);
         double all_s = cost.kernels_s + cost.attention_s + cost.tensor_s;
         double slower_s = 2 * cost.product_s + 4.0 / 3 * (all_s - cost.product_s);
         CHECK_TRUE(cost.product_s > 0 && cost.product_s < all_s && all_s > 100 * beside_s[pass]);
         CHECK_CLOSE(cost.shard_s, alone_s[pass] + 2 * beside_s[pass] / 4, 1e-9);
         device.training.persistent_gemms = true;
-        cost = cost_of_pass(&setting, pass, &unit);
+        cost = cost_of_pass(&setting, pass, &micro_batch);
         CHECK_CLOSE(cost.shard_s, alone_s[pass] + 2 * beside_s[pass] * (1 - all_s / slower_s), 1e-9);
     }
 }
@@ -166,7 +167,7 @@ TEST(shard_group__holds_the_channels_of_a_node_inside_it)
     device.fabric = (struct device_fabric){.latency_s = 3, .efficiency = 0.5};
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    struct cost_unit unit = hand_toy_unit(RECOMPUTE_NONE);
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
     setting.device = &device;
     setting.platform = &nodes;
     setting.ranks = 8; /* two groups */
@@ -175,15 +176,15 @@ TEST(shard_group__holds_the_channels_of_a_node_inside_it)
     double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
     double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
     double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s,
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s,
                 scatter_s + across_s + 2 * ((gather_s + scatter_s) / 4 + across_s / 2), 1e-9);
     setting.ranks = 6;
     setting.shard_group = 3;
     device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
     nodes.n_nodes = 2;
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 2, 1e-9);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).shard_s, gather_s + 2 * gather_s / 2, 1e-9);
 }
 
 /* In HSDP two groups of 4 shards are each on their node of 8 GPUs with TP 2. A layer's 80 parameters are gathered and
@@ -199,7 +200,7 @@ TEST(shard_group__reduces_gradients_between_groups)
         (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
-    struct cost_unit empty = {.context = 2};
+    struct cost_micro_batch empty = {.context = 2};
     setting.device = &device;
     setting.platform = &nodes;
     setting.ranks = 8; /* two groups */

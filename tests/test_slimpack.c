@@ -10,7 +10,7 @@
 #include "harness.h"
 #include "packing/samples.h"
 #include "plan/order.h"
-#include "simulate/units.h"
+#include "simulate/micro_batches.h"
 #include "system/slimpack.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@
 
 extern const struct training_system system_slimpack;
 
-/* Build phases 1 and 2 for all ranks, with m units each. */
+/* Build phases 1 and 2 for all ranks, with m MicroPacks each. */
 static void build(struct hand_request *hand, const char *knobs, int64_t m, struct plan_phase *phase)
 {
     struct slimpack_split split;
@@ -32,23 +32,23 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
 
 static void check_formations(const struct plan_partition *partition, int32_t n, const enum plan_formation *expected)
 {
-    CHECK_EQUAL(partition->n_units, n);
+    CHECK_EQUAL(partition->n_micro_batches, n);
     for (int32_t i = 0; i < n; i++)
-        CHECK_EQUAL(partition->units[i].formation, expected[i]);
+        CHECK_EQUAL(partition->micro_batches[i].formation, expected[i]);
 }
 
 static void check_needs(const struct plan_pipeline *pipeline, int32_t n, const int32_t *expected)
 {
-    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].n_units, n);
+    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].n_micro_batches, n);
     for (int32_t i = 0; i < n; i++)
         CHECK_EQUAL(pipeline->need[i], expected[i]);
 }
 
 /* The paper's figure of formation states has S1..S9 in 5 MicroPacks of F(x) = 2x(x + 5). S1 (20 tokens) costs 1000, S2
- * (10) 300, S3..S9 (5) 100 each: 2000, so 400 a unit. F = 400 and 800 in S1 are at 11.86 and 17.66: slim, slim. Then
- * 200 of S1 and 200 of S2 (7.81) are mix. 100 of S2 and S3..S5 are mix. S6..S9 are pack. Backward, 5x^2 + 21x, S1 costs
- * 2420, S2 710, S3..S9 230 each: 4740, so 948 a unit. From the end of S1, 1472 and 524 are left at 15.19 and 8.35. Then
- * 286 of S2 are left at 5.75. Then S3, S4 and 202 of S5's 230 follow, with 28 left at 1.06. */
+ * (10) 300, S3..S9 (5) 100 each: 2000, so 400 a MicroPack. F = 400 and 800 in S1 are at 11.86 and 17.66: slim, slim.
+ * Then 200 of S1 and 200 of S2 (7.81) are mix. 100 of S2 and S3..S5 are mix. S6..S9 are pack. Backward, 5x^2 + 21x, S1
+ * costs 2420, S2 710, S3..S9 230 each: 4740, so 948 a MicroPack. From the end of S1, 1472 and 524 are left at 15.19
+ * and 8.35. Then 286 of S2 are left at 5.75. Then S3, S4 and 202 of S5's 230 follow, with 28 left at 1.06. */
 TEST(slimpack__forms_slim_mix_and_pack_of_nine_samples)
 {
     struct hand_request hand;
@@ -72,11 +72,11 @@ TEST(slimpack__forms_slim_mix_and_pack_of_nine_samples)
     hand_request_free(&hand);
 }
 
-/* The paper's figure of DP-Merge has an outlier of 40 tokens and 8 samples of 5 on 4 ranks, 5 units each. f = 3600 and
- * 100, so the total is 4400 and C = 1100. f/2 is more than C, f/4 = 900 is not, so CP = 4. A rank has 900 in 4 units of
- * 225, and two samples in one of 200. These are smallest (3 and 2 units: 300). The outlier is cut at F of 900, 1800,
- * 2700: at 18.86, 27.60, 34.33. Backward it has 8840, a rank's 2210 in 4 units of 552.5 beside 460. It is cut with
- * 6630, 4420, 2210 left: at 34.37, 27.71, 19.03. */
+/* The paper's figure of DP-Merge has an outlier of 40 tokens and 8 samples of 5 on 4 ranks, 5 MicroPacks each. f = 3600
+ * and 100, so the total is 4400 and C = 1100. f/2 is more than C, f/4 = 900 is not, so CP = 4. A rank has 900 in 4
+ * MicroPacks of 225, and two samples in one of 200. These are smallest (3 and 2 MicroPacks: 300). The outlier is cut at
+ * F of 900, 1800, 2700: at 18.86, 27.60, 34.33. Backward it has 8840, a rank's 2210 in 4 MicroPacks of 552.5 beside
+ * 460. It is cut with 6630, 4420, 2210 left: at 34.37, 27.71, 19.03. */
 TEST(slimpack__shares_an_outlier_by_four_ranks)
 {
     struct hand_request hand;
@@ -97,8 +97,8 @@ TEST(slimpack__shares_an_outlier_by_four_ranks)
         check_formations(&pipeline->partition[PASS_FORWARD], 5,
                          (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_PACK});
         for (int32_t i = 0; i < 5; i++) {
-            CHECK_EQUAL(pipeline->partition[PASS_FORWARD].units[i].context, i < 4 ? 4 : 1);
-            CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].units[i].group, i < 4 ? 0 : -1);
+            CHECK_EQUAL(pipeline->partition[PASS_FORWARD].micro_batches[i].context, i < 4 ? 4 : 1);
+            CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].micro_batches[i].group, i < 4 ? 0 : -1);
         }
         check_needs(pipeline, 5, (int32_t[]){4, 4, 4, 4, 5});
     }
@@ -106,11 +106,11 @@ TEST(slimpack__shares_an_outlier_by_four_ranks)
     hand_request_free(&hand);
 }
 
-/* The paper's figure of the injected MicroPack has six samples in five units each way. Six equal samples have cost 1,
- * so a unit has 6/5. The backward of sample 0 is too short for a unit and takes the end of sample 1, whose forward ends
- * in unit 1. So the last stage runs F1 before B0. Likewise each backward but the last two needs one forward more than
- * its number. */
-TEST(slimpack__injects_a_forward_for_six_samples_in_five_units)
+/* The paper's figure of the injected MicroPack has six samples in five MicroPacks each way. Six equal samples have cost
+ * 1, so a MicroPack has 6/5. The backward of sample 0 is too short for a MicroPack and takes the end of sample 1, whose
+ * forward ends in MicroPack 1. So the last stage runs F1 before B0. Likewise each backward but the last two needs one
+ * forward more than its number. */
+TEST(slimpack__injects_a_forward_for_six_samples_in_five_micro_batches)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -118,8 +118,8 @@ TEST(slimpack__injects_a_forward_for_six_samples_in_five_units)
     hand_batch(&hand, 6, (int32_t[]){10, 10, 10, 10, 10, 10});
     build(&hand, "", 5, &phase);
     struct plan_pipeline *pipeline = phase.pipelines;
-    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].n_units, 5);
-    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].n_units, 5);
+    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].n_micro_batches, 5);
+    CHECK_EQUAL(pipeline->partition[PASS_BACKWARD].n_micro_batches, 5);
     check_needs(pipeline, 5, (int32_t[]){2, 3, 4, 5, 5});
     order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4");
@@ -128,10 +128,10 @@ TEST(slimpack__injects_a_forward_for_six_samples_in_five_units)
     hand_request_free(&hand);
 }
 
-/* Four samples of 4 (F = 72) go into 3 units of 96, with boundaries at 1 1/3 and 2 2/3 samples. F = 24 is at 1.77, 48
- * at 3. Units 0, 1, 2 share samples 1 and 2. They are one chain, so backward runs them 2, 1, 0 and needs all three. Two
- * units cut nothing. They are two chains, in order. */
-TEST(slimpack__runs_chains_of_symmetric_units_in_reverse)
+/* Four samples of 4 (F = 72) go into 3 MicroPacks of 96, with boundaries at 1 1/3 and 2 2/3 samples. F = 24 is at 1.77,
+ * 48 at 3. MicroPacks 0, 1, 2 share samples 1 and 2. They are one chain, so backward runs them 2, 1, 0 and needs all
+ * three. Two MicroPacks cut nothing. They are two chains, in order. */
+TEST(slimpack__runs_chains_of_symmetric_micro_batches_in_reverse)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -150,7 +150,7 @@ TEST(slimpack__runs_chains_of_symmetric_units_in_reverse)
 }
 
 /* The samples are those of the DP-Merge figure without its parts. Unmerged, the outlier runs on rank 0 alone and the
- * others share the rest. A threshold of 4 x C = 4400 merges nothing. Without slicing the outlier is one unit. */
+ * others share the rest. A threshold of 4 x C = 4400 merges nothing. Without slicing the outlier is one MicroPack. */
 TEST(slimpack_knobs__switch_parts_off)
 {
     struct hand_request hand;
@@ -269,13 +269,13 @@ TEST(slimpack_split__keeps_the_rules_of_phase_1)
     CHECK_TRUE(n_merged > 100);
 }
 
-/* Count the FLOPs of a unit, and of its dearest token at most: the last of each of its slices. */
-static void unit_flop(const struct plan_partition *partition, int32_t unit, struct flop_curve curve, fill_flop *flop,
-                      fill_flop *token)
+/* Count the FLOPs of a MicroPack, and of its dearest token at most: the last of each of its slices. */
+static void micro_batch_flop(const struct plan_partition *partition, int32_t micro_batch, struct flop_curve curve,
+                             fill_flop *flop, fill_flop *token)
 {
     *flop = 0;
-    for (int32_t i = partition->units[unit].first_slice;
-         i < partition->units[unit].first_slice + partition->units[unit].n_slices; i++) {
+    for (int32_t i = partition->micro_batches[micro_batch].first_slice;
+         i < partition->micro_batches[micro_batch].first_slice + partition->micro_batches[micro_batch].n_slices; i++) {
         struct slice slice = partition->slices[i];
         fill_flop last = flop_of_slice(curve, slice.end - 1, slice.end);
         *flop += flop_of_slice(curve, slice.begin, slice.end);
@@ -283,9 +283,9 @@ static void unit_flop(const struct plan_partition *partition, int32_t unit, stru
     }
 }
 
-/* A boundary is at most half a token off. So each unit of a rank (an outlier's aside) is within the dearest token of
- * their mean. If a token is dearer than half a unit, there is no balance to keep. */
-TEST(slimpack_build__balances_units_within_a_token)
+/* A boundary is at most half a token off. So each MicroPack of a rank (an outlier's aside) is within the dearest token
+ * of their mean. If a token is dearer than half a MicroPack, there is no balance to keep. */
+TEST(slimpack_build__balances_micro_batches_within_a_token)
 {
     uint64_t seed = 23;
     int32_t n_checked = 0;
@@ -300,10 +300,10 @@ TEST(slimpack_build__balances_units_within_a_token)
                 const struct plan_partition *partition = &phase.pipelines[rank].partition[pass];
                 struct flop_curve curve = flop_layer_curve(&hand.model, 0, (enum pass)pass);
                 fill_flop least = -1, most = 0, token = 0, flop;
-                for (int32_t unit = 0; unit < partition->n_units; unit++) {
-                    if (partition->units[unit].group >= 0)
+                for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++) {
+                    if (partition->micro_batches[micro_batch].group >= 0)
                         continue;
-                    unit_flop(partition, unit, curve, &flop, &token);
+                    micro_batch_flop(partition, micro_batch, curve, &flop, &token);
                     least = least < 0 || flop < least ? flop : least;
                     most = flop > most ? flop : most;
                 }
@@ -320,11 +320,11 @@ TEST(slimpack_build__balances_units_within_a_token)
 
 enum { MOST_PARTS = 64 };
 
-/* A rank's outliers, then its local samples: work [FLOPs x DP], and the units that hold it. */
+/* A rank's outliers, then its local samples: work [FLOPs x DP], and the MicroPacks that hold it. */
 struct parts {
     int32_t n;
     fill_flop work[MOST_PARTS];
-    int64_t units[MOST_PARTS];
+    int64_t micro_batches[MOST_PARTS];
 };
 
 static struct parts parts_of(const struct hand_request *hand, const struct slimpack_split *split,
@@ -338,52 +338,54 @@ static struct parts parts_of(const struct hand_request *hand, const struct slimp
             continue;
         fill_flop flop = flop_of_prefix(curve, hand->batch.tokens[outlier->sample]);
         parts.work[parts.n] = flop * split->n_ranks / outlier->width;
-        for (int32_t unit = 0; unit < partition->n_units; unit++)
-            parts.units[parts.n] += partition->slices[partition->units[unit].first_slice].sample == outlier->sample;
+        for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+            parts.micro_batches[parts.n] +=
+                partition->slices[partition->micro_batches[micro_batch].first_slice].sample == outlier->sample;
         parts.n++;
     }
     fill_flop local = 0;
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
         local += flop_of_prefix(curve, hand->batch.tokens[split->local[i]]);
-    for (int32_t unit = 0; unit < partition->n_units; unit++)
-        parts.units[parts.n] += partition->units[unit].group < 0;
+    for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+        parts.micro_batches[parts.n] += partition->micro_batches[micro_batch].group < 0;
     parts.work[parts.n] = local * split->n_ranks;
     parts.n += local > 0;
     return parts;
 }
 
-/* Find the largest unit if m units are assigned one by one, each to the part with the largest units. No other way has
- * smaller ones. [FLOPs x DP], rounded up */
-static fill_flop dealt_unit(const struct parts *parts, int64_t m)
+/* Find the largest MicroPack if m MicroPacks are assigned one by one, each to the part with the largest MicroPacks. No
+ * other way has smaller ones. [FLOPs x DP], rounded up */
+static fill_flop dealt_micro_batch(const struct parts *parts, int64_t m)
 {
-    int64_t units[MOST_PARTS];
+    int64_t micro_batches[MOST_PARTS];
     int32_t most = 0;
     for (int32_t i = 0; i < MOST_PARTS; i++)
-        units[i] = 1;
+        micro_batches[i] = 1;
     for (int64_t dealt = parts->n;; dealt++) {
         for (int32_t i = 0; i < parts->n; i++)
-            if (parts->work[i] * units[most] > parts->work[most] * units[i])
+            if (parts->work[i] * micro_batches[most] > parts->work[most] * micro_batches[i])
                 most = i;
         if (dealt >= m)
-            return (parts->work[most] + units[most] - 1) / units[most];
-        units[most]++;
+            return (parts->work[most] + micro_batches[most] - 1) / micro_batches[most];
+        micro_batches[most]++;
     }
 }
 
-/* Count the ranks whose outliers have other units than the budget makes of them, and those with more than m units. */
-static int32_t wrong_units(const struct parts *parts, bool has_local, fill_flop budget, int64_t m)
+/* Count the ranks whose outliers have other MicroPacks than the budget makes of them, and those with more than m
+ * MicroPacks. */
+static int32_t wrong_micro_batches(const struct parts *parts, bool has_local, fill_flop budget, int64_t m)
 {
     int32_t wrong = 0;
     int64_t sum = 0;
     for (int32_t i = 0; i < parts->n; i++) {
-        wrong += i < parts->n - has_local && parts->units[i] != (parts->work[i] + budget - 1) / budget;
-        sum += parts->units[i];
+        wrong += i < parts->n - has_local && parts->micro_batches[i] != (parts->work[i] + budget - 1) / budget;
+        sum += parts->micro_batches[i];
     }
     return wrong + (sum > m && sum > parts->n);
 }
 
-/* Outliers are cut so that the largest unit of any linked rank is as small as possible with m units of each. No rank
- * has more than m, or one for each part. @return outliers, counted on each rank */
+/* Outliers are cut so that the largest MicroPack of any linked rank is as small as possible with m MicroPacks of each.
+ * No rank has more than m, or one for each part. @return outliers, counted on each rank */
 static int32_t check_budget(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass, int64_t m)
 {
     struct slimpack_split split;
@@ -395,12 +397,12 @@ static int32_t check_budget(const struct hand_request *hand, const struct plan_p
         end += slimpack_linked_ranks(&split, first);
         for (int32_t rank = first; rank < end; rank++) {
             parts[rank] = parts_of(hand, &split, &phase->pipelines[rank].partition[pass], pass, rank);
-            fill_flop unit = dealt_unit(&parts[rank], m);
-            budget = unit > budget ? unit : budget;
+            fill_flop micro_batch = dealt_micro_batch(&parts[rank], m);
+            budget = micro_batch > budget ? micro_batch : budget;
         }
         for (int32_t rank = first; rank < end; rank++) {
             bool has_local = split.local_first[rank + 1] > split.local_first[rank];
-            wrong += wrong_units(&parts[rank], has_local, budget, m);
+            wrong += wrong_micro_batches(&parts[rank], has_local, budget, m);
             n_outliers += parts[rank].n - has_local;
         }
     }
@@ -410,7 +412,7 @@ static int32_t check_budget(const struct hand_request *hand, const struct plan_p
     return n_outliers;
 }
 
-TEST(slimpack_outliers__take_the_units_of_the_least_budget)
+TEST(slimpack_outliers__take_the_micro_batches_of_the_least_budget)
 {
     uint64_t seed = 29;
     int32_t n_outliers = 0;
@@ -437,48 +439,50 @@ struct resolved {
     double node_bytes; /* on the host of the node that has the most */
 };
 
-static double *pass_s(const struct dag *dag, int32_t pipeline, int32_t stages, int32_t n_units)
+static double *pass_s(const struct dag *dag, int32_t pipeline, int32_t stages, int32_t n_micro_batches)
 {
-    double *seconds = check_calloc((size_t)(N_PASSES * stages * n_units), sizeof *seconds);
+    double *seconds = check_calloc((size_t)(N_PASSES * stages * n_micro_batches), sizeof *seconds);
     for (int32_t i = 0; i < dag->n_tasks; i++) {
         const struct dag_task *task = &dag->tasks[i];
         if (task->pipeline == pipeline && (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION))
-            seconds[(task->pass * stages + task->stage) * n_units + task->unit] += dag->duration_s[i];
+            seconds[(task->pass * stages + task->stage) * n_micro_batches + task->micro_batch] += dag->duration_s[i];
     }
     return seconds;
 }
 
-static bool holds_sample(const struct plan_partition *partition, int32_t unit, int32_t sample)
+static bool holds_sample(const struct plan_partition *partition, int32_t micro_batch, int32_t sample)
 {
-    for (int32_t i = 0; i < partition->units[unit].n_slices; i++)
-        if (partition->slices[partition->units[unit].first_slice + i].sample == sample)
+    for (int32_t i = 0; i < partition->micro_batches[micro_batch].n_slices; i++)
+        if (partition->slices[partition->micro_batches[micro_batch].first_slice + i].sample == sample)
             return true;
     return false;
 }
 
 /* Find a time that no order of a pipeline can beat. One is its work over its stages. The other is the chain of a
- * sample. Its first forward unit comes down p - 1 stages. All its units run forward and then backward on the last. Its
- * last backward unit goes up again. The result is the larger of the two. The chain is that of the first unit's first
- * sample, its longest. */
+ * sample. Its first forward MicroPack comes down p - 1 stages. All its MicroPacks run forward and then backward on the
+ * last. Its last backward MicroPack goes up again. The result is the larger of the two. The chain is that of the first
+ * MicroPack's first sample, its longest. */
 static double least_of_pipeline_s(const struct dag *dag, const struct plan_pipeline *pipeline, int32_t index)
 {
     const struct plan_partition *partitions = pipeline->partition;
-    if (partitions[PASS_FORWARD].n_units == 0)
+    if (partitions[PASS_FORWARD].n_micro_batches == 0)
         return 0;
     int32_t stages = pipeline->layout.stages, sample = partitions[PASS_FORWARD].slices[0].sample;
-    int32_t n_units = partitions[0].n_units > partitions[1].n_units ? partitions[0].n_units : partitions[1].n_units;
-    double *seconds = pass_s(dag, index, stages, n_units), work_s = 0, chain_s = 0;
-    for (int32_t i = 0; i < N_PASSES * stages * n_units; i++)
+    int32_t n_micro_batches = partitions[0].n_micro_batches > partitions[1].n_micro_batches
+                                  ? partitions[0].n_micro_batches
+                                  : partitions[1].n_micro_batches;
+    double *seconds = pass_s(dag, index, stages, n_micro_batches), work_s = 0, chain_s = 0;
+    for (int32_t i = 0; i < N_PASSES * stages * n_micro_batches; i++)
         work_s += seconds[i] / stages;
     for (int pass = 0; pass < N_PASSES; pass++) {
-        int32_t end = -1; /* first forward, last backward unit */
-        for (int32_t unit = 0; unit < partitions[pass].n_units; unit++)
-            if (holds_sample(&partitions[pass], unit, sample)) {
-                chain_s += seconds[(pass * stages + stages - 1) * n_units + unit];
-                end = pass == PASS_BACKWARD || end < 0 ? unit : end;
+        int32_t end = -1; /* first forward, last backward MicroPack */
+        for (int32_t micro_batch = 0; micro_batch < partitions[pass].n_micro_batches; micro_batch++)
+            if (holds_sample(&partitions[pass], micro_batch, sample)) {
+                chain_s += seconds[(pass * stages + stages - 1) * n_micro_batches + micro_batch];
+                end = pass == PASS_BACKWARD || end < 0 ? micro_batch : end;
             }
         for (int32_t stage = 0; stage < stages - 1; stage++)
-            chain_s += seconds[(pass * stages + stage) * n_units + end];
+            chain_s += seconds[(pass * stages + stage) * n_micro_batches + end];
     }
     free(seconds);
     return fmax(work_s, chain_s);
@@ -583,9 +587,9 @@ TEST(merge_even__loads_no_rank_more)
     CHECK_TRUE(n_evener > 20);
 }
 
-/* One sample of a unit comes back at once, on one stage. Memory for nine tenths of it asks for a tenth, in steps of a
- * percent, which streams beside its passes. With the memory of the states and three of 840 layers all but two go. With
- * that of one layer it does not fit. */
+/* One sample of a MicroPack comes back at once, on one stage. Memory for nine tenths of it asks for a tenth, in steps
+ * of a percent, which streams beside its passes. With the memory of the states and three of 840 layers all but two go.
+ * With that of one layer it does not fit. */
 TEST(slimpack__streams_what_memory_asks_for_on_one_stage)
 {
     struct hand_request hand;
@@ -610,8 +614,8 @@ TEST(slimpack__streams_what_memory_asks_for_on_one_stage)
     hand_request_free(&hand);
 }
 
-/* One sample is too long for a rank's memory. Alone it never fits, whatever the units. Two ranks share it, since half
- * of it fits, though its FLOPs would not ask for it (a threshold of 1000). */
+/* One sample is too long for a rank's memory. Alone it never fits, whatever the MicroPacks. Two ranks share it, since
+ * half of it fits, though its FLOPs would not ask for it (a threshold of 1000). */
 TEST(merge_memory__shares_what_one_rank_cannot_hold)
 {
     struct hand_request hand;
@@ -680,21 +684,21 @@ TEST(slimpack__shares_a_host_among_the_gpus_of_its_node)
     CHECK_TRUE(tokens[2] < tokens[1]);
 }
 
-/* Find the seconds of the slowest unit of a rank on the last stage. */
-static double slowest_unit_s(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass)
+/* Find the seconds of the slowest MicroPack of a rank on the last stage. */
+static double slowest_micro_batch_s(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass)
 {
     const struct plan_pipeline *pipeline = &phase->pipelines[0];
     double slowest_s = 0;
-    for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
-        struct cost_pass cost = dag_pass_cost(pipeline, &hand->setting, pass, unit, pipeline->layout.stages - 1);
+    for (int32_t micro_batch = 0; micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++) {
+        struct cost_pass cost = dag_pass_cost(pipeline, &hand->setting, pass, micro_batch, pipeline->layout.stages - 1);
         slowest_s = fmax(slowest_s, cost.kernels_s + cost.attention_s + cost.tensor_s + cost.shard_s);
     }
     return slowest_s;
 }
 
-/* Made equal in time, the slowest unit of a rank is never slower than made equal in FLOPs. It is mostly faster (a
+/* Made equal in time, the slowest MicroPack of a rank is never slower than made equal in FLOPs. It is mostly faster (a
  * little: this device's efficiencies are constant). */
-TEST(slimpack_units__of_equal_time_have_no_slower_one)
+TEST(slimpack_micro_batches__of_equal_time_have_no_slower_one)
 {
     uint64_t seed = 43;
     int32_t n_faster = 0;
@@ -707,8 +711,8 @@ TEST(slimpack_units__of_equal_time_have_no_slower_one)
         build(&hand, "", m, &equal_flop);
         build(&hand, "balance: time", m, &equal_time);
         for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-            double before_s = slowest_unit_s(&hand, &equal_flop, pass),
-                   now_s = slowest_unit_s(&hand, &equal_time, pass);
+            double before_s = slowest_micro_batch_s(&hand, &equal_flop, pass),
+                   now_s = slowest_micro_batch_s(&hand, &equal_time, pass);
             CHECK_TRUE(now_s <= before_s);
             n_faster += now_s < before_s;
         }

@@ -11,7 +11,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "scenario/faults.h"
-#include "simulate/units.h"
+#include "simulate/micro_batches.h"
 
 static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,
                     struct plan *plan)
@@ -44,8 +44,8 @@ static double attention_s(const struct cost_setting *setting, enum pass pass, in
     struct slice part = {0, 2000 * slice, 2000 * (slice + 1)};
     struct cost_setting own = *setting;
     hand_layers(&own, 420);
-    struct cost_unit unit = {.slices = &part, .n_slices = 1, .context = 1};
-    return cost_of_pass(&own, pass, &unit).attention_s;
+    struct cost_micro_batch micro_batch = {.slices = &part, .n_slices = 1, .context = 1};
+    return cost_of_pass(&own, pass, &micro_batch).attention_s;
 }
 
 /* Two stages run one sample in two slices. The ticks are F0; F1 beside F0; F1; B0 (of the second slice); B0 beside B1;
@@ -61,11 +61,11 @@ TEST(slimpipe__gives_from_the_later_slice_until_both_have_the_mean)
     CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 B1");
     CHECK_EQUAL(pipeline->n_exchanges, 2);
     const struct plan_exchange *first = &pipeline->exchanges[0], *second = &pipeline->exchanges[1];
-    CHECK_TRUE(first->pass == PASS_FORWARD && first->from_stage == 0 && first->from_unit == 1);
-    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->exchange_group == 0 &&
+    CHECK_TRUE(first->pass == PASS_FORWARD && first->from_stage == 0 && first->from_micro_batch == 1);
+    CHECK_TRUE(first->to_stage == 1 && first->to_micro_batch == 0 && first->exchange_group == 0 &&
                second->exchange_group == 1);
-    CHECK_TRUE(second->pass == PASS_BACKWARD && second->from_stage == 0 && second->from_unit == 0);
-    CHECK_TRUE(second->to_stage == 1 && second->to_unit == 1);
+    CHECK_TRUE(second->pass == PASS_BACKWARD && second->from_stage == 0 && second->from_micro_batch == 0);
+    CHECK_TRUE(second->to_stage == 1 && second->to_micro_batch == 1);
     CHECK_CLOSE(first->share, 1.0 / 3, 1e-3);
     struct dag dag = built(&plan, &hand.setting);
     int32_t n_attention = 0, n_sends = 0;
@@ -86,28 +86,28 @@ TEST(slimpipe__gives_from_the_later_slice_until_both_have_the_mean)
     hand_request_free(&hand);
 }
 
-/* The seconds told of units are those that stage 0 computes: given away, taken on, or neither. */
-TEST(slimpipe__makes_units_as_long_as_their_tasks)
+/* The seconds told of micro-batches are those that stage 0 computes: given away, taken on, or neither. */
+TEST(slimpipe__makes_micro_batches_as_long_as_their_tasks)
 {
     struct hand_request hand;
     struct plan plan;
     double seconds[N_PASSES][8] = {0}, nominal_s = 0, told_s = 0;
     plan_of(&hand, 2, 2, 4000, "slices: 4", &plan);
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
-    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].n_units, 8);
+    CHECK_EQUAL(pipeline->partition[PASS_FORWARD].n_micro_batches, 8);
     struct dag dag = built(&plan, &hand.setting);
     for (int32_t i = 0; i < dag.n_tasks; i++) {
         const struct dag_task *task = &dag.tasks[i];
         if (task->stage == 0 && (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION))
-            seconds[task->pass][task->unit] += dag.duration_s[i];
+            seconds[task->pass][task->micro_batch] += dag.duration_s[i];
     }
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < 8; unit++) {
-            struct cost_pass cost = dag_pass_cost(pipeline, &hand.setting, pass, unit, 0);
-            double unit_s = units_pass_s(pipeline, &hand.setting, pass, unit);
-            CHECK_CLOSE(unit_s, seconds[pass][unit], 1e-12);
+        for (int32_t micro_batch = 0; micro_batch < 8; micro_batch++) {
+            struct cost_pass cost = dag_pass_cost(pipeline, &hand.setting, pass, micro_batch, 0);
+            double micro_batch_s = micro_batches_pass_s(pipeline, &hand.setting, pass, micro_batch);
+            CHECK_CLOSE(micro_batch_s, seconds[pass][micro_batch], 1e-12);
             nominal_s = fmax(nominal_s, cost_pass_s(&cost));
-            told_s = fmax(told_s, unit_s);
+            told_s = fmax(told_s, micro_batch_s);
         }
     CHECK_TRUE(told_s < 0.9 * nominal_s); /* the longest gives */
     dag_free(&dag);
@@ -164,12 +164,12 @@ TEST(exchange__carries_the_bytes_counted_by_hand)
 TEST(exchange__repeats_with_recomputed_attention)
 {
     struct slice slice = {0, 2000, 4000};
-    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     struct cost_setting setting = *hand_setting();
-    struct cost_exchange forward = cost_of_exchange(&setting, PASS_FORWARD, &unit, 0.25);
-    struct cost_exchange once = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
-    unit.recompute = RECOMPUTE_FULL;
-    struct cost_exchange again = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
+    struct cost_exchange forward = cost_of_exchange(&setting, PASS_FORWARD, &micro_batch, 0.25);
+    struct cost_exchange once = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
+    micro_batch.recompute = RECOMPUTE_FULL;
+    struct cost_exchange again = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
     CHECK_CLOSE(once.out_bytes, 840 * (4.0 * 64 * 2000 + 8 * 4 * 2000 + 0.25 * 4 * 64 * 4000), 1e-12);
     CHECK_CLOSE(once.back_bytes, 840 * (2.0 * 64 * 2000 + 0.25 * 4 * 64 * 4000), 1e-12);
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes, 1e-12);
@@ -177,10 +177,10 @@ TEST(exchange__repeats_with_recomputed_attention)
     CHECK_EQUAL(again.taker_bytes, once.taker_bytes);
     CHECK_TRUE(forward.n_messages == 840 && once.n_messages == 840 && again.n_messages == 2 * 840);
     hand_recompute_layers(&setting, 210);
-    again = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
+    again = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
     CHECK_EQUAL(again.n_messages, 840 + 210);
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes / 4, 1e-12);
-    CHECK_EQUAL(cost_of_exchange(&setting, PASS_FORWARD, &unit, 0.25).out_bytes, forward.out_bytes);
+    CHECK_EQUAL(cost_of_exchange(&setting, PASS_FORWARD, &micro_batch, 0.25).out_bytes, forward.out_bytes);
 }
 
 /* There is a message a layer, 420 of them. There are two if attention is computed again. */
@@ -190,8 +190,8 @@ TEST(exchange__pays_the_latency_of_each_link)
     struct plan plan;
     plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
     struct plan_partition *backward = &plan.phases[0].pipelines[0].partition[PASS_BACKWARD];
-    for (int32_t unit = 0; unit < backward->n_units; unit++)
-        backward->units[unit].recompute = RECOMPUTE_FULL;
+    for (int32_t micro_batch = 0; micro_batch < backward->n_micro_batches; micro_batch++)
+        backward->micro_batches[micro_batch].recompute = RECOMPUTE_FULL;
     struct dag dag = built(&plan, &hand.setting);
     int32_t n_sends = 0;
     for (int32_t i = 0; i < dag.n_tasks; i++)
@@ -375,14 +375,14 @@ TEST(plan_check__tells_breaches_of_exchanges)
     struct plan_exchange *exchange = plan.phases[0].pipelines[0].exchanges, whole = *exchange;
     exchange->share = 1.5;
     CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
-    CHECK_CONTAINS(err.text, "forward unit 1 on stage 0 gives away 1.5 of its attention");
+    CHECK_CONTAINS(err.text, "forward micro-batch 1 on stage 0 gives away 1.5 of its attention");
     *exchange = whole;
-    exchange->to_unit = 7;
+    exchange->to_micro_batch = 7;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
-    CHECK_CONTAINS(err.text, "there is no unshared forward unit 7 on stage 1");
+    CHECK_CONTAINS(err.text, "there is no unshared forward micro-batch 7 on stage 1");
     *exchange = whole;
-    exchange->to_unit = 1; /* F1 on stage 1 runs after F1 on stage 0 */
+    exchange->to_micro_batch = 1; /* F1 on stage 1 runs after F1 on stage 0 */
     struct dag dag;
     err = (struct error){0};
     CHECK_TRUE(!dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));

@@ -13,11 +13,11 @@ static struct stage_memory memory_of_stage(const struct hand_request *hand, int3
 {
     struct plan_layout layout = request_pipeline_layout(&hand->request, 0);
     return stage_memory_of(&hand->setting, &layout, stage, scenario_plan_shards(&hand->request.layout),
-                           &(struct stage_memory_unit){.recompute = recompute});
+                           &(struct stage_memory_micro_batch){.recompute = recompute});
 }
 
-/* One unit runs through the stages. Each rank's peak is what stands, its tokens and the work on them. */
-TEST(stage_memory__is_the_peak_of_one_unit)
+/* One micro-batch runs through the stages. Each rank's peak is what stands, its tokens and the work on them. */
+TEST(stage_memory__is_the_peak_of_one_micro_batch)
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     for (int i = 0; i < 3; i++) {
@@ -30,7 +30,7 @@ TEST(stage_memory__is_the_peak_of_one_unit)
         hand_uniform(&plan, 4, 1, 4096);
         plan.shards = scenario_plan_shards(&hand.request.layout);
         for (int pass = 0; pass < N_PASSES; pass++)
-            plan.phases[0].pipelines[0].partition[pass].units[0].recompute = recompute[i];
+            plan.phases[0].pipelines[0].partition[pass].micro_batches[0].recompute = recompute[i];
         CHECK_TRUE(evaluate(&evaluator, &plan, &hand.setting, (struct dag_options){0}, &evaluation, &err));
         for (int32_t stage = 0; stage < 4; stage++) {
             struct stage_memory memory = memory_of_stage(&hand, stage, recompute[i]);
@@ -58,7 +58,7 @@ TEST(stage_memory_tokens__fill_the_room)
     hand_request_free(&hand);
 }
 
-/* zero3 runs on one stage. Any moment of the unit in work may be the largest, and one of them fills the room. */
+/* zero3 runs on one stage. Any moment of the micro-batch in work may be the largest, and one of them fills the room. */
 TEST(stage_memory_tokens__fill_the_room_at_the_largest_moment)
 {
     struct hand_request hand;

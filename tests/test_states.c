@@ -272,7 +272,7 @@ TEST(states_moving_bytes__hold_both_layouts)
     hand_plan(&second, 2, 1, 1);
     for (int32_t i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&second.phases[0].pipelines[i].partition[pass], (struct slice){1 + i, 0, 16});
+            hand_micro_batch(&second.phases[0].pipelines[i].partition[pass], (struct slice){1 + i, 0, 16});
     hand_order(&second);
     hand_append(&plan, &second);
     plan.shards = 1;

@@ -38,19 +38,22 @@ static void check_runs(const struct hand_request *hand, const struct plan *plan,
     dag_free(&dag);
 }
 
-/* Padding fills a unit up to whole contexts or to a multiple of eight tokens, and no unit is empty. */
-static void check_units(const struct hand_request *hand, const struct plan *plan, const char *of)
+/* Padding fills a micro-batch up to whole contexts or to a multiple of eight tokens, and no micro-batch is empty. */
+static void check_micro_batches(const struct hand_request *hand, const struct plan *plan, const char *of)
 {
     struct error err = {0};
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
             const struct plan_partition *partition = &plan->phases[0].pipelines[i].partition[pass];
-            for (int32_t unit = 0; unit < partition->n_units; unit++) {
-                int64_t padding = partition->units[unit].padding_tokens;
-                check_case(padding == 0 || (plan_unit_tokens(partition, unit) + padding) % hand->request.context == 0 ||
-                               (plan_unit_tokens(partition, unit) + padding) % 8 == 0,
-                           "padding fills a unit up to whole contexts or eights", of, &err);
-                check_case(partition->units[unit].n_slices > 0 || padding > 0, "no unit is empty", of, &err);
+            for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++) {
+                int64_t padding = partition->micro_batches[micro_batch].padding_tokens;
+                check_case(padding == 0 ||
+                               (plan_micro_batch_tokens(partition, micro_batch) + padding) % hand->request.context ==
+                                   0 ||
+                               (plan_micro_batch_tokens(partition, micro_batch) + padding) % 8 == 0,
+                           "padding fills a micro-batch up to whole contexts or eights", of, &err);
+                check_case(partition->micro_batches[micro_batch].n_slices > 0 || padding > 0, "no micro-batch is empty",
+                           of, &err);
             }
         }
 }
@@ -133,7 +136,7 @@ static void check_lower_bounds(const struct training_system *system, const struc
                    "lower_bound_s of the request bounds its plan", of, &err);
 }
 
-/* A system whose samples are whole has no other slices, and each sample is in one unit of each pass. */
+/* A system whose samples are whole has no other slices, and each sample is in one micro-batch of each pass. */
 static void check_whole_samples(const struct hand_request *hand, const struct plan *plan, const char *of)
 {
     struct error err = {0};
@@ -148,8 +151,8 @@ static void check_whole_samples(const struct hand_request *hand, const struct pl
                     int32_t tokens = late < 0 ? hand->batch.tokens[slice.sample] : plan->carried_tokens[late];
                     whole = whole && slice.begin == 0 && slice.end == tokens;
                 }
-                for (int32_t k = 0; k < partition->n_units; k++)
-                    whole = whole && partition->units[k].group < 0;
+                for (int32_t k = 0; k < partition->n_micro_batches; k++)
+                    whole = whole && partition->micro_batches[k].group < 0;
             }
     check_case(whole, "its samples are whole", of, &err);
 }
@@ -169,7 +172,7 @@ static void check_plan(const struct training_system *system, struct hand_request
         check_case(plan.n_candidates > 0, "it weighed something", of, &err);
         check_case(system->state_size > 0 || plan.n_delayed + plan.n_carried + plan.delayed_tokens == 0,
                    "without a state no sample waits", of, &err);
-        check_units(hand, &plan, of);
+        check_micro_batches(hand, &plan, of);
         check_runs(hand, &plan, of);
         check_lower_bounds(system, hand, &plan, of);
         if (system->whole_samples)
@@ -355,7 +358,7 @@ TEST(schedules__run_with_every_system_that_takes_them)
         }
 }
 
-/* Check the share of each unit on one rank with memory for nine tenths of what it holds without offload. */
+/* Check the share of each micro-batch on one rank with memory for nine tenths of what it holds without offload. */
 static void check_offload(const char *name, const char *knobs, double share, bool decided)
 {
     struct hand_request hand;
@@ -377,7 +380,7 @@ static void check_offload(const char *name, const char *knobs, double share, boo
     hand.request.memory_bytes = 0.9 * peak_bytes;
     check_case(plan_anew(system, &hand, &plan, &err), "it plans", of, &err);
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
-    for (int32_t i = 0; i < pipeline->partition[PASS_FORWARD].n_units; i++) {
+    for (int32_t i = 0; i < pipeline->partition[PASS_FORWARD].n_micro_batches; i++) {
         double away = plan_offload(pipeline, i, 0);
         check_case(decided ? away > 0 : away == request_offload_share(&hand.request, share),
                    "it offloads as the mode says", of, &err);

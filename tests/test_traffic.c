@@ -16,8 +16,8 @@ static struct traffic traffic(const struct plan *plan, const struct cost_setting
     return sent;
 }
 
-/* p stages run m units of 16 tokens. Between neighbours 2 h bytes a token go m (p - 1) times each way. One replica has
- * nothing to reduce, one tensor and context rank nothing to gather. */
+/* p stages run m micro-batches of 16 tokens. Between neighbours 2 h bytes a token go m (p - 1) times each way. One
+ * replica has nothing to reduce, one tensor and context rank nothing to gather. */
 TEST(traffic__counts_activations_both_ways)
 {
     for (int32_t p = 1; p <= 8; p++) {
@@ -37,7 +37,7 @@ TEST(traffic__counts_what_others_lack_in_a_ring)
     struct plan plan;
     hand_plan(&plan, 1, 1, 4);
     for (int pass = 0; pass < N_PASSES; pass++)
-        hand_unit(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 64})->context = 4;
+        hand_micro_batch(&plan.phases[0].pipelines[0].partition[pass], (struct slice){0, 0, 64})->context = 4;
     hand_order(&plan);
     struct traffic sent = traffic(&plan, hand_setting());
     CHECK_CLOSE(sent.bytes[TRAFFIC_CONTEXT], 4 * 3 * 0.75 * LAYERS * 64 * 4.0 * HIDDEN, 1e-14);
@@ -68,7 +68,7 @@ TEST(traffic__counts_gradients_and_parameters_of_replicas)
 
 /* Two TP ranks use sequence parallelism. A layer has 4 + 6 collectives (cost/layer.h) on 16 x 2 h bytes, and a rank
  * sends half of each. On the first of three stages the embedding's come on top, on the last the head's. This is as
- * their passes say, unit by unit and for each GPU. The traffic of zero3 is counted likewise. */
+ * their passes say, micro-batch by micro-batch and for each GPU. The traffic of zero3 is counted likewise. */
 TEST(traffic__counts_what_passes_send)
 {
     enum { UNITS = 5, TENSOR = 2, STAGES = 3 };
@@ -95,16 +95,16 @@ TEST(traffic__counts_what_passes_send)
     plan_free(&plan);
 }
 
-/* Half of a unit's activations goes to the host and comes back on both stages. Recomputation keeps 2 h bytes a token
- * and layer. */
+/* Half of a micro-batch's activations goes to the host and comes back on both stages. Recomputation keeps 2 h bytes a
+ * token and layer. */
 TEST(traffic__counts_offloaded_activations_twice)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
-    struct plan_unit *unit = plan.phases[0].pipelines[0].partition[PASS_FORWARD].units;
-    unit->recompute = RECOMPUTE_FULL;
-    unit->offload = 0.5;
-    plan.phases[0].pipelines[0].partition[PASS_BACKWARD].units[0].recompute = RECOMPUTE_FULL;
+    struct plan_micro_batch *micro_batch = plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches;
+    micro_batch->recompute = RECOMPUTE_FULL;
+    micro_batch->offload = 0.5;
+    plan.phases[0].pipelines[0].partition[PASS_BACKWARD].micro_batches[0].recompute = RECOMPUTE_FULL;
     CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_HOST], 2 * 0.5 * LAYERS * 16 * 2.0 * HIDDEN, 1e-14);
     plan_free(&plan);
 }
@@ -115,10 +115,12 @@ TEST(traffic__counts_exchanged_attention_both_ways)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
-    plan_add_exchange(
-        &plan.phases[0].pipelines[0],
-        (struct plan_exchange){
-            .pass = PASS_FORWARD, .from_stage = 0, .from_unit = 1, .to_stage = 1, .to_unit = 0, .share = 0.25});
+    plan_add_exchange(&plan.phases[0].pipelines[0], (struct plan_exchange){.pass = PASS_FORWARD,
+                                                                           .from_stage = 0,
+                                                                           .from_micro_batch = 1,
+                                                                           .to_stage = 1,
+                                                                           .to_micro_batch = 0,
+                                                                           .share = 0.25});
     int32_t layers = LAYERS / 2;
     double out = 16 * 2 * HIDDEN + 0.25 * 16 * 4 * HIDDEN, back = 16 * 2 * HIDDEN + 16 * 4 * 4;
     CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_EXCHANGE], layers * (out + back), 1e-14);

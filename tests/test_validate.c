@@ -393,8 +393,8 @@ TEST(row_predict__compares_no_number_that_is_next_to_nothing)
     validate_free(&validate);
 }
 
-/* A row is doubtful if its sizes differ from params_b by 10%, if its columns contradict each other by 5%, or if a unit
- * is wrong. */
+/* A row is doubtful if its sizes differ from params_b by 10%, if its columns contradict each other by 5%, or if a
+ * micro-batch is wrong. */
 TEST(row_read__says_what_is_doubtful)
 {
     static const char *const cases[][2] = {
@@ -455,7 +455,7 @@ TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
     CHECK(device_read(scenario_data_dir(), setting.scenario.device_name, &device, &err));
     CHECK(predict_run(&setting, &device, &result, &err));
     const struct slice slices[] = {{0, 0, 2048}, {1, 0, 2048}};
-    const struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 1};
+    const struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = 2, .context = 1};
     const struct cost_setting cost =
         hand_with((struct cost_setting){.model = &setting.scenario.model,
                                         .device = &device,
@@ -467,8 +467,9 @@ TEST(predict_run__takes_the_sum_of_passes_on_one_gpu)
                   &(struct scenario_plan){.sequence_parallel = true});
     double step_s = cost_optimizer_s(&cost, hand_stage_parameters(&setting.scenario.model, 1, 4, true, true), 1);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass layers = cost_of_pass(&cost, pass, &unit), head = cost_of_head(&cost, pass, &unit);
-        struct cost_pass embedding = cost_of_embedding(&cost, pass, &unit);
+        struct cost_pass layers = cost_of_pass(&cost, pass, &micro_batch),
+                         head = cost_of_head(&cost, pass, &micro_batch);
+        struct cost_pass embedding = cost_of_embedding(&cost, pass, &micro_batch);
         step_s += 3 * (layers.kernels_s + layers.attention_s + embedding.kernels_s + head.kernels_s);
     }
     CHECK_CLOSE(result.tokens_per_s_per_gpu, 6 * 2048 / step_s, 1e-9);

@@ -91,7 +91,7 @@ TEST(wlb_llm__keeps_to_the_room_beside_a_long_document)
     plan_free(&plan);
     hand_batch(&hand, 6, (int32_t[]){90, 40, 40, 40, 40, 40});
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 6);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches, 6);
     CHECK_EQUAL(plan.delayed_tokens, 0);
     plan_free(&plan);
     system_wlb_llm.close(state);
@@ -291,8 +291,8 @@ TEST(wlb_sharding__takes_the_shorter_attention)
         void *state = calloc(1, system_wlb_llm.state_size);
         hand_knobs(&hand, &system_wlb_llm, adaptive ? "queues: 0" : "{queues: 0, sharding: per-sequence}");
         CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_units, 1);
-        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_BACKWARD].units[0].sharding,
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].n_micro_batches, 1);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_BACKWARD].micro_batches[0].sharding,
                     adaptive ? SLICE_PER_DOCUMENT : SLICE_PER_SEQUENCE);
         plan_free(&plan);
         system_wlb_llm.close(state);
@@ -344,7 +344,7 @@ TEST(wlb_sharding__shards_short_documents_by_sequence)
     void *state = calloc(1, system_wlb_llm.state_size);
     hand_knobs(&hand, &system_wlb_llm, "queues: 0");
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
-    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[0].sharding, SLICE_PER_SEQUENCE);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[0].sharding, SLICE_PER_SEQUENCE);
     plan_free(&plan);
     system_wlb_llm.close(state);
     free(state);
@@ -367,7 +367,7 @@ TEST(wlb_llm__interleaves_micro_batches)
     int32_t per_rank = (int32_t)((hand.batch.n_tokens + 3999) / 4000) * 2; /* windows of 1000, four by four */
     CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
     CHECK_TRUE(plan_check(&plan, 60, hand.batch.tokens, &err));
-    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].n_units, per_rank);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].partition[PASS_FORWARD].n_micro_batches, per_rank);
     CHECK_EQUAL(plan.phases[0].pipelines[1].layout.chunks, 2);
     struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){.gradient_sync = true});
     dag_free(&dag);

@@ -124,7 +124,7 @@ static struct outcome outcome_of(const struct explainer *explainer, const struct
                             work_of(plan, &evaluator->dag, &explainer->pricing[AS_IT_IS].setting)};
 }
 
-/** Remove padding or recomputation from all units. @return whether there was any */
+/** Remove padding or recomputation from all micro-batches. @return whether there was any */
 static bool strip(struct plan *plan, enum explain_free without)
 {
     bool any = false;
@@ -132,14 +132,14 @@ static bool strip(struct plan *plan, enum explain_free without)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
                 const struct plan_partition *partition = &plan->phases[i].pipelines[j].partition[pass];
-                for (int32_t u = 0; u < partition->n_units; u++) {
-                    struct plan_unit *unit = &partition->units[u];
+                for (int32_t u = 0; u < partition->n_micro_batches; u++) {
+                    struct plan_micro_batch *micro_batch = &partition->micro_batches[u];
                     bool padding = without == EXPLAIN_FREE_PADDING;
-                    any = any || (padding ? unit->padding_tokens > 0 : unit->recompute != RECOMPUTE_NONE);
+                    any = any || (padding ? micro_batch->padding_tokens > 0 : micro_batch->recompute != RECOMPUTE_NONE);
                     if (padding)
-                        unit->padding_tokens = 0;
+                        micro_batch->padding_tokens = 0;
                     else
-                        unit->recompute = RECOMPUTE_NONE;
+                        micro_batch->recompute = RECOMPUTE_NONE;
                 }
             }
     return any;

@@ -47,9 +47,9 @@ static double attention_s(const struct plan_request *request, int32_t kind, int3
 }
 
 /* Return one micro-batch of n_tokens tokens, at most 2^31 - 1, without attention. */
-static struct cost_unit all_tokens(double n_tokens)
+static struct cost_micro_batch all_tokens(double n_tokens)
 {
-    return (struct cost_unit){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1};
+    return (struct cost_micro_batch){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1};
 }
 
 /*
@@ -79,23 +79,24 @@ static double exposed_s(const struct cost_setting *setting, const struct layer *
 /* Return the seconds of one stage's layers in one pass on all tokens, without attention. */
 static double layers_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
 {
-    struct cost_unit unit = all_tokens(n_tokens);
+    struct cost_micro_batch micro_batch = all_tokens(n_tokens);
     double sum = 0;
     for (int32_t i = 0; i < setting->n_runs; i++) {
         struct layer layer;
         layer_of(setting, setting->runs[i].kind, &layer);
         struct cost_kernels kernels = {0};
-        cost_layer_kernels(setting, setting->runs[i].kind, pass, &unit, &kernels);
-        sum += setting->runs[i].n * (best_s(setting, &kernels) + exposed_s(setting, &layer, unit.padding_tokens, pass));
+        cost_layer_kernels(setting, setting->runs[i].kind, pass, &micro_batch, &kernels);
+        sum += setting->runs[i].n *
+               (best_s(setting, &kernels) + exposed_s(setting, &layer, micro_batch.padding_tokens, pass));
     }
     return sum;
 }
 
 static double head_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
 {
-    struct cost_unit unit = all_tokens(n_tokens);
+    struct cost_micro_batch micro_batch = all_tokens(n_tokens);
     struct cost_kernels kernels = {0};
-    cost_head_kernels(setting, pass, &unit, &kernels);
+    cost_head_kernels(setting, pass, &micro_batch, &kernels);
     return best_s(setting, &kernels);
 }
 
@@ -251,10 +252,10 @@ struct batch_bound_pass batch_bound_pass_of(const struct plan_request *request, 
     return of;
 }
 
-double batch_bound_unit_s(const struct batch_bound_pass *of, const struct batch *batch,
-                          const struct plan_partition *partition, int32_t unit)
+double batch_bound_micro_batch_s(const struct batch_bound_pass *of, const struct batch *batch,
+                                 const struct plan_partition *partition, int32_t micro_batch)
 {
-    const struct plan_unit *part = &partition->units[unit];
+    const struct plan_micro_batch *part = &partition->micro_batches[micro_batch];
     double sum_s = 0;
     for (int32_t i = part->first_slice; i < part->first_slice + part->n_slices; i++) {
         struct slice slice = partition->slices[i];
@@ -294,11 +295,12 @@ static double chain_s(const struct plan_request *request)
     const struct scenario_plan *layout = &request->layout;
     int32_t tokens = longest(request->batch), context = (int32_t)layout->cp;
     struct slice slice = {0, 0, tokens};
-    struct cost_unit unit = {
+    struct cost_micro_batch micro_batch = {
         .slices = &slice, .n_slices = 1, .context = context, .recompute = (enum recompute)layout->recompute};
     double sum = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass cost = cost_of_pass(setting, pass, &unit), head = cost_of_head(setting, pass, &unit);
+        struct cost_pass cost = cost_of_pass(setting, pass, &micro_batch),
+                         head = cost_of_head(setting, pass, &micro_batch);
         double least_s = 0;
         for (int32_t i = 0; i < setting->n_runs; i++)
             least_s += n_layer_passes(&setting->runs[i], layout, pass) *

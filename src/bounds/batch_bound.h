@@ -55,8 +55,8 @@ struct batch_bound_pass {
 struct batch_bound_pass batch_bound_pass_of(const struct plan_request *request, enum pass pass);
 
 /** Return the seconds that a micro-batch of slices takes at least in this pass. */
-double batch_bound_unit_s(const struct batch_bound_pass *of, const struct batch *batch,
-                          const struct plan_partition *partition, int32_t unit);
+double batch_bound_micro_batch_s(const struct batch_bound_pass *of, const struct batch *batch,
+                                 const struct plan_partition *partition, int32_t micro_batch);
 
 /**
  * Return a reduce-scatter or all-gather of `bytes` in all among n ranks, with the fastest number of

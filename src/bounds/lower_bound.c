@@ -19,17 +19,17 @@ struct stage {
 /* Seconds of a pipeline's passes and copies. */
 struct lower_bound_price {
     struct dag_kinds kinds;
-    double *pass_s[N_PASSES]; /* [unit x kinds + kind]; NULL: the pipeline is left out */
-    double *copy_s;           /* [unit x kinds + kind] in each direction; NULL: nothing is offloaded */
+    double *pass_s[N_PASSES]; /* [micro-batch x kinds + kind]; NULL: the pipeline is left out */
+    double *copy_s;           /* [micro-batch x kinds + kind] in each direction; NULL: nothing is offloaded */
 };
 
 struct walk {
     const struct plan_pipeline *pipeline;
     const struct lower_bound_price *price;
     int32_t n_virtual;       /* virtual stages: chunk x stages + stage */
-    double *end_s[N_PASSES]; /* [unit x virtual stages + virtual stage], -1: not yet run */
-    double *begin_s;         /* [unit x virtual stages + virtual stage] of backwards */
-    double *out_s;           /* [unit x virtual stages + virtual stage] ends of copies to the host */
+    double *end_s[N_PASSES]; /* [micro-batch x virtual stages + virtual stage], -1: not yet run */
+    double *begin_s;         /* [micro-batch x virtual stages + virtual stage] of backwards */
+    double *out_s;           /* [micro-batch x virtual stages + virtual stage] ends of copies to the host */
     struct stage *stages;
 };
 
@@ -37,18 +37,18 @@ struct walk {
 static bool repeats(const struct plan_phase *phase, int32_t i)
 {
     const struct plan_partition *partition = &phase->pipelines[i].partition[PASS_FORWARD];
-    int32_t group = partition->n_units > 0 ? partition->units[0].group : -1;
-    for (int32_t unit = 1; unit < partition->n_units; unit++)
-        group = partition->units[unit].group == group ? group : -1;
+    int32_t group = partition->n_micro_batches > 0 ? partition->micro_batches[0].group : -1;
+    for (int32_t micro_batch = 1; micro_batch < partition->n_micro_batches; micro_batch++)
+        group = partition->micro_batches[micro_batch].group == group ? group : -1;
     return group >= 0 && phase->groups[group].pipelines[0] < i;
 }
 
 /* Return when a backward's activations are back, on stages of one chunk. */
-static double copied_s(struct walk *walk, int32_t stage, int32_t unit)
+static double copied_s(struct walk *walk, int32_t stage, int32_t micro_batch)
 {
-    int32_t n_stages = walk->n_virtual, at = unit * n_stages + stage;
+    int32_t n_stages = walk->n_virtual, at = micro_batch * n_stages + stage;
     struct stage *of = &walk->stages[stage];
-    double copy_s = walk->price->copy_s[unit * walk->price->kinds.n + walk->price->kinds.kind[stage]];
+    double copy_s = walk->price->copy_s[micro_batch * walk->price->kinds.n + walk->price->kinds.kind[stage]];
     double ready_s = fmax(fmax(of->in_s, of->begin_s), walk->out_s[at]);
     if (copy_s <= 0)
         return 0;
@@ -62,10 +62,10 @@ static void run_step(struct walk *walk, int32_t stage, const struct plan_step *s
     const struct lower_bound_price *price = walk->price;
     struct stage *of = &walk->stages[stage];
     int32_t virtual = step->chunk * walk->pipeline->layout.stages + stage;
-    int32_t at = step->unit * walk->n_virtual + virtual;
-    int32_t cost = step->unit * price->kinds.n + price->kinds.kind[virtual];
+    int32_t at = step->micro_batch * walk->n_virtual + virtual;
+    int32_t cost = step->micro_batch * price->kinds.n + price->kinds.kind[virtual];
     if (step->pass == PASS_BACKWARD && price->copy_s != NULL)
-        ready_s = fmax(ready_s, copied_s(walk, stage, step->unit));
+        ready_s = fmax(ready_s, copied_s(walk, stage, step->micro_batch));
     of->begin_s = fmax(of->end_s, ready_s);
     of->end_s = of->begin_s + price->pass_s[step->pass][cost];
     walk->end_s[step->pass][at] = of->end_s;
@@ -87,7 +87,8 @@ static int32_t advance(struct walk *walk, int32_t stage)
         const struct plan_step *step = &pipeline->steps[*next];
         int32_t virtual = step->chunk * pipeline->layout.stages + stage;
         int32_t from = step->pass == PASS_FORWARD ? virtual - 1 : virtual + 1;
-        double ready_s = from >= 0 && from < n_virtual ? walk->end_s[step->pass][step->unit * n_virtual + from] : 0;
+        double ready_s =
+            from >= 0 && from < n_virtual ? walk->end_s[step->pass][step->micro_batch * n_virtual + from] : 0;
         if (ready_s < 0)
             break;
         run_step(walk, stage, step, ready_s);
@@ -98,9 +99,9 @@ static int32_t advance(struct walk *walk, int32_t stage)
 /* Return whether each backward micro-batch has the slices of the forward micro-batch of the same number. */
 static bool have_same_slices(const struct plan_partition *forward, const struct plan_partition *backward)
 {
-    bool same = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;
-    for (int32_t i = 0; same && i < forward->n_units; i++)
-        same = forward->units[i].n_slices == backward->units[i].n_slices;
+    bool same = forward->n_micro_batches == backward->n_micro_batches && forward->n_slices == backward->n_slices;
+    for (int32_t i = 0; same && i < forward->n_micro_batches; i++)
+        same = forward->micro_batches[i].n_slices == backward->micro_batches[i].n_slices;
     for (int32_t i = 0; same && i < forward->n_slices; i++) {
         struct slice a = forward->slices[i], b = backward->slices[i];
         same = a.sample == b.sample && a.begin == b.begin && a.end == b.end;
@@ -116,13 +117,15 @@ static void price_copies(const struct plan_pipeline *pipeline, const struct cost
     if (pipeline->layout.chunks > 1 || pipeline->offload != NULL || !plan_offloads(pipeline) ||
         !have_same_slices(partition, &pipeline->partition[PASS_BACKWARD]))
         return;
-    price->copy_s = check_calloc((size_t)(partition->n_units * n_kinds), sizeof(double));
-    for (int32_t i = 0; i < partition->n_units * n_kinds; i++) {
-        int32_t unit = i / n_kinds, stage = price->kinds.stage[i % n_kinds];
+    price->copy_s = check_calloc((size_t)(partition->n_micro_batches * n_kinds), sizeof(double));
+    for (int32_t i = 0; i < partition->n_micro_batches * n_kinds; i++) {
+        int32_t micro_batch = i / n_kinds, stage = price->kinds.stage[i % n_kinds];
         struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
-        int64_t tokens = plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
-        double share = partition->units[unit].streams ? 0 : partition->units[unit].offload;
-        double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &stage_setting, unit, tokens, 0) : 0;
+        int64_t tokens =
+            plan_micro_batch_tokens(partition, micro_batch) + partition->micro_batches[micro_batch].padding_tokens;
+        double share =
+            partition->micro_batches[micro_batch].streams ? 0 : partition->micro_batches[micro_batch].offload;
+        double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &stage_setting, micro_batch, tokens, 0) : 0;
         price->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
     }
 }
@@ -135,10 +138,11 @@ static struct dag_budget budget_of(const struct plan_pipeline *pipeline, const s
     struct dag_budget budget = {.kind = kinds->kind[last], .left_s = limit->seconds * (1 + 1e-9)}; /* sums round */
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         const struct plan_partition *partition = &pipeline->partition[pass];
-        budget.least_s[pass] = check_malloc((size_t)partition->n_units * sizeof(double));
-        for (int32_t unit = 0; unit < partition->n_units; unit++) {
-            budget.least_s[pass][unit] = batch_bound_unit_s(&limit->least[pass], limit->batch, partition, unit);
-            budget.left_s -= budget.least_s[pass][unit];
+        budget.least_s[pass] = check_malloc((size_t)partition->n_micro_batches * sizeof(double));
+        for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++) {
+            budget.least_s[pass][micro_batch] =
+                batch_bound_micro_batch_s(&limit->least[pass], limit->batch, partition, micro_batch);
+            budget.left_s -= budget.least_s[pass][micro_batch];
         }
     }
     return budget;
@@ -154,7 +158,7 @@ static bool price_pipeline(const struct plan_pipeline *pipeline, const struct co
     if (bounded)
         budget = budget_of(pipeline, &price->kinds, limit);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        int32_t n = pipeline->partition[pass].n_units * price->kinds.n;
+        int32_t n = pipeline->partition[pass].n_micro_batches * price->kinds.n;
         price->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
         within = within &&
                  dag_passes_s(pipeline, setting, &price->kinds, pass, bounded ? &budget : NULL, price->pass_s[pass]);
@@ -181,13 +185,14 @@ static void open_walk(const struct plan_pipeline *pipeline, const struct lower_b
     for (int32_t stage = 0; stage < n_stages; stage++)
         walk->stages[stage].next = pipeline->step_first[stage];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        int32_t n = pipeline->partition[pass].n_units * n_virtual;
+        int32_t n = pipeline->partition[pass].n_micro_batches * n_virtual;
         walk->end_s[pass] = check_malloc((size_t)n * sizeof(double));
         for (int32_t i = 0; i < n; i++)
             walk->end_s[pass][i] = -1;
     }
-    walk->begin_s = check_calloc((size_t)(pipeline->partition[PASS_BACKWARD].n_units * n_virtual), sizeof(double));
-    walk->out_s = check_calloc((size_t)(pipeline->partition[PASS_FORWARD].n_units * n_virtual), sizeof(double));
+    walk->begin_s =
+        check_calloc((size_t)(pipeline->partition[PASS_BACKWARD].n_micro_batches * n_virtual), sizeof(double));
+    walk->out_s = check_calloc((size_t)(pipeline->partition[PASS_FORWARD].n_micro_batches * n_virtual), sizeof(double));
 }
 
 static void close_walk(struct walk *walk)
@@ -221,7 +226,8 @@ static double pipeline_s(const struct plan_pipeline *pipeline, const struct lowe
 /* Return whether a walk of the steps bounds a pipeline: passes are whole, and each stage computes its own attention. */
 static bool can_walk(const struct plan_pipeline *pipeline)
 {
-    return pipeline->partition[PASS_FORWARD].n_units > 0 && !pipeline->splits_backward && pipeline->n_exchanges == 0;
+    return pipeline->partition[PASS_FORWARD].n_micro_batches > 0 && !pipeline->splits_backward &&
+           pipeline->n_exchanges == 0;
 }
 
 static int32_t n_pipelines(const struct plan *plan)

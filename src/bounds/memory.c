@@ -17,9 +17,9 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activatio
 
 /* A virtual stage of the current rank. */
 struct chunk {
-    int32_t number;                                 /* -1: none yet */
-    const struct memory_unit *units[N_STEP_PASSES]; /* of each pass */
-    const double *exchanged[N_STEP_PASSES];         /* NULL: no attention is exchanged */
+    int32_t number;                                                /* -1: none yet */
+    const struct memory_micro_batch *micro_batches[N_STEP_PASSES]; /* of each pass */
+    const double *exchanged[N_STEP_PASSES];                        /* NULL: no attention is exchanged */
 };
 
 struct memory_walk {
@@ -120,7 +120,7 @@ struct pass_bytes {
     enum pass pass;
     bool splits;      /* PASS_WEIGHT may follow */
     double exchanged; /* buffers of exchanged attention */
-    const struct memory_unit *unit;
+    const struct memory_micro_batch *micro_batch;
 };
 
 static struct chunk chunk_of(const struct memory_walk *walk, int32_t number)
@@ -130,10 +130,11 @@ static struct chunk chunk_of(const struct memory_walk *walk, int32_t number)
     struct chunk chunk = {.number = number};
     for (int pass = 0; pass < N_STEP_PASSES; pass++) {
         int partition = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-        chunk.units[pass] =
-            memory_pipe_units(pipe, partition, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
+        chunk.micro_batches[pass] =
+            memory_pipe_micro_batches(pipe, partition, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
         if (pipe->exchanged[partition] != NULL) /* there is one chunk */
-            chunk.exchanged[pass] = pipe->exchanged[partition] + stage * pipe->plan->partition[partition].n_units;
+            chunk.exchanged[pass] =
+                pipe->exchanged[partition] + stage * pipe->plan->partition[partition].n_micro_batches;
     }
     return chunk;
 }
@@ -145,40 +146,40 @@ WALK_INLINE struct pass_bytes pass_bytes_of(const struct memory_walk *walk, stru
         *chunk = chunk_of(walk, step->chunk);
     return (struct pass_bytes){.pass = step->pass,
                                .splits = splits,
-                               .exchanged = exchanges ? chunk->exchanged[step->pass][step->unit] : 0,
-                               .unit = &chunk->units[step->pass][step->unit]};
+                               .exchanged = exchanges ? chunk->exchanged[step->pass][step->micro_batch] : 0,
+                               .micro_batch = &chunk->micro_batches[step->pass][step->micro_batch]};
 }
 
 WALK_INLINE void begin_pass(const struct pass_bytes *bytes, struct live_bytes *live)
 {
-    const struct memory_unit *unit = bytes->unit;
+    const struct memory_micro_batch *micro_batch = bytes->micro_batch;
     if (bytes->splits && bytes->pass == PASS_WEIGHT) {
-        live->bytes[MEMORY_WORKSPACE] = unit->weight_workspace;
+        live->bytes[MEMORY_WORKSPACE] = micro_batch->weight_workspace;
         return;
     }
     live->bytes[MEMORY_COMMUNICATION] = bytes->exchanged;
-    live->bytes[MEMORY_WORKSPACE] = unit->workspace;
+    live->bytes[MEMORY_WORKSPACE] = micro_batch->workspace;
     if (bytes->pass == PASS_FORWARD) {
-        live->bytes[MEMORY_ACTIVATIONS] += unit->activations;
-        live->bytes[MEMORY_KV] += unit->kv;
+        live->bytes[MEMORY_ACTIVATIONS] += micro_batch->activations;
+        live->bytes[MEMORY_KV] += micro_batch->kv;
     } else {
-        live->bytes[MEMORY_KV_GRADIENTS] += unit->opened;
+        live->bytes[MEMORY_KV_GRADIENTS] += micro_batch->opened;
     }
 }
 
 WALK_INLINE void end_pass(const struct pass_bytes *bytes, struct live_bytes *live)
 {
-    const struct memory_unit *unit = bytes->unit;
+    const struct memory_micro_batch *micro_batch = bytes->micro_batch;
     live->bytes[MEMORY_WORKSPACE] = live->bytes[MEMORY_COMMUNICATION] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
     if (bytes->splits && bytes->pass == PASS_WEIGHT) {
-        live->bytes[MEMORY_ACTIVATIONS] -= unit->weight;
+        live->bytes[MEMORY_ACTIVATIONS] -= micro_batch->weight;
         return;
     }
-    live->bytes[MEMORY_ACTIVATIONS] += unit->weight - unit->activations;
-    live->bytes[MEMORY_KV] -= unit->kv;
-    live->bytes[MEMORY_KV_GRADIENTS] -= unit->closed;
+    live->bytes[MEMORY_ACTIVATIONS] += micro_batch->weight - micro_batch->activations;
+    live->bytes[MEMORY_KV] -= micro_batch->kv;
+    live->bytes[MEMORY_KV_GRADIENTS] -= micro_batch->closed;
 }
 
 /* Record an event that only frees memory. It cannot raise the peak, so walks for peaks skip it. */
@@ -263,7 +264,7 @@ WALK_INLINE void grow(struct memory_walk *walk, const struct plan_step *step, st
     const struct states_gradients gradients = gradients_of(walk, step->chunk);
     const bool reduces = cost_shards_in_passes(walk->setting);
     int32_t stage = step->chunk * pipe->plan->layout.stages + walk->dag->ranks[walk->dag_rank].stage;
-    const struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->unit);
+    const struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->micro_batch);
     if (gradients.head > 0) {
         live->bytes[MEMORY_STATES] += gradients.head;
         live->bytes[MEMORY_WORKSPACE] = frees.head_workspace;
@@ -379,7 +380,7 @@ WALK_INLINE void walk_tasks(struct memory_walk *walk, enum memory_detail detail,
             grow(walk, step, &queues, (struct span){start_s[task], finish_s[task]}, &live, detail);
         copy_until(walk, &queues, finish_s[task], &live, detail);
         end_pass(&bytes, &live);
-        if (!splits || bytes.pass == PASS_WEIGHT || bytes.unit->weight <= 0)
+        if (!splits || bytes.pass == PASS_WEIGHT || bytes.micro_batch->weight <= 0)
             record_freed(walk, &live, finish_s[task], detail);
         else
             record(walk, &live, finish_s[task], detail); /* a split backward keeps inputs for PASS_WEIGHT */

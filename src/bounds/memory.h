@@ -69,8 +69,8 @@ struct memory {
  *    go when its backward ends.
  * 4. WORKSPACE, and buffers of an exchange, last as long as a pass on the compute stream.
  * 5. Offloaded activations go when the copy out ends, and come when the copy in starts. The host holds them from the
- *    start of the copy out to the end of the copy in. If a micro-batch streams (plan_unit.streams), only the host holds
- * them.
+ *    start of the copy out to the end of the copy in. If a micro-batch streams (plan_micro_batch.streams), only the
+ * host holds them.
  * 6. STATES last throughout. During a phase's re-sharding the layout before has its weights and gradients, too.
  * 7. Gradients that are not kept (plan.gradient_buffers) come in a virtual stage's first backward, layer by layer. They
  *    go when the optimizer ends.

@@ -12,11 +12,11 @@ static struct memory_copy copy_of(const struct dag *dag, const struct timeline *
     const struct plan_pipeline *plan = pipe->plan;
     const struct plan_partition *partition = &plan->partition[task->pass];
     int32_t stage = task->chunk * plan->layout.stages + task->stage;
-    double bytes = pipe->offloaded[task->pass][stage * partition->n_units + task->unit];
+    double bytes = pipe->offloaded[task->pass][stage * partition->n_micro_batches + task->micro_batch];
     return (struct memory_copy){.start_s = timeline->start_s[number],
                                 .finish_s = timeline->finish_s[number],
                                 .host_bytes = bytes,
-                                .bytes = partition->units[task->unit].streams ? 0 : bytes};
+                                .bytes = partition->micro_batches[task->micro_batch].streams ? 0 : bytes};
 }
 
 void memory_copies_of(const struct dag *dag, const struct timeline *timeline, const struct memory_pipe *pipe,

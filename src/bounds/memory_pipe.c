@@ -11,12 +11,12 @@
 #include "cost/context.h"
 #include "cost/states.h"
 
-/* Bytes of a micro-batch at the ends of the pipeline, in addition to memory_unit. */
+/* Bytes of a micro-batch at the ends of the pipeline, in addition to memory_micro_batch. */
 struct end_bytes {
     double tokens;               /* tokens of the micro-batch on a rank */
     double embedding;            /* on the first virtual stage, kept from forward to backward */
     double head, head_workspace; /* on the last virtual stage: kept from forward to backward; used while it runs */
-    double head_weight;          /* as memory_unit.weight */
+    double head_weight;          /* as memory_micro_batch.weight */
 };
 
 /* Bytes of a token of a forward micro-batch. kv_bytes: keys and values kept in addition if its sample is sliced. */
@@ -29,7 +29,7 @@ struct token {
 struct opening {
     struct memory_pipe *pipe;
     const struct relations *relations;
-    struct end_bytes *ends[N_PASSES]; /* [unit] */
+    struct end_bytes *ends[N_PASSES]; /* [micro-batch] */
     int32_t layer_kind;
     const struct cost_setting *stage_setting;
     struct token *tokens;
@@ -39,7 +39,7 @@ struct opening {
  * Add the bytes that a split backward of the layers keeps for its weights' gradients. Their workspace is inputs that
  * are gathered again.
  */
-static void add_weight(const struct cost_setting *stage_setting, double tokens, struct memory_unit *bytes)
+static void add_weight(const struct cost_setting *stage_setting, double tokens, struct memory_micro_batch *bytes)
 {
     bytes->weight = tokens * cost_weight_bytes(stage_setting);
     bytes->weight_workspace = cost_gathers_inputs(stage_setting) ? cost_precisions(stage_setting).activation * tokens *
@@ -49,14 +49,14 @@ static void add_weight(const struct cost_setting *stage_setting, double tokens, 
 
 /* Return the bytes that the layers hold for the tokens of a forward micro-batch that one backward micro-batch consumes.
  */
-static struct memory_unit bytes_of_share(const struct opening *opening, const struct relations_share *share)
+static struct memory_micro_batch bytes_of_share(const struct opening *opening, const struct relations_share *share)
 {
     const struct memory_pipe *pipe = opening->pipe;
-    const struct plan_unit *planned = &pipe->plan->partition[PASS_FORWARD].units[share->forward];
+    const struct plan_micro_batch *planned = &pipe->plan->partition[PASS_FORWARD].micro_batches[share->forward];
     const struct token *token = &opening->tokens[share->forward];
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
-    struct memory_unit bytes = {.activations = (double)tokens * token->of.held,
-                                .kv = token->kv_bytes * ((double)share->sliced_tokens / planned->context)};
+    struct memory_micro_batch bytes = {.activations = (double)tokens * token->of.held,
+                                       .kv = token->kv_bytes * ((double)share->sliced_tokens / planned->context)};
     if (planned->streams)
         bytes.streamed = plan_offload(pipe->plan, share->forward, pipe->kinds->stage[opening->layer_kind]) *
                          dag_offloadable_of_tokens(&token->of, tokens, share->sliced_tokens);
@@ -69,44 +69,45 @@ static struct memory_unit bytes_of_share(const struct opening *opening, const st
  */
 static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting)
 {
-    int32_t n = pipeline->partition[PASS_FORWARD].n_units;
+    int32_t n = pipeline->partition[PASS_FORWARD].n_micro_batches;
     struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
-    for (int32_t unit = 0; unit < n; unit++) {
-        const struct plan_unit *planned = &pipeline->partition[PASS_FORWARD].units[unit];
-        if (unit > 0 && dag_has_same_token(pipeline, stage_setting, unit)) {
-            tokens[unit] = tokens[unit - 1];
+    for (int32_t micro_batch = 0; micro_batch < n; micro_batch++) {
+        const struct plan_micro_batch *planned = &pipeline->partition[PASS_FORWARD].micro_batches[micro_batch];
+        if (micro_batch > 0 && dag_has_same_token(pipeline, stage_setting, micro_batch)) {
+            tokens[micro_batch] = tokens[micro_batch - 1];
             continue;
         }
-        tokens[unit].of = dag_token_of(pipeline, stage_setting, unit);
-        tokens[unit].kv_bytes = stage_token_of(stage_setting, false, false, planned->context, planned->recompute).kv;
+        tokens[micro_batch].of = dag_token_of(pipeline, stage_setting, micro_batch);
+        tokens[micro_batch].kv_bytes =
+            stage_token_of(stage_setting, false, false, planned->context, planned->recompute).kv;
     }
     return tokens;
 }
 
-static void add_share(struct memory_unit *sum, const struct memory_unit *share)
+static void add_share(struct memory_micro_batch *sum, const struct memory_micro_batch *share)
 {
     sum->activations += share->activations;
     sum->kv += share->kv;
     sum->streamed += share->streamed;
 }
 
-static void open_workspace(const struct opening *opening, enum pass pass, struct memory_unit *units)
+static void open_workspace(const struct opening *opening, enum pass pass, struct memory_micro_batch *micro_batches)
 {
     const struct plan_pipeline *pipeline = opening->pipe->plan;
     const struct cost_setting *stage_setting = opening->stage_setting;
     struct cost_workspace each = {0};
-    for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
-        const struct plan_unit *planned = &pipeline->partition[pass].units[unit];
+    for (int32_t micro_batch = 0; micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++) {
+        const struct plan_micro_batch *planned = &pipeline->partition[pass].micro_batches[micro_batch];
         double scores = 0, gathered_bytes = 0;
-        if (unit == 0 || planned[-1].recompute != planned->recompute)
+        if (micro_batch == 0 || planned[-1].recompute != planned->recompute)
             each = cost_workspace_of(stage_setting, planned->recompute);
         if (stage_setting->attention == DEVICE_UNFUSED || stage_setting->cp_type == SCENARIO_ALL_GATHER) {
-            struct cost_unit work = dag_unit(pipeline, pass, unit);
+            struct cost_micro_batch work = dag_micro_batch(pipeline, pass, micro_batch);
             scores = cost_scores(stage_setting, &work);
             gathered_bytes = cost_gathered_kv_bytes(stage_setting, pass, &work);
         }
-        units[unit].workspace =
-            cost_workspace_of_tokens(&each, opening->ends[pass][unit].tokens, scores, gathered_bytes);
+        micro_batches[micro_batch].workspace =
+            cost_workspace_of_tokens(&each, opening->ends[pass][micro_batch].tokens, scores, gathered_bytes);
     }
 }
 
@@ -119,24 +120,24 @@ static void open_layers(const struct opening *opening)
     const struct relations *relations = opening->relations;
     const struct plan_partition *partition = opening->pipe->plan->partition;
     const struct cost_setting *stage_setting = opening->stage_setting;
-    struct memory_unit *forwards = memory_pipe_units(opening->pipe, PASS_FORWARD, opening->layer_kind),
-                       *backwards = memory_pipe_units(opening->pipe, PASS_BACKWARD, opening->layer_kind);
+    struct memory_micro_batch *forwards = memory_pipe_micro_batches(opening->pipe, PASS_FORWARD, opening->layer_kind),
+                              *backwards = memory_pipe_micro_batches(opening->pipe, PASS_BACKWARD, opening->layer_kind);
     double kv = stage_token_of(stage_setting, false, false, 1, RECOMPUTE_NONE).kv_gradient;
     open_workspace(opening, PASS_FORWARD, forwards);
     open_workspace(opening, PASS_BACKWARD, backwards);
-    for (int32_t unit = 0; unit < partition[PASS_BACKWARD].n_units; unit++) {
-        struct memory_unit *bytes = &backwards[unit];
-        int32_t context = partition[PASS_BACKWARD].units[unit].context;
-        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+    for (int32_t micro_batch = 0; micro_batch < partition[PASS_BACKWARD].n_micro_batches; micro_batch++) {
+        struct memory_micro_batch *bytes = &backwards[micro_batch];
+        int32_t context = partition[PASS_BACKWARD].micro_batches[micro_batch].context;
+        for (int32_t i = relations->share_first[micro_batch]; i < relations->share_first[micro_batch + 1]; i++) {
             int32_t forward = relations->shares[i].forward;
-            struct memory_unit share = bytes_of_share(opening, &relations->shares[i]);
+            struct memory_micro_batch share = bytes_of_share(opening, &relations->shares[i]);
             add_share(&forwards[forward], &share);
             add_share(bytes, &share);
         }
         if (opening->pipe->plan->splits_backward)
-            add_weight(stage_setting, opening->ends[PASS_BACKWARD][unit].tokens, bytes);
-        bytes->opened = kv * (double)relations->opened_tokens[unit] / context;
-        bytes->closed = kv * (double)relations->closed_tokens[unit] / context;
+            add_weight(stage_setting, opening->ends[PASS_BACKWARD][micro_batch].tokens, bytes);
+        bytes->opened = kv * (double)relations->opened_tokens[micro_batch] / context;
+        bytes->closed = kv * (double)relations->closed_tokens[micro_batch] / context;
     }
 }
 
@@ -148,24 +149,24 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
     struct end_bytes *forwards = opening->ends[PASS_FORWARD], *backwards = opening->ends[PASS_BACKWARD];
     const struct stage_token token = stage_token_of(stage_setting, true, true, 1, RECOMPUTE_NONE);
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++) {
-            struct end_bytes *end = &opening->ends[pass][unit];
-            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
-            end->tokens = cost_unit_tokens(&work);
+        for (int32_t micro_batch = 0; micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++) {
+            struct end_bytes *end = &opening->ends[pass][micro_batch];
+            struct cost_micro_batch work = dag_micro_batch(pipeline, (enum pass)pass, micro_batch);
+            end->tokens = cost_micro_batch_tokens(&work);
             end->head_workspace = end->tokens * token.head_workspace;
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
                 end->head_weight = cost_head_weight_bytes(stage_setting, end->tokens);
         }
-    for (int32_t unit = 0; unit < pipeline->partition[PASS_BACKWARD].n_units; unit++)
-        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+    for (int32_t micro_batch = 0; micro_batch < pipeline->partition[PASS_BACKWARD].n_micro_batches; micro_batch++)
+        for (int32_t i = relations->share_first[micro_batch]; i < relations->share_first[micro_batch + 1]; i++) {
             const struct relations_share *share = &relations->shares[i];
-            int32_t context = pipeline->partition[PASS_FORWARD].units[share->forward].context;
+            int32_t context = pipeline->partition[PASS_FORWARD].micro_batches[share->forward].context;
             double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
             double head = tokens * token.head, embedding = tokens * token.embedding;
             forwards[share->forward].head += head;
             forwards[share->forward].embedding += embedding;
-            backwards[unit].head += head;
-            backwards[unit].embedding += embedding;
+            backwards[micro_batch].head += head;
+            backwards[micro_batch].embedding += embedding;
         }
 }
 
@@ -176,12 +177,12 @@ static void add_offloaded(const struct opening *opening)
     const struct memory_pipe *pipe = opening->pipe;
     const struct plan_partition *partition = pipe->plan->partition;
     for (int32_t stage = 0; stage < pipe->plan->layout.stages * pipe->plan->layout.chunks; stage++) {
-        double *forwards = pipe->offloaded[PASS_FORWARD] + stage * partition[PASS_FORWARD].n_units,
-               *backwards = pipe->offloaded[PASS_BACKWARD] + stage * partition[PASS_BACKWARD].n_units;
+        double *forwards = pipe->offloaded[PASS_FORWARD] + stage * partition[PASS_FORWARD].n_micro_batches,
+               *backwards = pipe->offloaded[PASS_BACKWARD] + stage * partition[PASS_BACKWARD].n_micro_batches;
         if (pipe->layer_kind[pipe->kinds->kind[stage]] != opening->layer_kind)
             continue;
-        for (int32_t unit = 0; unit < partition[PASS_BACKWARD].n_units; unit++)
-            for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+        for (int32_t micro_batch = 0; micro_batch < partition[PASS_BACKWARD].n_micro_batches; micro_batch++)
+            for (int32_t i = relations->share_first[micro_batch]; i < relations->share_first[micro_batch + 1]; i++) {
                 const struct relations_share *share = &relations->shares[i];
                 double offload = plan_offload(pipe->plan, share->forward, stage);
                 if (offload <= 0)
@@ -190,7 +191,7 @@ static void add_offloaded(const struct opening *opening)
                                                                    (int64_t)share->whole_tokens + share->sliced_tokens,
                                                                    share->sliced_tokens);
                 forwards[share->forward] += bytes;
-                backwards[unit] += bytes;
+                backwards[micro_batch] += bytes;
             }
     }
 }
@@ -200,17 +201,18 @@ static void open_exchanges(const struct plan_pipeline *pipeline, const struct co
                            struct memory_pipe *pipe)
 {
     for (int pass = 0; pipeline->n_exchanges > 0 && pass < N_PASSES; pass++)
-        pipe->exchanged[pass] = check_calloc(
-            (size_t)pipeline->partition[pass].n_units * (size_t)pipeline->layout.stages, sizeof *pipe->exchanged[pass]);
+        pipe->exchanged[pass] =
+            check_calloc((size_t)pipeline->partition[pass].n_micro_batches * (size_t)pipeline->layout.stages,
+                         sizeof *pipe->exchanged[pass]);
     for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
         const struct plan_exchange *exchange = &pipeline->exchanges[i];
         double *exchanged = pipe->exchanged[exchange->pass];
-        int32_t n_units = pipeline->partition[exchange->pass].n_units;
+        int32_t n_micro_batches = pipeline->partition[exchange->pass].n_micro_batches;
         struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, exchange->from_stage);
-        struct cost_unit unit = dag_unit(pipeline, exchange->pass, exchange->from_unit);
-        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &unit, exchange->share);
-        exchanged[exchange->from_stage * n_units + exchange->from_unit] += cost.giver_bytes;
-        exchanged[exchange->to_stage * n_units + exchange->to_unit] += cost.taker_bytes;
+        struct cost_micro_batch micro_batch = dag_micro_batch(pipeline, exchange->pass, exchange->from_micro_batch);
+        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &micro_batch, exchange->share);
+        exchanged[exchange->from_stage * n_micro_batches + exchange->from_micro_batch] += cost.giver_bytes;
+        exchanged[exchange->to_stage * n_micro_batches + exchange->to_micro_batch] += cost.taker_bytes;
     }
 }
 
@@ -228,12 +230,12 @@ static void open_layer_kinds(const struct cost_setting *setting, struct memory_p
 }
 
 /* Return the work of a micro-batch in passes that gather and reduce (zero2, zero3: there is one stage). */
-static struct cost_work work_of(const struct opening *opening, const struct memory_unit *unit,
+static struct cost_work work_of(const struct opening *opening, const struct memory_micro_batch *micro_batch,
                                 const struct end_bytes *end)
 {
-    double layers = unit->activations - unit->streamed;
+    double layers = micro_batch->activations - micro_batch->streamed;
     return (struct cost_work){.tokens = end->tokens,
-                              .workspace = unit->workspace,
+                              .workspace = micro_batch->workspace,
                               .layer = layers / cost_n_layers(opening->stage_setting),
                               .layers = layers,
                               .head = end->head,
@@ -249,10 +251,10 @@ static double most_of(const double *moments, enum cost_moment first, enum cost_m
 }
 
 /* Set the workspaces of a pass in which gradients come, beside the activations at each moment. */
-static void add_moments(const struct opening *opening, const struct memory_unit *unit, const struct end_bytes *end,
-                        struct memory_growth *growth)
+static void add_moments(const struct opening *opening, const struct memory_micro_batch *micro_batch,
+                        const struct end_bytes *end, struct memory_growth *growth)
 {
-    const struct cost_work work = work_of(opening, unit, end);
+    const struct cost_work work = work_of(opening, micro_batch, end);
     double moments[COST_N_MOMENTS], layer = growth->layers / cost_n_layers(opening->stage_setting);
     cost_moments_of(opening->stage_setting, &work, moments);
     growth->workspace = most_of(moments, COST_IN_LAYER, COST_BEHIND_LAYER) + growth->head;
@@ -265,23 +267,24 @@ static void add_growth(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
     bool last = kind == pipe->kinds->n - 1, splits = pipe->plan->splits_backward;
-    int32_t n = pipe->plan->partition[PASS_BACKWARD].n_units;
-    const struct memory_unit *units = memory_pipe_units(pipe, PASS_BACKWARD, pipe->layer_kind[kind]);
+    int32_t n = pipe->plan->partition[PASS_BACKWARD].n_micro_batches;
+    const struct memory_micro_batch *micro_batches =
+        memory_pipe_micro_batches(pipe, PASS_BACKWARD, pipe->layer_kind[kind]);
     for (int32_t i = 0; i < n; i++) {
         const struct end_bytes *end = &opening->ends[PASS_BACKWARD][i];
-        double workspace = splits ? units[i].weight_workspace : units[i].workspace;
+        double workspace = splits ? micro_batches[i].weight_workspace : micro_batches[i].workspace;
         struct memory_growth growth = {
             .head = !last    ? 0
                     : splits ? end->head_weight
                              : end->head,
-            .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
+            .layers = splits ? micro_batches[i].weight : micro_batches[i].activations - micro_batches[i].streamed,
             /* Without tensors that zero2 and zero3 gather: their head has no growth (states_gradients.head is 0). */
             .head_workspace = splits ? workspace : cost_head_backward_bytes(opening->stage_setting, end->tokens),
             .workspace = workspace,
             .next_workspace = workspace,
         };
         if (cost_shards_in_passes(opening->stage_setting))
-            add_moments(opening, &units[i], end, &growth);
+            add_moments(opening, &micro_batches[i], end, &growth);
         *memory_pipe_growth(pipe, kind, i) = growth;
     }
 }
@@ -292,21 +295,23 @@ static void add_ends(const struct opening *opening, int32_t kind)
     const struct memory_pipe *pipe = opening->pipe;
     bool first = kind == 0, last = kind == pipe->kinds->n - 1, shards = cost_shards_in_passes(opening->stage_setting);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        int32_t n = pipe->plan->partition[pass].n_units;
-        struct memory_unit *units = memory_pipe_units(pipe, pass, kind);
+        int32_t n = pipe->plan->partition[pass].n_micro_batches;
+        struct memory_micro_batch *micro_batches = memory_pipe_micro_batches(pipe, pass, kind);
         if (pipe->layer_kind[kind] != kind)
-            memcpy(units, memory_pipe_units(pipe, pass, pipe->layer_kind[kind]), (size_t)n * sizeof *units);
+            memcpy(micro_batches, memory_pipe_micro_batches(pipe, pass, pipe->layer_kind[kind]),
+                   (size_t)n * sizeof *micro_batches);
         for (int32_t i = 0; i < n; i++) {
             const struct end_bytes *end = &opening->ends[pass][i];
-            const struct cost_work work = work_of(opening, &units[i], end);
-            units[i].activations = units[i].activations - units[i].streamed + (first ? end->embedding : 0);
+            const struct cost_work work = work_of(opening, &micro_batches[i], end);
+            micro_batches[i].activations =
+                micro_batches[i].activations - micro_batches[i].streamed + (first ? end->embedding : 0);
             if (!last)
                 continue;
-            units[i].activations += end->head;
-            units[i].workspace = fmax(end->head_workspace, units[i].workspace - end->head);
+            micro_batches[i].activations += end->head;
+            micro_batches[i].workspace = fmax(end->head_workspace, micro_batches[i].workspace - end->head);
             if (shards)
-                units[i].workspace = cost_moments_most(opening->stage_setting, (enum pass)pass, &work);
-            units[i].weight += end->head_weight;
+                micro_batches[i].workspace = cost_moments_most(opening->stage_setting, (enum pass)pass, &work);
+            micro_batches[i].weight += end->head_weight;
         }
     }
 }
@@ -316,8 +321,8 @@ static bool attends(const struct plan_pipeline *pipeline)
 {
     bool any = pipeline->n_exchanges > 0;
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->partition[pass].n_units; unit++)
-            any = any || pipeline->partition[pass].units[unit].context > 1;
+        for (int32_t micro_batch = 0; micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++)
+            any = any || pipeline->partition[pass].micro_batches[micro_batch].context > 1;
     return any;
 }
 
@@ -346,8 +351,8 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     struct opening opening = {.pipe = &pipe, .relations = &of->relations};
     size_t n_virtual = (size_t)(pipeline->layout.stages * pipeline->layout.chunks);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        size_t n = (size_t)pipeline->partition[pass].n_units;
-        pipe.units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe.units[pass]);
+        size_t n = (size_t)pipeline->partition[pass].n_micro_batches;
+        pipe.micro_batches[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe.micro_batches[pass]);
         opening.ends[pass] = check_calloc(n, sizeof *opening.ends[pass]);
         if (plan_offloads(pipeline))
             pipe.offloaded[pass] = check_calloc(n * n_virtual, sizeof *pipe.offloaded[pass]);
@@ -358,8 +363,8 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     open_all_layers(opening, setting);
     opening.stage_setting = &first;
     if (cost_frees_gradients(setting)) {
-        pipe.growth =
-            check_calloc((size_t)(of->kinds.n * pipeline->partition[PASS_BACKWARD].n_units), sizeof *pipe.growth);
+        pipe.growth = check_calloc((size_t)(of->kinds.n * pipeline->partition[PASS_BACKWARD].n_micro_batches),
+                                   sizeof *pipe.growth);
         for (int32_t kind = 0; kind < of->kinds.n; kind++)
             add_growth(&opening, kind);
     }
@@ -374,7 +379,7 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
 void memory_pipe_free(struct memory_pipe *pipe)
 {
     for (int pass = 0; pass < N_PASSES; pass++) {
-        free(pipe->units[pass]);
+        free(pipe->micro_batches[pass]);
         free(pipe->offloaded[pass]);
         free(pipe->exchanged[pass]);
     }

@@ -9,7 +9,7 @@
 #include "dag/dag.h"
 
 /** Bytes that a virtual stage allocates (forward) or frees (backward) for one micro-batch. */
-struct memory_unit {
+struct memory_micro_batch {
     double activations, kv;
     /* copied to the host and back layer by layer in the passes, never held whole; not in activations */
     double streamed;
@@ -34,29 +34,31 @@ struct memory_growth {
 struct memory_pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
-    bool attends;                        /* some pass has ATTENTION after its COMPUTE */
-    int32_t layer_kind[DAG_MAX_KINDS];   /* of each kind: the first kind with the same layers */
-    struct memory_unit *units[N_PASSES]; /* [kind x units + unit] */
-    struct memory_growth *growth;        /* [kind x backward units + unit]; NULL: gradients are kept */
+    bool attends;                                       /* some pass has ATTENTION after its COMPUTE */
+    int32_t layer_kind[DAG_MAX_KINDS];                  /* of each kind: the first kind with the same layers */
+    struct memory_micro_batch *micro_batches[N_PASSES]; /* [kind x micro-batches + micro-batch] */
+    struct memory_growth *growth; /* [kind x backward micro-batches + micro-batch]; NULL: gradients are kept */
     /*
      * activations that are freed after the copy out (forward) and allocated before the copy in, except those that
      * stream; NULL: nothing is offloaded
      */
-    double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
-    /* [virtual stage x units + unit] buffers of exchanged attention; NULL: none is exchanged */
+    double *offloaded[N_PASSES]; /* [virtual stage x micro-batches + micro-batch] */
+    /* [virtual stage x micro-batches + micro-batch] buffers of exchanged attention; NULL: none is exchanged */
     double *exchanged[N_PASSES];
 };
 
 /** Return the micro-batches of a pass on virtual stages of a kind. */
-static inline struct memory_unit *memory_pipe_units(const struct memory_pipe *pipe, int pass, int32_t kind)
+static inline struct memory_micro_batch *memory_pipe_micro_batches(const struct memory_pipe *pipe, int pass,
+                                                                   int32_t kind)
 {
-    return pipe->units[pass] + kind * pipe->plan->partition[pass].n_units;
+    return pipe->micro_batches[pass] + kind * pipe->plan->partition[pass].n_micro_batches;
 }
 
 /** Return the growth of a backward micro-batch on virtual stages of a kind, for gradients that come and go. */
-static inline struct memory_growth *memory_pipe_growth(const struct memory_pipe *pipe, int32_t kind, int32_t unit)
+static inline struct memory_growth *memory_pipe_growth(const struct memory_pipe *pipe, int32_t kind,
+                                                       int32_t micro_batch)
 {
-    return &pipe->growth[kind * pipe->plan->partition[PASS_BACKWARD].n_units + unit];
+    return &pipe->growth[kind * pipe->plan->partition[PASS_BACKWARD].n_micro_batches + micro_batch];
 }
 
 /** @param of  the pipeline in the graph; it and the plan are borrowed */

@@ -13,7 +13,7 @@ struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool
     /* tokens gathered for each token of a rank */
     int32_t gathers = stage_setting->cp_type == SCENARIO_ALL_GATHER ? context : 1;
     struct slice token = {0, 0, gathers};
-    struct cost_unit work = {.slices = &token, .n_slices = 1, .context = gathers, .recompute = recompute};
+    struct cost_micro_batch work = {.slices = &token, .n_slices = 1, .context = gathers, .recompute = recompute};
     struct cost_workspace each = cost_workspace_of(stage_setting, recompute);
     double held = cost_cached_activation_bytes(stage_setting, recompute, false);
     return (struct stage_token){
@@ -49,7 +49,7 @@ static void add_sharded_moments(const struct cost_setting *stage_setting, double
 }
 
 struct stage_memory stage_memory_of(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage,
-                                    int32_t shards, const struct stage_memory_unit *unit)
+                                    int32_t shards, const struct stage_memory_micro_batch *micro_batch)
 {
     struct cost_setting stage_setting = dag_setting(setting, layout, stage);
     int32_t rank_stage = stage % layout->stages;
@@ -63,11 +63,11 @@ struct stage_memory stage_memory_of(const struct cost_setting *setting, const st
             cost_frees_gradients(&stage_setting) ? cost_gradient_state_bytes(&stage_setting, parameters, shards) : 0,
         .gathered_bytes = cost_gathered_bytes(&stage_setting),
         .libraries_bytes = stage_setting.device->workspace_bytes,
-        .token = stage_token_of(&stage_setting, first, last, layout->context, unit->recompute),
+        .token = stage_token_of(&stage_setting, first, last, layout->context, micro_batch->recompute),
         .n_moments = 1,
     };
     if (cost_shards_in_passes(&stage_setting))
-        add_sharded_moments(&stage_setting, unit->streamed, &memory);
+        add_sharded_moments(&stage_setting, micro_batch->streamed, &memory);
     else
         memory.moments[0].token_bytes = fmax(memory.token.workspace, memory.token.head + memory.token.head_workspace);
     return memory;

@@ -41,9 +41,10 @@ struct stage_memory {
 };
 
 /** The form in which micro-batches hold their activations. */
-struct stage_memory_unit {
+struct stage_memory_micro_batch {
     enum recompute recompute;
-    double streamed; /* share of the activations that streams to the host (plan_unit.streams) and is never held */
+    double
+        streamed; /* share of the activations that streams to the host (plan_micro_batch.streams) and is never held */
 };
 
 /** @param stage_setting dag_setting of the virtual stage
@@ -59,7 +60,7 @@ struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool
  * @param shards   DP x CP ranks that share the states
  */
 struct stage_memory stage_memory_of(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage,
-                                    int32_t shards, const struct stage_memory_unit *unit);
+                                    int32_t shards, const struct stage_memory_micro_batch *micro_batch);
 
 /** Return the bytes of states, of tensors gathered from them, and of libraries [bytes]. */
 double stage_memory_standing_bytes(const struct stage_memory *memory);

@@ -16,8 +16,8 @@ double states_standing_bytes(const struct plan *plan, const struct cost_setting 
 {
     const struct plan_phase *phase = &plan->phases[dag_rank->phase];
     const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
-    const struct stage_memory memory =
-        stage_memory_of(setting, layout, dag_rank->stage, shards_of(plan, phase), &(struct stage_memory_unit){0});
+    const struct stage_memory memory = stage_memory_of(setting, layout, dag_rank->stage, shards_of(plan, phase),
+                                                       &(struct stage_memory_micro_batch){0});
     return memory.states_bytes + memory.gathered_bytes;
 }
 

@@ -11,11 +11,12 @@ struct source {
     double ranks; /* GPUs of a stage */
 };
 
-static void add_pass(const struct source *source, enum pass pass, int32_t unit, int32_t stage, struct traffic *traffic)
+static void add_pass(const struct source *source, enum pass pass, int32_t micro_batch, int32_t stage,
+                     struct traffic *traffic)
 {
     const struct plan_layout *layout = &source->plan->layout;
     const struct dag_kinds *kinds = &source->pipe->kinds;
-    const struct cost_pass *cost = &source->pipe->cost[pass][unit * kinds->n + kinds->kind[stage]];
+    const struct cost_pass *cost = &source->pipe->cost[pass][micro_batch * kinds->n + kinds->kind[stage]];
     int32_t to = pass == PASS_FORWARD ? stage + 1 : stage - 1;
     bool sends = pass != PASS_WEIGHT && 0 <= to && to < layout->stages * layout->chunks && layout->stages > 1;
     traffic->bytes[TRAFFIC_TENSOR] += source->ranks * cost->tensor_bytes;
@@ -25,28 +26,30 @@ static void add_pass(const struct source *source, enum pass pass, int32_t unit, 
 }
 
 /* Add offloaded activations: to the host, and back for the backward pass. */
-static void add_host(const struct source *source, int32_t unit, int32_t stage, struct traffic *traffic)
+static void add_host(const struct source *source, int32_t micro_batch, int32_t stage, struct traffic *traffic)
 {
     const struct plan_partition *partition = &source->plan->partition[PASS_FORWARD];
-    double share = plan_offload(source->plan, unit, stage);
+    double share = plan_offload(source->plan, micro_batch, stage);
     if (share <= 0)
         return;
     struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, stage);
-    int64_t tokens = plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
-    traffic->bytes[TRAFFIC_HOST] +=
-        2 * source->ranks * share *
-        dag_offloadable_bytes(source->plan, &stage_setting, unit, tokens, source->pipe->relations.sliced_tokens[unit]);
+    int64_t tokens =
+        plan_micro_batch_tokens(partition, micro_batch) + partition->micro_batches[micro_batch].padding_tokens;
+    traffic->bytes[TRAFFIC_HOST] += 2 * source->ranks * share *
+                                    dag_offloadable_bytes(source->plan, &stage_setting, micro_batch, tokens,
+                                                          source->pipe->relations.sliced_tokens[micro_batch]);
 }
 
 static void add_passes(const struct source *source, struct traffic *traffic)
 {
     int32_t n_virtual = source->plan->layout.stages * source->plan->layout.chunks;
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(source->plan); pass++)
-        for (int32_t unit = 0; unit < plan_partition_of(source->plan, pass)->n_units; unit++)
+        for (int32_t micro_batch = 0; micro_batch < plan_partition_of(source->plan, pass)->n_micro_batches;
+             micro_batch++)
             for (int32_t stage = 0; stage < n_virtual; stage++) {
-                add_pass(source, pass, unit, stage, traffic);
+                add_pass(source, pass, micro_batch, stage, traffic);
                 if (pass == PASS_FORWARD)
-                    add_host(source, unit, stage, traffic);
+                    add_host(source, micro_batch, stage, traffic);
             }
 }
 
@@ -55,8 +58,8 @@ static void add_exchanges(const struct source *source, struct traffic *traffic)
     for (int32_t i = 0; i < source->plan->n_exchanges; i++) {
         const struct plan_exchange *exchange = &source->plan->exchanges[i];
         struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, exchange->from_stage);
-        struct cost_unit unit = dag_unit(source->plan, exchange->pass, exchange->from_unit);
-        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &unit, exchange->share);
+        struct cost_micro_batch micro_batch = dag_micro_batch(source->plan, exchange->pass, exchange->from_micro_batch);
+        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &micro_batch, exchange->share);
         traffic->bytes[TRAFFIC_EXCHANGE] += source->ranks * (cost.out_bytes + cost.back_bytes);
     }
 }

@@ -16,8 +16,8 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
 }
 
 /* Add the work of all ranks of a pipeline in one pass of one micro-batch. */
-static void add_unit(const struct plan_layout *layout, const struct dag_kinds *kinds, const struct cost_pass *costs,
-                     struct work *work)
+static void add_micro_batch(const struct plan_layout *layout, const struct dag_kinds *kinds,
+                            const struct cost_pass *costs, struct work *work)
 {
     for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++)
         add_pass(&costs[kinds->kind[stage]], layout->tensor * layout->context, work);
@@ -27,14 +27,14 @@ static void add_unit(const struct plan_layout *layout, const struct dag_kinds *k
  * Add the work of a micro-batch with faults. A context rank's TP group has the factors of its first GPU. Before,
  * faults_fold gave that GPU the slowest factors of the group.
  */
-static void add_faulty_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                            int32_t unit, struct work *work)
+static void add_faulty_micro_batch(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                   enum pass pass, int32_t micro_batch, struct work *work)
 {
     const struct plan_layout *layout = &pipeline->layout;
     for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++)
         for (int32_t context = 0; context < layout->context; context++) {
             int32_t gpu = plan_rank(layout, stage % layout->stages, context, 0);
-            struct cost_pass cost = dag_gpu_pass_cost(pipeline, setting, pass, unit, stage, gpu);
+            struct cost_pass cost = dag_gpu_pass_cost(pipeline, setting, pass, micro_batch, stage, gpu);
             add_pass(&cost, layout->tensor, work);
         }
 }
@@ -47,11 +47,13 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
             const struct dag_pipe *pipe = &dag->pipes[dag->pipes[dag->first_pipe[i] + j].representative];
             for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
-                for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units; unit++)
+                for (int32_t micro_batch = 0; micro_batch < plan_partition_of(pipeline, pass)->n_micro_batches;
+                     micro_batch++)
                     if (setting->faults != NULL)
-                        add_faulty_unit(pipeline, setting, pass, unit, &work);
+                        add_faulty_micro_batch(pipeline, setting, pass, micro_batch, &work);
                     else
-                        add_unit(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + unit * pipe->kinds.n, &work);
+                        add_micro_batch(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + micro_batch * pipe->kinds.n,
+                                        &work);
         }
     return work;
 }
@@ -62,11 +64,11 @@ struct cost_pass work_cost_of_task(const struct plan *plan, const struct dag *da
     const struct plan_pipeline *pipeline = &plan->phases[task->phase].pipelines[task->pipeline];
     int32_t stage = task->chunk * pipeline->layout.stages + task->stage;
     if (setting->faults != NULL)
-        return dag_gpu_pass_cost(pipeline, setting, (enum pass)task->pass, task->unit, stage,
+        return dag_gpu_pass_cost(pipeline, setting, (enum pass)task->pass, task->micro_batch, stage,
                                  dag->ranks[task->dag_rank].rank);
     int32_t representative = dag->pipes[dag->first_pipe[task->phase] + task->pipeline].representative;
     const struct dag_pipe *pipe = &dag->pipes[representative];
-    return pipe->cost[task->pass][task->unit * pipe->kinds.n + pipe->kinds.kind[stage]];
+    return pipe->cost[task->pass][task->micro_batch * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
 void work_exposed_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * This file is `slimsim cost`. It prints the costs of one unit, on which all results rest, so that
+ * This file is `slimsim cost`. It prints the costs of one micro-batch, on which all results rest, so that
  * they can be checked.
  */
 #include <inttypes.h>
@@ -36,10 +36,10 @@ struct question {
     struct model model;
     struct device device;
     struct platform platform;
-    struct slice slices[MAX_SLICES]; /* slices of one unit, each of a different sample */
+    struct slice slices[MAX_SLICES]; /* slices of one micro-batch, each of a different sample */
     struct scenario_plan plan;
     struct cost_setting setting;
-    struct cost_unit unit;
+    struct cost_micro_batch micro_batch;
 };
 
 static bool read_slice(const char *text, struct slice *slice, struct error *err)
@@ -75,7 +75,7 @@ static bool check_slices(const struct question *question, int64_t layers, struct
 {
     const struct model *model = &question->model;
     int64_t end_tokens = 0;
-    for (int32_t i = 0; i < question->unit.n_slices; i++) {
+    for (int32_t i = 0; i < question->micro_batch.n_slices; i++) {
         int32_t end = question->slices[i].end;
         if (model->positions > 0 && end > model->positions)
             return error_set(err, "--slice: model %s has learned positions for %" PRId64 " tokens, fewer than END, %d",
@@ -150,7 +150,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
     cost_take_plan(&question->setting, &question->plan);
     cost_hold_layers(&question->setting, 0,
                      (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers));
-    question->unit = (struct cost_unit){
+    question->micro_batch = (struct cost_micro_batch){
         .slices = question->slices,
         .n_slices = arguments->n_slices,
         .context = (int32_t)arguments->cp,
@@ -168,7 +168,7 @@ static struct exact exact_flop(const struct question *question, enum pass pass)
 {
     const struct model *model = &question->model;
     struct exact exact = {0};
-    for (int32_t i = 0; i < question->unit.n_slices; i++) {
+    for (int32_t i = 0; i < question->micro_batch.n_slices; i++) {
         const struct slice *slice = &question->slices[i];
         for (int32_t j = 0; j < question->setting.n_runs; j++) {
             const struct cost_run *run = &question->setting.runs[j];
@@ -181,16 +181,16 @@ static struct exact exact_flop(const struct question *question, enum pass pass)
     return exact;
 }
 
-/** Return the bytes of the unit's tokens on one rank from forward to backward, in the requested layers. */
+/** Return the bytes of the micro-batch's tokens on one rank from forward to backward, in the requested layers. */
 static double activation_bytes(const struct question *question, enum recompute recompute)
 {
-    struct cost_unit unit = question->unit;
-    unit.recompute = recompute;
+    struct cost_micro_batch micro_batch = question->micro_batch;
+    micro_batch.recompute = recompute;
     bool sliced = false;
-    for (int32_t i = 0; i < unit.n_slices; i++)
-        sliced = sliced || unit.slices[i].begin > 0;
-    return cost_activation_bytes(&question->setting, recompute, sliced) * cost_unit_tokens(&unit) +
-           cost_scores_bytes(&question->setting, &unit);
+    for (int32_t i = 0; i < micro_batch.n_slices; i++)
+        sliced = sliced || micro_batch.slices[i].begin > 0;
+    return cost_activation_bytes(&question->setting, recompute, sliced) * cost_micro_batch_tokens(&micro_batch) +
+           cost_scores_bytes(&question->setting, &micro_batch);
 }
 
 static void print_kernels(const char *title, const struct cost_kernels *kernels)
@@ -210,17 +210,17 @@ static void print_pass(const struct question *question, enum pass pass)
 {
     struct cost_kernels kernels;
     struct exact exact = exact_flop(question, pass);
-    struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->unit);
-    struct cost_pass head = cost_of_head(&question->setting, pass, &question->unit);
-    struct cost_pass embedding = cost_of_embedding(&question->setting, pass, &question->unit);
+    struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->micro_batch);
+    struct cost_pass head = cost_of_head(&question->setting, pass, &question->micro_batch);
+    struct cost_pass embedding = cost_of_embedding(&question->setting, pass, &question->micro_batch);
     printf("\n%s\n", pass_name[pass]);
     printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n",
            cost_n_layers(&question->setting), exact.layers, exact.attention, exact.head);
-    cost_layer_kernels(&question->setting, 0, pass, &question->unit, &kernels);
+    cost_layer_kernels(&question->setting, 0, pass, &question->micro_batch, &kernels);
     print_kernels("kernels of one layer on one rank", &kernels);
-    cost_embedding_kernels(&question->setting, pass, &question->unit, &kernels);
+    cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &kernels);
     print_kernels("kernels of the embedding on one rank", &kernels);
-    cost_head_kernels(&question->setting, pass, &question->unit, &kernels);
+    cost_head_kernels(&question->setting, pass, &question->micro_batch, &kernels);
     print_kernels("kernels of the head on one rank", &kernels);
     printf("  seconds of a rank: layers %.6f (attention %.6f), tensor-parallel collectives %.6f, context-parallel "
            "collectives %.6f, embedding %.6f, head %.6f\n",
@@ -233,13 +233,13 @@ static void print_pass(const struct question *question, enum pass pass)
 /** Return the bytes between the gradients of inputs and those of weights, for a schedule that splits backwards. */
 static double weight_bytes(const struct question *question)
 {
-    return cost_weight_bytes(&question->setting) * cost_unit_tokens(&question->unit);
+    return cost_weight_bytes(&question->setting) * cost_micro_batch_tokens(&question->micro_batch);
 }
 
 static void print_split(const struct question *question)
 {
-    struct cost_pass input = cost_of_pass(&question->setting, PASS_INPUT, &question->unit);
-    struct cost_pass weight = cost_of_pass(&question->setting, PASS_WEIGHT, &question->unit);
+    struct cost_pass input = cost_of_pass(&question->setting, PASS_INPUT, &question->micro_batch);
+    struct cost_pass weight = cost_of_pass(&question->setting, PASS_WEIGHT, &question->micro_batch);
     printf("  split, seconds of a rank: gradients of inputs %.6f, of weights %.6f; held between them: %.0f bytes\n",
            cost_pass_s(&input), cost_pass_s(&weight), weight_bytes(question));
 }
@@ -249,16 +249,16 @@ static void print_text(const struct question *question)
     char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES];
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     printf("%s, tokens", question->model.name);
-    for (int32_t i = 0; i < question->unit.n_slices; i++)
+    for (int32_t i = 0; i < question->micro_batch.n_slices; i++)
         printf("%s [%d, %d)", i > 0 ? "," : "", question->slices[i].begin, question->slices[i].end);
-    if (question->unit.n_slices == 1)
+    if (question->micro_batch.n_slices == 1)
         printf(" of a sample");
     else
-        printf(" of %d samples", question->unit.n_slices);
+        printf(" of %d samples", question->micro_batch.n_slices);
     printf(", TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s%s with links of %s%s\n",
-           question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->unit.context, cp_type,
-           cost_n_layers(&question->setting), question->device.name, question->device_note, question->platform.name,
-           question->platform_note);
+           question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->micro_batch.context,
+           cp_type, cost_n_layers(&question->setting), question->device.name, question->device_note,
+           question->platform.name, question->platform_note);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
     if (assumptions_copied_curves(&question->device, line))
@@ -287,12 +287,12 @@ static json_t *json_of_kernels(const struct cost_kernels *kernels)
 static json_t *json_of_pass(const struct question *question, enum pass pass)
 {
     struct cost_kernels layer, embedding, head;
-    struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->unit);
-    struct cost_pass first = cost_of_embedding(&question->setting, pass, &question->unit);
-    struct cost_pass last = cost_of_head(&question->setting, pass, &question->unit);
-    cost_layer_kernels(&question->setting, 0, pass, &question->unit, &layer);
-    cost_embedding_kernels(&question->setting, pass, &question->unit, &embedding);
-    cost_head_kernels(&question->setting, pass, &question->unit, &head);
+    struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->micro_batch);
+    struct cost_pass first = cost_of_embedding(&question->setting, pass, &question->micro_batch);
+    struct cost_pass last = cost_of_head(&question->setting, pass, &question->micro_batch);
+    cost_layer_kernels(&question->setting, 0, pass, &question->micro_batch, &layer);
+    cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &embedding);
+    cost_head_kernels(&question->setting, pass, &question->micro_batch, &head);
     return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
                      json_of_kernels(&layer), "kernels_of_the_embedding", json_of_kernels(&embedding),
                      "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.kernels_s + layers.attention_s,
@@ -305,7 +305,7 @@ static json_t *json_of_pass(const struct question *question, enum pass pass)
 static json_t *json_of_slices(const struct question *question)
 {
     json_t *array = json_array();
-    for (int32_t i = 0; i < question->unit.n_slices; i++)
+    for (int32_t i = 0; i < question->micro_batch.n_slices; i++)
         json_array_append_new(array, json_pack("[i,i]", question->slices[i].begin, question->slices[i].end));
     return array;
 }
@@ -318,7 +318,7 @@ static void print_json(const struct question *question)
         "{s:s, s:s, s:s, s:o, s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
         "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slices",
         json_of_slices(question), "tp", question->setting.tensor, "sequence_parallel", question->plan.sequence_parallel,
-        "cp", question->unit.context, "layers", cost_n_layers(&question->setting), "flop", "forward",
+        "cp", question->micro_batch.context, "layers", cost_n_layers(&question->setting), "flop", "forward",
         (json_int_t)forward.layers, "backward", (json_int_t)backward.layers, "forward_attention",
         (json_int_t)forward.attention, "backward_attention", (json_int_t)backward.attention, "forward_head",
         (json_int_t)forward.head, "backward_head", (json_int_t)backward.head, "forward",
@@ -376,7 +376,7 @@ static int32_t parse_recompute(const char *text, struct argp_state *state)
     return recompute;
 }
 
-/** Parse an option of the unit's layout. */
+/** Parse an option of the micro-batch's layout. */
 static error_t parse_layout(int key, const char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;

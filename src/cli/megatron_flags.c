@@ -29,17 +29,17 @@ static void say_if(FILE *file, bool holds, const char *sentence)
 struct found {
     bool unequal_layouts, slices, asymmetric, shared, contexts, exchanges, mixed_recompute, offload, packed, filled,
         unequal;
-    int32_t n_units;        /* forward units of the pipeline that has the most */
-    int64_t longest_tokens; /* of a forward unit, with padding */
+    int32_t n_micro_batches; /* forward micro-batches of the pipeline that has the most */
+    int64_t longest_tokens;  /* of a forward micro-batch, with padding */
 };
 
-static void find_in_unit(const struct point_view *view, const struct plan_pipeline *pipeline, int32_t index,
-                         struct found *found)
+static void find_in_micro_batch(const struct point_view *view, const struct plan_pipeline *pipeline, int32_t index,
+                                struct found *found)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-    const struct plan_unit *unit = &partition->units[index];
-    int64_t tokens = unit->padding_tokens, context = view->scenario->data.context;
-    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
+    const struct plan_micro_batch *micro_batch = &partition->micro_batches[index];
+    int64_t tokens = micro_batch->padding_tokens, context = view->scenario->data.context;
+    for (int32_t i = micro_batch->first_slice; i < micro_batch->first_slice + micro_batch->n_slices; i++) {
         const struct slice *slice = &partition->slices[i];
         bool carried = slice->sample >= view->batch->n_samples;
         found->slices =
@@ -47,13 +47,13 @@ static void find_in_unit(const struct point_view *view, const struct plan_pipeli
         found->packed = found->packed || slice_tokens(*slice) < context;
         tokens += slice_tokens(*slice);
     }
-    found->filled = found->filled || unit->padding_tokens >= context;
+    found->filled = found->filled || micro_batch->padding_tokens >= context;
     found->unequal = found->unequal || (found->longest_tokens > 0 && tokens != found->longest_tokens);
     found->longest_tokens = tokens > found->longest_tokens ? tokens : found->longest_tokens;
-    found->shared = found->shared || unit->group >= 0;
-    found->contexts = found->contexts || unit->context != view->system->entry->plan.cp;
+    found->shared = found->shared || micro_batch->group >= 0;
+    found->contexts = found->contexts || micro_batch->context != view->system->entry->plan.cp;
     found->mixed_recompute =
-        found->mixed_recompute || unit->recompute != (enum recompute)view->system->entry->plan.recompute;
+        found->mixed_recompute || micro_batch->recompute != (enum recompute)view->system->entry->plan.recompute;
     for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++)
         found->offload = found->offload || plan_offload(pipeline, index, stage) > 0;
 }
@@ -62,16 +62,16 @@ static void find_in_pipeline(const struct point_view *view, const struct plan_pi
 {
     const struct scenario_plan *plan = &view->system->entry->plan;
     const struct plan_partition *forward = &pipeline->partition[PASS_FORWARD];
-    int32_t n_units = forward->n_units;
+    int32_t n_micro_batches = forward->n_micro_batches;
     found->unequal_layouts = found->unequal_layouts || pipeline->layout.tensor != plan->tp ||
                              pipeline->layout.context != plan->cp || pipeline->layout.stages != plan->pp;
     found->asymmetric = found->asymmetric || (pipeline->features & PLAN_ASYMMETRIC) != 0 ||
-                        pipeline->partition[PASS_BACKWARD].n_units != n_units;
+                        pipeline->partition[PASS_BACKWARD].n_micro_batches != n_micro_batches;
     found->exchanges = found->exchanges || pipeline->n_exchanges > 0;
-    found->unequal = found->unequal || (found->n_units > 0 && n_units != found->n_units);
-    found->n_units = n_units > found->n_units ? n_units : found->n_units;
-    for (int32_t i = 0; i < n_units; i++)
-        find_in_unit(view, pipeline, i, found);
+    found->unequal = found->unequal || (found->n_micro_batches > 0 && n_micro_batches != found->n_micro_batches);
+    found->n_micro_batches = n_micro_batches > found->n_micro_batches ? n_micro_batches : found->n_micro_batches;
+    for (int32_t i = 0; i < n_micro_batches; i++)
+        find_in_micro_batch(view, pipeline, i, found);
 }
 
 static struct found find_all(const struct point_view *view)
@@ -149,7 +149,7 @@ static void print_batch(const struct point_view *view, const struct found *found
     number(file, "--seq-length", context);
     number(file, "--max-position-embeddings", positions > context ? positions : context);
     number(file, "--micro-batch-size", micro_batch);
-    number(file, "--global-batch-size", micro_batch * found->n_units * view->system->dp);
+    number(file, "--global-batch-size", micro_batch * found->n_micro_batches * view->system->dp);
     flag_if(file, true, "--bf16");
 }
 

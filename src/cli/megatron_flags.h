@@ -9,7 +9,7 @@
  * Print the flags that mean the plan of an iteration, one a line.
  *
  * 1. Lines that begin with "# slimsim: " say what of the plan Megatron-LM cannot do, or does in another manner.
- * 2. The micro-batch is the longest unit in whole sequences of data.context tokens. The global batch gives every
+ * 2. The micro-batch is the longest micro-batch in whole sequences of data.context tokens. The global batch gives every
  *    pipeline as many of them as the pipeline with the most has.
  * 3. Tokenizer, data, learning rate and checkpoints are not in a scenario, so they have no flags.
  * 4. A flag that Megatron-LM's validate_args() refuses beside the others is left out, and a line of 1 says so.

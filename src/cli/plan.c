@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file is `slimsim plan`. It prints samples, slices, units, need and the order of each stage, as JSON. */
+/* This file is `slimsim plan`. It prints samples, slices, micro-batches, need and the order of each stage, as JSON. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,51 +21,55 @@ struct arguments {
 static const char pass_letter[N_STEP_PASSES] = {'F', 'B', 'W'};
 static const char *const sharding_name[] = {"per-document", "per-sequence"}; /* over context ranks */
 
-/** Return the offloaded shares of a forward unit by virtual stage. A backward unit has none. */
-static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
+/** Return the offloaded shares of a forward micro-batch by virtual stage. A backward micro-batch has none. */
+static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch)
 {
     json_t *shares = json_array();
     for (int32_t stage = 0; pass == PASS_FORWARD && stage < pipeline->layout.stages * pipeline->layout.chunks; stage++)
-        json_array_append_new(shares, json_real(plan_offload(pipeline, unit, stage)));
+        json_array_append_new(shares, json_real(plan_offload(pipeline, micro_batch, stage)));
     return shares;
 }
 
-/** Return whether a unit's offloaded activations go and return while the passes run. A backward unit has none. */
-static bool streams_some(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
+/** Return whether a micro-batch's offloaded activations go and return while the passes run. A backward micro-batch has
+ * none. */
+static bool streams_some(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch)
 {
     double most = 0;
     for (int32_t stage = 0; pass == PASS_FORWARD && stage < pipeline->layout.stages * pipeline->layout.chunks; stage++)
-        most = fmax(most, plan_offload(pipeline, unit, stage));
-    return most > 0 && pipeline->partition[pass].units[unit].streams;
+        most = fmax(most, plan_offload(pipeline, micro_batch, stage));
+    return most > 0 && pipeline->partition[pass].micro_batches[micro_batch].streams;
 }
 
-static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit_index,
-                            const struct plan_phase *phase)
+static json_t *json_of_micro_batch(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch_index,
+                                   const struct plan_phase *phase)
 {
     const struct plan_partition *partition = &pipeline->partition[pass];
-    const struct plan_unit *unit = &partition->units[unit_index];
+    const struct plan_micro_batch *micro_batch = &partition->micro_batches[micro_batch_index];
     json_t *slices = json_array();
-    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
+    for (int32_t i = micro_batch->first_slice; i < micro_batch->first_slice + micro_batch->n_slices; i++) {
         const struct slice *slice = &partition->slices[i];
-        json_array_append_new(slices, json_pack("[i,i,i,i]", slice->sample, slice->begin, slice->end, unit->context));
+        json_array_append_new(slices,
+                              json_pack("[i,i,i,i]", slice->sample, slice->begin, slice->end, micro_batch->context));
     }
     json_t *pipelines = json_array();
-    for (int32_t i = 0; unit->group >= 0 && i < phase->groups[unit->group].n_pipelines; i++)
-        json_array_append_new(pipelines, json_integer(phase->groups[unit->group].pipelines[i]));
+    for (int32_t i = 0; micro_batch->group >= 0 && i < phase->groups[micro_batch->group].n_pipelines; i++)
+        json_array_append_new(pipelines, json_integer(phase->groups[micro_batch->group].pipelines[i]));
     return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:b, s:i, s:o}", "formation",
-                     trace_formation_names.text[unit->formation], "context", unit->context, "sharding",
-                     sharding_name[unit->sharding], "shared_by_pipelines", pipelines, "recompute",
-                     scenario_recompute_name[unit->recompute], "offload_by_stage",
-                     json_of_offload(pipeline, pass, unit_index), "streams", streams_some(pipeline, pass, unit_index),
-                     "padding_tokens", unit->padding_tokens, "slices", slices);
+                     trace_formation_names.text[micro_batch->formation], "context", micro_batch->context, "sharding",
+                     sharding_name[micro_batch->sharding], "shared_by_pipelines", pipelines, "recompute",
+                     scenario_recompute_name[micro_batch->recompute], "offload_by_stage",
+                     json_of_offload(pipeline, pass, micro_batch_index), "streams",
+                     streams_some(pipeline, pass, micro_batch_index), "padding_tokens", micro_batch->padding_tokens,
+                     "slices", slices);
 }
 
-static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)
+static json_t *json_of_micro_batches(const struct plan_pipeline *pipeline, enum pass pass,
+                                     const struct plan_phase *phase)
 {
-    json_t *units = json_array();
-    for (int32_t i = 0; i < pipeline->partition[pass].n_units; i++)
-        json_array_append_new(units, json_of_unit(pipeline, pass, i, phase));
-    return units;
+    json_t *micro_batches = json_array();
+    for (int32_t i = 0; i < pipeline->partition[pass].n_micro_batches; i++)
+        json_array_append_new(micro_batches, json_of_micro_batch(pipeline, pass, i, phase));
+    return micro_batches;
 }
 
 /** Return the order of a stage as "F0", "F1", "B0", ..., a word for each step. With chunks it has "F0.0", "F0.1". */
@@ -75,7 +79,7 @@ static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         char word[32];
-        int n = snprintf(word, sizeof word, "%c%d", pass_letter[step->pass], step->unit);
+        int n = snprintf(word, sizeof word, "%c%d", pass_letter[step->pass], step->micro_batch);
         if (pipeline->layout.chunks > 1)
             snprintf(word + n, sizeof word - (size_t)n, ".%d", step->chunk);
         json_array_append_new(order, json_string(word));
@@ -83,7 +87,8 @@ static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage
     return order;
 }
 
-/** Return the attention that another stage computes: for each exchange group the sending and receiving units. */
+/** Return the attention that another stage computes: for each exchange group the sending and receiving micro-batches.
+ */
 static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
 {
     json_t *exchanges = json_array();
@@ -92,8 +97,8 @@ static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
         json_array_append_new(exchanges,
                               json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "pass", pass_name[exchange->pass], "set",
                                         exchange->exchange_group, "from_stage", exchange->from_stage,
-                                        "from_micro_batch", exchange->from_unit, "to_stage", exchange->to_stage,
-                                        "to_micro_batch", exchange->to_unit, "share", exchange->share));
+                                        "from_micro_batch", exchange->from_micro_batch, "to_stage", exchange->to_stage,
+                                        "to_micro_batch", exchange->to_micro_batch, "share", exchange->share));
     }
     return exchanges;
 }
@@ -102,15 +107,16 @@ static json_t *json_of_pipeline(const struct plan_pipeline *pipeline, const stru
 {
     const struct plan_layout *layout = &pipeline->layout;
     json_t *need = json_array(), *orders = json_array();
-    for (int32_t i = 0; i < pipeline->partition[PASS_BACKWARD].n_units; i++)
+    for (int32_t i = 0; i < pipeline->partition[PASS_BACKWARD].n_micro_batches; i++)
         json_array_append_new(need, json_integer(pipeline->need[i]));
     for (int32_t stage = 0; stage < layout->stages; stage++)
         json_array_append_new(orders, json_of_order(pipeline, stage));
     return json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:o, s:o, s:o, s:o}", "layout", "tp", layout->tensor, "cp",
                      layout->context, "pp", layout->stages, "first_rank", layout->first_rank, "stage_stride",
-                     layout->stage_stride, pass_name[PASS_FORWARD], json_of_units(pipeline, PASS_FORWARD, phase),
-                     pass_name[PASS_BACKWARD], json_of_units(pipeline, PASS_BACKWARD, phase), "need", need,
-                     "order_by_stage", orders, "exchanges", json_of_exchanges(pipeline));
+                     layout->stage_stride, pass_name[PASS_FORWARD],
+                     json_of_micro_batches(pipeline, PASS_FORWARD, phase), pass_name[PASS_BACKWARD],
+                     json_of_micro_batches(pipeline, PASS_BACKWARD, phase), "need", need, "order_by_stage", orders,
+                     "exchanges", json_of_exchanges(pipeline));
 }
 
 static json_t *json_of_plan(const struct plan *plan, const struct point_system *system, const struct batch *batch)

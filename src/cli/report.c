@@ -77,7 +77,7 @@ static struct iterations iterations_of(const struct scenario *scenario, const st
     double n[N_MEANS] = {0}, gap = 0;
     for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
         const struct point_iteration *of = &system->iterations[i];
-        const struct units_spread *forward = &of->spread[PASS_FORWARD], *backward = &of->spread[PASS_BACKWARD];
+        const struct micro_batches_spread *forward = &of->spread[PASS_FORWARD], *backward = &of->spread[PASS_BACKWARD];
         const double value[N_MEANS] = {forward->flop,
                                        backward->flop,
                                        forward->time,

@@ -36,19 +36,19 @@ double cost_activation_bytes(const struct cost_setting *setting, enum recompute 
 }
 
 /** Return the scores of a layer of a kind. */
-static double scores_of(const struct cost_setting *setting, int32_t kind, const struct cost_unit *unit)
+static double scores_of(const struct cost_setting *setting, int32_t kind, const struct cost_micro_batch *micro_batch)
 {
     double n = 0;
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        n += (double)slice_tokens(unit->slices[i]) * unit->slices[i].end;
-    return n * (double)setting->model->kinds[kind].heads / ((double)setting->tensor * unit->context);
+    for (int32_t i = 0; i < micro_batch->n_slices; i++)
+        n += (double)slice_tokens(micro_batch->slices[i]) * micro_batch->slices[i].end;
+    return n * (double)setting->model->kinds[kind].heads / ((double)setting->tensor * micro_batch->context);
 }
 
-double cost_scores(const struct cost_setting *setting, const struct cost_unit *unit)
+double cost_scores(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch)
 {
     double most = 0;
     for (int32_t i = 0; setting->attention == DEVICE_UNFUSED && i < setting->n_runs; i++)
-        most = fmax(most, scores_of(setting, setting->runs[i].kind, unit));
+        most = fmax(most, scores_of(setting, setting->runs[i].kind, micro_batch));
     return most;
 }
 
@@ -59,15 +59,15 @@ static double bytes_of_score(const struct cost_setting *setting)
     return setting->model->dropout ? 2 * element + mask : element;
 }
 
-double cost_scores_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+double cost_scores_bytes(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch)
 {
     double bytes = 0;
-    if (setting->attention != DEVICE_UNFUSED || unit->recompute & RECOMPUTE_ATTENTION_CORE)
+    if (setting->attention != DEVICE_UNFUSED || micro_batch->recompute & RECOMPUTE_ATTENTION_CORE)
         return 0;
     for (int32_t i = 0; i < setting->n_runs; i++) {
         const struct cost_run *run = &setting->runs[i];
-        int32_t layers = run->n - (unit->recompute == RECOMPUTE_FULL ? run->again : 0);
-        bytes += layers * bytes_of_score(setting) * scores_of(setting, run->kind, unit);
+        int32_t layers = run->n - (micro_batch->recompute == RECOMPUTE_FULL ? run->again : 0);
+        bytes += layers * bytes_of_score(setting) * scores_of(setting, run->kind, micro_batch);
     }
     return bytes;
 }
@@ -140,18 +140,19 @@ double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens
     return fmax(widest, gathered_bytes) + tokens * (each->input + again);
 }
 
-double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass,
+                              const struct cost_micro_batch *micro_batch)
 {
-    if (setting->cp_type != SCENARIO_ALL_GATHER || unit->context == 1)
+    if (setting->cp_type != SCENARIO_ALL_GATHER || micro_batch->context == 1)
         return 0;
-    return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(unit) * layer_most(setting, kv_bytes);
+    return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(micro_batch) * layer_most(setting, kv_bytes);
 }
 
-double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch)
 {
-    struct cost_workspace each = cost_workspace_of(setting, unit->recompute);
-    return cost_workspace_of_tokens(&each, cost_unit_tokens(unit), cost_scores(setting, unit),
-                                    cost_gathered_kv_bytes(setting, PASS_BACKWARD, unit));
+    struct cost_workspace each = cost_workspace_of(setting, micro_batch->recompute);
+    return cost_workspace_of_tokens(&each, cost_micro_batch_tokens(micro_batch), cost_scores(setting, micro_batch),
+                                    cost_gathered_kv_bytes(setting, PASS_BACKWARD, micro_batch));
 }
 
 double cost_weight_bytes(const struct cost_setting *setting)

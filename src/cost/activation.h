@@ -3,9 +3,9 @@
 #ifndef SLIMSIM_COST_ACTIVATION_H
 #define SLIMSIM_COST_ACTIVATION_H
 
+#include "cost/micro_batch.h"
 #include "cost/setting.h"
 #include "cost/slice.h"
-#include "cost/unit.h"
 
 /**
  * Return the bytes that a token holds from forward to backward in all layers of a stage, on one TP rank. sliced: the
@@ -23,11 +23,11 @@ double cost_activation_bytes(const struct cost_setting *setting, enum recompute 
 
 /** Return the scores of unfused attention in a layer of a micro-batch, on one rank. A slice [a, b) has (b - a) b n/TP
  * over its `context` ranks, including masked ones. Other attention has 0. The kind of layer with most counts. */
-double cost_scores(const struct cost_setting *setting, const struct cost_unit *unit);
+double cost_scores(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch);
 
 /** Return the bytes that unfused attention keeps of a micro-batch in all layers [bytes]. They are 2 a score (softmax),
  * with dropout 5 (mask, result). */
-double cost_scores_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
+double cost_scores_bytes(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch);
 
 /** Return the bytes of a token's keys and values that cost_activation_bytes includes, except layers that recompute in
  * full. With alternate-gemms these are only the values [bytes]. */
@@ -52,7 +52,7 @@ double cost_norm_backward_bytes(const struct cost_setting *setting, double token
  *    layer except its input, which was kept (eager norms keep a copy in fp32 as well).
  * 4. With several kinds of layers each term is the largest.
  */
-double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
+double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch);
 
 /** Terms of cost_workspace_bytes, for micro-batches that recompute in the same way [bytes]. */
 struct cost_workspace {
@@ -62,7 +62,7 @@ struct cost_workspace {
 
 struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute);
 
-/** Return cost_workspace_bytes of a micro-batch with these cost_unit_tokens, cost_scores and
+/** Return cost_workspace_bytes of a micro-batch with these cost_micro_batch_tokens, cost_scores and
  * cost_gathered_kv_bytes. */
 double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores, double gathered_bytes);
 
@@ -75,7 +75,8 @@ double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens
  *
  * Source: Transformer Engine, AttnFuncWithCPAndKVAllGather (k_ag, v_ag; dk, dv of their size).
  */
-double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
+double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass,
+                              const struct cost_micro_batch *micro_batch);
 
 /**
  * Return the bytes that a token holds in a split backward in all layers, on one TP rank [bytes]. They are held from the

@@ -148,21 +148,21 @@ static double slower_blocks_s(const struct sharing *of, const struct pack *pack)
 }
 
 /** Return each rank's share of all slices. */
-static struct pack even_pack(const struct sharing *of, const struct cost_unit *unit)
+static struct pack even_pack(const struct sharing *of, const struct cost_micro_batch *micro_batch)
 {
     struct pack pack = {0};
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        add_slice(of, unit->slices[i], &pack);
+    for (int32_t i = 0; i < micro_batch->n_slices; i++)
+        add_slice(of, micro_batch->slices[i], &pack);
     return pack;
 }
 
 /** Add the slices' pieces in tokens [begin, end) of the packed sequence. */
-static void add_chunk(const struct sharing *of, const struct cost_unit *unit, int64_t begin, int64_t end,
+static void add_chunk(const struct sharing *of, const struct cost_micro_batch *micro_batch, int64_t begin, int64_t end,
                       struct pack *pack)
 {
     int64_t first = 0; /* token of the sequence at which the slice begins */
-    for (int32_t i = 0; i < unit->n_slices && first < end; i++) {
-        struct slice slice = unit->slices[i];
+    for (int32_t i = 0; i < micro_batch->n_slices && first < end; i++) {
+        struct slice slice = micro_batch->slices[i];
         int64_t from = begin > first ? begin - first : 0, to = end - first;
         int32_t tokens = slice_tokens(slice);
         first += tokens;
@@ -175,27 +175,27 @@ static void add_chunk(const struct sharing *of, const struct cost_unit *unit, in
 }
 
 /** Return rank i's chunks of the packed sequence: i and 2c-1-i of 2c chunks. */
-static struct pack sequence_pack(const struct sharing *of, const struct cost_unit *unit, int32_t rank)
+static struct pack sequence_pack(const struct sharing *of, const struct cost_micro_batch *micro_batch, int32_t rank)
 {
-    int64_t tokens = unit->padding_tokens, n = 2 * (int64_t)unit->context;
+    int64_t tokens = micro_batch->padding_tokens, n = 2 * (int64_t)micro_batch->context;
     const int64_t chunks[] = {rank, n - 1 - rank};
     struct pack pack = {0};
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        tokens += slice_tokens(unit->slices[i]);
+    for (int32_t i = 0; i < micro_batch->n_slices; i++)
+        tokens += slice_tokens(micro_batch->slices[i]);
     for (int i = 0; i < 2; i++)
-        add_chunk(of, unit, tokens * chunks[i] / n, tokens * (chunks[i] + 1) / n, &pack);
+        add_chunk(of, micro_batch, tokens * chunks[i] / n, tokens * (chunks[i] + 1) / n, &pack);
     return pack;
 }
 
 /** Return the slowest rank's share of a micro-batch, with the mean rank's FLOPs. */
-static struct pack slowest_pack(const struct sharing *of, const struct cost_unit *unit)
+static struct pack slowest_pack(const struct sharing *of, const struct cost_micro_batch *micro_batch)
 {
     struct pack slowest = {0};
     double flop = 0, slowest_s = -1;
-    for (int32_t rank = 0; rank < unit->context; rank++) {
-        struct pack pack = sequence_pack(of, unit, rank);
+    for (int32_t rank = 0; rank < micro_batch->context; rank++) {
+        struct pack pack = sequence_pack(of, micro_batch, rank);
         double seconds = slower_blocks_s(of, &pack);
-        flop += pack.flop / unit->context;
+        flop += pack.flop / micro_batch->context;
         if (seconds > slowest_s) {
             slowest_s = seconds;
             slowest = pack;
@@ -233,23 +233,25 @@ static const struct ring_moves ring_moves[N_PASSES][2][N_SHAPES] = {
 };
 
 /** Return whether slices follow each other in a packed tensor. For equal slices the batch is an axis of its own. */
-static bool is_packed(const struct cost_unit *unit)
+static bool is_packed(const struct cost_micro_batch *micro_batch)
 {
-    for (int32_t i = 1; i < unit->n_slices; i++)
-        if (unit->slices[i].begin != unit->slices[0].begin || unit->slices[i].end != unit->slices[0].end)
+    for (int32_t i = 1; i < micro_batch->n_slices; i++)
+        if (micro_batch->slices[i].begin != micro_batch->slices[0].begin ||
+            micro_batch->slices[i].end != micro_batch->slices[0].end)
             return true;
     return false;
 }
 
 /** Return a ring's copies and sums in one entry, as kernels of the mean size. */
-static struct cost_kernel moves_of(const struct sharing *of, const struct cost_unit *unit, enum shape shape)
+static struct cost_kernel moves_of(const struct sharing *of, const struct cost_micro_batch *micro_batch,
+                                   enum shape shape)
 {
     const struct cost_setting *setting = of->setting;
     const struct device *device = setting->device;
-    double others = of->n_others, tokens = cost_unit_tokens(unit) / setting->tensor;
+    double others = of->n_others, tokens = cost_micro_batch_tokens(micro_batch) / setting->tensor;
     double q = (double)model_query_width(setting->model, of->kind);
     double k = (double)model_kv_width(setting->model, of->kind);
-    const struct ring_moves moves = ring_moves[of->pass][is_packed(unit)][shape];
+    const struct ring_moves moves = ring_moves[of->pass][is_packed(micro_batch)][shape];
     double n = others * moves.n_kernels + moves.n_once;
     double bytes = tokens * ((others * moves.q + moves.once_q) * q + (others * moves.k + moves.once_k) * k);
     double seconds = n * cost_memory_bound_s(device, DEVICE_COPY, bytes / n);
@@ -263,22 +265,24 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_u
 
 /** Append one kernel. A zig-zag ring takes the slower of the two ranks whose other blocks have one shape, a
  * contiguous ring the last rank. */
-static void add_fused(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
-                      struct cost_kernels *kernels)
+static void add_fused(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                      const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
-    bool even = unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->cp_type == SCENARIO_ULYSSES;
-    const struct sharing sharing = sharing_of(setting, kind, pass, unit->context, even ? unit->context : 1);
+    bool even = micro_batch->sharding == SLICE_PER_DOCUMENT || micro_batch->context == 1 ||
+                setting->cp_type == SCENARIO_ULYSSES;
+    const struct sharing sharing =
+        sharing_of(setting, kind, pass, micro_batch->context, even ? micro_batch->context : 1);
     CHECK(even || setting->cp_type != SCENARIO_RING_CONTIGUOUS);
-    struct pack pack = even ? even_pack(&sharing, unit) : slowest_pack(&sharing, unit);
+    struct pack pack = even ? even_pack(&sharing, micro_batch) : slowest_pack(&sharing, micro_batch);
     struct cost_kernel blocks = fused_kernel(&sharing, &pack, sharing.first_shape);
     if (sharing.n_others == 0) {
         kernel_add(kernels, blocks);
         return;
     }
-    struct cost_kernel moves = moves_of(&sharing, unit, sharing.first_shape);
+    struct cost_kernel moves = moves_of(&sharing, micro_batch, sharing.first_shape);
     for (enum shape shape = sharing.first_shape + 1; shape < sharing.end_shape; shape++) {
         const struct cost_kernel others = fused_kernel(&sharing, &pack, shape);
-        const struct cost_kernel other_moves = moves_of(&sharing, unit, shape);
+        const struct cost_kernel other_moves = moves_of(&sharing, micro_batch, shape);
         if (others.seconds + other_moves.seconds > blocks.seconds + moves.seconds) {
             blocks = others;
             moves = other_moves;
@@ -295,21 +299,22 @@ struct batch {
     enum precision precision;
 };
 
-static struct batch batch_of(const struct cost_setting *setting, int32_t kind, const struct cost_unit *unit)
+static struct batch batch_of(const struct cost_setting *setting, int32_t kind,
+                             const struct cost_micro_batch *micro_batch)
 {
     const struct model *model = setting->model;
     bool ulysses = setting->cp_type == SCENARIO_ULYSSES;
-    double heads = (double)model->kinds[kind].heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0,
-           scores = 0;
-    double query_ranks = ulysses ? 1 : unit->context;
-    double key_ranks = scenario_is_ring(setting->cp_type) ? unit->context : 1;
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        double rank_queries = (double)slice_tokens(unit->slices[i]) / query_ranks;
+    double heads = (double)model->kinds[kind].heads / setting->tensor / (ulysses ? micro_batch->context : 1),
+           queries = 0, scores = 0;
+    double query_ranks = ulysses ? 1 : micro_batch->context;
+    double key_ranks = scenario_is_ring(setting->cp_type) ? micro_batch->context : 1;
+    for (int32_t i = 0; i < micro_batch->n_slices; i++) {
+        double rank_queries = (double)slice_tokens(micro_batch->slices[i]) / query_ranks;
         queries += rank_queries;
-        scores += rank_queries * unit->slices[i].end / key_ranks;
+        scores += rank_queries * micro_batch->slices[i].end / key_ranks;
     }
-    return (struct batch){.n = heads * unit->n_slices,
-                          .queries = queries / fmax(1, unit->n_slices),
+    return (struct batch){.n = heads * micro_batch->n_slices,
+                          .queries = queries / fmax(1, micro_batch->n_slices),
                           .keys = queries > 0 ? scores / queries : 0,
                           .head_dim = (double)model_head_width(model, kind),
                           .scores = heads * scores,
@@ -347,12 +352,12 @@ static void add_unfused_backward(struct cost_kernels *kernels, const struct devi
                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
 }
 
-static void add_unfused(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
-                        struct cost_kernels *kernels)
+static void add_unfused(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                        const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
-    struct batch batch = batch_of(setting, kind, unit);
-    CHECK(unit->sharding == SLICE_PER_DOCUMENT);
-    int32_t first = kernels->n, n_kernels = context_kernels(setting, unit->context);
+    struct batch batch = batch_of(setting, kind, micro_batch);
+    CHECK(micro_batch->sharding == SLICE_PER_DOCUMENT);
+    int32_t first = kernels->n, n_kernels = context_kernels(setting, micro_batch->context);
     if (batch.scores <= 0)
         return;
     if (pass == PASS_FORWARD)
@@ -370,14 +375,14 @@ static void add_unfused(const struct cost_setting *setting, int32_t kind, enum p
 }
 
 /** Append the gathers and scatters of flash1. */
-static void add_padding(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
-                        struct cost_kernels *kernels)
+static void add_padding(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                        const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     const struct model *model = setting->model;
     double tokens = 0, out = (double)model_query_width(model, kind) / setting->tensor;
     double in = (double)(model_query_width(model, kind) + 2 * model_kv_width(model, kind)) / setting->tensor;
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        tokens += (double)slice_tokens(unit->slices[i]) / unit->context;
+    for (int32_t i = 0; i < micro_batch->n_slices; i++)
+        tokens += (double)slice_tokens(micro_batch->slices[i]) / micro_batch->context;
     double element = cost_precisions(setting).activation;
     double bytes = element * (pass == PASS_FORWARD ? 2 * in + 3 * out : 3 * in + 2 * out) * tokens;
     kernel_add_memory_bound(kernels, setting->device, DEVICE_COPY, "attention gather and scatter", bytes);
@@ -386,15 +391,15 @@ static void add_padding(const struct cost_setting *setting, int32_t kind, enum p
 }
 
 void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
-                           const struct cost_unit *unit, struct cost_kernels *kernels)
+                           const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     if (setting->attention == DEVICE_UNFUSED) {
-        add_unfused(setting, kind, pass, unit, kernels);
+        add_unfused(setting, kind, pass, micro_batch, kernels);
         return;
     }
-    add_fused(setting, kind, pass, unit, kernels);
+    add_fused(setting, kind, pass, micro_batch, kernels);
     if (setting->attention == DEVICE_FLASH1)
-        add_padding(setting, kind, pass, unit, kernels);
+        add_padding(setting, kind, pass, micro_batch, kernels);
 }
 
 double cost_attention_least_s(const struct cost_setting *setting, int32_t kind, enum pass pass, int32_t tokens,
@@ -402,10 +407,10 @@ double cost_attention_least_s(const struct cost_setting *setting, int32_t kind, 
 {
     struct slice sample = {0, 0, tokens};
     if (setting->attention == DEVICE_UNFUSED) {
-        struct cost_unit unit = {.slices = &sample, .n_slices = 1, .context = context};
+        struct cost_micro_batch micro_batch = {.slices = &sample, .n_slices = 1, .context = context};
         struct cost_kernels kernels = {0};
         double sum_s = 0;
-        attention_add_kernels(setting, kind, pass, &unit, &kernels);
+        attention_add_kernels(setting, kind, pass, &micro_batch, &kernels);
         for (int32_t i = 0; i < kernels.n; i++)
             sum_s += kernels.kernel[i].seconds;
         return sum_s;

@@ -4,8 +4,8 @@
 #define SLIMSIM_COST_ATTENTION_H
 
 #include "cost/kernel.h"
+#include "cost/micro_batch.h"
 #include "cost/setting.h"
-#include "cost/unit.h"
 
 /**
  * Append the core attention of a micro-batch in a layer of a kind. All kernels are of family COST_ATTENTION.
@@ -27,7 +27,7 @@
  * docs/model.md, Attention kernels, has derivations, bytes and sources.
  */
 void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
-                           const struct cost_unit *unit, struct cost_kernels *kernels);
+                           const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels);
 
 /**
  * Return the least seconds of core attention in a layer and pass, for any micro-batch that holds a whole sample [s].

@@ -147,29 +147,29 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
 
 /** Compute costs that depend on tokens only. For head and embedding these are all their costs. */
 static void compute(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
-                    const struct cost_unit *unit, unsigned components, struct cost_pass *costs)
+                    const struct cost_micro_batch *micro_batch, unsigned components, struct cost_pass *costs)
 {
     if (components & 1U << COST_LAYERS)
-        costs[COST_LAYERS] = cost_of_tokens(setting, layer, pass, cost_unit_tokens(unit));
+        costs[COST_LAYERS] = cost_of_tokens(setting, layer, pass, cost_micro_batch_tokens(micro_batch));
     if (components & 1U << COST_EMBEDDING)
-        costs[COST_EMBEDDING] = cost_of_embedding(setting, pass, unit);
+        costs[COST_EMBEDDING] = cost_of_embedding(setting, pass, micro_batch);
     if (components & 1U << COST_HEAD)
-        costs[COST_HEAD] = cost_of_head(setting, pass, unit);
+        costs[COST_HEAD] = cost_of_head(setting, pass, micro_batch);
 }
 
 /** Return the same costs, from the cache if it has them. */
-static void look_up(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+static void look_up(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch,
                     unsigned components, struct cost_pass *costs)
 {
     if (setting->cache == NULL) {
         struct layer layer;
         layer_of(setting, setting->runs[0].kind, &layer);
-        compute(setting, &layer, pass, unit, components, costs);
+        compute(setting, &layer, pass, micro_batch, components, costs);
         return;
     }
-    struct cost_known *known = known_of(setting->cache, setting, pass, cost_unit_tokens(unit));
+    struct cost_known *known = known_of(setting->cache, setting, pass, cost_micro_batch_tokens(micro_batch));
     if ((components & ~known->known) != 0)
-        compute(setting, &setting->cache->keys[known->key].layer, pass, unit, components & ~known->known,
+        compute(setting, &setting->cache->keys[known->key].layer, pass, micro_batch, components & ~known->known,
                 known->components);
     known->known |= components;
     for (int component = 0; component < COST_N_COMPONENTS; component++)
@@ -179,30 +179,30 @@ static void look_up(const struct cost_setting *setting, enum pass pass, const st
 
 /** Add what the slices add to the layers of one run. */
 static void add_slices(struct cost_pass *layers, const struct cost_setting *setting, bool first, enum pass pass,
-                       const struct cost_unit *unit)
+                       const struct cost_micro_batch *micro_batch)
 {
     struct cost_pass forward[COST_N_COMPONENTS];
-    if (cost_repeats(pass, unit)) {
+    if (cost_repeats(pass, micro_batch)) {
         struct cost_setting again = cost_setting_again(setting);
-        look_up(&again, PASS_FORWARD, unit, 1U << COST_LAYERS, forward);
+        look_up(&again, PASS_FORWARD, micro_batch, 1U << COST_LAYERS, forward);
     }
-    cost_add_slices(layers, setting, first, pass, unit, &forward[COST_LAYERS]);
+    cost_add_slices(layers, setting, first, pass, micro_batch, &forward[COST_LAYERS]);
 }
 
-void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
-                 struct cost_pass *costs)
+void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch,
+                 unsigned components, struct cost_pass *costs)
 {
     struct cost_setting room;
     const struct cost_setting *run = cost_of_one_run(setting, 0, &room);
-    look_up(run, pass, unit, components, costs);
+    look_up(run, pass, micro_batch, components, costs);
     if (!(components & 1U << COST_LAYERS))
         return;
-    add_slices(&costs[COST_LAYERS], run, true, pass, unit);
+    add_slices(&costs[COST_LAYERS], run, true, pass, micro_batch);
     for (int32_t i = 1; i < setting->n_runs; i++) {
         struct cost_pass more[COST_N_COMPONENTS];
         run = cost_of_one_run(setting, i, &room);
-        look_up(run, pass, unit, 1U << COST_LAYERS, more);
-        add_slices(&more[COST_LAYERS], run, false, pass, unit);
+        look_up(run, pass, micro_batch, 1U << COST_LAYERS, more);
+        add_slices(&more[COST_LAYERS], run, false, pass, micro_batch);
         cost_add_pass(&costs[COST_LAYERS], &more[COST_LAYERS]);
     }
 }

@@ -33,8 +33,8 @@ struct cost_cache {
  * @param components  a bit 1 << enum cost_component for each component asked for
  * @param costs       [COST_N_COMPONENTS], the components asked for are filled in
  */
-void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned components,
-                 struct cost_pass *costs);
+void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch,
+                 unsigned components, struct cost_pass *costs);
 
 /** Return cost_activation_bytes, from the cache if it has them. */
 double cost_cached_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);

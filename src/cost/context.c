@@ -83,27 +83,27 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
 }
 
 void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,
-                       const struct cost_unit *unit, struct cost_pass *cost)
+                       const struct cost_micro_batch *micro_batch, struct cost_pass *cost)
 {
-    if (unit->context == 1)
+    if (micro_batch->context == 1)
         return;
-    double bytes = cost_prefix_tokens(unit) * cost_kv_bytes(setting, run->kind);
+    double bytes = cost_prefix_tokens(micro_batch) * cost_kv_bytes(setting, run->kind);
     if (scenario_is_ring(setting->cp_type))
-        add_ring(cost, setting, run->n, pass, bytes, unit->context);
+        add_ring(cost, setting, run->n, pass, bytes, micro_batch->context);
     else if (setting->cp_type == SCENARIO_ALL_GATHER)
-        add_gather(cost, setting, run->n, pass, bytes, unit->context);
+        add_gather(cost, setting, run->n, pass, bytes, micro_batch->context);
     else
-        add_ulysses(cost, setting, run, cost_unit_tokens(unit), unit->context);
+        add_ulysses(cost, setting, run, cost_micro_batch_tokens(micro_batch), micro_batch->context);
 }
 
 /** Return the exchange of one layer without recomputation. */
 static struct cost_exchange exchange_of_layer(const struct cost_setting *setting, int32_t kind, enum pass pass,
-                                              const struct cost_unit *unit, double share)
+                                              const struct cost_micro_batch *micro_batch, double share)
 {
     double tokens = 0, keys = 0, tp = setting->tensor, element = cost_precisions(setting).wire;
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        tokens += slice_tokens(unit->slices[i]);
-        keys += unit->slices[i].end;
+    for (int32_t i = 0; i < micro_batch->n_slices; i++) {
+        tokens += slice_tokens(micro_batch->slices[i]);
+        keys += micro_batch->slices[i].end;
     }
     double moved = share * keys * cost_kv_bytes(setting, kind);
     double queries = tokens * element * (double)model_query_width(setting->model, kind) / tp;
@@ -121,15 +121,15 @@ static int32_t layers_again(const struct cost_run *run, enum recompute recompute
     return recompute & RECOMPUTE_ATTENTION_CORE ? run->n : 0;
 }
 
-struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                                      double share)
+struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass,
+                                      const struct cost_micro_batch *micro_batch, double share)
 {
     struct cost_exchange all = {0};
     for (int32_t i = 0; i < setting->n_runs; i++) {
         const struct cost_run *run = &setting->runs[i];
-        struct cost_exchange layer = exchange_of_layer(setting, run->kind, pass, unit, share);
-        struct cost_exchange again = exchange_of_layer(setting, run->kind, PASS_FORWARD, unit, share);
-        int32_t n = pass != PASS_FORWARD ? layers_again(run, unit->recompute) : 0;
+        struct cost_exchange layer = exchange_of_layer(setting, run->kind, pass, micro_batch, share);
+        struct cost_exchange again = exchange_of_layer(setting, run->kind, PASS_FORWARD, micro_batch, share);
+        int32_t n = pass != PASS_FORWARD ? layers_again(run, micro_batch->recompute) : 0;
         all.out_bytes += run->n * layer.out_bytes + n * again.out_bytes;
         all.back_bytes += run->n * layer.back_bytes + n * again.back_bytes;
         all.n_messages += run->n + n;

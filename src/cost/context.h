@@ -3,9 +3,9 @@
 #ifndef SLIMSIM_COST_CONTEXT_H
 #define SLIMSIM_COST_CONTEXT_H
 
+#include "cost/micro_batch.h"
 #include "cost/pass_cost.h"
 #include "cost/setting.h"
-#include "cost/unit.h"
 
 /**
  * Add to `cost` what one of c context ranks sends in a pass of n layers of a kind. For a slice [a, b), widths
@@ -31,7 +31,7 @@
  * docs/model.md, Context-parallel traffic, has the sources.
  */
 void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,
-                       const struct cost_unit *unit, struct cost_pass *cost);
+                       const struct cost_micro_batch *micro_batch, struct cost_pass *cost);
 
 /** Return the bytes of keys and values of one token and layer on one TP rank: 4k / TP. Their gradients are as large
  * [bytes]. */
@@ -64,7 +64,7 @@ struct cost_exchange {
  * 2. Layers take turns, so one layer's messages are held at a time. docs/model.md, Activations and working memory, says
  *    what each stage holds.
  */
-struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                                      double share);
+struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass,
+                                      const struct cost_micro_batch *micro_batch, double share);
 
 #endif

@@ -33,14 +33,14 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
 
 /** Add the attention of a run's layers, and the ring that feeds it. */
 static void add_attention(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
-                          const struct cost_unit *unit)
+                          const struct cost_micro_batch *micro_batch)
 {
     const struct cost_run *run = &setting->runs[0];
     struct cost_kernels kernels;
     kernels.n = 0;
-    attention_add_kernels(setting, run->kind, pass, unit, &kernels);
+    attention_add_kernels(setting, run->kind, pass, micro_batch, &kernels);
     add_kernels(cost, &kernels, run->n);
-    context_of_layers(setting, run, pass, unit, cost);
+    context_of_layers(setting, run, pass, micro_batch, cost);
 }
 
 /** Add a run's layers without their attention. */
@@ -74,12 +74,12 @@ static void add_known(struct cost_pass *cost, const struct cost_setting *setting
 }
 
 /** Add the forward of a run's layers, as the backward repeats it. */
-static void add_again(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
-                      double tokens, const struct cost_pass *forward)
+static void add_again(struct cost_pass *cost, const struct cost_setting *setting,
+                      const struct cost_micro_batch *micro_batch, double tokens, const struct cost_pass *forward)
 {
     const struct cost_run *run = &setting->runs[0];
     add_known(cost, setting, tokens, forward);
-    add_attention(cost, setting, PASS_FORWARD, unit);
+    add_attention(cost, setting, PASS_FORWARD, micro_batch);
     if (!setting->early_stop)
         return;
     struct layer layer;
@@ -96,20 +96,20 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
 }
 
 /** Add the forward kernels that the backward repeats by the recomputation's list. */
-static void add_listed(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
-                       double tokens)
+static void add_listed(struct cost_pass *cost, const struct cost_setting *setting,
+                       const struct cost_micro_batch *micro_batch, double tokens)
 {
     const struct cost_run *run = &setting->runs[0];
-    if ((unit->recompute & ~(unsigned)(RECOMPUTE_ATTENTION_CORE | RECOMPUTE_FULL)) != 0) {
+    if ((micro_batch->recompute & ~(unsigned)(RECOMPUTE_ATTENTION_CORE | RECOMPUTE_FULL)) != 0) {
         struct layer layer;
         layer_of(setting, run->kind, &layer);
         struct cost_kernels again;
         again.n = 0;
-        layer_add_listed(&again, setting, &layer, unit->recompute, tokens);
+        layer_add_listed(&again, setting, &layer, micro_batch->recompute, tokens);
         add_kernels(cost, &again, run->n);
     }
-    if (unit->recompute & RECOMPUTE_ATTENTION_CORE)
-        add_attention(cost, setting, PASS_FORWARD, unit);
+    if (micro_batch->recompute & RECOMPUTE_ATTENTION_CORE)
+        add_attention(cost, setting, PASS_FORWARD, micro_batch);
 }
 
 struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
@@ -122,63 +122,64 @@ struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct
     return cost;
 }
 
-bool cost_repeats(enum pass pass, const struct cost_unit *unit)
+bool cost_repeats(enum pass pass, const struct cost_micro_batch *micro_batch)
 {
-    return (pass == PASS_BACKWARD || pass == PASS_INPUT) && unit->recompute == RECOMPUTE_FULL;
+    return (pass == PASS_BACKWARD || pass == PASS_INPUT) && micro_batch->recompute == RECOMPUTE_FULL;
 }
 
 void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
-                     const struct cost_unit *unit, const struct cost_pass *forward)
+                     const struct cost_micro_batch *micro_batch, const struct cost_pass *forward)
 {
     bool backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
     if (pass != PASS_WEIGHT)
-        add_attention(cost, setting, backward ? PASS_BACKWARD : pass, unit);
-    if (cost_repeats(pass, unit)) {
+        add_attention(cost, setting, backward ? PASS_BACKWARD : pass, micro_batch);
+    if (cost_repeats(pass, micro_batch)) {
         struct cost_setting again = cost_setting_again(setting);
-        add_again(cost, &again, unit, cost_unit_tokens(unit), forward);
+        add_again(cost, &again, micro_batch, cost_micro_batch_tokens(micro_batch), forward);
     }
     if (backward)
-        add_listed(cost, setting, unit, cost_unit_tokens(unit));
+        add_listed(cost, setting, micro_batch, cost_micro_batch_tokens(micro_batch));
     shards_of_layers(setting, first, pass, cost);
 }
 
 /** Return cost_of_pass of one run. */
 static struct cost_pass pass_of_run(const struct cost_setting *setting, bool first, enum pass pass,
-                                    const struct cost_unit *unit)
+                                    const struct cost_micro_batch *micro_batch)
 {
-    double tokens = cost_unit_tokens(unit);
+    double tokens = cost_micro_batch_tokens(micro_batch);
     struct layer layer;
     layer_of(setting, setting->runs[0].kind, &layer);
     struct cost_pass cost = cost_of_tokens(setting, &layer, pass, tokens), forward = {0};
-    if (cost_repeats(pass, unit)) {
+    if (cost_repeats(pass, micro_batch)) {
         struct cost_setting again = cost_setting_again(setting);
         forward = cost_of_tokens(&again, &layer, PASS_FORWARD, tokens);
     }
-    cost_add_slices(&cost, setting, first, pass, unit, &forward);
+    cost_add_slices(&cost, setting, first, pass, micro_batch, &forward);
     return cost;
 }
 
-struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass,
+                              const struct cost_micro_batch *micro_batch)
 {
     struct cost_setting room;
-    struct cost_pass sum = pass_of_run(cost_of_one_run(setting, 0, &room), true, pass, unit);
+    struct cost_pass sum = pass_of_run(cost_of_one_run(setting, 0, &room), true, pass, micro_batch);
     for (int32_t i = 1; i < setting->n_runs; i++) {
-        struct cost_pass more = pass_of_run(cost_of_one_run(setting, i, &room), false, pass, unit);
+        struct cost_pass more = pass_of_run(cost_of_one_run(setting, i, &room), false, pass, micro_batch);
         cost_add_pass(&sum, &more);
     }
     return sum;
 }
 
-void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
-                        struct cost_kernels *kernels)
+void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                        const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     struct layer layer;
     layer_of(setting, kind, &layer);
-    double tokens = cost_unit_tokens(unit);
+    double tokens = cost_micro_batch_tokens(micro_batch);
     kernels->n = 0;
     layer_add_gemms(kernels, setting, &layer, pass, tokens);
     if (pass != PASS_WEIGHT)
-        attention_add_kernels(setting, kind, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit, kernels);
+        attention_add_kernels(setting, kind, pass == PASS_INPUT ? PASS_BACKWARD : pass, micro_batch, kernels);
     layer_add_memory_bound(kernels, setting, &layer, pass, tokens);
 }
 
@@ -190,23 +191,24 @@ static void head_kernels(const struct cost_setting *setting, const struct layer 
     layer_add_gemms(kernels, setting, head, pass, tokens);
 }
 
-void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch,
                        struct cost_kernels *kernels)
 {
     struct layer head;
     layer_of_head(setting, &head);
-    head_kernels(setting, &head, pass, cost_unit_tokens(unit), kernels);
+    head_kernels(setting, &head, pass, cost_micro_batch_tokens(micro_batch), kernels);
 }
 
-struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass,
+                              const struct cost_micro_batch *micro_batch)
 {
     struct layer head;
     layer_of_head(setting, &head);
     const struct overlap_tensor tensor =
-        overlap_tensor_head(setting, layer_last_gemm(&head), pass, cost_unit_tokens(unit));
+        overlap_tensor_head(setting, layer_last_gemm(&head), pass, cost_micro_batch_tokens(micro_batch));
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
-    head_kernels(setting, &head, pass, cost_unit_tokens(unit), &kernels);
+    head_kernels(setting, &head, pass, cost_micro_batch_tokens(micro_batch), &kernels);
     add_kernels(&cost, &kernels, 1);
     add_tensor(&cost, &tensor, 1);
     shards_of_tables(setting, pass, &cost);
@@ -224,14 +226,14 @@ static double table_gradient_bytes(const struct cost_setting *setting)
     return bytes.activation + added;
 }
 
-void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                            struct cost_kernels *kernels)
+void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass,
+                            const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     const struct model *model = setting->model;
     const struct device *device = setting->device;
     const double element = cost_precisions(setting).activation, mask = 1;
     bool forward = pass == PASS_FORWARD;
-    double tokens = cost_unit_tokens(unit), h = (double)model->hidden, share = 1.0 / setting->tensor;
+    double tokens = cost_micro_batch_tokens(micro_batch), h = (double)model->hidden, share = 1.0 / setting->tensor;
     double rows = h * (cost_logits(setting) + (double)model->positions);
     kernels->n = 0;
     /* No other pass needs the table's gradient, so it stays in the input's pass. */
@@ -250,15 +252,16 @@ void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, 
                                 table_gradient_bytes(setting) * rows);
 }
 
-struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass,
+                                   const struct cost_micro_batch *micro_batch)
 {
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
     if (pass == PASS_WEIGHT)
         return cost;
-    cost_embedding_kernels(setting, pass, unit, &kernels);
+    cost_embedding_kernels(setting, pass, micro_batch, &kernels);
     add_kernels(&cost, &kernels, 1);
-    struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, cost_unit_tokens(unit));
+    struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, cost_micro_batch_tokens(micro_batch));
     add_tensor(&cost, &tensor, 1);
     return cost;
 }

@@ -5,8 +5,8 @@
 #define SLIMSIM_COST_PASS_H
 
 #include "cost/layer.h"
+#include "cost/micro_batch.h"
 #include "cost/pass_cost.h"
-#include "cost/unit.h"
 
 /**
  * Compute the cost of a stage's layers in one pass of a micro-batch. Without tokens it costs nothing.
@@ -28,7 +28,8 @@
  *
  * docs/model.md, Layer passes, has the shapes, bytes and derivations.
  */
-struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
+struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass,
+                              const struct cost_micro_batch *micro_batch);
 
 /**
  * Compute what the last stage adds to a pass. It is never recomputed.
@@ -42,7 +43,8 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  *
  * docs/model.md, Head, loss and embedding, has the derivations.
  */
-struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
+struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass,
+                              const struct cost_micro_batch *micro_batch);
 
 /**
  * Compute what the first stage adds to a pass: the table's rows of T tokens forward, their gradients backward.
@@ -54,20 +56,21 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
  *
  * docs/model.md, Head, loss and embedding, has the bytes and their sources.
  */
-struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
+struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass,
+                                   const struct cost_micro_batch *micro_batch);
 
 /** List the kernels of one layer without recomputation. Their seconds times the layers are kernels_s + attention_s of
  * cost_of_pass. */
-void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass, const struct cost_unit *unit,
-                        struct cost_kernels *kernels);
+void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                        const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels);
 
 /** List the kernels of cost_of_head. */
-void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch,
                        struct cost_kernels *kernels);
 
 /** List the kernels of cost_of_embedding. */
-void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                            struct cost_kernels *kernels);
+void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass,
+                            const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels);
 
 /**
  * Compute a pass of the layers of one run, before the terms of cost_add_slices. It depends on a rank's tokens only, so
@@ -87,9 +90,9 @@ struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct
  * @param forward  cost_of_tokens of the forward that is repeated, if cost_repeats; otherwise it is not read
  */
 void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
-                     const struct cost_unit *unit, const struct cost_pass *forward);
+                     const struct cost_micro_batch *micro_batch, const struct cost_pass *forward);
 
 /** Return whether a pass repeats the forward of whole layers. cost_setting_again has these layers. */
-bool cost_repeats(enum pass pass, const struct cost_unit *unit);
+bool cost_repeats(enum pass pass, const struct cost_micro_batch *micro_batch);
 
 #endif

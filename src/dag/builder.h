@@ -30,9 +30,9 @@ struct builder_pipe {
     struct relations relations;
     struct dag_kinds kinds;                           /* of the pipeline's virtual stages */
     struct cost_setting stage_setting[DAG_MAX_KINDS]; /* of each kind */
-    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+    struct cost_pass *cost[N_STEP_PASSES]; /* [micro-batch x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t *ordinal[N_PASSES];            /* of each micro-batch: its number among the micro-batches of its group */
-    /* [unit x stages + stage] exchange group, -1: none; NULL without exchanges */
+    /* [micro-batch x stages + stage] exchange group, -1: none; NULL without exchanges */
     int32_t *exchange_group[N_PASSES];
     int32_t *exchange_first;   /* [exchange groups + 1] into plan's exchanges */
     int32_t *exchange_arrived; /* of each exchange group: cursors that wait there */
@@ -42,7 +42,7 @@ struct builder_pipe {
     int32_t n_built;           /* ranks of a stage that have tasks: its first ones */
     struct builder_fold *fold; /* of each stage, if one context rank is built for all; otherwise NULL */
     int32_t stages, n_virtual; /* virtual stages: chunks x stages */
-    int32_t n_units;           /* of both passes */
+    int32_t n_micro_batches;   /* of both passes */
     int32_t before[N_PASSES];  /* micro-batches that are numbered before the pass's own */
     int32_t
         *done[N_PASSES]; /* of each virtual stage: micro-batches built, counted from the first up to the first gap */
@@ -54,11 +54,11 @@ struct builder_pipe {
 /** One rank's share of the current step. */
 struct builder_participant {
     const struct builder_pipe *pipe;
-    int32_t unit, stage, rank, dag_rank; /* stage: virtual; rank: index among the stage's ranks */
-    struct builder_end *end;             /* of the pass; for PASS_WEIGHT the end of its micro-batch's backward */
-    int32_t ready;                       /* task after which its ring can start */
-    int32_t ring;                        /* SYNC that closes its ring, -1: none */
-    const struct cost_pass *cost;        /* of the pass */
+    int32_t micro_batch, stage, rank, dag_rank; /* stage: virtual; rank: index among the stage's ranks */
+    struct builder_end *end;                    /* of the pass; for PASS_WEIGHT the end of its micro-batch's backward */
+    int32_t ready;                              /* task after which its ring can start */
+    int32_t ring;                               /* SYNC that closes its ring, -1: none */
+    const struct cost_pass *cost;               /* of the pass */
 };
 
 /** Tasks of a rank that later ones must still wait for, -1: none. */
@@ -102,7 +102,7 @@ struct builder {
     int32_t *arrived;                         /* of each rendezvous: cursors that wait there */
     struct builder_participant *participants; /* of the current step */
     struct cost_pass *faulty_cost;            /* of each participant: its cost; used only for ranks with faults */
-    int32_t *ranks, *units, *ready;           /* of the current collective */
+    int32_t *ranks, *micro_batches, *ready;   /* of the current collective */
 };
 
 /** Make room for more tasks; for more edges. */
@@ -150,7 +150,7 @@ static inline struct dag_task builder_task_of(const struct builder *builder, int
                              .phase = at->phase,
                              .stage = at->stage,
                              .pipeline = at->pipeline,
-                             .unit = -1,
+                             .micro_batch = -1,
                              .dag_rank = dag_rank,
                              .stream = dag_rank * DAG_N_STREAMS + (int32_t)stream,
                              .from_rank = at->rank,
@@ -195,9 +195,9 @@ struct cost_setting builder_faulty_setting(const struct cost_setting *setting, d
 
 /** A collective among ranks of the graph. */
 struct builder_collective {
-    const int32_t *ranks; /* [n] */
-    const int32_t *units; /* [n] of each participant's pipeline; NULL: the collective belongs to no pass */
-    const int32_t *ready; /* [n_ready] tasks it waits for, -1: none */
+    const int32_t *ranks;         /* [n] */
+    const int32_t *micro_batches; /* [n] of each participant's pipeline; NULL: the collective belongs to no pass */
+    const int32_t *ready;         /* [n_ready] tasks it waits for, -1: none */
     int32_t n, n_ready;
     enum dag_purpose purpose;
     enum pass pass;
@@ -257,10 +257,10 @@ static inline int32_t builder_stage_of(const struct builder_pipe *pipe, int32_t 
     return virtual < stages ? virtual : virtual % stages;
 }
 
-static inline const struct cost_pass *builder_cost_of(const struct builder_pipe *pipe, enum pass pass, int32_t unit,
-                                                      int32_t stage)
+static inline const struct cost_pass *builder_cost_of(const struct builder_pipe *pipe, enum pass pass,
+                                                      int32_t micro_batch, int32_t stage)
 {
-    return &pipe->cost[pass][unit * pipe->kinds.n + pipe->kinds.kind[stage]];
+    return &pipe->cost[pass][micro_batch * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
 /** Return the exchange group that a step is in, -1: none. */
@@ -269,7 +269,7 @@ static inline int32_t builder_exchange_group_of(const struct builder_pipe *pipe,
 {
     if (pipe->exchange_first == NULL || step->pass >= N_PASSES)
         return -1;
-    return pipe->exchange_group[step->pass][step->unit * pipe->stages + stage];
+    return pipe->exchange_group[step->pass][step->micro_batch * pipe->stages + stage];
 }
 
 /**
@@ -279,9 +279,10 @@ static inline int32_t builder_exchange_group_of(const struct builder_pipe *pipe,
  */
 void builder_pass(struct builder *builder, const int32_t *cursors, int32_t n_cursors);
 
-static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
+static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t micro_batch,
+                                       int32_t stage)
 {
-    return stage * pipe->n_units + pipe->before[pass] + unit;
+    return stage * pipe->n_micro_batches + pipe->before[pass] + micro_batch;
 }
 
 static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)

@@ -69,7 +69,7 @@ static struct dag_task task_of(const struct builder *builder, const struct build
     struct dag_task task = builder_task_of(builder, collective->ranks[participant], stream, kind, collective->purpose);
     task.pass = (uint8_t)collective->pass;
     task.chunk = (uint8_t)collective->chunk;
-    task.unit = collective->units != NULL ? collective->units[participant] : -1;
+    task.micro_batch = collective->micro_batches != NULL ? collective->micro_batches[participant] : -1;
     return task;
 }
 

@@ -15,9 +15,9 @@ static int32_t add_copy(struct builder *builder, struct dag_task task, double by
     return builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
 }
 
-static const struct dag_token *token_of(const struct builder_pipe *pipe, int32_t unit, int32_t stage)
+static const struct dag_token *token_of(const struct builder_pipe *pipe, int32_t micro_batch, int32_t stage)
 {
-    return &pipe->token[unit * pipe->kinds.n + pipe->kinds.kind[stage]];
+    return &pipe->token[micro_batch * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
 int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *participant, int32_t own_pass)
@@ -25,7 +25,8 @@ int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = participant->pipe;
     const struct relations *relations = &pipe->relations;
-    int32_t first = relations->share_first[participant->unit], end = relations->share_first[participant->unit + 1];
+    int32_t first = relations->share_first[participant->micro_batch],
+            end = relations->share_first[participant->micro_batch + 1];
     double bytes = 0;
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *part = &relations->shares[i];
@@ -41,7 +42,8 @@ int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *
     int32_t send = add_copy(builder, task, bytes);
     after_start(builder, own_pass >= 0 ? own_pass : builder->at[participant->dag_rank].begin);
     if (own_pass < 0 && participant->stage < pipe->n_virtual - 1)
-        after_start(builder, pass_end_of(participant, PASS_BACKWARD, participant->unit, participant->stage + 1)->first);
+        after_start(builder,
+                    pass_end_of(participant, PASS_BACKWARD, participant->micro_batch, participant->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
         builder_edge(builder,
                      pass_end_of(participant, PASS_FORWARD, relations->shares[i].forward, participant->stage)->offload,
@@ -53,12 +55,12 @@ void pass_offload(struct pass_work *work, const struct builder_participant *part
 {
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = participant->pipe;
-    double share = plan_offload(pipe->plan, participant->unit, participant->stage);
+    double share = plan_offload(pipe->plan, participant->micro_batch, participant->stage);
     if (share <= 0)
         return;
-    double bytes = share * dag_offloadable_of_tokens(token_of(pipe, participant->unit, participant->stage),
-                                                     pipe->tokens[participant->unit],
-                                                     pipe->relations.sliced_tokens[participant->unit]);
+    double bytes = share * dag_offloadable_of_tokens(token_of(pipe, participant->micro_batch, participant->stage),
+                                                     pipe->tokens[participant->micro_batch],
+                                                     pipe->relations.sliced_tokens[participant->micro_batch]);
     if (bytes <= 0)
         return;
     struct dag_task task = pass_task_of(work, participant, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
@@ -75,11 +77,12 @@ void pass_offload(struct pass_work *work, const struct builder_participant *part
 void pass_open_tokens(struct builder_pipe *pipe)
 {
     const struct plan_partition *partition = &pipe->plan->partition[PASS_FORWARD];
-    int32_t n_kinds = pipe->kinds.n, n = partition->n_units * n_kinds;
-    pipe->tokens = check_malloc((size_t)partition->n_units * sizeof *pipe->tokens);
+    int32_t n_kinds = pipe->kinds.n, n = partition->n_micro_batches * n_kinds;
+    pipe->tokens = check_malloc((size_t)partition->n_micro_batches * sizeof *pipe->tokens);
     pipe->token = check_malloc((size_t)n * sizeof *pipe->token);
-    for (int32_t unit = 0; unit < partition->n_units; unit++)
-        pipe->tokens[unit] = plan_unit_tokens(partition, unit) + partition->units[unit].padding_tokens;
+    for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+        pipe->tokens[micro_batch] =
+            plan_micro_batch_tokens(partition, micro_batch) + partition->micro_batches[micro_batch].padding_tokens;
     for (int32_t i = 0; i < n; i++) {
         const struct cost_setting *stage_setting = &pipe->stage_setting[i % n_kinds];
         bool same = i >= n_kinds && dag_has_same_token(pipe->plan, stage_setting, i / n_kinds);

@@ -73,16 +73,16 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
     return cost_stage_parameters(&rank_setting, stage == 0, stage == layout->stages - 1);
 }
 
-struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
+struct cost_micro_batch dag_micro_batch(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch)
 {
     const struct plan_partition *partition = plan_partition_of(pipeline, pass);
-    const struct plan_unit *part = &partition->units[unit];
-    return (struct cost_unit){.slices = partition->slices + part->first_slice,
-                              .n_slices = part->n_slices,
-                              .padding_tokens = part->padding_tokens,
-                              .context = part->context,
-                              .recompute = part->recompute,
-                              .sharding = part->sharding};
+    const struct plan_micro_batch *part = &partition->micro_batches[micro_batch];
+    return (struct cost_micro_batch){.slices = partition->slices + part->first_slice,
+                                     .n_slices = part->n_slices,
+                                     .padding_tokens = part->padding_tokens,
+                                     .context = part->context,
+                                     .recompute = part->recompute,
+                                     .sharding = part->sharding};
 }
 
 /* Return cost/'s name of the pass of a pipeline's step. */
@@ -153,21 +153,22 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
     return priced;
 }
 
-static void look_up(const struct priced *priced, enum pass pass, int32_t unit, int32_t first, struct cost_pass *costs)
+static void look_up(const struct priced *priced, enum pass pass, int32_t micro_batch, int32_t first,
+                    struct cost_pass *costs)
 {
-    struct cost_unit work = dag_unit(priced->pipeline, pass, unit);
+    struct cost_micro_batch work = dag_micro_batch(priced->pipeline, pass, micro_batch);
     cost_cached(&priced->stage_setting[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
 }
 
 /* Fill in the costs or the seconds of a micro-batch on all kinds; the other pointer is NULL. */
-static void price_unit(const struct priced *priced, enum pass pass, int32_t unit, struct cost_pass *cost,
-                       double *seconds)
+static void price_micro_batch(const struct priced *priced, enum pass pass, int32_t micro_batch, struct cost_pass *cost,
+                              double *seconds)
 {
     struct cost_pass costs[COST_N_COMPONENTS];
     for (int32_t first = 0; first < priced->n; first++) {
         if (priced->first[first] < first)
             continue;
-        look_up(priced, pass, unit, first, costs);
+        look_up(priced, pass, micro_batch, first, costs);
         for (int32_t kind = first; kind < priced->n; kind++) {
             if (priced->first[kind] != first)
                 continue;
@@ -181,23 +182,23 @@ static void price_unit(const struct priced *priced, enum pass pass, int32_t unit
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
-    int32_t n_units = plan_partition_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n;
+    int32_t n_micro_batches = plan_partition_of(pipe->plan, pass)->n_micro_batches, n_kinds = pipe->kinds.n;
     struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
-    pipe->cost[pass] = check_malloc((size_t)n_units * (size_t)n_kinds * sizeof *pipe->cost[pass]);
-    for (int32_t unit = 0; unit < n_units; unit++)
-        price_unit(&priced, pass, unit, pipe->cost[pass] + unit * n_kinds, NULL);
+    pipe->cost[pass] = check_malloc((size_t)n_micro_batches * (size_t)n_kinds * sizeof *pipe->cost[pass]);
+    for (int32_t micro_batch = 0; micro_batch < n_micro_batches; micro_batch++)
+        price_micro_batch(&priced, pass, micro_batch, pipe->cost[pass] + micro_batch * n_kinds, NULL);
 }
 
 bool dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                   const struct dag_kinds *kinds, enum pass pass, struct dag_budget *budget, double *seconds)
 {
     struct priced priced = priced_of(pipeline, setting, kinds);
-    for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units; unit++) {
-        double *of_unit = seconds + unit * kinds->n;
-        price_unit(&priced, pass, unit, NULL, of_unit);
+    for (int32_t micro_batch = 0; micro_batch < plan_partition_of(pipeline, pass)->n_micro_batches; micro_batch++) {
+        double *of_micro_batch = seconds + micro_batch * kinds->n;
+        price_micro_batch(&priced, pass, micro_batch, NULL, of_micro_batch);
         if (budget == NULL)
             continue;
-        budget->left_s -= of_unit[budget->kind] - budget->least_s[pass][unit];
+        budget->left_s -= of_micro_batch[budget->kind] - budget->least_s[pass][micro_batch];
         if (budget->left_s < 0)
             return false;
     }
@@ -209,19 +210,20 @@ double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setti
 {
     struct dag_kinds kinds = {.n = 1, .stage = {stage}};
     struct priced priced = priced_of(pipeline, setting, &kinds);
-    double all_s = 0, unit_s;
-    for (int32_t unit = 0; unit < plan_partition_of(pipeline, pass)->n_units && all_s <= limit_s; unit++) {
-        price_unit(&priced, pass, unit, NULL, &unit_s);
-        all_s += unit_s;
+    double all_s = 0, micro_batch_s;
+    for (int32_t micro_batch = 0; micro_batch < plan_partition_of(pipeline, pass)->n_micro_batches && all_s <= limit_s;
+         micro_batch++) {
+        price_micro_batch(&priced, pass, micro_batch, NULL, &micro_batch_s);
+        all_s += micro_batch_s;
     }
     return all_s;
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                               int32_t unit, int32_t stage)
+                               int32_t micro_batch, int32_t stage)
 {
     struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
-    struct cost_unit work = dag_unit(pipeline, pass, unit);
+    struct cost_micro_batch work = dag_micro_batch(pipeline, pass, micro_batch);
     struct cost_pass costs[COST_N_COMPONENTS], sum;
     unsigned parts = parts_of(&pipeline->layout, stage);
     cost_cached(&stage_setting, cost_pass_of(pipeline, pass), &work, parts, costs);
@@ -229,29 +231,31 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
     return sum;
 }
 
-bool dag_has_same_token(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting, int32_t unit)
+bool dag_has_same_token(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                        int32_t micro_batch)
 {
-    const struct plan_unit *planned = &pipeline->partition[PASS_FORWARD].units[unit];
+    const struct plan_micro_batch *planned = &pipeline->partition[PASS_FORWARD].micro_batches[micro_batch];
     return stage_setting->attention != DEVICE_UNFUSED && planned[-1].recompute == planned->recompute &&
            planned[-1].context == planned->context;
 }
 
 struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
-                              int32_t unit)
+                              int32_t micro_batch)
 {
-    const struct plan_unit *part = &pipeline->partition[PASS_FORWARD].units[unit];
-    struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
+    const struct plan_micro_batch *part = &pipeline->partition[PASS_FORWARD].micro_batches[micro_batch];
+    struct cost_micro_batch work = dag_micro_batch(pipeline, PASS_FORWARD, micro_batch);
     double scores = cost_scores_bytes(stage_setting, &work);
     double bytes = cost_cached_activation_bytes(stage_setting, part->recompute, false);
-    return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
+    return (struct dag_token){.held =
+                                  (bytes + (scores > 0 ? scores / cost_micro_batch_tokens(&work) : 0)) / part->context,
                               .kept = cost_kept_kv_bytes(stage_setting, part->recompute),
                               .context = part->context};
 }
 
 double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
-                             int32_t unit, int64_t tokens, int64_t sliced)
+                             int32_t micro_batch, int64_t tokens, int64_t sliced)
 {
-    struct dag_token token = dag_token_of(pipeline, stage_setting, unit);
+    struct dag_token token = dag_token_of(pipeline, stage_setting, micro_batch);
     return dag_offloadable_of_tokens(&token, tokens, sliced);
 }
 

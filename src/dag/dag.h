@@ -73,11 +73,11 @@ enum dag_stream {
 };
 
 struct dag_task {
-    uint8_t kind, purpose, pass; /* enum dag_kind, dag_purpose, pass */
-    uint8_t chunk;               /* virtual stage = chunk x stages + stage */
-    int16_t phase, stage;        /* stage: of the pipeline */
-    int32_t pipeline, unit;      /* unit: micro-batch of the pass; -1: none */
-    int32_t dag_rank;            /* index into ranks */
+    uint8_t kind, purpose, pass;   /* enum dag_kind, dag_purpose, pass */
+    uint8_t chunk;                 /* virtual stage = chunk x stages + stage */
+    int16_t phase, stage;          /* stage: of the pipeline */
+    int32_t pipeline, micro_batch; /* micro-batch: micro-batch of the pass; -1: none */
+    int32_t dag_rank;              /* index into ranks */
     /*
      * rank x DAG_N_STREAMS + enum dag_stream. A re-sharding's SEND runs on a stream of its GPU: (n_ranks + from_rank) x
      * DAG_N_STREAMS + COLLECTIVE inside NVLink domains, RAIL between them
@@ -114,7 +114,7 @@ struct dag_kinds {
 struct dag_pipe {
     struct dag_kinds kinds; /* of the pipeline's virtual stages */
     struct relations relations;
-    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+    struct cost_pass *cost[N_STEP_PASSES]; /* [micro-batch x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t representative;                /* pipeline that holds all this for it; itself without fold_equal */
 };
 
@@ -178,18 +178,18 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
  * stages + stage) includes the embedding, the last one the head. A split backward excludes the gradients of weights.
  */
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                               int32_t unit, int32_t stage);
+                               int32_t micro_batch, int32_t stage);
 
 /** Seconds that are left for the passes of a kind of virtual stage. */
 struct dag_budget {
     int32_t kind;
     double left_s;             /* after those that are known, and the least seconds of the others */
-    double *least_s[N_PASSES]; /* [units] */
+    double *least_s[N_PASSES]; /* [micro-batches] */
 };
 
 /**
  * Fill in cost_pass_s of all micro-batches on each kind of virtual stage.
- * @param seconds  [unit x kinds + kind]
+ * @param seconds  [micro-batch x kinds + kind]
  * @param budget   the costs known so far replace their least seconds; NULL: there is no limit
  * @return         false: nothing is left, and the rest was not filled in
  */
@@ -205,7 +205,7 @@ double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setti
 
 /** Return dag_pass_cost on a GPU with its factors in setting->faults. */
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                                   enum pass pass, int32_t unit, int32_t stage, int32_t gpu);
+                                   enum pass pass, int32_t micro_batch, int32_t stage, int32_t gpu);
 
 /** Return `setting` with the layout's TP degree and the layers of one of its virtual stages. */
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
@@ -220,7 +220,7 @@ struct cost_setting dag_rank_setting(const struct cost_setting *setting, const s
 double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
 
 /** Return a micro-batch of a pipeline as cost/ takes it; it borrows the slices. */
-struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit);
+struct cost_micro_batch dag_micro_batch(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch);
 
 /** Bytes that a token of a forward micro-batch holds on a rank of a virtual stage until its backward. */
 struct dag_token {
@@ -235,11 +235,12 @@ struct dag_token {
 
 /** Return whether a micro-batch's token equals that of the micro-batch before. Scores that are kept differ by
  * micro-batch. */
-bool dag_has_same_token(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting, int32_t unit);
+bool dag_has_same_token(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
+                        int32_t micro_batch);
 
 /** Return the bytes of a micro-batch's token. @param stage_setting  dag_setting of the stage */
 struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
-                              int32_t unit);
+                              int32_t micro_batch);
 
 /**
  * Return the activations of `tokens` tokens that can go to the host [bytes]. The kept share of `sliced` of them cannot.
@@ -252,7 +253,7 @@ static inline double dag_offloadable_of_tokens(const struct dag_token *token, in
 
 /** Return dag_offloadable_of_tokens for tokens of a forward micro-batch [bytes]. */
 double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting,
-                             int32_t unit, int64_t tokens, int64_t sliced);
+                             int32_t micro_batch, int64_t tokens, int64_t sliced);
 
 void dag_free(struct dag *dag);
 

@@ -53,7 +53,7 @@ static struct form form_of(const struct plan_phase *phase, int32_t number, struc
         }
     const struct plan_layout *layout = &pipeline->layout;
     const int32_t kind[] = {layout->tensor, layout->context,      layout->stages,
-                            layout->chunks, layout->stage_stride, pipeline->partition[PASS_FORWARD].n_units,
+                            layout->chunks, layout->stage_stride, pipeline->partition[PASS_FORWARD].n_micro_batches,
                             form.n_slices};
     form.hash = hash_bytes(HASH_START, kind, sizeof kind);
     form.hash = hash_bytes(form.hash, form.slices, (size_t)n * sizeof *form.slices);
@@ -83,12 +83,12 @@ static bool equal_layouts(const struct plan_layout *a, const struct plan_layout 
     return true;
 }
 
-static bool equal_units(const struct plan_partition *a, const struct plan_partition *b)
+static bool equal_micro_batches(const struct plan_partition *a, const struct plan_partition *b)
 {
-    if (a->n_units != b->n_units)
+    if (a->n_micro_batches != b->n_micro_batches)
         return false;
-    for (int32_t i = 0; i < a->n_units; i++) {
-        const struct plan_unit *x = &a->units[i], *y = &b->units[i];
+    for (int32_t i = 0; i < a->n_micro_batches; i++) {
+        const struct plan_micro_batch *x = &a->micro_batches[i], *y = &b->micro_batches[i];
         if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
             x->padding_of != y->padding_of || x->context != y->context || x->group != y->group ||
             x->sharding != y->sharding || x->recompute != y->recompute || x->offload != y->offload ||
@@ -105,7 +105,7 @@ static bool equal_orders(const struct plan_pipeline *a, const struct plan_pipeli
         if (a->step_first[i] != b->step_first[i])
             return false;
     for (int32_t i = 0; i < a->step_first[stages]; i++)
-        if (a->steps[i].pass != b->steps[i].pass || a->steps[i].unit != b->steps[i].unit ||
+        if (a->steps[i].pass != b->steps[i].pass || a->steps[i].micro_batch != b->steps[i].micro_batch ||
             a->steps[i].chunk != b->steps[i].chunk)
             return false;
     return true;
@@ -113,7 +113,7 @@ static bool equal_orders(const struct plan_pipeline *a, const struct plan_pipeli
 
 static bool equal_offloads(const struct plan_pipeline *a, const struct plan_pipeline *b)
 {
-    int32_t n = a->partition[PASS_FORWARD].n_units * a->layout.stages * a->layout.chunks;
+    int32_t n = a->partition[PASS_FORWARD].n_micro_batches * a->layout.stages * a->layout.chunks;
     if (a->offload == NULL || b->offload == NULL)
         return a->offload == b->offload;
     for (int32_t i = 0; i < n; i++)
@@ -127,8 +127,8 @@ static bool are_equal(const struct form *a, const struct form *b, const struct p
     const struct plan_pipeline *x = a->pipeline, *y = b->pipeline;
     return a->n_slices == b->n_slices && memcmp(a->slices, b->slices, (size_t)a->n_slices * sizeof *a->slices) == 0 &&
            equal_layouts(&x->layout, &y->layout, platform) && x->splits_backward == y->splits_backward &&
-           equal_units(&x->partition[PASS_FORWARD], &y->partition[PASS_FORWARD]) &&
-           equal_units(&x->partition[PASS_BACKWARD], &y->partition[PASS_BACKWARD]) && equal_orders(x, y) &&
+           equal_micro_batches(&x->partition[PASS_FORWARD], &y->partition[PASS_FORWARD]) &&
+           equal_micro_batches(&x->partition[PASS_BACKWARD], &y->partition[PASS_BACKWARD]) && equal_orders(x, y) &&
            equal_offloads(x, y);
 }
 
@@ -143,8 +143,8 @@ bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, const struct
     const struct plan_layout *layout = &pipeline->layout;
     bool equal = layout->context > 1;
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; equal && unit < pipeline->partition[pass].n_units; unit++)
-            equal = pipeline->partition[pass].units[unit].context == layout->context;
+        for (int32_t micro_batch = 0; equal && micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++)
+            equal = pipeline->partition[pass].micro_batches[micro_batch].context == layout->context;
     for (int32_t stage = 1; equal && stage < layout->stages; stage++) {
         int32_t n_inside = 0;
         for (int32_t i = 0; i < layout->context; i++)

@@ -30,7 +30,7 @@ static double exchanged_s(const struct pass_work *work, const struct builder_par
             rest -= exchange->share;
         if (exchange->to_stage == participant->stage)
             taken_s += exchange->share *
-                       builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
+                       builder_cost_of(pipe, work->pass, exchange->from_micro_batch, exchange->from_stage)->attention_s;
     }
     int32_t gpu = work->builder->dag->ranks[participant->dag_rank].rank;
     /* the participant's own cost includes this factor already */
@@ -73,8 +73,8 @@ static void add_messages(struct pass_work *work, int32_t first, int32_t open, bo
         const struct builder_participant *from = participant_on(work, first, exchange->from_stage);
         const struct builder_participant *to = participant_on(work, first, exchange->to_stage);
         const struct cost_setting *stage_setting = builder_stage_setting(pipe, from->stage);
-        struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
-        struct cost_exchange cost = cost_of_exchange(stage_setting, work->pass, &unit, exchange->share);
+        struct cost_micro_batch micro_batch = dag_micro_batch(pipe->plan, work->pass, from->micro_batch);
+        struct cost_exchange cost = cost_of_exchange(stage_setting, work->pass, &micro_batch, exchange->share);
         if (back)
             add_message(work, to, from, cost.back_bytes, cost.n_messages, open);
         else

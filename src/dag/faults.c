@@ -49,7 +49,8 @@ static struct device faulty_device(const struct device *device, double factor)
 }
 
 static struct cost_pass faulty_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                                         enum pass pass, int32_t unit, int32_t stage, struct fault_factors factors)
+                                         enum pass pass, int32_t micro_batch, int32_t stage,
+                                         struct fault_factors factors)
 {
     struct platform room, shards_room;
     const struct faults *faults = setting->faults;
@@ -59,18 +60,18 @@ static struct cost_pass faulty_pass_cost(const struct plan_pipeline *pipeline, c
                                  &shards_room);
     faulty.device = &device;
     faulty.shards_platform = &shards_room;
-    return dag_pass_cost(pipeline, &faulty, pass, unit, stage);
+    return dag_pass_cost(pipeline, &faulty, pass, micro_batch, stage);
 }
 
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                                   enum pass pass, int32_t unit, int32_t stage, int32_t gpu)
+                                   enum pass pass, int32_t micro_batch, int32_t stage, int32_t gpu)
 {
     int32_t tensor = pipeline->layout.tensor;
     struct fault_factors gpu_factors = fault_factors_of(setting->faults, gpu, 1),
                          group = fault_factors_of(setting->faults, gpu / tensor * tensor, tensor);
-    struct cost_pass cost = faulty_pass_cost(pipeline, setting, pass, unit, stage, gpu_factors);
+    struct cost_pass cost = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, gpu_factors);
     if (gpu_factors.gpu < group.gpu || gpu_factors.nvlink < group.nvlink || gpu_factors.nic < group.nic)
-        cost.tensor_s = faulty_pass_cost(pipeline, setting, pass, unit, stage, group).tensor_s;
+        cost.tensor_s = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, group).tensor_s;
     return cost;
 }
 

@@ -41,8 +41,9 @@ static double step_s(const struct builder *builder, const struct builder_pipe *p
     const struct dag_rank *at = &builder->dag->ranks[dag_rank];
     int32_t stage = step->chunk * pipe->plan->layout.stages + at->stage;
     if (!builder_has_faults(builder, at->rank))
-        return cost_pass_s(builder_cost_of(pipe, step->pass, step->unit, stage));
-    struct cost_pass faulty = dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->unit, stage, at->rank);
+        return cost_pass_s(builder_cost_of(pipe, step->pass, step->micro_batch, stage));
+    struct cost_pass faulty =
+        dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->micro_batch, stage, at->rank);
     return cost_pass_s(&faulty);
 }
 
@@ -186,7 +187,8 @@ static struct overlap_kernels kernels_of(const struct builder *builder, const st
     struct overlap_kernels kernels = {0};
     if (pass == PASS_BACKWARD && pipe->plan->splits_backward)
         pass = PASS_WEIGHT;
-    for (int32_t chunk = 0; chunk < layout->chunks && plan_partition_of(pipe->plan, pass)->n_units > 0; chunk++) {
+    for (int32_t chunk = 0; chunk < layout->chunks && plan_partition_of(pipe->plan, pass)->n_micro_batches > 0;
+         chunk++) {
         const struct cost_pass *cost = builder_cost_of(pipe, pass, 0, chunk * layout->stages + at->stage);
         kernels.all_s += cost_pass_s(cost);
         kernels.product_s += cost->product_s;

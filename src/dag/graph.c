@@ -159,7 +159,7 @@ bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *fil
             continue;
         const struct dag_rank *dag_rank = &dag->ranks[at->dag_rank];
         fprintf(file, "  t%d [label=\"%d, %c, %d\", phase=%d, pipeline=%d, context=%d, tensor=%d, seconds=%.9g];\n",
-                task, at->stage, letter[at->pass], at->unit, at->phase, at->pipeline, dag_rank->context,
+                task, at->stage, letter[at->pass], at->micro_batch, at->phase, at->pipeline, dag_rank->context,
                 dag_rank->tensor, dag->duration_s[task]);
     }
     for (int32_t i = 0; i < dag->n_tasks; i++)
@@ -176,7 +176,7 @@ static void set_numbers(igraph_t *graph, const struct dag *dag, igraph_integer_t
     SETVAN(graph, "pipeline", task, at->pipeline);
     SETVAN(graph, "stage", task, at->stage);
     SETVAN(graph, "chunk", task, at->chunk);
-    SETVAN(graph, "unit", task, at->unit);
+    SETVAN(graph, "micro_batch", task, at->micro_batch);
     SETVAN(graph, "dag_rank", task, at->dag_rank);
     SETVAN(graph, "stream", task, at->stream % DAG_N_STREAMS);
     SETVAN(graph, "from_rank", task, at->from_rank);

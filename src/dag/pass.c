@@ -9,11 +9,12 @@ static void price(const struct pass_work *work, struct builder_participant *part
     const struct builder *builder = work->builder;
     const struct builder_pipe *pipe = participant->pipe;
     int32_t gpu = builder->dag->ranks[participant->dag_rank].rank;
-    participant->cost = builder_cost_of(pipe, work->pass, participant->unit, participant->stage);
+    participant->cost = builder_cost_of(pipe, work->pass, participant->micro_batch, participant->stage);
     if (builder->setting->faults == NULL || !builder_has_faults(builder, gpu))
         return;
     struct cost_pass *faulty = &builder->faulty_cost[participant - builder->participants];
-    *faulty = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, participant->unit, participant->stage, gpu);
+    *faulty =
+        dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, participant->micro_batch, participant->stage, gpu);
     participant->cost = faulty;
 }
 
@@ -29,12 +30,12 @@ static void set_participant(const struct pass_work *work, const struct builder_s
     const struct builder_pipe *pipe = cursor->pipe;
     enum pass end_pass_of = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
     participant->pipe = pipe;
-    participant->unit = cursor->steps[cursor->next].unit;
+    participant->micro_batch = cursor->steps[cursor->next].micro_batch;
     participant->stage = work->chunk * pipe->stages + cursor->stage;
     participant->rank = rank;
     participant->dag_rank = pipe->first_rank + cursor->stage * pipe->n_ranks + rank;
     participant->end =
-        builder_end_of(pipe, builder_instance(pipe, end_pass_of, participant->unit, participant->stage), rank);
+        builder_end_of(pipe, builder_instance(pipe, end_pass_of, participant->micro_batch, participant->stage), rank);
     participant->ready = participant->ring = -1;
     price(work, participant);
 }
@@ -56,13 +57,13 @@ static bool is_ring(const struct pass_work *work)
     const struct builder_participant *first = &work->builder->participants[0];
     const struct plan_partition *partition = plan_partition_of(first->pipe->plan, work->pass);
     bool several = work->n_participants > work->n_tensor || first->pipe->fold != NULL;
-    return partition->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
+    return partition->micro_batches[first->micro_batch].context > 1 && several && first->cost->ring_bytes > 0;
 }
 
 /* Wait for the neighbouring stage's result: its SEND, or its pass if nothing is sent. */
 static void after_neighbour(struct pass_work *work, const struct builder_participant *participant)
 {
-    int32_t away = participant->pipe->n_units * participant->pipe->n_built;
+    int32_t away = participant->pipe->n_micro_batches * participant->pipe->n_built;
     const struct builder_end *end = participant->end + (work->pass == PASS_FORWARD ? -away : away);
     if (end->send >= 0)
         builder_edge(work->builder, end->send, DAG_INTER_STAGE);
@@ -78,11 +79,12 @@ static void after_forwards(struct pass_work *work, const struct builder_particip
 {
     const struct builder_pipe *pipe = participant->pipe;
     const struct relations *relations = &pipe->relations;
-    int32_t first = relations->share_first[participant->unit], end = relations->share_first[participant->unit + 1];
+    int32_t first = relations->share_first[participant->micro_batch],
+            end = relations->share_first[participant->micro_batch + 1];
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *share = &relations->shares[i];
-        int64_t tokens = plan_unit_tokens(&pipe->plan->partition[PASS_FORWARD], share->forward) +
-                         pipe->plan->partition[PASS_FORWARD].units[share->forward].padding_tokens;
+        int64_t tokens = plan_micro_batch_tokens(&pipe->plan->partition[PASS_FORWARD], share->forward) +
+                         pipe->plan->partition[PASS_FORWARD].micro_batches[share->forward].padding_tokens;
         bool same_tokens = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
         after_end(work, pass_end_of(participant, PASS_FORWARD, share->forward, participant->stage),
                   same_tokens ? DAG_INTER_STAGE : DAG_INTER_PASS);
@@ -102,10 +104,10 @@ static void after_data(struct pass_work *work, const struct builder_participant 
         after_neighbour(work, participant);
     else if (work->pass == PASS_BACKWARD)
         after_forwards(work, participant);
-    const int32_t *first = relations->after_first[work->pass] + participant->unit,
+    const int32_t *first = relations->after_first[work->pass] + participant->micro_batch,
                   *after = relations->after[work->pass];
     for (int32_t i = first[0]; i < first[1]; i++)
-        after_end(work, participant->end + (after[i] - participant->unit) * pipe->n_built, DAG_INTER_SLICE);
+        after_end(work, participant->end + (after[i] - participant->micro_batch) * pipe->n_built, DAG_INTER_SLICE);
 }
 
 /* Return the seconds of a pass on the compute stream, without attention that runs beside a ring. */
@@ -141,13 +143,13 @@ static void add_ring(struct pass_work *work, int32_t first, int32_t stride, stru
     for (int32_t i = 0; i < n; i++) {
         const struct builder_participant *participant = &builder->participants[first + i * stride];
         builder->ranks[i] = participant->dag_rank;
-        builder->units[i] = participant->unit;
+        builder->micro_batches[i] = participant->micro_batch;
         builder->ready[i] = participant->ready;
         collective.exact_s = fmax(collective.exact_s, collective.purpose == DAG_TENSOR ? participant->cost->tensor_s
                                                                                        : participant->cost->context_s);
     }
     collective.ranks = builder->ranks;
-    collective.units = builder->units;
+    collective.micro_batches = builder->micro_batches;
     collective.ready = builder->ready;
     collective.n_ready = n;
     collective.pass = work->pass;

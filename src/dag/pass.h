@@ -26,21 +26,21 @@ static inline struct dag_task pass_task_of(const struct pass_work *work, const s
     struct dag_task task = builder_task_of(work->builder, participant->dag_rank, stream, kind, purpose);
     task.pass = (uint8_t)work->pass;
     task.chunk = (uint8_t)work->chunk;
-    task.unit = participant->unit;
+    task.micro_batch = participant->micro_batch;
     return task;
 }
 
 static inline struct builder_end *pass_end_of(const struct builder_participant *participant, enum pass pass,
-                                              int32_t unit, int32_t stage)
+                                              int32_t micro_batch, int32_t stage)
 {
     const struct builder_pipe *pipe = participant->pipe;
-    return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), participant->rank);
+    return builder_end_of(pipe, builder_instance(pipe, pass, micro_batch, stage), participant->rank);
 }
 
 /** Return whether offloaded activations of a micro-batch of the step's pass stream. Either all of them do, or none. */
 static inline bool pass_streams(const struct pass_work *work, const struct builder_participant *participant)
 {
-    return participant->pipe->plan->partition[work->pass].units[participant->unit].streams;
+    return participant->pipe->plan->partition[work->pass].micro_batches[participant->micro_batch].streams;
 }
 
 /**

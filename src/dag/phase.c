@@ -26,13 +26,13 @@ static int32_t group_of(const struct builder_stage_cursor *cursor)
     const struct plan_step *step = step_of(cursor);
     if (step->pass == PASS_WEIGHT)
         return -1; /* groups do not share this pass */
-    return cursor->pipe->plan->partition[step->pass].units[step->unit].group;
+    return cursor->pipe->plan->partition[step->pass].micro_batches[step->micro_batch].group;
 }
 
 /* Return the instance if it has not been built, otherwise -1. */
-static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
+static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32_t micro_batch, int32_t stage)
 {
-    int32_t instance = builder_instance(pipe, pass, unit, stage);
+    int32_t instance = builder_instance(pipe, pass, micro_batch, stage);
     return builder_end_of(pipe, instance, 0)->last < 0 ? instance : -1;
 }
 
@@ -42,19 +42,20 @@ static int32_t missing(const struct builder_stage_cursor *cursor)
     const struct builder_pipe *pipe = cursor->pipe;
     const struct relations *relations = &pipe->relations;
     enum pass pass = step_of(cursor)->pass;
-    int32_t unit = step_of(cursor)->unit, stage = virtual_stage(cursor), found = -1;
+    int32_t micro_batch = step_of(cursor)->micro_batch, stage = virtual_stage(cursor), found = -1;
     if (pass == PASS_WEIGHT)
-        return if_missing(pipe, PASS_BACKWARD, unit, stage);
+        return if_missing(pipe, PASS_BACKWARD, micro_batch, stage);
     if (pass == PASS_FORWARD && stage > 0)
-        found = if_missing(pipe, pass, unit, stage - 1);
+        found = if_missing(pipe, pass, micro_batch, stage - 1);
     if (pass == PASS_BACKWARD && stage < pipe->n_virtual - 1)
-        found = if_missing(pipe, pass, unit, stage + 1);
-    if (pass == PASS_BACKWARD && relations->last_share[unit] >= pipe->done[PASS_FORWARD][stage])
-        for (int32_t i = relations->share_first[unit]; found < 0 && i < relations->share_first[unit + 1]; i++)
-            found = if_missing(pipe, PASS_FORWARD, relations->shares[i].forward, stage);
-    if (relations->last_after[pass][unit] >= pipe->done[pass][stage])
-        for (int32_t i = relations->after_first[pass][unit]; found < 0 && i < relations->after_first[pass][unit + 1];
+        found = if_missing(pipe, pass, micro_batch, stage + 1);
+    if (pass == PASS_BACKWARD && relations->last_share[micro_batch] >= pipe->done[PASS_FORWARD][stage])
+        for (int32_t i = relations->share_first[micro_batch]; found < 0 && i < relations->share_first[micro_batch + 1];
              i++)
+            found = if_missing(pipe, PASS_FORWARD, relations->shares[i].forward, stage);
+    if (relations->last_after[pass][micro_batch] >= pipe->done[pass][stage])
+        for (int32_t i = relations->after_first[pass][micro_batch];
+             found < 0 && i < relations->after_first[pass][micro_batch + 1]; i++)
             found = if_missing(pipe, pass, relations->after[pass][i], stage);
     return found;
 }
@@ -77,8 +78,8 @@ static void step_done(struct builder *builder, int32_t number)
     cursor->next++;
     if (step->pass == PASS_WEIGHT)
         return;
-    int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
-    if (step->unit == pipe->done[step->pass][stage])
+    int32_t instance = builder_instance(pipe, step->pass, step->micro_batch, stage);
+    if (step->micro_batch == pipe->done[step->pass][stage])
         pipe->done[step->pass][stage]++;
     if (next < 0 || next == pipe->n_virtual)
         return;
@@ -92,7 +93,7 @@ static int32_t *rendezvous(struct builder *builder, const struct builder_stage_c
     const struct builder_pipe *pipe = cursor->pipe;
     const struct plan_step *step = step_of(cursor);
     int32_t at = builder->group_first[group_of(cursor) * N_PASSES + (int32_t)step->pass];
-    at += pipe->ordinal[step->pass][step->unit] * pipe->n_virtual + virtual_stage(cursor);
+    at += pipe->ordinal[step->pass][step->micro_batch] * pipe->n_virtual + virtual_stage(cursor);
     return &builder->arrived[at];
 }
 
@@ -167,8 +168,8 @@ static int32_t group_participant_absent(const struct builder *builder, const str
         const struct builder_pipe *mine = cursor->pipe, *its = other->pipe;
         if (other->next == other->end || other->blocked_on >= 0 || group_of(other) != group_of(cursor) ||
             step_of(other)->pass != step_of(cursor)->pass || virtual_stage(other) != virtual_stage(cursor) ||
-            its->ordinal[step_of(other)->pass][step_of(other)->unit] !=
-                mine->ordinal[step_of(cursor)->pass][step_of(cursor)->unit])
+            its->ordinal[step_of(other)->pass][step_of(other)->micro_batch] !=
+                mine->ordinal[step_of(cursor)->pass][step_of(cursor)->micro_batch])
             return number;
     }
     CHECK(!"every cursor of a group has arrived");
@@ -202,7 +203,7 @@ static int32_t waits_for(const struct builder *builder, const struct builder_sta
         return exchange_group >= 0 ? exchange_participant_absent(builder, cursor, exchange_group)
                                    : group_participant_absent(builder, cursor);
     }
-    return pipe->first_cursor + builder_stage_of(pipe, cursor->blocked_on / pipe->n_units);
+    return pipe->first_cursor + builder_stage_of(pipe, cursor->blocked_on / pipe->n_micro_batches);
 }
 
 static bool report(const struct builder *builder, const struct builder_stage_cursor *cursor, struct error *err)
@@ -212,18 +213,21 @@ static bool report(const struct builder *builder, const struct builder_stage_cur
     const struct builder_stage_cursor *other = &builder->cursors[waits_for(builder, cursor)];
     const char *why = other->next == other->end ? "which has ended" : "in a circle";
     if (cursor->blocked_on < 0)
-        return error_set(err,
-                         "phase %d, pipeline %d, stage %d: %s unit %d waits for pipeline %d to run it with its group, "
-                         "%s: the orders of the plan cannot run",
-                         builder->phase, cursor->pipeline, cursor->stage, pass_name[step->pass], step->unit,
-                         other->pipeline, why);
-    int32_t unit = cursor->blocked_on % pipe->n_units, n_forward = pipe->plan->partition[PASS_FORWARD].n_units;
-    bool backward = unit >= n_forward;
-    return error_set(err,
-                     "phase %d, pipeline %d, stage %d: %s unit %d waits for %s unit %d on stage %d, %s: the orders of "
-                     "the plan cannot run",
-                     builder->phase, cursor->pipeline, cursor->stage, pass_name[step->pass], step->unit,
-                     pass_name[backward], unit - backward * n_forward, other->stage, why);
+        return error_set(
+            err,
+            "phase %d, pipeline %d, stage %d: %s micro-batch %d waits for pipeline %d to run it with its group, "
+            "%s: the orders of the plan cannot run",
+            builder->phase, cursor->pipeline, cursor->stage, pass_name[step->pass], step->micro_batch, other->pipeline,
+            why);
+    int32_t micro_batch = cursor->blocked_on % pipe->n_micro_batches,
+            n_forward = pipe->plan->partition[PASS_FORWARD].n_micro_batches;
+    bool backward = micro_batch >= n_forward;
+    return error_set(
+        err,
+        "phase %d, pipeline %d, stage %d: %s micro-batch %d waits for %s micro-batch %d on stage %d, %s: the orders of "
+        "the plan cannot run",
+        builder->phase, cursor->pipeline, cursor->stage, pass_name[step->pass], step->micro_batch, pass_name[backward],
+        micro_batch - backward * n_forward, other->stage, why);
 }
 
 /* Follow who waits for whom. After n_cursors steps the walk is in the circle, or at a cursor that has ended. */
@@ -245,10 +249,11 @@ static bool check_done(const struct builder *builder, struct error *err)
 
 static int32_t *ordinals_of(const struct plan_partition *partition, int32_t n_groups)
 {
-    int32_t *ordinal = check_malloc((size_t)partition->n_units * sizeof *ordinal);
+    int32_t *ordinal = check_malloc((size_t)partition->n_micro_batches * sizeof *ordinal);
     int32_t *n = check_calloc((size_t)n_groups, sizeof *n);
-    for (int32_t unit = 0; unit < partition->n_units; unit++)
-        ordinal[unit] = partition->units[unit].group < 0 ? -1 : n[partition->units[unit].group]++;
+    for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+        ordinal[micro_batch] =
+            partition->micro_batches[micro_batch].group < 0 ? -1 : n[partition->micro_batches[micro_batch].group]++;
     free(n);
     return ordinal;
 }
@@ -264,7 +269,7 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     pipe->exchange_first = check_calloc((size_t)n_exchange_groups + 1, sizeof *pipe->exchange_first);
     pipe->exchange_arrived = check_calloc((size_t)n_exchange_groups, sizeof *pipe->exchange_arrived);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        size_t n = (size_t)plan->partition[pass].n_units * (size_t)stages;
+        size_t n = (size_t)plan->partition[pass].n_micro_batches * (size_t)stages;
         pipe->exchange_group[pass] = check_malloc(n * sizeof(int32_t));
         for (size_t i = 0; i < n; i++)
             pipe->exchange_group[pass][i] = -1;
@@ -272,9 +277,9 @@ static void open_exchange_groups(struct builder_pipe *pipe)
     for (int32_t i = 0; i < plan->n_exchanges; i++) {
         const struct plan_exchange *exchange = &plan->exchanges[i];
         pipe->exchange_first[exchange->exchange_group + 1] = i + 1;
-        pipe->exchange_group[exchange->pass][exchange->from_unit * stages + exchange->from_stage] =
+        pipe->exchange_group[exchange->pass][exchange->from_micro_batch * stages + exchange->from_stage] =
             exchange->exchange_group;
-        pipe->exchange_group[exchange->pass][exchange->to_unit * stages + exchange->to_stage] =
+        pipe->exchange_group[exchange->pass][exchange->to_micro_batch * stages + exchange->to_stage] =
             exchange->exchange_group;
     }
 }
@@ -303,7 +308,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->n_ranks = pipe->n_built = layout->context * pipe->n_tensor;
     pipe->stages = layout->stages;
     pipe->n_virtual = layout->chunks * layout->stages;
-    pipe->before[PASS_BACKWARD] = pipe->plan->partition[PASS_FORWARD].n_units;
+    pipe->before[PASS_BACKWARD] = pipe->plan->partition[PASS_FORWARD].n_micro_batches;
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
@@ -318,8 +323,9 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
         pipe->done[pass] = check_calloc((size_t)pipe->n_virtual, sizeof *pipe->done[pass]);
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->partition[pass], phase->n_groups);
     }
-    pipe->n_units = pipe->plan->partition[PASS_FORWARD].n_units + pipe->plan->partition[PASS_BACKWARD].n_units;
-    size_t n_ends = (size_t)pipe->n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_built;
+    pipe->n_micro_batches =
+        pipe->plan->partition[PASS_FORWARD].n_micro_batches + pipe->plan->partition[PASS_BACKWARD].n_micro_batches;
+    size_t n_ends = (size_t)pipe->n_micro_batches * (size_t)pipe->n_virtual * (size_t)pipe->n_built;
     pipe->ends = check_malloc(n_ends * sizeof *pipe->ends);
     for (size_t i = 0; i < n_ends; i++)
         pipe->ends[i] = (struct builder_end){-1, -1, -1, -1, -1};
@@ -338,8 +344,8 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
 static int32_t n_shared(const struct plan_partition *partition, int32_t group)
 {
     int32_t n = 0;
-    for (int32_t unit = 0; unit < partition->n_units; unit++)
-        n += partition->units[unit].group == group;
+    for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+        n += partition->micro_batches[micro_batch].group == group;
     return n;
 }
 
@@ -352,14 +358,14 @@ static void open_groups(struct builder *builder)
     for (int32_t i = 0; i < phase->n_groups * N_PASSES; i++) {
         const struct plan_group *group = &phase->groups[i / N_PASSES];
         const struct builder_pipe *first = &builder->pipes[group->pipelines[0]];
-        int32_t n_units = n_shared(&first->plan->partition[i % N_PASSES], i / N_PASSES);
+        int32_t n_micro_batches = n_shared(&first->plan->partition[i % N_PASSES], i / N_PASSES);
         builder->group_first[i] = n;
-        n += n_units * first->n_virtual;
+        n += n_micro_batches * first->n_virtual;
         for (int32_t k = 1; k < group->n_pipelines; k++) {
             const struct builder_pipe *pipe = &builder->pipes[group->pipelines[k]];
             CHECK(pipe->n_virtual == first->n_virtual && pipe->n_tensor == first->n_tensor);
             CHECK(pipe->plan->layout.stages == first->plan->layout.stages);
-            CHECK(n_shared(&pipe->plan->partition[i % N_PASSES], i / N_PASSES) == n_units);
+            CHECK(n_shared(&pipe->plan->partition[i % N_PASSES], i / N_PASSES) == n_micro_batches);
         }
     }
     builder->arrived = check_calloc((size_t)n, sizeof *builder->arrived);
@@ -385,7 +391,7 @@ static void open_phase(struct builder *builder)
     builder->participants = check_malloc(n_participants * sizeof *builder->participants);
     builder->faulty_cost = check_malloc(n_participants * sizeof *builder->faulty_cost);
     builder->ranks = check_malloc(n_participants * sizeof *builder->ranks);
-    builder->units = check_malloc(n_participants * sizeof *builder->units);
+    builder->micro_batches = check_malloc(n_participants * sizeof *builder->micro_batches);
     builder->ready = check_malloc(n_participants * sizeof *builder->ready);
     int32_t dag_rank = 0;
     while (builder->dag->ranks[dag_rank].phase < builder->phase)
@@ -437,7 +443,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->participants);
     free(builder->faulty_cost);
     free(builder->ranks);
-    free(builder->units);
+    free(builder->micro_batches);
     free(builder->ready);
     free(builder->group_first);
     free(builder->arrived);

@@ -27,9 +27,9 @@ struct relations_share {
  * A sample's later slices read its keys and values in both passes, so it is sliced whichever pass divides it.
  */
 struct relations {
-    int32_t *share_first; /* [backward units + 1] into shares */
+    int32_t *share_first; /* [backward micro-batches + 1] into shares */
     struct relations_share *shares;
-    int32_t *after_first[N_PASSES], *after[N_PASSES]; /* [units + 1] into after */
+    int32_t *after_first[N_PASSES], *after[N_PASSES]; /* [micro-batches + 1] into after */
     int32_t *last_share, *last_after[N_PASSES];       /* highest micro-batch of each list, -1: it is empty */
     int64_t *sliced_tokens;                           /* of each forward micro-batch: sum over its shares */
     int64_t

@@ -33,42 +33,44 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
     return (curve.q * odd * odd + 2 * curve.l * odd) * parts <= 4 * target ? x + 1 : x;
 }
 
-/* Return the tokens of sample i of the chain before the boundary at which `target / n_units` of its FLOPs are done. */
+/* Return the tokens of sample i of the chain before the boundary at which `target / n_micro_batches` of its FLOPs are
+ * done. */
 static int64_t offset_of(const struct fill *fill, int32_t i, fill_flop target)
 {
     int64_t tokens = tokens_of(fill, i);
     if (fill->whole)
         return tokens;
     if (fill->pass == PASS_FORWARD)
-        return fill_root(fill->curve, tokens, target, fill->n_units);
-    return tokens - fill_root(fill->curve, tokens, (fill_flop)flop_of(fill, i) * fill->n_units - target, fill->n_units);
+        return fill_root(fill->curve, tokens, target, fill->n_micro_batches);
+    return tokens - fill_root(fill->curve, tokens, (fill_flop)flop_of(fill, i) * fill->n_micro_batches - target,
+                              fill->n_micro_batches);
 }
 
 static void equal_ends(const struct fill *fill, int64_t *end)
 {
-    fill_flop total = 0, before = 0; /* FLOPs of the chain; FLOPs of the samples before sample i, x n_units */
+    fill_flop total = 0, before = 0; /* FLOPs of the chain; FLOPs of the samples before sample i, x n_micro_batches */
     int64_t n_tokens = 0, first = 0; /* tokens of the chain; tokens before sample i */
     for (int32_t i = 0; i < fill->n_samples; i++) {
         total += flop_of(fill, i);
         n_tokens += tokens_of(fill, i);
     }
-    CHECK(1 <= fill->n_units && fill->n_units <= n_tokens);
+    CHECK(1 <= fill->n_micro_batches && fill->n_micro_batches <= n_tokens);
     int32_t i = 0;
-    fill_flop behind = (fill_flop)flop_of(fill, 0) * fill->n_units; /* `before` with sample i */
-    for (int64_t k = 0; k < fill->n_units - 1; k++) {
-        fill_flop target = fill->target != NULL ? fill->target[k] : (k + 1) * total; /* x n_units */
+    fill_flop behind = (fill_flop)flop_of(fill, 0) * fill->n_micro_batches; /* `before` with sample i */
+    for (int64_t k = 0; k < fill->n_micro_batches - 1; k++) {
+        fill_flop target = fill->target != NULL ? fill->target[k] : (k + 1) * total; /* x n_micro_batches */
         while (behind < target) {
             before = behind;
             first += tokens_of(fill, i++);
-            behind += (fill_flop)flop_of(fill, i) * fill->n_units;
+            behind += (fill_flop)flop_of(fill, i) * fill->n_micro_batches;
         }
         end[k] = first + offset_of(fill, i, target - before);
         if (fill->whole)
             continue;
-        int64_t least = (k > 0 ? end[k - 1] : 0) + 1, most = n_tokens - (fill->n_units - 1 - k);
+        int64_t least = (k > 0 ? end[k - 1] : 0) + 1, most = n_tokens - (fill->n_micro_batches - 1 - k);
         end[k] = end[k] < least ? least : end[k] > most ? most : end[k];
     }
-    end[fill->n_units - 1] = n_tokens;
+    end[fill->n_micro_batches - 1] = n_tokens;
 }
 
 static void join_short_slices(const struct fill *fill, int64_t *end)
@@ -76,9 +78,9 @@ static void join_short_slices(const struct fill *fill, int64_t *end)
     int64_t k = 0;
     for (int64_t i = 0, first = 0; i < fill->n_samples; i++) {
         int64_t last = first + tokens_of(fill, (int32_t)i), begin = first;
-        while (k < fill->n_units && end[k] <= first)
+        while (k < fill->n_micro_batches && end[k] <= first)
             k++;
-        for (; k < fill->n_units && end[k] < last; k++) {
+        for (; k < fill->n_micro_batches && end[k] < last; k++) {
             if (end[k] - begin < fill->min_slice)
                 end[k] = begin;
             else if (last - end[k] < fill->min_slice)
@@ -100,11 +102,11 @@ void fill_ends(const struct fill *fill, int64_t *end)
 
 int32_t fill_partition(const struct fill *fill, struct plan_partition *partition)
 {
-    int64_t *end = check_malloc((size_t)fill->n_units * sizeof *end);
+    int64_t *end = check_malloc((size_t)fill->n_micro_batches * sizeof *end);
     fill_ends(fill, end);
-    int32_t n_units = 0, i = 0;
+    int32_t n_micro_batches = 0, i = 0;
     int64_t at = 0, first = 0; /* tokens of the chain already in slices; tokens before sample i */
-    for (int64_t k = 0; k < fill->n_units; k++) {
+    for (int64_t k = 0; k < fill->n_micro_batches; k++) {
         if (at == end[k])
             continue;
         while (at < end[k]) {
@@ -121,9 +123,9 @@ int32_t fill_partition(const struct fill *fill, struct plan_partition *partition
                 i++;
             }
         }
-        plan_add_unit(partition);
-        n_units++;
+        plan_add_micro_batch(partition);
+        n_micro_batches++;
     }
     free(end);
-    return n_units;
+    return n_micro_batches;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file cuts a chain of samples into units of equal FLOPs, in exact integers (SlimPack phase 2 and asymmetric
- * partition). */
+/** This file cuts a chain of samples into micro-batches of equal FLOPs, in exact integers (SlimPack phase 2 and
+ * asymmetric partition). */
 #ifndef SLIMSIM_PACKING_FILL_H
 #define SLIMSIM_PACKING_FILL_H
 
@@ -17,7 +17,7 @@ struct fill_search {
     int64_t n_nodes;
     double gap; /* largest gap left: (incumbent - bound) / incumbent; 0: all solved to the end; 1: of one chain nothing
                    is known */
-    double deviation;       /* of the last chain: its largest |unit - share|, in FLOPs of its most expensive token */
+    double deviation; /* of the last chain: its largest |micro-batch - share|, in FLOPs of its most expensive token */
     int64_t n_solved_nodes; /* nodes of the last chain */
 };
 
@@ -28,10 +28,11 @@ struct fill {
     const int32_t *tokens;   /* tokens of each sample of the batch */
     const int32_t *sample;   /* samples of the chain */
     int32_t n_samples;       /* number of samples in the chain, at least 1 */
-    int64_t n_units;         /* number of units, 1 up to the chain's tokens */
+    int64_t n_micro_batches; /* number of micro-batches, 1 up to the chain's tokens */
     int64_t min_slice;       /* [tokens]; 0: a slice may have any length */
     bool whole;              /* do not cut a sample */
-    const fill_flop *target; /* [n_units] work before each unit's end x n_units, ascending; NULL: equal units */
+    const fill_flop *target; /* [n_micro_batches] work before each micro-batch's end x n_micro_batches, ascending; NULL:
+                                equal micro-batches */
     struct fill_search
         *search; /* NULL: the exact fill; otherwise fill_milp (with `whole` the exact fill all the same) */
 };
@@ -41,17 +42,17 @@ struct fill {
 int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts);
 
 /**
- * Compute the ends of the units as tokens from the chain's start: end[n_units], ascending.
+ * Compute the ends of the micro-batches as tokens from the chain's start: end[n_micro_batches], ascending.
  *
- * 1. Unit k takes tokens until the running sum of FLOPs reaches (k+1)/n_units of the chain's total. The boundary is at
- *    the nearest token (fill_root), so each unit is within a token's work of its share.
- * 2. If tokens are so few that a unit would be empty, it takes one.
- * 3. `whole`: the boundary moves on to the end of its sample. Units that this empties are kept here.
+ * 1. MicroPack k takes tokens until the running sum of FLOPs reaches (k+1)/n_micro_batches of the chain's total. The boundary is at
+ *    the nearest token (fill_root), so each micro-batch is within a token's work of its share.
+ * 2. If tokens are so few that a micro-batch would be empty, it takes one.
+ * 3. `whole`: the boundary moves on to the end of its sample. Micro-batches that this empties are kept here.
  * 4. `min_slice`: boundaries are checked from the chain's start. If a boundary would end a shorter slice, it moves back
  *    to the start of the slice. The slice then joins the next one of its sample.
  * 5. Otherwise, if it would leave a shorter rest of the sample, it moves on to the sample's end. The rest then joins
  *    the slice before.
- * 6. So a sample below min_slice is never cut. Units may become empty.
+ * 6. So a sample below min_slice is never cut. Micro-batches may become empty.
  */
 void fill_ends(const struct fill *fill, int64_t *end);
 
@@ -61,12 +62,12 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t position);
 /**
  * Solve the paper's mixed-integer program for phase 2, in chain order: "translate FLOPs targets into sequence lengths".
  *
- * 1. C(t) are the FLOPs of the chain's first t tokens, and tau = C(n)/m. The binary z[k][t] is 1 if unit k ends at
- *    token t, with t in the window of boundary k:
+ * 1. C(t) are the FLOPs of the chain's first t tokens, and tau = C(n)/m. The binary z[k][t] is 1 if micro-batch k ends
+ * at token t, with t in the window of boundary k:
  *
- *     minimise D   subject to   sum_t z[k][t] = 1                                       each unit ends once
- *                               |sum_t C(t) (z[k][t] - z[k-1][t]) - tau| <= D           for every unit
- *                               sum_t t (z[k][t] - z[k-1][t]) >= 1                      no unit is empty
+ *     minimise D   subject to   sum_t z[k][t] = 1                                       each micro-batch ends once
+ *                               |sum_t C(t) (z[k][t] - z[k-1][t]) - tau| <= D           for every micro-batch
+ *                               sum_t t (z[k][t] - z[k-1][t]) >= 1                      no micro-batch is empty
  *
  * 2. C is quadratic, but here it is a table over tokens. So the program is linear and exact.
  * 3. Its numbers are differences to (k+1) tau, in FLOPs of the most expensive token. So they are small.
@@ -80,10 +81,10 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t position);
 void fill_milp(const struct fill *fill, int64_t *end);
 
 /**
- * Append the chain's slices and units to a partition, without empty units. A unit's slices are in the order in which
- * they run: samples in chain order. Backward, tokens count from each sample's end.
+ * Append the chain's slices and micro-batches to a partition, without empty micro-batches. A micro-batch's slices are
+ * in the order in which they run: samples in chain order. Backward, tokens count from each sample's end.
  *
- * @return number of units appended
+ * @return number of micro-batches appended
  */
 int32_t fill_partition(const struct fill *fill, struct plan_partition *partition);
 

@@ -7,12 +7,13 @@
 #include "base/check.h"
 #include "bounds/stage_memory.h"
 
-/* Return the tokens of each unit of a partition on a rank. The caller frees the result. */
-static double *unit_tokens(const struct plan_partition *partition)
+/* Return the tokens of each micro-batch of a partition on a rank. The caller frees the result. */
+static double *micro_batch_tokens(const struct plan_partition *partition)
 {
-    double *tokens = check_malloc((size_t)partition->n_units * sizeof *tokens);
-    for (int32_t unit = 0; unit < partition->n_units; unit++)
-        tokens[unit] = (double)plan_unit_tokens(partition, unit) / partition->units[unit].context;
+    double *tokens = check_malloc((size_t)partition->n_micro_batches * sizeof *tokens);
+    for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+        tokens[micro_batch] =
+            (double)plan_micro_batch_tokens(partition, micro_batch) / partition->micro_batches[micro_batch].context;
     return tokens;
 }
 
@@ -21,16 +22,16 @@ static void most_tokens(const struct plan_pipeline *pipeline, double *most)
 {
     double *tokens[N_PASSES];
     for (int pass = 0; pass < N_PASSES; pass++)
-        tokens[pass] = unit_tokens(&pipeline->partition[pass]);
+        tokens[pass] = micro_batch_tokens(&pipeline->partition[pass]);
     for (int32_t stage = 0; stage < pipeline->layout.stages; stage++) {
         double held = 0;
         most[stage] = 0;
         for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
             const struct plan_step *step = &pipeline->steps[i];
             if (step->pass == PASS_FORWARD)
-                held += tokens[PASS_FORWARD][step->unit];
+                held += tokens[PASS_FORWARD][step->micro_batch];
             else if (step->pass == PASS_BACKWARD)
-                held -= tokens[PASS_BACKWARD][step->unit];
+                held -= tokens[PASS_BACKWARD][step->micro_batch];
             most[stage] = fmax(most[stage], held);
         }
     }
@@ -43,8 +44,8 @@ double memory_bound_excess(const struct plan_request *request, struct memory_fit
     const struct plan_phase *phase = plan->phases;
     const struct plan_layout *layout = &phase->pipelines[0].layout;
     const struct platform *platform = request->setting->platform;
-    const struct stage_memory_unit unit = {.recompute = rule.recompute ? RECOMPUTE_FULL
-                                                                       : (enum recompute)request->layout.recompute};
+    const struct stage_memory_micro_batch micro_batch = {
+        .recompute = rule.recompute ? RECOMPUTE_FULL : (enum recompute)request->layout.recompute};
     int32_t n_gpus = (int32_t)(request->layout.tp * request->layout.cp * request->layout.dp * request->layout.pp);
     int32_t n_nodes = platform_node_of(platform, n_gpus - 1) + 1;
     double stays = rule.offload ? 1 : 1 - request_offload_share(request, request->layout.offload), worst = 0;
@@ -53,7 +54,7 @@ double memory_bound_excess(const struct plan_request *request, struct memory_fit
     struct stage_memory *stages = check_malloc((size_t)layout->stages * sizeof *stages);
     CHECK(plan->n_phases == 1 && layout->chunks == 1 && layout->context == 1);
     for (int32_t stage = 0; stage < layout->stages; stage++)
-        stages[stage] = stage_memory_of(request->setting, layout, stage, plan->shards, &unit);
+        stages[stage] = stage_memory_of(request->setting, layout, stage, plan->shards, &micro_batch);
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         most_tokens(&phase->pipelines[i], most);
         for (int32_t stage = 0; stage < layout->stages; stage++) {

@@ -9,8 +9,8 @@
  * Return the least share by which a plan of one phase exceeds GPU or host after any changes of memory_fit. 0: it may
  * fit.
  *
- * 1. A rank holds a unit's activations from its forward to its backwards. The order of the stage's steps gives the most
- *    tokens that it holds at once, without times.
+ * 1. A rank holds a micro-batch's activations from its forward to its backwards. The order of the stage's steps gives
+ * the most tokens that it holds at once, without times.
  * 2. These tokens and the permanent memory (bounds/stage_memory.h) need room. With rule.recompute tokens count as under
  *    full recomputation.
  * 3. Without rule.offload the GPU holds everything except the plan's own offload. With it, all that exceeds the GPU's

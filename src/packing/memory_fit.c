@@ -15,19 +15,20 @@ static void open_pipes(struct memory_fit_round *fitting)
         struct memory_fit_pipe *pipe = &fitting->pipes[i];
         pipe->plan = &fitting->phase->pipelines[i];
         pipe->relations = &fitting->dag->pipes[i].relations;
-        int32_t n_forward = pipe->plan->partition[PASS_FORWARD].n_units,
-                n_backward = pipe->plan->partition[PASS_BACKWARD].n_units;
+        int32_t n_forward = pipe->plan->partition[PASS_FORWARD].n_micro_batches,
+                n_backward = pipe->plan->partition[PASS_BACKWARD].n_micro_batches;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
         pipe->last = check_calloc((size_t)n_forward, sizeof *pipe->last);
         pipe->begun = check_calloc((size_t)n_forward, sizeof *pipe->begun);
-        for (int32_t unit = 0; unit < n_forward; unit++)
-            pipe->begun[unit] = memory_fit_forward_unit(pipe, unit)->recompute;
-        for (int32_t unit = n_backward - 1; unit >= 0; unit--)
-            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
+        for (int32_t micro_batch = 0; micro_batch < n_forward; micro_batch++)
+            pipe->begun[micro_batch] = memory_fit_forward_micro_batch(pipe, micro_batch)->recompute;
+        for (int32_t micro_batch = n_backward - 1; micro_batch >= 0; micro_batch--)
+            for (int32_t k = pipe->relations->share_first[micro_batch];
+                 k < pipe->relations->share_first[micro_batch + 1]; k++) {
                 int32_t forward = pipe->relations->shares[k].forward;
-                pipe->consumer[forward] = unit;
+                pipe->consumer[forward] = micro_batch;
                 if (pipe->last[forward] == 0)
-                    pipe->last[forward] = unit;
+                    pipe->last[forward] = micro_batch;
             }
     }
 }
@@ -43,28 +44,29 @@ static void close_pipes(struct memory_fit_round *fitting)
     free(fitting->pipes);
 }
 
-/* Give the forward units of a group the strongest recomputation of any of its pipelines. */
+/* Give the forward micro-batches of a group the strongest recomputation of any of its pipelines. */
 static void share_group(struct memory_fit_round *fitting, int32_t group)
 {
     const struct plan_group *members = &fitting->phase->groups[group];
-    int32_t n_units = fitting->phase->pipelines[members->pipelines[0]].partition[PASS_FORWARD].n_units, *at, n = 0;
+    int32_t n_micro_batches = fitting->phase->pipelines[members->pipelines[0]].partition[PASS_FORWARD].n_micro_batches,
+            *at, n = 0;
     at = check_calloc((size_t)members->n_pipelines, sizeof *at);
-    for (bool more = n_units > 0; more; n++) {
+    for (bool more = n_micro_batches > 0; more; n++) {
         enum recompute recompute = RECOMPUTE_NONE;
         for (int pass = 0; pass < 2 && more; pass++) /* find the strongest, then set it */
             for (int32_t i = 0; i < members->n_pipelines; i++) {
                 struct plan_partition *partition =
                     &fitting->phase->pipelines[members->pipelines[i]].partition[PASS_FORWARD];
-                while (at[i] < partition->n_units && partition->units[at[i]].group != group)
+                while (at[i] < partition->n_micro_batches && partition->micro_batches[at[i]].group != group)
                     at[i]++;
-                more = at[i] < partition->n_units;
+                more = at[i] < partition->n_micro_batches;
                 if (!more)
                     break;
-                struct plan_unit *unit = &partition->units[at[i]];
-                recompute = unit->recompute > recompute ? unit->recompute : recompute;
+                struct plan_micro_batch *micro_batch = &partition->micro_batches[at[i]];
+                recompute = micro_batch->recompute > recompute ? micro_batch->recompute : recompute;
                 if (pass == 0)
                     continue;
-                unit->recompute = recompute;
+                micro_batch->recompute = recompute;
                 at[i]++;
             }
     }
@@ -78,25 +80,27 @@ static void pass_on_recompute(struct memory_fit_round *fitting)
     for (int32_t i = 0; i < fitting->phase->n_pipelines; i++) {
         const struct memory_fit_pipe *pipe = &fitting->pipes[i];
         struct plan_partition *partition = &pipe->plan->partition[PASS_BACKWARD];
-        for (int32_t unit = 0; unit < partition->n_units; unit++)
-            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
-                const struct plan_unit *forward = memory_fit_forward_unit(pipe, pipe->relations->shares[k].forward);
-                if (forward->recompute > partition->units[unit].recompute)
-                    partition->units[unit].recompute = forward->recompute;
+        for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+            for (int32_t k = pipe->relations->share_first[micro_batch];
+                 k < pipe->relations->share_first[micro_batch + 1]; k++) {
+                const struct plan_micro_batch *forward =
+                    memory_fit_forward_micro_batch(pipe, pipe->relations->shares[k].forward);
+                if (forward->recompute > partition->micro_batches[micro_batch].recompute)
+                    partition->micro_batches[micro_batch].recompute = forward->recompute;
             }
     }
 }
 
-/* Make a table of the units' own shares. */
+/* Make a table of the micro-batches' own shares. */
 static void open_offload(struct plan_pipeline *plan)
 {
     const struct plan_partition *partition = &plan->partition[PASS_FORWARD];
     int32_t n_virtual = plan->layout.stages * plan->layout.chunks;
     if (plan->offload != NULL)
         return;
-    plan->offload = check_malloc((size_t)(n_virtual * partition->n_units) * sizeof *plan->offload);
-    for (int32_t i = 0; i < n_virtual * partition->n_units; i++)
-        plan->offload[i] = partition->units[i % partition->n_units].offload;
+    plan->offload = check_malloc((size_t)(n_virtual * partition->n_micro_batches) * sizeof *plan->offload);
+    for (int32_t i = 0; i < n_virtual * partition->n_micro_batches; i++)
+        plan->offload[i] = partition->micro_batches[i % partition->n_micro_batches].offload;
 }
 
 /* @return whether something changed */
@@ -114,7 +118,7 @@ static bool change_rank(struct memory_fit_round *fitting, int32_t dag_rank)
 }
 
 /*
- * Change units of the ranks above the limit.
+ * Change micro-batches of the ranks above the limit.
  *
  * @return whether a change may make the plan fit. It is false if a rank has nothing left, and earlier changes of others
  *         affected neither its peak nor the makespan

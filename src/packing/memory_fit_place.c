@@ -9,7 +9,7 @@
 #include "cost/activation.h"
 #include "cost/cache.h"
 
-/* A forward unit on a rank, as a candidate for the host. */
+/* A forward micro-batch on a rank, as a candidate for the host. */
 struct stay {
     int32_t consumer;
     double *share;           /* share of it that goes */
@@ -19,15 +19,15 @@ struct stay {
     double freed_bytes;      /* bytes that go in this round, in addition to those before */
 };
 
-/* Forward units of one rank at one moment. */
+/* Forward micro-batches of one rank at one moment. */
 struct held {
-    int32_t n, *unit;
+    int32_t n, *micro_batch;
 };
 
-static int64_t tokens_of(const struct memory_fit_pipe *pipe, int32_t unit)
+static int64_t tokens_of(const struct memory_fit_pipe *pipe, int32_t micro_batch)
 {
-    return plan_unit_tokens(&pipe->plan->partition[PASS_FORWARD], unit) +
-           memory_fit_forward_unit(pipe, unit)->padding_tokens;
+    return plan_micro_batch_tokens(&pipe->plan->partition[PASS_FORWARD], micro_batch) +
+           memory_fit_forward_micro_batch(pipe, micro_batch)->padding_tokens;
 }
 
 /* Return this task of a rank's compute stream, or the first one after it that begins a pass; -1: none. */
@@ -49,19 +49,19 @@ static int32_t next_pass(const struct dag *dag, int32_t task)
 }
 
 /*
- * Compute when the inputs of a rank's backward units come back. The caller frees the result.
+ * Compute when the inputs of a rank's backward micro-batches come back. The caller frees the result.
  *
  * 1. They come back when the pass before theirs starts. On the stage that sends the gradients, their own pass must have
  *    started too (dag/pass.c).
- * 2. Units that stream come back when the next pass starts.
- * 3. All stages run backward units in the same order, so the times ascend.
+ * 2. Micro-batches that stream come back when the next pass starts.
+ * 3. All stages run backward micro-batches in the same order, so the times ascend.
  */
 static double *returns_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct dag *dag = fitting->dag;
     const struct plan_pipeline *plan = excess->pipe->plan;
     const double *start_s = fitting->timeline->start_s;
-    double *back_s = check_calloc((size_t)plan->partition[PASS_BACKWARD].n_units, sizeof *back_s);
+    double *back_s = check_calloc((size_t)plan->partition[PASS_BACKWARD].n_micro_batches, sizeof *back_s);
     bool last = excess->stage == plan->layout.stages - 1;
     int32_t after = last ? -1 : first_pass(dag, excess->dag_rank + plan->layout.context);
     int32_t before = first_pass(dag, excess->dag_rank), pass = before >= 0 ? next_pass(dag, before) : -1;
@@ -69,42 +69,43 @@ static double *returns_of(const struct memory_fit_round *fitting, const struct m
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_BACKWARD)
             continue;
-        back_s[task->unit] = start_s[before];
-        if (memory_fit_forward_unit(excess->pipe, 0)->streams) {
+        back_s[task->micro_batch] = start_s[before];
+        if (memory_fit_forward_micro_batch(excess->pipe, 0)->streams) {
             int32_t next = next_pass(dag, pass);
-            back_s[task->unit] = next < 0 ? INFINITY : start_s[next];
+            back_s[task->micro_batch] = next < 0 ? INFINITY : start_s[next];
         }
         if (last)
             continue;
         while (dag->tasks[after].pass != PASS_BACKWARD)
             after = next_pass(dag, after);
-        back_s[task->unit] = fmax(back_s[task->unit], start_s[after]);
+        back_s[task->micro_batch] = fmax(back_s[task->micro_batch], start_s[after]);
         after = next_pass(dag, after);
     }
     return back_s;
 }
 
-/* Return the bytes of each unit that can go on a stage. Stages with the same layers share them. */
+/* Return the bytes of each micro-batch that can go on a stage. Stages with the same layers share them. */
 static const double *all_bytes_of(const struct memory_fit_excess *excess)
 {
     struct memory_fit_pipe *pipe = excess->pipe;
-    int32_t n = pipe->plan->partition[PASS_FORWARD].n_units;
+    int32_t n = pipe->plan->partition[PASS_FORWARD].n_micro_batches;
     if (pipe->all_bytes == NULL)
         pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
     bool known = cost_same_layers(&pipe->all_setting, &excess->stage_setting);
-    for (int32_t unit = 0; !known && unit < n; unit++)
-        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->stage_setting, unit, tokens_of(pipe, unit),
-                                                      pipe->relations->sliced_tokens[unit]);
+    for (int32_t micro_batch = 0; !known && micro_batch < n; micro_batch++)
+        pipe->all_bytes[micro_batch] =
+            dag_offloadable_bytes(pipe->plan, &excess->stage_setting, micro_batch, tokens_of(pipe, micro_batch),
+                                  pipe->relations->sliced_tokens[micro_batch]);
     pipe->all_setting = excess->stage_setting;
     return pipe->all_bytes;
 }
 
-/* Return the units of a rank in the order in which it runs them forward. The caller frees the result. */
+/* Return the micro-batches of a rank in the order in which it runs them forward. The caller frees the result. */
 static struct stay *stays_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
     const double *all_bytes = all_bytes_of(excess);
-    int32_t n = pipe->plan->partition[PASS_FORWARD].n_units;
+    int32_t n = pipe->plan->partition[PASS_FORWARD].n_micro_batches;
     struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
     double *back_s = returns_of(fitting, excess);
     const struct dag *dag = fitting->dag;
@@ -112,10 +113,10 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_FORWARD)
             continue;
-        bool streams = memory_fit_forward_unit(pipe, task->unit)->streams;
-        *stay = (struct stay){.all_bytes = all_bytes[task->unit]};
-        stay->consumer = streams ? pipe->last[task->unit] : pipe->consumer[task->unit];
-        stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
+        bool streams = memory_fit_forward_micro_batch(pipe, task->micro_batch)->streams;
+        *stay = (struct stay){.all_bytes = all_bytes[task->micro_batch]};
+        stay->consumer = streams ? pipe->last[task->micro_batch] : pipe->consumer[task->micro_batch];
+        stay->share = &pipe->plan->offload[excess->stage * n + task->micro_batch];
         stay->begun_s = fitting->timeline->start_s[pass];
         stay->ended_s = fitting->timeline->finish_s[pass];
         stay->out_s =
@@ -127,17 +128,17 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
     return stays;
 }
 
-/* The units of a rank while its memory is walked in time. */
+/* The micro-batches of a rank while its memory is walked in time. */
 struct window {
-    int32_t n, n_ended; /* number of units; number of the first units whose forward has ended */
+    int32_t n, n_ended; /* number of micro-batches; number of the first micro-batches whose forward has ended */
     struct stay *stays;
-    int32_t *by_return; /* [n] units in the order of their consumers, in which they come back */
+    int32_t *by_return; /* [n] micro-batches in the order of their consumers, in which they come back */
     int32_t n_back;     /* number of these that are back */
-    int32_t *open;      /* [2 n] units of which more can go, in the order of their consumers, ties backwards */
-    int32_t first, end; /* range of these in use; units before it are back */
-    bool streams;       /* units can go from the start of their forward on */
-    double most;        /* largest share of a unit that can go */
-    double freed_bytes; /* bytes freed by units that are away */
+    int32_t *open;      /* [2 n] micro-batches of which more can go, in the order of their consumers, ties backwards */
+    int32_t first, end; /* range of these in use; micro-batches before it are back */
+    bool streams;       /* micro-batches can go from the start of their forward on */
+    double most;        /* largest share of a micro-batch that can go */
+    double freed_bytes; /* bytes freed by micro-batches that are away */
 };
 
 static void open_window(struct window *window, const struct memory_fit_round *fitting,
@@ -146,17 +147,17 @@ static void open_window(struct window *window, const struct memory_fit_round *fi
     const struct plan_partition *partition = excess->pipe->plan->partition;
     if (!fitting->rule.offload)
         return;
-    window->n = partition[PASS_FORWARD].n_units;
+    window->n = partition[PASS_FORWARD].n_micro_batches;
     window->streams = request_streams(fitting->request);
     window->most = request_offload_share(fitting->request, 1);
     window->stays = stays_of(fitting, excess);
     window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
     window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);
     window->first = window->end = window->n;
-    int32_t *next = check_calloc((size_t)partition[PASS_BACKWARD].n_units + 1, sizeof *next);
+    int32_t *next = check_calloc((size_t)partition[PASS_BACKWARD].n_micro_batches + 1, sizeof *next);
     for (int32_t i = 0; i < window->n; i++)
         next[window->stays[i].consumer + 1]++;
-    for (int32_t i = 0; i < partition[PASS_BACKWARD].n_units; i++)
+    for (int32_t i = 0; i < partition[PASS_BACKWARD].n_micro_batches; i++)
         next[i + 1] += next[i];
     for (int32_t i = 0; i < window->n; i++)
         window->by_return[next[window->stays[i].consumer]++] = i;
@@ -172,8 +173,8 @@ static void close_window(struct window *window)
     free(window->open);
 }
 
-/* Add a unit whose forward has ended or, if it streams, begun. More of it can go until it comes back. The units of a
- * sample are consumed from its end on, so each may be first in the list. */
+/* Add a micro-batch whose forward has ended or, if it streams, begun. More of it can go until it comes back. The
+ * micro-batches of a sample are consumed from its end on, so each may be first in the list. */
 static void open_stay(struct window *window, int32_t number)
 {
     const struct stay *stays = window->stays, *stay = &stays[number];
@@ -195,7 +196,7 @@ static void move_window(struct window *window, double time_s)
     int32_t begin = window->n_back;
     while (window->n_back < window->n && stays[window->by_return[window->n_back]].back_s <= time_s)
         window->n_back++;
-    if (window->n_back > begin + 1) /* sum up the bytes of several units in one order */
+    if (window->n_back > begin + 1) /* sum up the bytes of several micro-batches in one order */
         qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_int32s);
     for (int32_t i = begin; i < window->n_back; i++)
         window->freed_bytes -= stays[window->by_return[i]].freed_bytes;
@@ -205,7 +206,8 @@ static void move_window(struct window *window, double time_s)
         window->first++;
 }
 
-/* Return whether more of any unit can go. If no unit is open, the unit whose forward runs counts, if it streams. */
+/* Return whether more of any micro-batch can go. If no micro-batch is open, the micro-batch whose forward runs counts,
+ * if it streams. */
 static bool has_open(struct window *window, double time_s)
 {
     if (window->first == window->end && window->streams && window->n_ended < window->n &&
@@ -215,7 +217,7 @@ static bool has_open(struct window *window, double time_s)
 }
 
 /*
- * Send this many more bytes of a unit, or all that can go.
+ * Send this many more bytes of a micro-batch, or all that can go.
  *
  * @return bytes freed
  */
@@ -232,8 +234,8 @@ static double send(struct stay *stay, double bytes, double most)
 }
 
 /*
- * Send more of one unit. A unit whose copy is over by then comes before others. Otherwise it is the one consumed last,
- * which is away longest. At least one unit must be open.
+ * Send more of one micro-batch. A micro-batch whose copy is over by then comes before others. Otherwise it is the one
+ * consumed last, which is away longest. At least one micro-batch must be open.
  *
  * @return bytes freed
  */
@@ -276,25 +278,25 @@ bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fi
     return changed;
 }
 
-/* Return the forward units that have begun on a rank and whose first consumer has not begun. The caller frees the
- * result. */
+/* Return the forward micro-batches that have begun on a rank and whose first consumer has not begun. The caller frees
+ * the result. */
 static struct held held_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct plan_partition *partition = excess->pipe->plan->partition;
     const double *start_s = fitting->timeline->start_s;
-    struct held held = {0, check_malloc((size_t)partition[PASS_FORWARD].n_units * sizeof *held.unit)};
-    bool *consumed = check_calloc((size_t)partition[PASS_BACKWARD].n_units, sizeof *consumed);
+    struct held held = {0, check_malloc((size_t)partition[PASS_FORWARD].n_micro_batches * sizeof *held.micro_batch)};
+    bool *consumed = check_calloc((size_t)partition[PASS_BACKWARD].n_micro_batches, sizeof *consumed);
     const struct dag *dag = fitting->dag;
     for (int32_t pass = first_pass(dag, excess->dag_rank); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass == PASS_BACKWARD && start_s[pass] < excess->time_s)
-            consumed[task->unit] = true;
+            consumed[task->micro_batch] = true;
     }
     for (int32_t pass = first_pass(dag, excess->dag_rank); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass == PASS_FORWARD && start_s[pass] <= excess->time_s &&
-            !consumed[excess->pipe->consumer[task->unit]])
-            held.unit[held.n++] = task->unit;
+            !consumed[excess->pipe->consumer[task->micro_batch]])
+            held.micro_batch[held.n++] = task->micro_batch;
     }
     free(consumed);
     return held;
@@ -307,78 +309,81 @@ static enum recompute stronger(enum recompute recompute)
     return selective ? RECOMPUTE_FULL : (enum recompute)(recompute | RECOMPUTE_SELECTIVE);
 }
 
-/* Bytes that one more step of recomputation of a unit frees on a rank, and the seconds that it adds for each byte. */
+/* Bytes that one more step of recomputation of a micro-batch frees on a rank, and the seconds that it adds for each
+ * byte. */
 struct step {
     double bytes, s_per_byte;
 };
 
-/* Return the bytes that a unit holds on a rank until its backward, including scores. Full recomputation keeps keys
- * and values of a sliced sample, and none of others. */
-static double held_bytes(const struct memory_fit_excess *excess, int32_t unit, enum recompute recompute)
+/* Return the bytes that a micro-batch holds on a rank until its backward, including scores. Full recomputation keeps
+ * keys and values of a sliced sample, and none of others. */
+static double held_bytes(const struct memory_fit_excess *excess, int32_t micro_batch, enum recompute recompute)
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
-    struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
+    struct cost_micro_batch work = dag_micro_batch(pipe->plan, PASS_FORWARD, micro_batch);
     work.recompute = recompute;
-    double sliced = (double)pipe->relations->sliced_tokens[unit], whole = (double)tokens_of(pipe, unit) - sliced;
+    double sliced = (double)pipe->relations->sliced_tokens[micro_batch],
+           whole = (double)tokens_of(pipe, micro_batch) - sliced;
     return (whole * cost_cached_activation_bytes(&excess->stage_setting, recompute, false) +
             sliced * cost_cached_activation_bytes(&excess->stage_setting, recompute, true)) /
                work.context +
            cost_scores_bytes(&excess->stage_setting, &work);
 }
 
-static double freed_bytes(const struct memory_fit_excess *excess, int32_t unit, enum recompute from, enum recompute to)
+static double freed_bytes(const struct memory_fit_excess *excess, int32_t micro_batch, enum recompute from,
+                          enum recompute to)
 {
-    double stays = 1 - plan_offload(excess->pipe->plan, unit, excess->stage);
-    return (held_bytes(excess, unit, from) - held_bytes(excess, unit, to)) * stays;
+    double stays = 1 - plan_offload(excess->pipe->plan, micro_batch, excess->stage);
+    return (held_bytes(excess, micro_batch, from) - held_bytes(excess, micro_batch, to)) * stays;
 }
 
-static struct step next_step(const struct memory_fit_excess *excess, int32_t unit)
+static struct step next_step(const struct memory_fit_excess *excess, int32_t micro_batch)
 {
     const struct memory_fit_pipe *pipe = excess->pipe;
-    const struct plan_unit *forward = memory_fit_forward_unit(pipe, unit);
+    const struct plan_micro_batch *forward = memory_fit_forward_micro_batch(pipe, micro_batch);
     if (forward->recompute == RECOMPUTE_FULL)
         return (struct step){0, INFINITY};
     enum recompute more = stronger(forward->recompute);
-    struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
+    struct cost_micro_batch work = dag_micro_batch(pipe->plan, PASS_FORWARD, micro_batch);
     struct cost_pass before[COST_N_COMPONENTS], after[COST_N_COMPONENTS];
     cost_cached(&excess->stage_setting, PASS_BACKWARD, &work, 1U << COST_LAYERS, before);
     work.recompute = more;
     cost_cached(&excess->stage_setting, PASS_BACKWARD, &work, 1U << COST_LAYERS, after);
     double added_s = cost_pass_s(&after[COST_LAYERS]) - cost_pass_s(&before[COST_LAYERS]);
-    double bytes = freed_bytes(excess, unit, forward->recompute, more);
+    double bytes = freed_bytes(excess, micro_batch, forward->recompute, more);
     return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
 }
 
 bool memory_fit_recompute(const struct memory_fit_round *fitting, struct memory_fit_excess *excess)
 {
     struct held held = held_of(fitting, excess);
-    struct step *steps = check_malloc((size_t)held.n * sizeof *steps); /* next step of each held unit */
+    struct step *steps = check_malloc((size_t)held.n * sizeof *steps); /* next step of each held micro-batch */
     bool changed = false;
     for (int32_t i = 0; i < held.n; i++) {
-        enum recompute begun = excess->pipe->begun[held.unit[i]];
-        enum recompute now = memory_fit_forward_unit(excess->pipe, held.unit[i])->recompute;
+        enum recompute begun = excess->pipe->begun[held.micro_batch[i]];
+        enum recompute now = memory_fit_forward_micro_batch(excess->pipe, held.micro_batch[i])->recompute;
         if (now != begun)
-            excess->bytes -= freed_bytes(excess, held.unit[i], begun, now);
+            excess->bytes -= freed_bytes(excess, held.micro_batch[i], begun, now);
         changed = changed || now != begun;
-        steps[i] = next_step(excess, held.unit[i]);
+        steps[i] = next_step(excess, held.micro_batch[i]);
     }
     while (excess->bytes > 0) {
         int32_t best = -1;
         for (int32_t i = 0; i < held.n; i++)
             if (steps[i].s_per_byte < INFINITY &&
                 (best < 0 || steps[i].s_per_byte < steps[best].s_per_byte ||
-                 (steps[i].s_per_byte == steps[best].s_per_byte && held.unit[i] < held.unit[best])))
+                 (steps[i].s_per_byte == steps[best].s_per_byte && held.micro_batch[i] < held.micro_batch[best])))
                 best = i;
         if (best < 0)
             break;
-        struct plan_unit *forward = memory_fit_forward_unit(excess->pipe, held.unit[best]);
+        struct plan_micro_batch *forward = memory_fit_forward_micro_batch(excess->pipe, held.micro_batch[best]);
         forward->recompute = stronger(forward->recompute);
         cost_clear_layers(&excess->pipe->all_setting); /* fewer bytes of it can go */
         excess->bytes -= steps[best].bytes;
-        steps[best] = next_step(excess, held.unit[best]);
+        steps[best] = next_step(excess, held.micro_batch[best]);
         changed = true;
     }
     free(steps);
-    free(held.unit);
+    free(held.micro_batch);
     return changed;
 }

@@ -6,7 +6,7 @@
 #include "bounds/memory.h"
 #include "plan/request.h"
 
-/** The allowed changes, starting from the units' own settings. */
+/** The allowed changes, starting from the micro-batches' own settings. */
 struct memory_fit_rule {
     bool offload, recompute;
     double limit_s; /* a plan that ends later is useless; 0: no limit */
@@ -16,10 +16,11 @@ struct memory_fit_rule {
 struct memory_fit_pipe {
     struct plan_pipeline *plan;
     const struct relations *relations;
-    int32_t *consumer;     /* of each forward unit: the first backward unit that consumes its tokens */
-    int32_t *last;         /* of each forward unit: the last such unit */
-    enum recompute *begun; /* of each forward unit: recomputation at the start of the round, as in the timeline */
-    double *all_bytes;     /* of each forward unit: bytes that can go on a stage; NULL: not computed yet */
+    int32_t *consumer; /* of each forward micro-batch: the first backward micro-batch that consumes its tokens */
+    int32_t *last;     /* of each forward micro-batch: the last such micro-batch */
+    enum recompute
+        *begun;        /* of each forward micro-batch: recomputation at the start of the round, as in the timeline */
+    double *all_bytes; /* of each forward micro-batch: bytes that can go on a stage; NULL: not computed yet */
     struct cost_setting all_setting; /* of that stage; without layers: none */
 };
 
@@ -42,21 +43,22 @@ struct memory_fit_excess {
     double bytes, time_s; /* the most, and its first moment */
 };
 
-static inline struct plan_unit *memory_fit_forward_unit(const struct memory_fit_pipe *pipe, int32_t unit)
+static inline struct plan_micro_batch *memory_fit_forward_micro_batch(const struct memory_fit_pipe *pipe,
+                                                                      int32_t micro_batch)
 {
-    return &pipe->plan->partition[PASS_FORWARD].units[unit];
+    return &pipe->plan->partition[PASS_FORWARD].micro_batches[micro_batch];
 }
 
 /**
- * Walk the memory of a rank in time and offload units. excess receives the excess that is left.
+ * Walk the memory of a rank in time and offload micro-batches. excess receives the excess that is left.
  *
  * @return whether something changed
  */
 bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fit_excess *excess);
 
 /**
- * Recompute more units at the moment of the excess, until it has gone or nothing is left. Recomputation that other
- * ranks of the pipeline began in this round frees bytes here too.
+ * Recompute more micro-batches at the moment of the excess, until it has gone or nothing is left. Recomputation that
+ * other ranks of the pipeline began in this round frees bytes here too.
  *
  * @return whether something changed
  */

@@ -315,16 +315,16 @@ static double in_flight(const struct plan_layout *layout, int32_t stage)
 static struct stage_memory memory_of_stage(const struct plan_request *request, int32_t stage, double streamed)
 {
     struct plan_layout layout = request_pipeline_layout(request, 0);
-    return stage_memory_of(
-        request->setting, &layout, stage, scenario_plan_shards(&request->layout),
-        &(struct stage_memory_unit){.recompute = (enum recompute)request->layout.recompute, .streamed = streamed});
+    return stage_memory_of(request->setting, &layout, stage, scenario_plan_shards(&request->layout),
+                           &(struct stage_memory_micro_batch){.recompute = (enum recompute)request->layout.recompute,
+                                                              .streamed = streamed});
 }
 
 /*
  * Return the fewest tokens over stages, for all `cp` ranks together.
  *
- * capacity > 0: other units have so many tokens on a rank; otherwise all units have the same number. share: share of
- * the unit in work that is never held.
+ * capacity > 0: other micro-batches have so many tokens on a rank; otherwise all micro-batches have the same number.
+ * share: share of the micro-batch in work that is never held.
  */
 static double least_tokens(const struct plan_request *request, double capacity, double share)
 {
@@ -364,26 +364,27 @@ double packing_streamed_tokens(const struct plan_request *request, double capaci
     return least_tokens(request, capacity, share);
 }
 
-struct plan_unit *packing_close_unit(const struct plan_request *request, const struct plan_pipeline *pipeline,
-                                     struct plan_partition *partition)
+struct plan_micro_batch *packing_close_micro_batch(const struct plan_request *request,
+                                                   const struct plan_pipeline *pipeline,
+                                                   struct plan_partition *partition)
 {
-    struct plan_unit *unit = plan_add_unit(partition);
-    unit->context = pipeline->layout.context;
-    unit->sharding = SLICE_PER_DOCUMENT;
-    unit->formation = PLAN_PACK;
-    unit->recompute = (enum recompute)request->layout.recompute;
-    request_offload(request, unit);
-    return unit;
+    struct plan_micro_batch *micro_batch = plan_add_micro_batch(partition);
+    micro_batch->context = pipeline->layout.context;
+    micro_batch->sharding = SLICE_PER_DOCUMENT;
+    micro_batch->formation = PLAN_PACK;
+    micro_batch->recompute = (enum recompute)request->layout.recompute;
+    request_offload(request, micro_batch);
+    return micro_batch;
 }
 
-void packing_add_unit(const struct plan_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
-                      struct plan_pipeline *pipeline)
+void packing_add_micro_batch(const struct plan_request *request, const int32_t *tokens, const int32_t *sample,
+                             int32_t n, struct plan_pipeline *pipeline)
 {
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_partition *partition = &pipeline->partition[pass];
         for (int32_t i = 0; i < n; i++)
             plan_add_slice(partition, (struct slice){sample[i], 0, tokens[sample[i]]});
-        packing_close_unit(request, pipeline, partition);
+        packing_close_micro_batch(request, pipeline, partition);
     }
 }
 
@@ -421,8 +422,8 @@ bool packing_plan(const struct plan_request *request, const int32_t *tokens, con
     for (int32_t pack = 0; pack < packing->n_packs; pack++) {
         int32_t first = packing->first[pack], n = packing->first[pack + 1] - first;
         if (n > 0)
-            packing_add_unit(request, tokens, packing->sample + first, n,
-                             &plan->phases->pipelines[pack % plan->phases->n_pipelines]);
+            packing_add_micro_batch(request, tokens, packing->sample + first, n,
+                                    &plan->phases->pipelines[pack % plan->phases->n_pipelines]);
     }
     for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++)
         ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);

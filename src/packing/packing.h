@@ -57,13 +57,13 @@ void packing_free(struct packing *packing);
 int32_t packing_multiple(const struct scenario_plan *layout);
 
 /**
- * Return the tokens of a unit that fit the memory of each rank if all units are equally long [tokens]. They count all
- * `cp` ranks of the layout together. 0: states without activations exceed the memory.
+ * Return the tokens of a micro-batch that fit the memory of each rank if all micro-batches are equally long [tokens].
+ * They count all `cp` ranks of the layout together. 0: states without activations exceed the memory.
  *
- * 1. On every stage 1F1B's units in flight (of interleaved stages: chunks) hold their activations without those that
- *    plan.offload takes away.
- * 2. The unit in work holds all of them, except streamed ones, and its workspace.
- * 3. The last stage also holds the head's memory of one unit.
+ * 1. On every stage 1F1B's micro-batches in flight (of interleaved stages: chunks) hold their activations without those
+ * that plan.offload takes away.
+ * 2. The micro-batch in work holds all of them, except streamed ones, and its workspace.
+ * 3. The last stage also holds the head's memory of one micro-batch.
  * 4. The scores of unfused attention are left out.
  */
 int64_t packing_memory_tokens(const struct plan_request *request);
@@ -72,25 +72,26 @@ int64_t packing_memory_tokens(const struct plan_request *request);
  * [bytes]. */
 double packing_room_bytes(const struct plan_request *request);
 
-/** Return the same tokens for one unit beside others of `capacity` tokens a rank. `share` of its activations goes to
- * the host while its pass runs (plan_unit.streams). [tokens] */
+/** Return the same tokens for one micro-batch beside others of `capacity` tokens a rank. `share` of its activations
+ * goes to the host while its pass runs (plan_micro_batch.streams). [tokens] */
 double packing_streamed_tokens(const struct plan_request *request, double capacity, double share);
 
-/** Close a unit of the slices that were added to a partition. It has the layout's recomputation and offload, and the
- * pipeline's context. */
-struct plan_unit *packing_close_unit(const struct plan_request *request, const struct plan_pipeline *pipeline,
-                                     struct plan_partition *partition);
+/** Close a micro-batch of the slices that were added to a partition. It has the layout's recomputation and offload, and
+ * the pipeline's context. */
+struct plan_micro_batch *packing_close_micro_batch(const struct plan_request *request,
+                                                   const struct plan_pipeline *pipeline,
+                                                   struct plan_partition *partition);
 
-/** Append samples as whole slices, and a unit of them, to both partitions. */
-void packing_add_unit(const struct plan_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
-                      struct plan_pipeline *pipeline);
+/** Append samples as whole slices, and a micro-batch of them, to both partitions. */
+void packing_add_micro_batch(const struct plan_request *request, const int32_t *tokens, const int32_t *sample,
+                             int32_t n, struct plan_pipeline *pipeline);
 
 /** Return the number of the group of pipelines [first, first + width). It is made if there is none. */
 int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width);
 
 /**
- * Make one phase of Megatron's layout. Pack k is a unit of DP rank k mod DP, in order. Empty packs are left out. The
- * order follows plan.schedule (plan/schedule.h, which also sets the error).
+ * Make one phase of Megatron's layout. Pack k is a micro-batch of DP rank k mod DP, in order. Empty packs are left out.
+ * The order follows plan.schedule (plan/schedule.h, which also sets the error).
  *
  * @param tokens  of each sample of the packing, including carried ones
  */

@@ -24,7 +24,7 @@ struct fastest {
     struct evaluation evaluation;
     struct evaluation_limits limits;
     struct evaluator evaluator;
-    struct cost_cache costs; /* candidates have units in common; unused if the request has a cache */
+    struct cost_cache costs; /* candidates have micro-batches in common; unused if the request has a cache */
 };
 
 static void add_counts(struct plan *plan, const struct plan *other)

@@ -61,38 +61,39 @@ static bool check_slice(const struct checking *checking, struct slice slice)
     return true;
 }
 
-static bool check_unit(const struct checking *checking, enum pass pass, int32_t index)
+static bool check_micro_batch(const struct checking *checking, enum pass pass, int32_t index)
 {
     const struct plan_phase *phase = phase_of(checking);
-    const struct plan_unit *unit = &pipeline_of(checking)->partition[pass].units[index];
-    if (unit->group < -1 || unit->group >= phase->n_groups)
-        return breach(checking, "%s unit %d is of group %d, which does not exist", pass_name[pass], index, unit->group);
-    int32_t width = unit->group < 0 ? 1 : phase->groups[unit->group].n_pipelines;
-    if (unit->context != width * pipeline_of(checking)->layout.context)
-        return breach(checking, "%s unit %d has context degree %d, its group and layout give %d", pass_name[pass],
-                      index, unit->context, width * pipeline_of(checking)->layout.context);
-    if (unit->padding_tokens < 0 || !(unit->offload >= 0 && unit->offload <= 1))
-        return breach(checking, "%s unit %d has %d tokens of padding, offload %g", pass_name[pass], index,
-                      unit->padding_tokens, unit->offload);
+    const struct plan_micro_batch *micro_batch = &pipeline_of(checking)->partition[pass].micro_batches[index];
+    if (micro_batch->group < -1 || micro_batch->group >= phase->n_groups)
+        return breach(checking, "%s micro-batch %d is of group %d, which does not exist", pass_name[pass], index,
+                      micro_batch->group);
+    int32_t width = micro_batch->group < 0 ? 1 : phase->groups[micro_batch->group].n_pipelines;
+    if (micro_batch->context != width * pipeline_of(checking)->layout.context)
+        return breach(checking, "%s micro-batch %d has context degree %d, its group and layout give %d",
+                      pass_name[pass], index, micro_batch->context, width * pipeline_of(checking)->layout.context);
+    if (micro_batch->padding_tokens < 0 || !(micro_batch->offload >= 0 && micro_batch->offload <= 1))
+        return breach(checking, "%s micro-batch %d has %d tokens of padding, offload %g", pass_name[pass], index,
+                      micro_batch->padding_tokens, micro_batch->offload);
     return true;
 }
 
 static bool check_offload(const struct checking *checking)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    int32_t n_units = pipeline->partition[PASS_FORWARD].n_units,
+    int32_t n_micro_batches = pipeline->partition[PASS_FORWARD].n_micro_batches,
             n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
-    for (int32_t i = 0; pipeline->offload != NULL && i < n_virtual * n_units; i++)
+    for (int32_t i = 0; pipeline->offload != NULL && i < n_virtual * n_micro_batches; i++)
         if (!(pipeline->offload[i] >= 0 && pipeline->offload[i] <= 1))
-            return breach(checking, "forward unit %d has offload %g on virtual stage %d", i % n_units,
-                          pipeline->offload[i], i / n_units);
+            return breach(checking, "forward micro-batch %d has offload %g on virtual stage %d", i % n_micro_batches,
+                          pipeline->offload[i], i / n_micro_batches);
     return true;
 }
 
 /* Check that a sample is in one pipeline or group for both passes, like its keys and values. */
-static bool check_home(struct checking *checking, const struct plan_unit *unit, int32_t sample)
+static bool check_home(struct checking *checking, const struct plan_micro_batch *micro_batch, int32_t sample)
 {
-    struct home home = {checking->phase, unit->group, unit->group < 0 ? checking->pipeline : -1};
+    struct home home = {checking->phase, micro_batch->group, micro_batch->group < 0 ? checking->pipeline : -1};
     struct home *known = &checking->home[sample];
     if (known->phase < 0)
         *known = home;
@@ -106,46 +107,49 @@ static bool check_partition(struct checking *checking, enum pass pass)
 {
     const struct plan_partition *partition = &pipeline_of(checking)->partition[pass];
     int32_t next = 0;
-    for (int32_t i = 0; i < partition->n_units; i++) {
-        const struct plan_unit *unit = &partition->units[i];
-        if (unit->first_slice != next || unit->n_slices < 0 || next + unit->n_slices > partition->n_slices)
-            return breach(checking, "%s unit %d does not begin at the end of the one before it", pass_name[pass], i);
-        if (!check_unit(checking, pass, i))
+    for (int32_t i = 0; i < partition->n_micro_batches; i++) {
+        const struct plan_micro_batch *micro_batch = &partition->micro_batches[i];
+        if (micro_batch->first_slice != next || micro_batch->n_slices < 0 ||
+            next + micro_batch->n_slices > partition->n_slices)
+            return breach(checking, "%s micro-batch %d does not begin at the end of the one before it", pass_name[pass],
+                          i);
+        if (!check_micro_batch(checking, pass, i))
             return false;
-        for (; next < unit->first_slice + unit->n_slices; next++)
+        for (; next < micro_batch->first_slice + micro_batch->n_slices; next++)
             if (!check_slice(checking, partition->slices[next]) ||
-                !check_home(checking, unit, partition->slices[next].sample))
+                !check_home(checking, micro_batch, partition->slices[next].sample))
                 return false;
     }
     if (next != partition->n_slices)
-        return breach(checking, "%d %s slices are in no unit", partition->n_slices - next, pass_name[pass]);
+        return breach(checking, "%d %s slices are in no micro-batch", partition->n_slices - next, pass_name[pass]);
     return true;
 }
 
-/* Check that each forward unit's padding is in the backward unit that names it. */
+/* Check that each forward micro-batch's padding is in the backward micro-batch that names it. */
 static bool check_padding(const struct checking *checking)
 {
     const struct plan_partition *forward = &pipeline_of(checking)->partition[PASS_FORWARD];
     const struct plan_partition *backward = &pipeline_of(checking)->partition[PASS_BACKWARD];
-    int32_t *left = check_malloc((size_t)forward->n_units * sizeof *left);
+    int32_t *left = check_malloc((size_t)forward->n_micro_batches * sizeof *left);
     bool ok = true;
-    for (int32_t i = 0; i < forward->n_units; i++)
-        left[i] = forward->units[i].padding_tokens;
-    for (int32_t i = 0; ok && i < backward->n_units; i++) {
-        const struct plan_unit *unit = &backward->units[i];
-        if (unit->padding_tokens == 0)
+    for (int32_t i = 0; i < forward->n_micro_batches; i++)
+        left[i] = forward->micro_batches[i].padding_tokens;
+    for (int32_t i = 0; ok && i < backward->n_micro_batches; i++) {
+        const struct plan_micro_batch *micro_batch = &backward->micro_batches[i];
+        if (micro_batch->padding_tokens == 0)
             continue;
-        ok = 0 <= unit->padding_of && unit->padding_of < forward->n_units &&
-             left[unit->padding_of] == unit->padding_tokens;
+        ok = 0 <= micro_batch->padding_of && micro_batch->padding_of < forward->n_micro_batches &&
+             left[micro_batch->padding_of] == micro_batch->padding_tokens;
         if (ok)
-            left[unit->padding_of] = 0;
+            left[micro_batch->padding_of] = 0;
         else
-            breach(checking, "backward unit %d has %d tokens of padding, which forward unit %d does not have", i,
-                   unit->padding_tokens, unit->padding_of);
+            breach(checking,
+                   "backward micro-batch %d has %d tokens of padding, which forward micro-batch %d does not have", i,
+                   micro_batch->padding_tokens, micro_batch->padding_of);
     }
-    for (int32_t i = 0; ok && i < forward->n_units; i++)
+    for (int32_t i = 0; ok && i < forward->n_micro_batches; i++)
         if (left[i] > 0)
-            ok = breach(checking, "the padding of forward unit %d is in no backward unit", i);
+            ok = breach(checking, "the padding of forward micro-batch %d is in no backward micro-batch", i);
     free(left);
     return ok;
 }
@@ -154,18 +158,18 @@ static bool check_padding(const struct checking *checking)
 static bool run_step(struct checking *checking, const struct plan_step *step)
 {
     const struct plan_partition *partition = &pipeline_of(checking)->partition[step->pass];
-    const struct plan_unit *unit = &partition->units[step->unit];
-    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
+    const struct plan_micro_batch *micro_batch = &partition->micro_batches[step->micro_batch];
+    for (int32_t i = micro_batch->first_slice; i < micro_batch->first_slice + micro_batch->n_slices; i++) {
         struct slice slice = partition->slices[i];
         int32_t *forward_next = &checking->forward_next[slice.sample];
         int32_t *backward_end = &checking->backward_end[slice.sample];
         int32_t tokens = checking->tokens[slice.sample];
         if (step->pass == PASS_BACKWARD && *forward_next != tokens)
-            return breach(checking, "backward unit %d runs when %d of %d tokens of sample %d have run forward",
-                          step->unit, *forward_next, tokens, slice.sample);
+            return breach(checking, "backward micro-batch %d runs when %d of %d tokens of sample %d have run forward",
+                          step->micro_batch, *forward_next, tokens, slice.sample);
         if (step->pass == PASS_FORWARD ? slice.begin != *forward_next : slice.end != *backward_end)
-            return breach(checking, "%s unit %d runs tokens [%d, %d) of sample %d when it is the turn of %d",
-                          pass_name[step->pass], step->unit, slice.begin, slice.end, slice.sample,
+            return breach(checking, "%s micro-batch %d runs tokens [%d, %d) of sample %d when it is the turn of %d",
+                          pass_name[step->pass], step->micro_batch, slice.begin, slice.end, slice.sample,
                           step->pass == PASS_FORWARD ? *forward_next : *backward_end - 1);
         *(step->pass == PASS_FORWARD ? forward_next : backward_end) =
             step->pass == PASS_FORWARD ? slice.end : slice.begin;
@@ -203,20 +207,23 @@ static bool check_coverage(const struct checking *checking)
     return true;
 }
 
-/* Check that a unit runs once, and the gradients of its weights after those of its inputs. */
+/* Check that a micro-batch runs once, and the gradients of its weights after those of its inputs. */
 static bool check_step(const struct checking *checking, const struct plan_step *step, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     if (step->pass >= plan_n_passes(pipeline))
-        return breach(checking, "weight unit %d runs, but the pipeline does not split its backwards", step->unit);
-    if (step->unit < 0 || step->unit >= plan_partition_of(pipeline, step->pass)->n_units || ran[step->pass][step->unit])
-        return breach(checking, "%s unit %d runs twice or does not exist", pass_name[step->pass], step->unit);
-    if (step->pass == PASS_WEIGHT && !ran[PASS_BACKWARD][step->unit])
-        return breach(checking, "weight unit %d runs before its backward", step->unit);
+        return breach(checking, "weight micro-batch %d runs, but the pipeline does not split its backwards",
+                      step->micro_batch);
+    if (step->micro_batch < 0 || step->micro_batch >= plan_partition_of(pipeline, step->pass)->n_micro_batches ||
+        ran[step->pass][step->micro_batch])
+        return breach(checking, "%s micro-batch %d runs twice or does not exist", pass_name[step->pass],
+                      step->micro_batch);
+    if (step->pass == PASS_WEIGHT && !ran[PASS_BACKWARD][step->micro_batch])
+        return breach(checking, "weight micro-batch %d runs before its backward", step->micro_batch);
     return true;
 }
 
-/* Check the steps of one chunk of the stage in their order. `ran`: [pass][unit], all false before and after. */
+/* Check the steps of one chunk of the stage in their order. `ran`: [pass][micro-batch], all false before and after. */
 static bool check_chunk(struct checking *checking, int32_t chunk, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
@@ -228,14 +235,14 @@ static bool check_chunk(struct checking *checking, int32_t chunk, bool *const ra
             continue;
         if (!check_step(checking, step, ran) || (step->pass != PASS_WEIGHT && !run_step(checking, step)))
             return false;
-        ran[step->pass][step->unit] = true;
+        ran[step->pass][step->micro_batch] = true;
         n[step->pass]++;
     }
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++) {
-        int32_t n_units = plan_partition_of(pipeline, pass)->n_units;
-        if (n[pass] != n_units)
-            return breach(checking, "%d of %d %s units run", n[pass], n_units, pass_name[pass]);
-        memset(ran[pass], 0, (size_t)n_units * sizeof(bool));
+        int32_t n_micro_batches = plan_partition_of(pipeline, pass)->n_micro_batches;
+        if (n[pass] != n_micro_batches)
+            return breach(checking, "%d of %d %s micro-batches run", n[pass], n_micro_batches, pass_name[pass]);
+        memset(ran[pass], 0, (size_t)n_micro_batches * sizeof(bool));
     }
     return check_coverage(checking);
 }
@@ -245,7 +252,7 @@ static bool check_steps(struct checking *checking)
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     bool *ran[N_STEP_PASSES], ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_STEP_PASSES; pass++)
-        ran[pass] = check_calloc((size_t)plan_partition_of(pipeline, pass)->n_units, sizeof(bool));
+        ran[pass] = check_calloc((size_t)plan_partition_of(pipeline, pass)->n_micro_batches, sizeof(bool));
     for (checking->stage = 0; ok && checking->stage < pipeline->layout.stages; checking->stage++)
         for (int32_t chunk = 0; ok && chunk < pipeline->layout.chunks; chunk++)
             ok = check_chunk(checking, chunk, ran);
@@ -261,25 +268,26 @@ static bool check_need(const struct checking *checking)
     struct plan_pipeline again = {.partition = {pipeline->partition[PASS_FORWARD], pipeline->partition[PASS_BACKWARD]}};
     bool ok = true;
     plan_fill_need(&again);
-    for (int32_t i = 0; ok && i < pipeline->partition[PASS_BACKWARD].n_units; i++)
+    for (int32_t i = 0; ok && i < pipeline->partition[PASS_BACKWARD].n_micro_batches; i++)
         if (pipeline->need[i] != again.need[i])
-            ok = breach(checking, "backward unit %d needs %d forward units, not %d", i, again.need[i],
+            ok = breach(checking, "backward micro-batch %d needs %d forward micro-batches, not %d", i, again.need[i],
                         pipeline->need[i]);
     free(again.need);
     return ok;
 }
 
-/* Return the next unit of a group from `index` on; n_units: none. */
+/* Return the next micro-batch of a group from `index` on; n_micro_batches: none. */
 static int32_t next_of_group(const struct plan_partition *partition, int32_t index, int32_t group)
 {
-    while (index < partition->n_units && partition->units[index].group != group)
+    while (index < partition->n_micro_batches && partition->micro_batches[index].group != group)
         index++;
     return index;
 }
 
-static bool same_unit(const struct plan_partition *partition, int32_t i, const struct plan_partition *other, int32_t j)
+static bool same_micro_batch(const struct plan_partition *partition, int32_t i, const struct plan_partition *other,
+                             int32_t j)
 {
-    const struct plan_unit *a = &partition->units[i], *b = &other->units[j];
+    const struct plan_micro_batch *a = &partition->micro_batches[i], *b = &other->micro_batches[j];
     if (a->n_slices != b->n_slices || a->recompute != b->recompute || a->sharding != b->sharding ||
         a->offload != b->offload || a->streams != b->streams)
         return false;
@@ -291,7 +299,7 @@ static bool same_unit(const struct plan_partition *partition, int32_t i, const s
     return true;
 }
 
-/* Check that the units of a group have the same order and slices in the partitions of all its pipelines. */
+/* Check that the micro-batches of a group have the same order and slices in the partitions of all its pipelines. */
 static bool check_group(struct checking *checking, int32_t group)
 {
     const struct plan_phase *phase = phase_of(checking);
@@ -304,14 +312,15 @@ static bool check_group(struct checking *checking, int32_t group)
             const struct plan_partition *partition = &phase->pipelines[p].partition[pass];
             const struct plan_partition *first = &phase->pipelines[members->pipelines[0]].partition[pass];
             int32_t i = next_of_group(partition, 0, group),
-                    j = is_member ? next_of_group(first, 0, group) : first->n_units;
-            while (i < partition->n_units && j < first->n_units && same_unit(partition, i, first, j)) {
+                    j = is_member ? next_of_group(first, 0, group) : first->n_micro_batches;
+            while (i < partition->n_micro_batches && j < first->n_micro_batches &&
+                   same_micro_batch(partition, i, first, j)) {
                 i = next_of_group(partition, i + 1, group);
                 j = next_of_group(first, j + 1, group);
             }
-            if (i < partition->n_units || j < first->n_units)
-                return breach(checking, "its %s units of group %d are not those of pipeline %d", pass_name[pass], group,
-                              members->pipelines[0]);
+            if (i < partition->n_micro_batches || j < first->n_micro_batches)
+                return breach(checking, "its %s micro-batches of group %d are not those of pipeline %d",
+                              pass_name[pass], group, members->pipelines[0]);
         }
     }
     return true;
@@ -347,26 +356,27 @@ static bool check_ranks(struct checking *checking)
     return ok;
 }
 
-/* Exchanges of each unit of each stage: its exchange group, and the share of its attention that is given away. */
+/* Exchanges of each micro-batch of each stage: its exchange group, and the share of its attention that is given away.
+ */
 struct exchanging {
     int32_t *exchange_group;
     double *given;
 };
 
-/* Check one unit on a stage as a participant of an exchange. */
+/* Check one micro-batch on a stage as a participant of an exchange. */
 static bool check_participant(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
-                              int32_t unit, struct exchanging *of)
+                              int32_t micro_batch, struct exchanging *of)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 ||
-        unit >= pipeline->partition[exchange->pass].n_units ||
-        pipeline->partition[exchange->pass].units[unit].group >= 0)
-        return breach(checking, "there is no unshared %s unit %d on stage %d to exchange", pass_name[exchange->pass],
-                      unit, stage);
-    int32_t *group = &of->exchange_group[unit * pipeline->layout.stages + stage];
+    if (stage < 0 || stage >= pipeline->layout.stages || micro_batch < 0 ||
+        micro_batch >= pipeline->partition[exchange->pass].n_micro_batches ||
+        pipeline->partition[exchange->pass].micro_batches[micro_batch].group >= 0)
+        return breach(checking, "there is no unshared %s micro-batch %d on stage %d to exchange",
+                      pass_name[exchange->pass], micro_batch, stage);
+    int32_t *group = &of->exchange_group[micro_batch * pipeline->layout.stages + stage];
     if (*group >= 0 && *group != exchange->exchange_group)
-        return breach(checking, "%s unit %d on stage %d is in exchange groups %d and %d", pass_name[exchange->pass],
-                      unit, stage, *group, exchange->exchange_group);
+        return breach(checking, "%s micro-batch %d on stage %d is in exchange groups %d and %d",
+                      pass_name[exchange->pass], micro_batch, stage, *group, exchange->exchange_group);
     *group = exchange->exchange_group;
     return true;
 }
@@ -382,13 +392,13 @@ static bool check_exchange(const struct checking *checking, enum pass pass, int3
         return breach(checking, "exchange %d is not valid", number);
     if (exchange->pass != pass)
         return true;
-    if (!check_participant(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
-        !check_participant(checking, exchange, exchange->to_stage, exchange->to_unit, of))
+    if (!check_participant(checking, exchange, exchange->from_stage, exchange->from_micro_batch, of) ||
+        !check_participant(checking, exchange, exchange->to_stage, exchange->to_micro_batch, of))
         return false;
-    double *given = &of->given[exchange->from_unit * pipeline->layout.stages + exchange->from_stage];
+    double *given = &of->given[exchange->from_micro_batch * pipeline->layout.stages + exchange->from_stage];
     *given += exchange->share;
-    return *given <= 1 + 1e-9 || breach(checking, "%s unit %d on stage %d gives away %g of its attention",
-                                        pass_name[pass], exchange->from_unit, exchange->from_stage, *given);
+    return *given <= 1 + 1e-9 || breach(checking, "%s micro-batch %d on stage %d gives away %g of its attention",
+                                        pass_name[pass], exchange->from_micro_batch, exchange->from_stage, *given);
 }
 
 static bool check_exchanges(const struct checking *checking)
@@ -396,7 +406,7 @@ static bool check_exchanges(const struct checking *checking)
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     bool ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES && pipeline->n_exchanges > 0; pass++) {
-        size_t n = (size_t)pipeline->partition[pass].n_units * (size_t)pipeline->layout.stages;
+        size_t n = (size_t)pipeline->partition[pass].n_micro_batches * (size_t)pipeline->layout.stages;
         struct exchanging of = {check_malloc(n * sizeof *of.exchange_group), check_calloc(n, sizeof *of.given)};
         for (size_t i = 0; i < n; i++)
             of.exchange_group[i] = -1;

@@ -12,7 +12,7 @@ static int32_t larger(int32_t a, int32_t b)
 
 int32_t *order_leads(const struct plan_pipeline *pipeline, enum order_injection injection)
 {
-    int32_t n_backward = pipeline->partition[PASS_BACKWARD].n_units;
+    int32_t n_backward = pipeline->partition[PASS_BACKWARD].n_micro_batches;
     int32_t *lead = check_malloc((size_t)n_backward * sizeof *lead);
     int32_t before = 0;
     for (int32_t j = 0; j < n_backward; j++) {
@@ -42,18 +42,18 @@ static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_ea
 static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead, int32_t further)
 {
     int32_t stages = pipeline->layout.stages;
-    int32_t n_forward = pipeline->partition[PASS_FORWARD].n_units,
-            n_backward = pipeline->partition[PASS_BACKWARD].n_units;
+    int32_t n_forward = pipeline->partition[PASS_FORWARD].n_micro_batches,
+            n_backward = pipeline->partition[PASS_BACKWARD].n_micro_batches;
     struct plan_step *step = open_order(pipeline, n_forward + n_backward);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
         for (int32_t backward = 0; backward < n_backward; backward++) {
             while (forward < n_forward && forward < lead[backward] + further * (stages - 1 - stage))
-                *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
-            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
+                *step++ = (struct plan_step){.pass = PASS_FORWARD, .micro_batch = forward++};
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .micro_batch = backward};
         }
         while (forward < n_forward)
-            *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
+            *step++ = (struct plan_step){.pass = PASS_FORWARD, .micro_batch = forward++};
     }
     free(lead);
 }
@@ -66,14 +66,14 @@ void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection inje
 int32_t order_lead(const struct plan_pipeline *pipeline)
 {
     int32_t lead = 0;
-    for (int32_t j = 0; j < pipeline->partition[PASS_BACKWARD].n_units; j++)
+    for (int32_t j = 0; j < pipeline->partition[PASS_BACKWARD].n_micro_batches; j++)
         lead = larger(lead, pipeline->need[j] - (j + 1));
     return lead;
 }
 
 int32_t *order_long_leads(const struct plan_pipeline *pipeline, int32_t lead)
 {
-    int32_t n_backward = pipeline->partition[PASS_BACKWARD].n_units;
+    int32_t n_backward = pipeline->partition[PASS_BACKWARD].n_micro_batches;
     int32_t *ahead = check_malloc((size_t)n_backward * sizeof *ahead);
     CHECK(lead >= order_lead(pipeline));
     for (int32_t j = 0; j < n_backward; j++)
@@ -89,38 +89,38 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead)
 void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead)
 {
     int32_t *lead = order_leads(pipeline, ORDER_PERSISTENT);
-    for (int32_t j = 0; ahead != NULL && j < pipeline->partition[PASS_BACKWARD].n_units; j++)
+    for (int32_t j = 0; ahead != NULL && j < pipeline->partition[PASS_BACKWARD].n_micro_batches; j++)
         ahead[j] = lead[j];
     order_by_leads(pipeline, lead, 2);
 }
 
 /* State of a stage, at the start of a cycle and after its steps. */
 struct adaptive {
-    int32_t forward, backward; /* units that have run */
+    int32_t forward, backward; /* micro-batches that have run */
     int32_t forward_before, backward_before;
     double held;
     struct plan_step *step; /* next step */
 };
 
-/* Run the steps of one stage in a cycle. `ran_forward` and `ran_backward` are the units that its neighbours ran
+/* Run the steps of one stage in a cycle. `ran_forward` and `ran_backward` are the micro-batches that its neighbours ran
  * before the cycle. */
 static void adapt(struct adaptive *stage, int32_t ran_forward, int32_t ran_backward, const double *size, double limit)
 {
     if (stage->backward < ran_backward) {
         stage->held -= size[stage->backward];
-        *stage->step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = stage->backward++};
+        *stage->step++ = (struct plan_step){.pass = PASS_BACKWARD, .micro_batch = stage->backward++};
     }
     bool holds = stage->forward > stage->backward;
     if (stage->forward < ran_forward && (!holds || stage->held + size[stage->forward] <= limit)) {
         stage->held = (holds ? stage->held : 0) + size[stage->forward];
-        *stage->step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = stage->forward++};
+        *stage->step++ = (struct plan_step){.pass = PASS_FORWARD, .micro_batch = stage->forward++};
     }
 }
 
 void order_adaptive(struct plan_pipeline *pipeline, const double *size, double limit)
 {
-    int32_t stages = pipeline->layout.stages, n = pipeline->partition[PASS_FORWARD].n_units;
-    CHECK(pipeline->layout.chunks == 1 && pipeline->partition[PASS_BACKWARD].n_units == n);
+    int32_t stages = pipeline->layout.stages, n = pipeline->partition[PASS_FORWARD].n_micro_batches;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->partition[PASS_BACKWARD].n_micro_batches == n);
     struct plan_step *steps = open_order(pipeline, 2 * n);
     struct adaptive *stage = check_calloc((size_t)stages, sizeof *stage);
     for (int32_t s = 0; s < stages; s++)
@@ -139,27 +139,28 @@ void order_adaptive(struct plan_pipeline *pipeline, const double *size, double l
 
 void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)
 {
-    int32_t stages = pipeline->layout.stages, n_units = pipeline->partition[PASS_FORWARD].n_units;
-    CHECK(pipeline->partition[PASS_BACKWARD].n_units == n_units);
-    struct plan_step *step = open_order(pipeline, 2 * n_units);
+    int32_t stages = pipeline->layout.stages, n_micro_batches = pipeline->partition[PASS_FORWARD].n_micro_batches;
+    CHECK(pipeline->partition[PASS_BACKWARD].n_micro_batches == n_micro_batches);
+    struct plan_step *step = open_order(pipeline, 2 * n_micro_batches);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
-        for (int32_t backward = 0; backward < n_units; backward++) {
+        for (int32_t backward = 0; backward < n_micro_batches; backward++) {
             CHECK(pipeline->need[backward] <= backward + 1);
-            while (forward < n_units && slot[forward] <= slot[backward] + stages - 1 - stage)
-                *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
-            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
+            while (forward < n_micro_batches && slot[forward] <= slot[backward] + stages - 1 - stage)
+                *step++ = (struct plan_step){.pass = PASS_FORWARD, .micro_batch = forward++};
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .micro_batch = backward};
         }
     }
 }
 
-/* Return the k-th pass of an interleaved stage. Groups of `stages` units go through one chunk after the other. */
+/* Return the k-th pass of an interleaved stage. Groups of `stages` micro-batches go through one chunk after the other.
+ */
 static struct plan_step interleaved_step(const struct plan_layout *layout, enum pass pass, int32_t k)
 {
     int32_t in_group = k % (layout->stages * layout->chunks), chunk = in_group / layout->stages;
     return (struct plan_step){
         .pass = pass,
-        .unit = k / (layout->stages * layout->chunks) * layout->stages + in_group % layout->stages,
+        .micro_batch = k / (layout->stages * layout->chunks) * layout->stages + in_group % layout->stages,
         .chunk = pass == PASS_FORWARD ? chunk : layout->chunks - 1 - chunk,
     };
 }
@@ -167,9 +168,9 @@ static struct plan_step interleaved_step(const struct plan_layout *layout, enum 
 void order_interleaved(struct plan_pipeline *pipeline)
 {
     const struct plan_layout *layout = &pipeline->layout;
-    int32_t stages = layout->stages, n_units = pipeline->partition[PASS_FORWARD].n_units,
-            total = n_units * layout->chunks;
-    CHECK(n_units % stages == 0 && pipeline->partition[PASS_BACKWARD].n_units == n_units);
+    int32_t stages = layout->stages, n_micro_batches = pipeline->partition[PASS_FORWARD].n_micro_batches,
+            total = n_micro_batches * layout->chunks;
+    CHECK(n_micro_batches % stages == 0 && pipeline->partition[PASS_BACKWARD].n_micro_batches == n_micro_batches);
     struct plan_step *step = open_order(pipeline, 2 * total);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t warm_up = 2 * (stages - 1 - stage) + (layout->chunks - 1) * stages, forward = 0;
@@ -185,33 +186,33 @@ void order_interleaved(struct plan_pipeline *pipeline)
 
 void order_gpipe(struct plan_pipeline *pipeline)
 {
-    int32_t n_forward = pipeline->partition[PASS_FORWARD].n_units,
-            n_backward = pipeline->partition[PASS_BACKWARD].n_units;
+    int32_t n_forward = pipeline->partition[PASS_FORWARD].n_micro_batches,
+            n_backward = pipeline->partition[PASS_BACKWARD].n_micro_batches;
     struct plan_step *step = open_order(pipeline, n_forward + n_backward);
     for (int32_t stage = 0; stage < pipeline->layout.stages; stage++) {
-        for (int32_t unit = 0; unit < n_forward; unit++)
-            *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = unit};
-        for (int32_t unit = 0; unit < n_backward; unit++)
-            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = unit};
+        for (int32_t micro_batch = 0; micro_batch < n_forward; micro_batch++)
+            *step++ = (struct plan_step){.pass = PASS_FORWARD, .micro_batch = micro_batch};
+        for (int32_t micro_batch = 0; micro_batch < n_backward; micro_batch++)
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .micro_batch = micro_batch};
     }
 }
 
 void order_zero_bubble(struct plan_pipeline *pipeline)
 {
-    int32_t stages = pipeline->layout.stages, n = pipeline->partition[PASS_BACKWARD].n_units;
-    CHECK(pipeline->layout.chunks == 1 && pipeline->partition[PASS_FORWARD].n_units == n);
+    int32_t stages = pipeline->layout.stages, n = pipeline->partition[PASS_BACKWARD].n_micro_batches;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->partition[PASS_FORWARD].n_micro_batches == n);
     pipeline->splits_backward = true;
     struct plan_step *step = open_order(pipeline, 3 * n);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0, weight = 0;
         for (int32_t backward = 0; backward < n; backward++) {
             while (forward < n && forward < backward + stages - stage)
-                *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
-            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
+                *step++ = (struct plan_step){.pass = PASS_FORWARD, .micro_batch = forward++};
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .micro_batch = backward};
             if (backward >= stage)
-                *step++ = (struct plan_step){.pass = PASS_WEIGHT, .unit = weight++};
+                *step++ = (struct plan_step){.pass = PASS_WEIGHT, .micro_batch = weight++};
         }
         while (weight < n)
-            *step++ = (struct plan_step){.pass = PASS_WEIGHT, .unit = weight++};
+            *step++ = (struct plan_step){.pass = PASS_WEIGHT, .micro_batch = weight++};
     }
 }

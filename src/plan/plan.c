@@ -27,19 +27,20 @@ void plan_add_slice(struct plan_partition *partition, struct slice slice)
     partition->slices[partition->n_slices++] = slice;
 }
 
-struct plan_unit *plan_add_unit(struct plan_partition *partition)
+struct plan_micro_batch *plan_add_micro_batch(struct plan_partition *partition)
 {
     int32_t first = 0;
-    if (partition->n_units > 0) {
-        const struct plan_unit *last = &partition->units[partition->n_units - 1];
+    if (partition->n_micro_batches > 0) {
+        const struct plan_micro_batch *last = &partition->micro_batches[partition->n_micro_batches - 1];
         first = last->first_slice + last->n_slices;
     }
-    partition->units = grown(partition->units, partition->n_units, sizeof *partition->units);
-    struct plan_unit *unit = &partition->units[partition->n_units++];
-    *unit =
-        (struct plan_unit){.first_slice = first, .n_slices = partition->n_slices - first, .context = 1, .group = -1};
-    unit->padding_of = partition->n_units - 1;
-    return unit;
+    partition->micro_batches =
+        grown(partition->micro_batches, partition->n_micro_batches, sizeof *partition->micro_batches);
+    struct plan_micro_batch *micro_batch = &partition->micro_batches[partition->n_micro_batches++];
+    *micro_batch = (struct plan_micro_batch){
+        .first_slice = first, .n_slices = partition->n_slices - first, .context = 1, .group = -1};
+    micro_batch->padding_of = partition->n_micro_batches - 1;
+    return micro_batch;
 }
 
 void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange)
@@ -48,11 +49,11 @@ void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exch
     pipeline->exchanges[pipeline->n_exchanges++] = exchange;
 }
 
-int64_t plan_unit_tokens(const struct plan_partition *partition, int32_t unit)
+int64_t plan_micro_batch_tokens(const struct plan_partition *partition, int32_t micro_batch)
 {
-    const struct slice *slice = partition->slices + partition->units[unit].first_slice;
+    const struct slice *slice = partition->slices + partition->micro_batches[micro_batch].first_slice;
     int64_t tokens = 0;
-    for (int32_t i = 0; i < partition->units[unit].n_slices; i++)
+    for (int32_t i = 0; i < partition->micro_batches[micro_batch].n_slices; i++)
         tokens += slice_tokens(slice[i]);
     return tokens;
 }
@@ -69,8 +70,8 @@ int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *to
 bool plan_offloads(const struct plan_pipeline *pipeline)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-    for (int32_t unit = 0; pipeline->offload == NULL && unit < partition->n_units; unit++)
-        if (partition->units[unit].offload > 0)
+    for (int32_t micro_batch = 0; pipeline->offload == NULL && micro_batch < partition->n_micro_batches; micro_batch++)
+        if (partition->micro_batches[micro_batch].offload > 0)
             return true;
     return pipeline->offload != NULL;
 }
@@ -83,17 +84,19 @@ void plan_fill_need(struct plan_pipeline *pipeline)
     for (int32_t i = 0; i < forward->n_slices; i++)
         if (forward->slices[i].sample >= n_samples)
             n_samples = forward->slices[i].sample + 1;
-    int32_t *last = check_malloc((size_t)n_samples * sizeof *last); /* 1 + the last unit that holds the sample */
-    for (int32_t unit = 0; unit < forward->n_units; unit++)
-        for (int32_t i = 0; i < forward->units[unit].n_slices; i++)
-            last[forward->slices[forward->units[unit].first_slice + i].sample] = unit + 1;
-    pipeline->need = check_realloc(pipeline->need, (size_t)backward->n_units * sizeof *pipeline->need);
-    for (int32_t unit = 0; unit < backward->n_units; unit++) {
-        pipeline->need[unit] = backward->units[unit].padding_tokens > 0 ? backward->units[unit].padding_of + 1 : 0;
-        for (int32_t i = 0; i < backward->units[unit].n_slices; i++) {
-            int32_t need = last[backward->slices[backward->units[unit].first_slice + i].sample];
-            if (need > pipeline->need[unit])
-                pipeline->need[unit] = need;
+    int32_t *last = check_malloc((size_t)n_samples * sizeof *last); /* 1 + the last micro-batch that holds the sample */
+    for (int32_t micro_batch = 0; micro_batch < forward->n_micro_batches; micro_batch++)
+        for (int32_t i = 0; i < forward->micro_batches[micro_batch].n_slices; i++)
+            last[forward->slices[forward->micro_batches[micro_batch].first_slice + i].sample] = micro_batch + 1;
+    pipeline->need = check_realloc(pipeline->need, (size_t)backward->n_micro_batches * sizeof *pipeline->need);
+    for (int32_t micro_batch = 0; micro_batch < backward->n_micro_batches; micro_batch++) {
+        pipeline->need[micro_batch] = backward->micro_batches[micro_batch].padding_tokens > 0
+                                          ? backward->micro_batches[micro_batch].padding_of + 1
+                                          : 0;
+        for (int32_t i = 0; i < backward->micro_batches[micro_batch].n_slices; i++) {
+            int32_t need = last[backward->slices[backward->micro_batches[micro_batch].first_slice + i].sample];
+            if (need > pipeline->need[micro_batch])
+                pipeline->need[micro_batch] = need;
         }
     }
     free(last);
@@ -115,15 +118,17 @@ static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline
     for (int pass = 0; pass < N_PASSES; pass++) {
         const struct plan_partition *partition = &from->partition[pass];
         to->partition[pass].slices = copied(partition->slices, partition->n_slices, sizeof *partition->slices);
-        to->partition[pass].units = copied(partition->units, partition->n_units, sizeof *partition->units);
+        to->partition[pass].micro_batches =
+            copied(partition->micro_batches, partition->n_micro_batches, sizeof *partition->micro_batches);
     }
-    to->need = copied(from->need, from->partition[PASS_BACKWARD].n_units, sizeof *from->need);
+    to->need = copied(from->need, from->partition[PASS_BACKWARD].n_micro_batches, sizeof *from->need);
     to->step_first = copied(from->step_first, from->layout.stages + 1, sizeof *from->step_first);
     if (from->step_first != NULL)
         to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
     to->exchanges = copied(from->exchanges, from->n_exchanges, sizeof *from->exchanges);
     int32_t n_virtual = from->layout.stages * from->layout.chunks;
-    to->offload = copied(from->offload, n_virtual * from->partition[PASS_FORWARD].n_units, sizeof *from->offload);
+    to->offload =
+        copied(from->offload, n_virtual * from->partition[PASS_FORWARD].n_micro_batches, sizeof *from->offload);
 }
 
 static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
@@ -153,7 +158,7 @@ void plan_pipeline_free(struct plan_pipeline *pipeline)
 {
     for (int pass = 0; pass < N_PASSES; pass++) {
         free(pipeline->partition[pass].slices);
-        free(pipeline->partition[pass].units);
+        free(pipeline->partition[pass].micro_batches);
     }
     free(pipeline->need);
     free(pipeline->step_first);

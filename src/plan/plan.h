@@ -3,16 +3,16 @@
  * A plan is what a training system decides for one global batch. The simulator needs only the plan.
  *
  * 1. A plan is a sequence of phases. A phase is a set of pipelines side by side.
- * 2. Each pipeline has its own layout, slices, forward and backward units, and one order of steps per stage.
+ * 2. Each pipeline has its own layout, slices, forward and backward micro-batches, and one order of steps per stage.
  * 3. Objects refer to each other by index.
  *
  * It can express every system of the comparison:
  *
  * - one phase of equal pipelines (Megatron, WLB-LLM, DynaPipe, SlimPipe)
  * - slices cut twice (SlimPack)
- * - units that several pipelines share, with a context degree of their own (DP-Merge, ByteScale, dynamic CP)
+ * - micro-batches that several pipelines share, with a context degree of their own (DP-Merge, ByteScale, dynamic CP)
  * - phases of pipelines with unequal layouts (FlexSP, HotSPa), and the re-sharding before them (HotSPa)
- * - context sharding, recompute and offload per unit (WLB-LLM, ByteScale)
+ * - context sharding, recompute and offload per micro-batch (WLB-LLM, ByteScale)
  * - documents that wait for a later iteration, and those that waited
  *
  * It cannot express two pipelines on the same GPUs (Chimera). State sharding and the kind of context parallelism are in
@@ -30,10 +30,10 @@
 enum plan_formation { PLAN_SLIM, PLAN_MIX, PLAN_PACK };
 
 /** A micro-batch or MicroPack of one pass. */
-struct plan_unit {
+struct plan_micro_batch {
     int32_t first_slice, n_slices; /* slices in its partition */
-    int32_t padding_tokens;        /* tokens up to the unit's fixed length; 0 without one */
-    int32_t padding_of;            /* backward: forward unit that has this padding */
+    int32_t padding_tokens;        /* tokens up to the micro-batch's fixed length; 0 without one */
+    int32_t padding_of;            /* backward: forward micro-batch that has this padding */
     int32_t context;               /* CP degree: ranks that share each of its slices */
     int32_t group; /* index in plan.groups, the pipelines that run it together; -1: this pipeline only */
     enum slice_sharding sharding;
@@ -44,17 +44,17 @@ struct plan_unit {
                        of them */
 };
 
-/** Slices in order, and the units that they form. */
+/** Slices in order, and the micro-batches that they form. */
 struct plan_partition {
-    int32_t n_slices, n_units;
+    int32_t n_slices, n_micro_batches;
     struct slice *slices;
-    struct plan_unit *units;
+    struct plan_micro_batch *micro_batches;
 };
 
-/** One pass of one unit on one virtual stage (chunk) of a stage. PASS_WEIGHT has a backward unit. */
+/** One pass of one micro-batch on one virtual stage (chunk) of a stage. PASS_WEIGHT has a backward micro-batch. */
 struct plan_step {
     enum pass pass;
-    int32_t unit, chunk;
+    int32_t micro_batch, chunk;
 };
 
 /** Ranks of a pipeline. The rank of (stage, context, tensor) is first_rank + stage x stage_stride + context x tensor
@@ -64,13 +64,13 @@ struct plan_layout {
     int32_t first_rank, stage_stride; /* [GPUs] */
 };
 
-/** Attention that another stage computes (SlimPipe's context exchange). It is `share` of the attention of from_unit
- * on from_stage. It runs beside the attention of to_unit on to_stage, in the same pass. Passes of one exchange
- * group run together: none ends before all of them have begun. Chunks are 1. */
+/** Attention that another stage computes (SlimPipe's context exchange). It is `share` of the attention of
+ * from_micro_batch on from_stage. It runs beside the attention of to_micro_batch on to_stage, in the same pass. Passes
+ * of one exchange group run together: none ends before all of them have begun. Chunks are 1. */
 struct plan_exchange {
     enum pass pass;
     int32_t exchange_group; /* number of its group, ascending from 0 */
-    int32_t from_stage, from_unit, to_stage, to_unit;
+    int32_t from_stage, from_micro_batch, to_stage, to_micro_batch;
     double share;
 };
 
@@ -89,25 +89,26 @@ struct plan_pipeline {
     struct plan_partition
         partition[N_PASSES]; /* by pass; a sample's backward slices are in the order in which they run */
     bool splits_backward;    /* backward steps leave the weights' gradients to steps of PASS_WEIGHT */
-    int32_t *need;           /* of each backward unit: 1 + the last forward unit that holds one of its samples */
-    int32_t *step_first;     /* [stages + 1] indices into steps */
+    int32_t *need; /* of each backward micro-batch: 1 + the last forward micro-batch that holds one of its samples */
+    int32_t *step_first; /* [stages + 1] indices into steps */
     struct plan_step *steps;
     int32_t n_exchanges;
     struct plan_exchange *exchanges;
     int32_t features; /* flags of enum plan_feature; 0: the system has no such choice */
-    double *offload;  /* [virtual stages x forward units], replaces the units' own shares; NULL: those hold */
+    double *offload;  /* [virtual stages x forward micro-batches], replaces the micro-batches' own shares; NULL: those
+                         hold */
 };
 
-/** Return the share of a forward unit's activations that goes to the host on a virtual stage (chunk x stages +
+/** Return the share of a forward micro-batch's activations that goes to the host on a virtual stage (chunk x stages +
  * stage). */
-static inline double plan_offload(const struct plan_pipeline *pipeline, int32_t unit, int32_t stage)
+static inline double plan_offload(const struct plan_pipeline *pipeline, int32_t micro_batch, int32_t stage)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-    return pipeline->offload != NULL ? pipeline->offload[stage * partition->n_units + unit]
-                                     : partition->units[unit].offload;
+    return pipeline->offload != NULL ? pipeline->offload[stage * partition->n_micro_batches + micro_batch]
+                                     : partition->micro_batches[micro_batch].offload;
 }
 
-/** Pipelines of a phase that run units together as one context-parallel group. */
+/** Pipelines of a phase that run micro-batches together as one context-parallel group. */
 struct plan_group {
     int32_t n_pipelines;
     int32_t *pipelines; /* in ascending order */
@@ -151,7 +152,7 @@ static inline int32_t plan_rank(const struct plan_layout *layout, int32_t stage,
 /** Append an exchange. */
 void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange);
 
-/** Return the partition whose units a pass runs. */
+/** Return the partition whose micro-batches a pass runs. */
 static inline const struct plan_partition *plan_partition_of(const struct plan_pipeline *pipeline, enum pass pass)
 {
     return &pipeline->partition[pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD];
@@ -164,16 +165,16 @@ static inline enum pass plan_n_passes(const struct plan_pipeline *pipeline)
 }
 
 /**
- * Append a slice, or a unit that takes all slices appended since the last unit. Arrays grow by doubling.
+ * Append a slice, or a micro-batch that takes all slices appended since the last micro-batch. Arrays grow by doubling.
  *
- * A unit starts with context 1, group -1, its own number as padding_of, and 0 in all other fields. The pointer holds
- * until the next unit is added.
+ * A micro-batch starts with context 1, group -1, its own number as padding_of, and 0 in all other fields. The pointer
+ * holds until the next micro-batch is added.
  */
 void plan_add_slice(struct plan_partition *partition, struct slice slice);
-struct plan_unit *plan_add_unit(struct plan_partition *partition);
+struct plan_micro_batch *plan_add_micro_batch(struct plan_partition *partition);
 
-/** Return the tokens of a unit before division by its context degree, without padding. */
-int64_t plan_unit_tokens(const struct plan_partition *partition, int32_t unit);
+/** Return the tokens of a micro-batch before division by its context degree, without padding. */
+int64_t plan_micro_batch_tokens(const struct plan_partition *partition, int32_t micro_batch);
 
 /** Return the tokens that run: all n_tokens of the batch, less those of delayed samples, plus those of carried ones.
  * tokens: of each sample of the batch. */
@@ -182,7 +183,7 @@ int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *to
 /** Return whether any activations of a pipeline may go to the host. */
 bool plan_offloads(const struct plan_pipeline *pipeline);
 
-/** Fill need[] from the two partitions. Padding needs its forward unit in the same way as tokens do. */
+/** Fill need[] from the two partitions. Padding needs its forward micro-batch in the same way as tokens do. */
 void plan_fill_need(struct plan_pipeline *pipeline);
 
 /** Make an exact copy that shares nothing. */

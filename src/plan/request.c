@@ -59,10 +59,10 @@ double request_offload_share(const struct plan_request *request, double offload)
     return request_streams(request) ? offload * fmax(0, layers - 2) / layers : offload;
 }
 
-void request_offload(const struct plan_request *request, struct plan_unit *unit)
+void request_offload(const struct plan_request *request, struct plan_micro_batch *micro_batch)
 {
-    unit->offload = request_offload_share(request, request->layout.offload);
-    unit->streams = request_streams(request);
+    micro_batch->offload = request_offload_share(request, request->layout.offload);
+    micro_batch->streams = request_streams(request);
 }
 
 struct plan_layout request_pipeline_layout(const struct plan_request *request, int32_t pipeline)

@@ -33,16 +33,17 @@ struct plan_request plan_request_of(const struct scenario *scenario, const struc
                                     const struct scenario_plan *layout, const struct batch *batch, const void *knobs,
                                     int64_t iteration);
 
-/** Return whether units that offload stream (plan_unit.streams). On a single virtual stage activations soon come
- * back from the host. */
+/** Return whether micro-batches that offload stream (plan_micro_batch.streams). On a single virtual stage activations
+ * soon come back from the host. */
 bool request_streams(const struct plan_request *request);
 
-/** Return the share of a unit's activations that goes to the host if the plan says `offload`. It is `offload`. If
- * units stream, it is `offload` of all layers except the first and the last (ByteScale's eq. 3, bytescale.c). */
+/** Return the share of a micro-batch's activations that goes to the host if the plan says `offload`. It is `offload`.
+ * If micro-batches stream, it is `offload` of all layers except the first and the last (ByteScale's eq. 3,
+ * bytescale.c). */
 double request_offload_share(const struct plan_request *request, double offload);
 
-/** Give a unit the plan's offload. */
-void request_offload(const struct plan_request *request, struct plan_unit *unit);
+/** Give a micro-batch the plan's offload. */
+void request_offload(const struct plan_request *request, struct plan_micro_batch *micro_batch);
 
 /** Lay out the pipelines of one phase as Megatron does: TP fastest, then CP, DP, PP. */
 void request_megatron_layout(const struct plan_request *request, struct plan_phase *phase);

@@ -7,12 +7,13 @@
 
 static bool interleave(struct plan_pipeline *pipeline, struct error *err)
 {
-    int32_t n_units = pipeline->partition[PASS_FORWARD].n_units;
-    if (n_units % pipeline->layout.stages != 0)
-        return error_set(err,
-                         "plan.vpp: interleaved 1F1B needs units in multiples of the pipeline's %d stages, and one has "
-                         "%d; with vpp 1 any number runs",
-                         pipeline->layout.stages, n_units);
+    int32_t n_micro_batches = pipeline->partition[PASS_FORWARD].n_micro_batches;
+    if (n_micro_batches % pipeline->layout.stages != 0)
+        return error_set(
+            err,
+            "plan.vpp: interleaved 1F1B needs micro-batches in multiples of the pipeline's %d stages, and one has "
+            "%d; with vpp 1 any number runs",
+            pipeline->layout.stages, n_micro_batches);
     plan_fill_need(pipeline);
     order_interleaved(pipeline);
     return true;

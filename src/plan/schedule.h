@@ -22,7 +22,7 @@
  * 6. terapipe: slicing_by_time on a grid of plan.slices parts (0: 32), slicing_mirror, order_gpipe
  *
  * @param setting  of a virtual stage without the head
- * @return         false with err if units do not form whole groups for interleaving
+ * @return         false with err if micro-batches do not form whole groups for interleaving
  */
 bool schedule_pipeline(struct plan_pipeline *pipeline, const struct scenario_plan *plan,
                        const struct cost_setting *setting, struct error *err);

@@ -7,10 +7,11 @@
 #include "plan/plan.h"
 
 /**
- * Replace every unit of a pipeline by slices of its token sequence. The unit is a micro-batch of whole samples.
+ * Replace every micro-batch of a pipeline by slices of its token sequence. The micro-batch is a micro-batch of whole
+ * samples.
  *
  * 1. The sequence has the samples in order, then the padding.
- * 2. Each slice is a unit of its own. Its other fields are those of the micro-batch.
+ * 2. Each slice is a micro-batch of its own. Its other fields are those of the micro-batch.
  * 3. Backward the slices of a micro-batch are in reverse, micro-batches as before.
  * 4. equal_length makes n slices of equal tokens (SlimPipe, arXiv:2504.14519). Boundaries are at most k/n.
  * 5. equal_flop makes n slices of equal forward FLOPs of a layer, including padding's GEMMs (Seq1F1B,
@@ -34,7 +35,7 @@ void slicing_equal_flop(struct plan_pipeline *pipeline, const struct model *mode
  */
 void slicing_by_time(struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t grid);
 
-/** Make the backward partition from the forward partition's units in reverse. */
+/** Make the backward partition from the forward partition's micro-batches in reverse. */
 void slicing_mirror(struct plan_pipeline *pipeline);
 
 #endif

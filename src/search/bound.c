@@ -39,11 +39,12 @@ static double stage_peak_bytes(const struct training_system *system, const struc
     struct plan_layout layout = request_pipeline_layout(request, 0);
     bool decides = system_decides(system, request->knobs, &request->layout) & SYSTEM_OFFLOAD;
     double away = decides ? 1 : request_offload_share(request, request->layout.offload), held = 0, in_use;
-    struct stage_memory_unit unit = {.recompute = recompute, .streamed = request_streams(request) ? away : 0};
+    struct stage_memory_micro_batch micro_batch = {.recompute = recompute,
+                                                   .streamed = request_streams(request) ? away : 0};
     struct stage_memory memory = {0};
     for (int32_t chunk = 0; chunk < layout.chunks; chunk++) {
         memory = stage_memory_of(request->setting, &layout, chunk * layout.stages + stage,
-                                 scenario_plan_shards(&request->layout), &unit);
+                                 scenario_plan_shards(&request->layout), &micro_batch);
         held += memory.token.held;
     }
     double standing = stage_memory_standing_bytes(&memory);

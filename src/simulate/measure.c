@@ -18,33 +18,34 @@ static void measure_work(const struct iteration_run *run, struct point_iteration
     memcpy(result->extrapolated_s, work.extrapolated_s, sizeof result->extrapolated_s);
 }
 
-static void count_forward_units(const struct plan_partition *partition, struct trace_iteration *row)
+static void count_forward_micro_batches(const struct plan_partition *partition, struct trace_iteration *row)
 {
-    row->forward_micro_batches += partition->n_units;
-    for (int32_t i = 0; i < partition->n_units; i++) {
-        const struct plan_unit *unit = &partition->units[i];
-        row->padding_tokens += unit->padding_tokens;
-        row->full_micro_batches += unit->recompute == RECOMPUTE_FULL;
-        row->listed_micro_batches += unit->recompute != RECOMPUTE_FULL && unit->recompute != RECOMPUTE_NONE;
+    row->forward_micro_batches += partition->n_micro_batches;
+    for (int32_t i = 0; i < partition->n_micro_batches; i++) {
+        const struct plan_micro_batch *micro_batch = &partition->micro_batches[i];
+        row->padding_tokens += micro_batch->padding_tokens;
+        row->full_micro_batches += micro_batch->recompute == RECOMPUTE_FULL;
+        row->listed_micro_batches +=
+            micro_batch->recompute != RECOMPUTE_FULL && micro_batch->recompute != RECOMPUTE_NONE;
     }
 }
 
-static void count_units(const struct plan *plan, struct trace_iteration *row)
+static void count_micro_batches(const struct plan *plan, struct trace_iteration *row)
 {
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             row->pipelines++;
-            row->backward_micro_batches += plan->phases[i].pipelines[j].partition[PASS_BACKWARD].n_units;
-            count_forward_units(&plan->phases[i].pipelines[j].partition[PASS_FORWARD], row);
+            row->backward_micro_batches += plan->phases[i].pipelines[j].partition[PASS_BACKWARD].n_micro_batches;
+            count_forward_micro_batches(&plan->phases[i].pipelines[j].partition[PASS_FORWARD], row);
         }
-    row->sliced_pipelines = units_using(plan, PLAN_SLICED);
-    row->asymmetric_pipelines = units_using(plan, PLAN_ASYMMETRIC);
-    row->just_in_time_pipelines = units_using(plan, PLAN_JUST_IN_TIME);
-    row->persistent_pipelines = units_using(plan, PLAN_PERSISTENT);
-    row->long_warm_up_pipelines = units_using(plan, PLAN_LONG_WARM_UP);
+    row->sliced_pipelines = micro_batches_using(plan, PLAN_SLICED);
+    row->asymmetric_pipelines = micro_batches_using(plan, PLAN_ASYMMETRIC);
+    row->just_in_time_pipelines = micro_batches_using(plan, PLAN_JUST_IN_TIME);
+    row->persistent_pipelines = micro_batches_using(plan, PLAN_PERSISTENT);
+    row->long_warm_up_pipelines = micro_batches_using(plan, PLAN_LONG_WARM_UP);
 }
 
-/** Return a spread, 1 if no pipeline has two units. */
+/** Return a spread, 1 if no pipeline has two micro-batches. */
 static double spread_or_one(double spread)
 {
     return isnan(spread) ? 1 : spread;
@@ -54,8 +55,9 @@ static void measure_spreads(const struct iteration_run *run, struct point_iterat
 {
     struct trace_iteration *row = &result->row;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        result->spread[pass] = units_spread_of(&run->plan, &run->setting, pass);
-    const struct units_spread *forward = &result->spread[PASS_FORWARD], *backward = &result->spread[PASS_BACKWARD];
+        result->spread[pass] = micro_batches_spread_of(&run->plan, &run->setting, pass);
+    const struct micro_batches_spread *forward = &result->spread[PASS_FORWARD],
+                                      *backward = &result->spread[PASS_BACKWARD];
     row->forward_imbalance = forward->imbalance;
     row->backward_imbalance = backward->imbalance;
     row->forward_flop_spread = spread_or_one(forward->flop);
@@ -67,7 +69,7 @@ static void measure_spreads(const struct iteration_run *run, struct point_iterat
 }
 
 /**
- * Return WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage
+ * Return WLB-LLM's imbalance degree: the largest forward seconds of a micro-batch on the first virtual stage
  * over their mean.
  */
 static double micro_batch_imbalance(const struct plan *plan, const struct cost_setting *setting)
@@ -77,9 +79,10 @@ static double micro_batch_imbalance(const struct plan *plan, const struct cost_s
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
-            n += pipeline->partition[PASS_FORWARD].n_units;
-            for (int32_t unit = 0; unit < pipeline->partition[PASS_FORWARD].n_units; unit++) {
-                double pass_s = units_pass_s(pipeline, setting, PASS_FORWARD, unit);
+            n += pipeline->partition[PASS_FORWARD].n_micro_batches;
+            for (int32_t micro_batch = 0; micro_batch < pipeline->partition[PASS_FORWARD].n_micro_batches;
+                 micro_batch++) {
+                double pass_s = micro_batches_pass_s(pipeline, setting, PASS_FORWARD, micro_batch);
                 most_s = fmax(most_s, pass_s);
                 sum_s += pass_s;
             }
@@ -114,9 +117,10 @@ static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_partition *partition = &plan->phases[i].pipelines[j].partition[PASS_FORWARD];
-            for (int32_t u = 0; u < partition->n_units; u++)
-                for (int32_t s = 0; partition->units[u].group >= 0 && s < partition->units[u].n_slices; s++)
-                    merged[partition->slices[partition->units[u].first_slice + s].sample] = true;
+            for (int32_t u = 0; u < partition->n_micro_batches; u++)
+                for (int32_t s = 0; partition->micro_batches[u].group >= 0 && s < partition->micro_batches[u].n_slices;
+                     s++)
+                    merged[partition->slices[partition->micro_batches[u].first_slice + s].sample] = true;
         }
     for (int32_t i = 0; i < n_samples; i++)
         n += merged[i];
@@ -154,7 +158,7 @@ struct point_iteration measure_iteration(const struct iteration_run *run, int32_
                 .nodes = plan->n_nodes,
                 .gap = plan->gap,
                 .micro_batch_imbalance = micro_batch_imbalance(plan, &run->setting),
-                .dp_imbalance = units_pipeline_imbalance(dag),
+                .dp_imbalance = micro_batches_pipeline_imbalance(dag),
                 .merged_samples = merged_samples(plan, run->batch.n_samples + plan->n_carried),
                 .bubble_fraction = bubble_fraction(&bubble),
                 .bubble = bubble,
@@ -164,7 +168,7 @@ struct point_iteration measure_iteration(const struct iteration_run *run, int32_
     };
     measure_samples(run, &result.row);
     measure_work(run, &result);
-    count_units(plan, &result.row);
+    count_micro_batches(plan, &result.row);
     measure_spreads(run, &result);
     measure_memory(run, &result);
     return result;

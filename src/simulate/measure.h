@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module measures an iteration that ran: its time, work, units, memory, idle time and traffic. */
+/** This module measures an iteration that ran: its time, work, micro-batches, memory, idle time and traffic. */
 #ifndef SLIMSIM_SIMULATE_MEASURE_H
 #define SLIMSIM_SIMULATE_MEASURE_H
 
 #include "simulate/iteration_run.h"
-#include "simulate/units.h"
+#include "simulate/micro_batches.h"
 #include "trace/table.h"
 
 /** Results of one iteration of one system: the row of the trace, and data that no row has. */
@@ -16,7 +16,7 @@ struct point_iteration {
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */
     double extrapolated_s[COST_N_FAMILIES];
     struct memory_host host;
-    struct units_spread spread[N_PASSES]; /* the row has 1 where a spread of FLOPs or time is NaN */
+    struct micro_batches_spread spread[N_PASSES]; /* the row has 1 where a spread of FLOPs or time is NaN */
 };
 
 /** Rows of the rank of a stage with the highest peak, by stage; {0}: none yet. */

@@ -66,23 +66,25 @@ static void knobs_text(const struct scenario *scenario, const struct point_syste
     free(knobs);
 }
 
-/** Print the units of the measured iterations, as for all results. */
-static void units_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
+/** Print the micro-batches of the measured iterations, as for all results. */
+static void micro_batches_line(const struct scenario *scenario, const struct point_system *system,
+                               char line[PLAN_TEXT_SIZE])
 {
-    double tokens = 0, padding = 0, units = 0, iterations = 0;
+    double tokens = 0, padding = 0, micro_batches = 0, iterations = 0;
     char knobs[PLAN_TEXT_SIZE];
     for (int32_t i = 0; i < system->n_iterations; i++) {
         if (!system->iterations[i].row.measured)
             continue;
         tokens += (double)system->iterations[i].row.tokens;
         padding += (double)system->iterations[i].row.padding_tokens;
-        units += (double)system->iterations[i].row.forward_micro_batches;
+        micro_batches += (double)system->iterations[i].row.forward_micro_batches;
         iterations++;
     }
     knobs_text(scenario, system, knobs);
     snprintf(line, PLAN_TEXT_SIZE,
              "%s: %.6g tokens and %.6g of padding a micro-batch, %.6g micro-batches a pipeline, mean; knobs: %.500s",
-             system->entry->label, tokens / units, padding / units, units / iterations / (double)system->dp, knobs);
+             system->entry->label, tokens / micro_batches, padding / micro_batches,
+             micro_batches / iterations / (double)system->dp, knobs);
 }
 
 /** Print the layers of the virtual stages, with equal neighbours together: "20 x 4", or "7, 8 x 14, 7". */
@@ -126,32 +128,33 @@ static double host_bytes(const struct point_system *system)
 
 struct plan_text_recompute plan_text_recompute_of(const struct point_system *system)
 {
-    double units = 0, listed = 0, full = 0;
+    double micro_batches = 0, listed = 0, full = 0;
     for (int32_t i = 0; i < system->n_iterations; i++) {
         if (!system->iterations[i].row.measured)
             continue;
-        units += system->iterations[i].row.forward_micro_batches;
+        micro_batches += system->iterations[i].row.forward_micro_batches;
         listed += system->iterations[i].row.listed_micro_batches;
         full += system->iterations[i].row.full_micro_batches;
     }
-    double none = units - listed - full;
+    double none = micro_batches - listed - full;
     int32_t plan = system->entry->plan.recompute;
     double planned = plan == RECOMPUTE_NONE ? none : plan == RECOMPUTE_FULL ? full : listed;
-    CHECK(units > 0);
-    return (struct plan_text_recompute){none / units, listed / units, full / units, planned == units};
+    CHECK(micro_batches > 0);
+    return (struct plan_text_recompute){none / micro_batches, listed / micro_batches, full / micro_batches,
+                                        planned == micro_batches};
 }
 
-/** Print the recomputation of units if the system decides it. */
+/** Print the recomputation of micro-batches if the system decides it. */
 static int recompute_text(const struct point_system *system, char *text, size_t size)
 {
     int32_t plan = system->entry->plan.recompute;
-    struct plan_text_recompute units = plan_text_recompute_of(system);
-    if (units.as_planned)
+    struct plan_text_recompute micro_batches = plan_text_recompute_of(system);
+    if (micro_batches.as_planned)
         return snprintf(text, size, "%s%s", scenario_recompute_name[plan],
                         plan == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
     return snprintf(text, size,
                     "by the system: none in %.3g%% of micro-batches, listed kernels in %.3g%%, full in %.3g%%",
-                    100 * units.none, 100 * units.listed, 100 * units.full);
+                    100 * micro_batches.none, 100 * micro_batches.listed, 100 * micro_batches.full);
 }
 
 static void states_line(const struct point_system *system, char line[PLAN_TEXT_SIZE])
@@ -188,7 +191,7 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,
                      char lines[PLAN_TEXT_LINES][PLAN_TEXT_SIZE])
 {
-    units_line(scenario, system, lines[0]);
+    micro_batches_line(scenario, system, lines[0]);
     stages_line(scenario, system, lines[1]);
     states_line(system, lines[2]);
 }

@@ -21,10 +21,10 @@ void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[P
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,
                      char lines[PLAN_TEXT_LINES][PLAN_TEXT_SIZE]);
 
-/** Shares of the forward units of the measured iterations by their recomputation; the sum is 1. */
+/** Shares of the forward micro-batches of the measured iterations by their recomputation; the sum is 1. */
 struct plan_text_recompute {
     double none, listed, full;
-    bool as_planned; /* plan.recompute holds for all units, because the system decides none of it */
+    bool as_planned; /* plan.recompute holds for all micro-batches, because the system decides none of it */
 };
 
 struct plan_text_recompute plan_text_recompute_of(const struct point_system *system);

@@ -128,13 +128,13 @@ static bool append_slices(struct trace *trace, struct trace_micro_batch row, con
                           const struct model *model, struct error *err)
 {
     struct flop_curve curve = flop_model_curve(model, (enum pass)row.direction);
-    const struct plan_unit *unit = &partition->units[row.micro_batch];
-    row.formation = unit->formation;
-    row.context = unit->context;
-    row.group = unit->group;
+    const struct plan_micro_batch *micro_batch = &partition->micro_batches[row.micro_batch];
+    row.formation = micro_batch->formation;
+    row.context = micro_batch->context;
+    row.group = micro_batch->group;
     bool ok = true;
-    for (int32_t s = 0; s < unit->n_slices && ok; s++) {
-        const struct slice *slice = &partition->slices[unit->first_slice + s];
+    for (int32_t s = 0; s < micro_batch->n_slices && ok; s++) {
+        const struct slice *slice = &partition->slices[micro_batch->first_slice + s];
         row.sample = slice->sample;
         row.begin = slice->begin;
         row.end = slice->end;
@@ -144,7 +144,7 @@ static bool append_slices(struct trace *trace, struct trace_micro_batch row, con
     return ok;
 }
 
-static bool append_units(struct trace *trace, const struct point_view *view, struct error *err)
+static bool append_micro_batches(struct trace *trace, const struct point_view *view, struct error *err)
 {
     struct trace_micro_batch row = {.system = view->system_index, .iteration = view->iteration->row.iteration};
     bool ok = true;
@@ -153,7 +153,7 @@ static bool append_units(struct trace *trace, const struct point_view *view, str
         for (row.pipeline = 0; row.pipeline < phase->n_pipelines; row.pipeline++)
             for (row.direction = 0; row.direction < N_PASSES; row.direction++) {
                 const struct plan_partition *partition = &phase->pipelines[row.pipeline].partition[row.direction];
-                for (row.micro_batch = 0; row.micro_batch < partition->n_units && ok; row.micro_batch++)
+                for (row.micro_batch = 0; row.micro_batch < partition->n_micro_batches && ok; row.micro_batch++)
                     ok = append_slices(trace, row, partition, &view->scenario->model, err);
             }
     }
@@ -179,7 +179,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .direction = task->pass,
         .stream = task->stream % DAG_N_STREAMS,
         PLACE_COLUMNS(dag_rank),
-        .micro_batch = task->unit,
+        .micro_batch = task->micro_batch,
         .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
         .duration_s = view->dag->duration_s[t],
         .tensor_s = view->exposed[t].tensor_s,
@@ -271,8 +271,8 @@ bool record_observe_again(void *context, const struct point_view *view, struct e
     struct trace *trace = record->trace;
     const int64_t *iteration = &view->iteration->row.iteration;
     return (view->system_index > 0 || trace_set_integers(trace, "traced_iterations", 1, iteration, err)) &&
-           append_units(trace, view, err) && append_tasks(trace, view, err) && append_memory(trace, view, err) &&
-           append_edges(trace, view, err);
+           append_micro_batches(trace, view, err) && append_tasks(trace, view, err) &&
+           append_memory(trace, view, err) && append_edges(trace, view, err);
 }
 
 bool record_typical_iteration(struct record *record, const struct scenario *scenario, const struct lengths *lengths,

@@ -33,8 +33,8 @@ bool record_open(struct record *record, const char *directory, const struct scen
 bool record_observe(void *context, const struct point_view *view, struct error *err);
 
 /**
- * Append units, tasks, transfers, memory and edges of an iteration that runs again. This is a point_observer. The root
- * attribute traced_iterations names the iteration.
+ * Append micro-batches, tasks, transfers, memory and edges of an iteration that runs again. This is a point_observer.
+ * The root attribute traced_iterations names the iteration.
  */
 bool record_observe_again(void *context, const struct point_view *view, struct error *err);
 

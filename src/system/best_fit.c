@@ -6,10 +6,11 @@
  *    first (ties: by index). Each goes into the fullest bin that still holds it (ties: the lowest), otherwise into a
  *    new one.
  * 2. A bin is a sequence. Bins go round-robin, in order, to the DP ranks.
- * 3. `micro_batch` successive bins of a rank make a unit; the last unit takes the remaining bins.
+ * 3. `micro_batch` successive bins of a rank make a micro-batch; the last micro-batch takes the remaining bins.
  * 4. The order is 1F1B, interleaved with `plan.vpp` above 1. CP is static: `plan.cp` ranks share every sample.
  * 5. With `pad` a bin is filled up to the context. Ranks with fewer bins run empty ones, so that all run the same
- *    number. Interleaved, the number of units is a multiple of the stages. Without `pad` no padding is computed.
+ *    number. Interleaved, the number of micro-batches is a multiple of the stages. Without `pad` no padding is
+ * computed.
  *
  * Source: Ding et al. 2024 (arXiv:2404.10830) for the packing. Inferred are the round-robin, the padding and 1F1B, as
  * Megatron-LM would use it.
@@ -38,9 +39,9 @@ static void add_bin(const struct plan_request *request, const struct packing *pa
     }
 }
 
-/* Add a unit of the n bins first, first + stride, ...; bins that do not exist are padding only. */
-static void add_unit(const struct plan_request *request, const struct packing *packing, int32_t first, int32_t n,
-                     struct plan_pipeline *pipeline)
+/* Add a micro-batch of the n bins first, first + stride, ...; bins that do not exist are padding only. */
+static void add_micro_batch(const struct plan_request *request, const struct packing *packing, int32_t first, int32_t n,
+                            struct plan_pipeline *pipeline)
 {
     const struct best_fit_knobs *knobs = request->knobs;
     int32_t stride = (int32_t)request->layout.dp;
@@ -48,10 +49,10 @@ static void add_unit(const struct plan_request *request, const struct packing *p
         struct plan_partition *partition = &pipeline->partition[pass];
         for (int32_t i = 0; i < n && first + i * stride < packing->n_packs; i++)
             add_bin(request, packing, first + i * stride, partition);
-        struct plan_unit *unit = packing_close_unit(request, pipeline, partition);
+        struct plan_micro_batch *micro_batch = packing_close_micro_batch(request, pipeline, partition);
         if (knobs->pad)
-            unit->padding_tokens =
-                (int32_t)(n * request->context - plan_unit_tokens(partition, partition->n_units - 1));
+            micro_batch->padding_tokens =
+                (int32_t)(n * request->context - plan_micro_batch_tokens(partition, partition->n_micro_batches - 1));
     }
 }
 
@@ -63,7 +64,8 @@ static int32_t bins_of(const struct plan_request *request, const struct packing 
     return (packing->n_packs + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
 }
 
-/* Return the number of units of n_each bins for n bins; with padding and interleaved it is whole groups of units. */
+/* Return the number of micro-batches of n_each bins for n bins; with padding and interleaved it is whole groups of
+ * micro-batches. */
 static int32_t grouped(const struct plan_request *request, int32_t n, int32_t n_each)
 {
     const struct best_fit_knobs *knobs = request->knobs;
@@ -71,14 +73,15 @@ static int32_t grouped(const struct plan_request *request, int32_t n, int32_t n_
     return (int32_t)((n + group - 1) / group * group);
 }
 
-static void add_units(const struct plan_request *request, const struct packing *packing, int32_t rank,
-                      struct plan_pipeline *pipeline)
+static void add_micro_batches(const struct plan_request *request, const struct packing *packing, int32_t rank,
+                              struct plan_pipeline *pipeline)
 {
     const struct best_fit_knobs *knobs = request->knobs;
     int32_t n = bins_of(request, packing, rank), n_ranks = (int32_t)request->layout.dp;
     int32_t n_each = knobs->micro_batch < n ? (int32_t)knobs->micro_batch : n, n_bins = grouped(request, n, n_each);
     for (int32_t bin = 0; bin < n_bins; bin += n_each)
-        add_unit(request, packing, rank + bin * n_ranks, n_bins - bin < n_each ? n_bins - bin : n_each, pipeline);
+        add_micro_batch(request, packing, rank + bin * n_ranks, n_bins - bin < n_each ? n_bins - bin : n_each,
+                        pipeline);
 }
 
 static bool make_plan(const struct plan_request *request, const struct packing *packing, struct plan *plan,
@@ -90,7 +93,7 @@ static bool make_plan(const struct plan_request *request, const struct packing *
     plan->phases = check_calloc(1, sizeof *plan->phases);
     request_megatron_layout(request, plan->phases);
     for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++) {
-        add_units(request, packing, rank, &plan->phases->pipelines[rank]);
+        add_micro_batches(request, packing, rank, &plan->phases->pipelines[rank]);
         ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);
     }
     if (!ok)

@@ -5,7 +5,7 @@
  *
  * 1. A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with
  *    others to C tokens and runs on one rank. A longer one runs on D ranks, any number, that share it by a ring. Ranks
- *    run different numbers of units, because the loss counts tokens.
+ *    run different numbers of micro-batches, because the loss counts tokens.
  * 2. Selective offload (eq. 3): of l layers of a stage the first and last stay. The share r of the other layers goes to
  *    the host. A layer's forward on the whole sequence, T(s), must take as long as the copy of r Act(s). The largest
  *    such r gives D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C))) if r >= min(1, l Act(C) / ((l - 2)
@@ -96,12 +96,12 @@ static double most_ratio(const struct plan_request *request, int32_t tokens)
 {
     struct cost_setting layer = *request->setting;
     struct slice slice = {0, 0, tokens};
-    struct cost_unit unit = {
+    struct cost_micro_batch micro_batch = {
         .slices = &slice, .n_slices = 1, .context = 1, .recompute = (enum recompute)request->layout.recompute};
     layer.recompute_layers = 0;
     cost_hold_layers(&layer, 0, 1);
-    struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &unit);
-    double bytes = tokens * cost_activation_bytes(&layer, unit.recompute, false);
+    struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &micro_batch);
+    double bytes = tokens * cost_activation_bytes(&layer, micro_batch.recompute, false);
     return fmin(1, cost_pass_s(&cost) / cost_of_transfer(&layer, COST_PCIE, bytes, 1).duration_s);
 }
 
@@ -383,16 +383,17 @@ static int by_slot(const void *a, const void *b)
 static void add_item(const struct assignment *assignment, const struct item *item, int32_t group,
                      struct plan_pipeline *pipeline)
 {
-    packing_add_unit(assignment->request, assignment->request->batch->tokens, assignment->sample + item->first, item->n,
-                     pipeline);
+    packing_add_micro_batch(assignment->request, assignment->request->batch->tokens, assignment->sample + item->first,
+                            item->n, pipeline);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_unit *unit = &pipeline->partition[pass].units[pipeline->partition[pass].n_units - 1];
-        unit->context = item->width;
-        unit->group = group;
+        struct plan_micro_batch *micro_batch =
+            &pipeline->partition[pass].micro_batches[pipeline->partition[pass].n_micro_batches - 1];
+        micro_batch->context = item->width;
+        micro_batch->group = group;
         if (assignment->request->layout.offload_mode != SCENARIO_OFFLOAD_AUTO)
             continue; /* it has plan.offload */
-        unit->offload = item->offload;
-        unit->streams = item->offload > 0;
+        micro_batch->offload = item->offload;
+        micro_batch->streams = item->offload > 0;
     }
 }
 

@@ -7,7 +7,8 @@
  * 2. Ceilings T begin at the longest t of a single sample and rise in steps of `step` until no run is longer.
  * 3. For each T dynamic programming finds the runs of t <= T, within the memory, of the least sum. The T of the least
  *    (p - 1) T + sum / DP is kept. This is the published objective.
- * 4. The memory is first an equal share for each of p units in flight. Recompute is none, selective and full in turn
+ * 4. The memory is first an equal share for each of p micro-batches in flight. Recompute is none, selective and full in
+ * turn
  *    (`recompute: plan`: the plan's). Then it is all of it, with the same in turn. The first one with which the longest
  *    sample fits is used.
  * 5. Micro-batches go to DP ranks by Karmarkar-Karp on t.
@@ -53,19 +54,19 @@ struct work {
     int32_t *order;          /* samples, longest first */
     double *attention_s;     /* [n + 1] sums over the samples before, of both passes */
     double kernels_s[GRID];  /* of 2^i tokens, of both passes */
-    double limit, memory;    /* tokens of a micro-batch; tokens of all units of a stage */
+    double limit, memory;    /* tokens of a micro-batch; tokens of all micro-batches of a stage */
     int32_t n_micro_batches; /* they are the runs [first[i], first[i + 1]) */
     int32_t *first;
 };
 
 static struct cost_pass cost_of(const struct work *work, enum pass pass, const struct slice *slice, int32_t padding)
 {
-    struct cost_unit unit = {.slices = slice,
-                             .n_slices = slice != NULL,
-                             .padding_tokens = padding,
-                             .context = 1,
-                             .recompute = (enum recompute)work->request.layout.recompute};
-    return cost_of_pass(work->request.setting, pass, &unit);
+    struct cost_micro_batch micro_batch = {.slices = slice,
+                                           .n_slices = slice != NULL,
+                                           .padding_tokens = padding,
+                                           .context = 1,
+                                           .recompute = (enum recompute)work->request.layout.recompute};
+    return cost_of_pass(work->request.setting, pass, &micro_batch);
 }
 
 static void measure(struct work *work)
@@ -195,11 +196,12 @@ static void find_memory(struct work *work)
 static void add_micro_batch(const struct work *work, int32_t number, struct plan_pipeline *pipeline)
 {
     int32_t first = work->first[number], n = work->first[number + 1] - first;
-    packing_add_unit(&work->request, work->request.batch->tokens, work->order + first, n, pipeline);
+    packing_add_micro_batch(&work->request, work->request.batch->tokens, work->order + first, n, pipeline);
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_partition *partition = &pipeline->partition[pass];
-        partition->units[partition->n_units - 1].padding_tokens =
-            (int32_t)(tokens_of(work, first, first + n) - plan_unit_tokens(partition, partition->n_units - 1));
+        partition->micro_batches[partition->n_micro_batches - 1].padding_tokens =
+            (int32_t)(tokens_of(work, first, first + n) -
+                      plan_micro_batch_tokens(partition, partition->n_micro_batches - 1));
     }
 }
 
@@ -256,8 +258,8 @@ static void point_of(const struct work *work, int32_t number, double point[N_PAS
     struct plan_pipeline pipeline = {.layout = {.tensor = 1, .context = 1, .stages = 1, .chunks = 1}};
     add_micro_batch(work, number, &pipeline);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_unit unit = dag_unit(&pipeline, pass, 0);
-        struct cost_pass cost = cost_of_pass(work->request.setting, pass, &unit);
+        struct cost_micro_batch micro_batch = dag_micro_batch(&pipeline, pass, 0);
+        struct cost_pass cost = cost_of_pass(work->request.setting, pass, &micro_batch);
         point[pass] = cost_pass_s(&cost);
     }
     plan_pipeline_free(&pipeline);

@@ -4,14 +4,14 @@
  * Ulysses. Groups of different powers of two run at the same time.
  *
  * 1. A batch becomes micro-batches, one after the other. Each is a phase, because ZeRO-3's gathers bind all ranks.
- * 2. In a micro-batch each group runs its sequences, whole and packed, as one unit. Widest groups have the lowest
- *    ranks.
+ * 2. In a micro-batch each group runs its sequences, whole and packed, as one micro-batch. Widest groups have the
+ * lowest ranks.
  * 3. flexsp_solve (system/flexsp_groups.h) decides the sequences of each group. The plan's gap is the gap of a
  *    micro-batch's C that branch and bound leaves, or the greedy if the program is too large.
  * 4. With `degree` all groups have one fixed degree: the paper's baseline.
- * 5. The planner's costs are (a1 s^2 + a2 s)/d + b1 + all-to-all. They are profiled on one unit of the tokens that a
- *    rank has memory for. Attention gives a1, the rest gives a2, and the exposed part of ZeRO-3's collectives gives b1.
- *    The all-to-all comes from a unit that fills a group of each degree.
+ * 5. The planner's costs are (a1 s^2 + a2 s)/d + b1 + all-to-all. They are profiled on one micro-batch of the tokens
+ * that a rank has memory for. Attention gives a1, the rest gives a2, and the exposed part of ZeRO-3's collectives gives
+ * b1. The all-to-all comes from a micro-batch that fills a group of each degree.
  *
  * Source: Wang et al. 2025 (arXiv:2412.01523), from a summary. The profile and the greedy are added here. Degrees are
  * not limited by the number of heads, because the published table of bandwidths goes beyond it.
@@ -52,7 +52,7 @@ static bool check_request(const struct plan_request *request, struct error *err)
     return true;
 }
 
-/* Return the cost of both passes of one sequence of `tokens` tokens in a unit of its own on 2^level ranks. */
+/* Return the cost of both passes of one sequence of `tokens` tokens in a micro-batch of its own on 2^level ranks. */
 static struct cost_pass profile(const struct plan_request *request, int32_t tokens, int32_t level)
 {
     struct plan_phase phase = {0};
@@ -60,9 +60,9 @@ static struct cost_pass profile(const struct plan_request *request, int32_t toke
     int32_t sample = 0;
     request_megatron_layout(request, &phase);
     struct plan_pipeline *pipeline = &phase.pipelines[0];
-    packing_add_unit(request, batch.tokens, &sample, 1, pipeline);
+    packing_add_micro_batch(request, batch.tokens, &sample, 1, pipeline);
     for (int pass = 0; pass < N_PASSES; pass++)
-        pipeline->partition[pass].units[0].context = 1 << level;
+        pipeline->partition[pass].micro_batches[0].context = 1 << level;
     struct cost_pass both = dag_pass_cost(pipeline, request->setting, PASS_FORWARD, 0, 0);
     struct cost_pass backward = dag_pass_cost(pipeline, request->setting, PASS_BACKWARD, 0, 0);
     both.kernels_s += backward.kernels_s;
@@ -88,7 +88,7 @@ static struct flexsp_cost cost_of(const struct plan_request *request, int64_t ca
     return cost;
 }
 
-/* Add a group's sequences as one unit of its ranks. */
+/* Add a group's sequences as one micro-batch of its ranks. */
 static void add_group(const struct plan_request *request, const struct flexsp_group *group, const int32_t *order,
                       int32_t first_rank, struct plan_phase *phase)
 {
@@ -98,10 +98,10 @@ static void add_group(const struct plan_request *request, const struct flexsp_gr
         sample[i] = order[group->sequence[i]];
     for (int32_t rank = first_rank; rank < first_rank + width; rank++) {
         struct plan_pipeline *pipeline = &phase->pipelines[rank];
-        packing_add_unit(request, request->batch->tokens, sample, group->n, pipeline);
+        packing_add_micro_batch(request, request->batch->tokens, sample, group->n, pipeline);
         for (int pass = 0; pass < N_PASSES; pass++) {
-            pipeline->partition[pass].units[0].context = width;
-            pipeline->partition[pass].units[0].group = shared;
+            pipeline->partition[pass].micro_batches[0].context = width;
+            pipeline->partition[pass].micro_batches[0].group = shared;
         }
     }
     free(sample);

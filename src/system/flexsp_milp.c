@@ -17,7 +17,7 @@ struct milp {
     int32_t *level;  /* [n_virtual] level of p, ascending */
     int32_t *column; /* [n_virtual][n_buckets] column of A_qp */
     struct flexsp_division *division;
-    double unit_s, bound; /* C of the start; best known bound, in units of it */
+    double micro_batch_s, bound; /* C of the start; best known bound, in micro-batches of it */
     int64_t n_nodes;
     bool offered;
     glp_prob *program;
@@ -75,8 +75,8 @@ static void add_group_rows(struct milp *milp, int32_t p, struct row *row)
     for (int32_t q = 0; q < milp->n_buckets; q++)
         if (*column_of(milp, p, q) > 0)
             add_term(row, *column_of(milp, p, q),
-                     flexsp_sequence_s(&problem->cost, milp->buckets[q].tokens, level) / milp->unit_s);
-    add_term(row, 2 + p, problem->cost.constant_s / milp->unit_s);
+                     flexsp_sequence_s(&problem->cost, milp->buckets[q].tokens, level) / milp->micro_batch_s);
+    add_term(row, 2 + p, problem->cost.constant_s / milp->micro_batch_s);
     add_term(row, 1, -1);
     end_row(milp, row, GLP_UP, 0);
     for (int32_t q = 0; q < milp->n_buckets; q++)
@@ -214,7 +214,7 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
                         .buckets = buckets,
                         .n_buckets = n_buckets,
                         .division = division,
-                        .unit_s = division->longest_s,
+                        .micro_batch_s = division->longest_s,
                         .bound = bound_s / division->longest_s};
     number_columns(&milp);
     if (milp.n_columns <= problem->max_columns && problem->node_limit > 0) {
@@ -223,11 +223,12 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
         if (found)
             take_solution(&milp);
         if (found && finished)
-            milp.bound = fmin(milp.division->longest_s / milp.unit_s, glp_mip_obj_val(milp.program) * (1 + 1e-9));
+            milp.bound =
+                fmin(milp.division->longest_s / milp.micro_batch_s, glp_mip_obj_val(milp.program) * (1 + 1e-9));
         glp_delete_prob(milp.program);
         *n_nodes += milp.n_nodes;
     }
     free(milp.level);
     free(milp.column);
-    return fmax(0, 1 - milp.bound * milp.unit_s / division->longest_s);
+    return fmax(0, 1 - milp.bound * milp.micro_batch_s / division->longest_s);
 }

@@ -255,14 +255,14 @@ static void add_pack(const struct hotspa *work, const struct bucket *bucket, int
             if (bucket->pack[k] == pack)
                 plan_add_slice(partition,
                                (struct slice){number[bucket->sample[k]], 0, work->tokens[bucket->sample[k]]});
-        struct plan_unit *unit = plan_add_unit(partition);
-        int64_t tokens = plan_unit_tokens(partition, partition->n_units - 1);
-        unit->context = pipeline->layout.context;
-        unit->sharding = SLICE_PER_DOCUMENT;
-        unit->formation = PLAN_PACK;
-        unit->recompute = (enum recompute)bucket->request.layout.recompute;
-        request_offload(&bucket->request, unit);
-        unit->padding_tokens = (int32_t)((HOTSPA_MULTIPLE - tokens % HOTSPA_MULTIPLE) % HOTSPA_MULTIPLE);
+        struct plan_micro_batch *micro_batch = plan_add_micro_batch(partition);
+        int64_t tokens = plan_micro_batch_tokens(partition, partition->n_micro_batches - 1);
+        micro_batch->context = pipeline->layout.context;
+        micro_batch->sharding = SLICE_PER_DOCUMENT;
+        micro_batch->formation = PLAN_PACK;
+        micro_batch->recompute = (enum recompute)bucket->request.layout.recompute;
+        request_offload(&bucket->request, micro_batch);
+        micro_batch->padding_tokens = (int32_t)((HOTSPA_MULTIPLE - tokens % HOTSPA_MULTIPLE) % HOTSPA_MULTIPLE);
     }
 }
 

@@ -16,7 +16,7 @@ enum { N_FRACTIONS = 6, MOST_BOUNDS = 3 };
 struct strategy {
     struct plan_request request;
     struct cost_setting whole; /* of all layers */
-    int64_t memory_tokens;     /* of a unit */
+    int64_t memory_tokens;     /* of a micro-batch */
     double parameters;         /* of a GPU, on the fullest stage */
     double room, moving;       /* bytes beside states; weights and gradients [bytes] */
     const double *attention_s; /* [n + 1] sums over the samples before, of both passes and all layers */
@@ -78,27 +78,28 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
 /* Return the seconds of both passes through all layers. attention: of attention only. */
 static double both_s(const struct strategy *strategy, const struct slice *slice, int32_t padding, bool attention)
 {
-    struct cost_unit unit = {.slices = slice,
-                             .n_slices = slice != NULL,
-                             .padding_tokens = padding,
-                             .context = 1,
-                             .recompute = (enum recompute)strategy->request.layout.recompute};
+    struct cost_micro_batch micro_batch = {.slices = slice,
+                                           .n_slices = slice != NULL,
+                                           .padding_tokens = padding,
+                                           .context = 1,
+                                           .recompute = (enum recompute)strategy->request.layout.recompute};
     double sum_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass cost = cost_of_pass(&strategy->whole, pass, &unit);
+        struct cost_pass cost = cost_of_pass(&strategy->whole, pass, &micro_batch);
         sum_s += attention ? cost.attention_s : cost_pass_s(&cost);
     }
     return sum_s;
 }
 
-/* Find the seconds of both passes on the first and the last stage besides layers, for units of `tokens` tokens. */
+/* Find the seconds of both passes on the first and the last stage besides layers, for micro-batches of `tokens` tokens.
+ */
 static void ends_s(const struct strategy *strategy, int32_t tokens, double *first_s, double *last_s)
 {
-    struct cost_unit unit = {.padding_tokens = tokens, .context = 1};
+    struct cost_micro_batch micro_batch = {.padding_tokens = tokens, .context = 1};
     *first_s = *last_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass embedding = cost_of_embedding(&strategy->whole, pass, &unit);
-        struct cost_pass head = cost_of_head(&strategy->whole, pass, &unit);
+        struct cost_pass embedding = cost_of_embedding(&strategy->whole, pass, &micro_batch);
+        struct cost_pass head = cost_of_head(&strategy->whole, pass, &micro_batch);
         *first_s += cost_pass_s(&embedding);
         *last_s += cost_pass_s(&head);
     }

@@ -17,7 +17,7 @@
  * 6. While a rank is empty, the first group of the smallest size doubles, or takes all empty ranks if they are fewer.
  *    The groups behind it move up, because ranks of a group are neighbours.
  * 7. The remaining samples, and after them those taken back, form the next step.
- * 8. A step is a phase. Its groups are disjoint and run their samples, each a unit of its own, in 1F1B.
+ * 8. A step is a phase. Its groups are disjoint and run their samples, each a micro-batch of its own, in 1F1B.
  *
  * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler.
  *
@@ -233,8 +233,8 @@ static void spread(struct forming *step)
     }
 }
 
-/* Return how many samples of a group, beginning with `first`, one unit takes. */
-static int32_t unit_samples(const struct forming *step, const struct group *group, int32_t first)
+/* Return how many samples of a group, beginning with `first`, one micro-batch takes. */
+static int32_t micro_batch_samples(const struct forming *step, const struct group *group, int32_t first)
 {
     const struct dynamic_cp_knobs *knobs = step->request->knobs;
     const int32_t *tokens = step->request->batch->tokens;
@@ -252,12 +252,13 @@ static void add_group(const struct forming *step, const struct group *group, int
     for (int32_t rank = first_rank; rank < first_rank + group->n_ranks; rank++) {
         struct plan_pipeline *pipeline = &phase->pipelines[rank];
         for (int32_t i = 0, n; i < group->n; i += n) {
-            n = unit_samples(step, group, i);
-            packing_add_unit(step->request, step->request->batch->tokens, group->samples + i, n, pipeline);
+            n = micro_batch_samples(step, group, i);
+            packing_add_micro_batch(step->request, step->request->batch->tokens, group->samples + i, n, pipeline);
             for (int pass = 0; pass < N_PASSES; pass++) {
-                struct plan_unit *unit = &pipeline->partition[pass].units[pipeline->partition[pass].n_units - 1];
-                unit->context = group->n_ranks;
-                unit->group = shared;
+                struct plan_micro_batch *micro_batch =
+                    &pipeline->partition[pass].micro_batches[pipeline->partition[pass].n_micro_batches - 1];
+                micro_batch->context = group->n_ranks;
+                micro_batch->group = shared;
             }
         }
         plan_fill_need(pipeline);

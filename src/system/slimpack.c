@@ -23,7 +23,7 @@ static const struct slimpack_knobs *knobs_of(const struct slimpack_rank_group *r
     return rank_group->request->knobs;
 }
 
-/* State while the units of one phase are made. */
+/* State while the MicroPacks of one phase are made. */
 struct building {
     const struct slimpack_rank_group *rank_group;
     int32_t *group; /* of each outlier, -1: outside the rank group */
@@ -109,14 +109,15 @@ static fill_flop tau_of(const struct slimpack_rank_group *rank_group, enum pass 
     return tau;
 }
 
-/* Return the contents of a unit: slices of one sample, whole samples only, or both. */
+/* Return the contents of a MicroPack: slices of one sample, whole samples only, or both. */
 static enum plan_formation formation_of(const struct slimpack_rank_group *rank_group,
-                                        const struct plan_partition *partition, const struct plan_unit *unit)
+                                        const struct plan_partition *partition,
+                                        const struct plan_micro_batch *micro_batch)
 {
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        struct slice slice = partition->slices[unit->first_slice + i];
+    for (int32_t i = 0; i < micro_batch->n_slices; i++) {
+        struct slice slice = partition->slices[micro_batch->first_slice + i];
         if (slice_tokens(slice) < rank_group->request->batch->tokens[slice.sample])
-            return unit->n_slices == 1 ? PLAN_SLIM : PLAN_MIX;
+            return micro_batch->n_slices == 1 ? PLAN_SLIM : PLAN_MIX;
     }
     return PLAN_PACK;
 }
@@ -138,7 +139,7 @@ static void cut_samples(const struct slimpack_rank_group *rank_group, struct fil
                         struct plan_partition *partition)
 {
     fill_flop *target = NULL;
-    fill->n_units = n;
+    fill->n_micro_batches = n;
     if (knobs_of(rank_group)->balance == SLIMPACK_TIME && !fill->whole)
         fill->target = target = slimpack_time_targets(rank_group->request, fill, context);
     fill_partition(fill, partition);
@@ -150,11 +151,11 @@ static void cut_outlier(const struct building *building, enum pass pass, int32_t
 {
     const struct slimpack_outlier *of = &building->rank_group->split->outliers[outlier];
     struct fill fill = fill_of(building->rank_group, pass, &of->sample, 1);
-    int32_t first = partition->n_units;
+    int32_t first = partition->n_micro_batches;
     cut_samples(building->rank_group, &fill, n, of->width, partition);
-    for (int32_t unit = first; unit < partition->n_units; unit++) {
-        partition->units[unit].context = of->width;
-        partition->units[unit].group = building->group[outlier];
+    for (int32_t micro_batch = first; micro_batch < partition->n_micro_batches; micro_batch++) {
+        partition->micro_batches[micro_batch].context = of->width;
+        partition->micro_batches[micro_batch].group = building->group[outlier];
     }
 }
 
@@ -189,38 +190,38 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         fill.whole = !knobs_of(rank_group)->slicing;
         cut_samples(rank_group, &fill, local_packs(rank_group, rank, m), 1, partition);
     }
-    for (int32_t i = 0; i < partition->n_units; i++) {
-        struct plan_unit *unit = &partition->units[i];
-        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(rank_group, partition, unit);
-        unit->recompute = (enum recompute)rank_group->request->layout.recompute;
-        request_offload(rank_group->request, unit);
+    for (int32_t i = 0; i < partition->n_micro_batches; i++) {
+        struct plan_micro_batch *micro_batch = &partition->micro_batches[i];
+        micro_batch->formation = micro_batch->group >= 0 ? PLAN_SLIM : formation_of(rank_group, partition, micro_batch);
+        micro_batch->recompute = (enum recompute)rank_group->request->layout.recompute;
+        request_offload(rank_group->request, micro_batch);
     }
 }
 
 /*
- * Return whether a forward unit and the next hold slices of one sample. Only the last slice and the next unit's first
- * one can be of one sample.
+ * Return whether a forward MicroPack and the next hold slices of one sample. Only the last slice and the next
+ * MicroPack's first one can be of one sample.
  */
-static bool linked(const struct plan_partition *partition, int32_t unit)
+static bool linked(const struct plan_partition *partition, int32_t micro_batch)
 {
-    const struct plan_unit *next = &partition->units[unit + 1];
+    const struct plan_micro_batch *next = &partition->micro_batches[micro_batch + 1];
     return partition->slices[next->first_slice].sample == partition->slices[next->first_slice - 1].sample;
 }
 
-/* Copy the units: chains in order, the units of each chain in reverse. */
+/* Copy the MicroPacks: chains in order, the MicroPacks of each chain in reverse. */
 static void reverse_chains(const struct plan_partition *forward, struct plan_partition *backward)
 {
-    for (int32_t begin = 0, end; begin < forward->n_units; begin = end) {
+    for (int32_t begin = 0, end; begin < forward->n_micro_batches; begin = end) {
         end = begin + 1;
-        while (end < forward->n_units && linked(forward, end - 1))
+        while (end < forward->n_micro_batches && linked(forward, end - 1))
             end++;
         for (int32_t i = end - 1; i >= begin; i--) {
-            const struct plan_unit *unit = &forward->units[i];
-            for (int32_t k = 0; k < unit->n_slices; k++)
-                plan_add_slice(backward, forward->slices[unit->first_slice + k]);
-            struct plan_unit *copy = plan_add_unit(backward);
+            const struct plan_micro_batch *micro_batch = &forward->micro_batches[i];
+            for (int32_t k = 0; k < micro_batch->n_slices; k++)
+                plan_add_slice(backward, forward->slices[micro_batch->first_slice + k]);
+            struct plan_micro_batch *copy = plan_add_micro_batch(backward);
             int32_t first_slice = copy->first_slice;
-            *copy = *unit;
+            *copy = *micro_batch;
             copy->first_slice = first_slice;
         }
     }
@@ -544,9 +545,9 @@ static void append(struct plan_phase *phase, struct plan_phase *component)
     for (int32_t i = 0; i < component->n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
             const struct plan_partition *partition = &component->pipelines[i].partition[pass];
-            for (int32_t unit = 0; unit < partition->n_units; unit++)
-                if (partition->units[unit].group >= 0)
-                    partition->units[unit].group += phase->n_groups;
+            for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
+                if (partition->micro_batches[micro_batch].group >= 0)
+                    partition->micro_batches[micro_batch].group += phase->n_groups;
         }
     for (int32_t i = 0; i < component->n_groups; i++) {
         struct plan_group *group = &component->groups[i];

@@ -126,18 +126,18 @@ struct slimpack_rank_group {
 };
 
 /**
- * Run steps 7 to 10 with m MicroPacks a rank: the units of a phase without orders. Its groups are the
+ * Run steps 7 to 10 with m MicroPacks a rank: the MicroPacks of a phase without orders. Its groups are the
  * blocks inside.
  */
 void slimpack_build(const struct slimpack_rank_group *rank_group, int64_t m, struct plan_phase *phase);
 
 /**
- * Return targets for fill_cut that make units equal in seconds of the pass on the last stage (balance: time). The last
- * stage has the head; recomputation is the plan's. Caller frees.
+ * Return targets for fill_cut that make MicroPacks equal in seconds of the pass on the last stage (balance: time). The
+ * last stage has the head; recomputation is the plan's. Caller frees.
  *
  * 1. Targets begin at equal FLOPs and move five times.
- * 2. The seconds of each unit are spread evenly over its FLOPs, and boundaries move to equal shares of the sum.
- * 3. The round whose largest unit is smallest is kept.
+ * 2. The seconds of each MicroPack are spread evenly over its FLOPs, and boundaries move to equal shares of the sum.
+ * 3. The round whose largest MicroPack is smallest is kept.
  */
 fill_flop *slimpack_time_targets(const struct plan_request *request, const struct fill *fill, int32_t context);
 

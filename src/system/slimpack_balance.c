@@ -10,15 +10,15 @@
 
 enum { ROUNDS = 6 };
 
-/* Return the seconds of a pass of one unit on the last stage. */
-static double unit_s(const struct cost_setting *setting, enum recompute recompute, enum pass pass, int32_t context,
-                     const struct plan_partition *partition, int32_t i)
+/* Return the seconds of a pass of one MicroPack on the last stage. */
+static double micro_batch_s(const struct cost_setting *setting, enum recompute recompute, enum pass pass,
+                            int32_t context, const struct plan_partition *partition, int32_t i)
 {
-    const struct plan_unit *unit = &partition->units[i];
-    struct cost_unit work = {.slices = partition->slices + unit->first_slice,
-                             .n_slices = unit->n_slices,
-                             .context = context,
-                             .recompute = recompute};
+    const struct plan_micro_batch *micro_batch = &partition->micro_batches[i];
+    struct cost_micro_batch work = {.slices = partition->slices + micro_batch->first_slice,
+                                    .n_slices = micro_batch->n_slices,
+                                    .context = context,
+                                    .recompute = recompute};
     struct cost_pass costs[COST_N_COMPONENTS];
     cost_cached(setting, pass, &work, 1U << COST_LAYERS | 1U << COST_HEAD, costs);
     const struct cost_pass *layers = &costs[COST_LAYERS], *head = &costs[COST_HEAD];
@@ -26,7 +26,8 @@ static double unit_s(const struct cost_setting *setting, enum recompute recomput
            head->tensor_s + head->shard_s;
 }
 
-/* Find the seconds of the units of the fill's targets, and the largest. @return whether there are n_units of them */
+/* Find the seconds of the MicroPacks of the fill's targets, and the largest. @return whether there are n_micro_batches
+ * of them */
 static bool measure(const struct plan_request *request, const struct fill *fill, int32_t context, double *seconds,
                     double *largest_s)
 {
@@ -34,22 +35,22 @@ static bool measure(const struct plan_request *request, const struct fill *fill,
     struct fill plain = *fill;
     plain.min_slice = 0;
     plain.search = NULL;
-    bool all = fill_partition(&plain, &partition) == fill->n_units;
+    bool all = fill_partition(&plain, &partition) == fill->n_micro_batches;
     *largest_s = 0;
-    for (int32_t i = 0; all && i < partition.n_units; i++) {
-        seconds[i] =
-            unit_s(request->setting, (enum recompute)request->layout.recompute, fill->pass, context, &partition, i);
+    for (int32_t i = 0; all && i < partition.n_micro_batches; i++) {
+        seconds[i] = micro_batch_s(request->setting, (enum recompute)request->layout.recompute, fill->pass, context,
+                                   &partition, i);
         *largest_s = fmax(*largest_s, seconds[i]);
     }
     free(partition.slices);
-    free(partition.units);
+    free(partition.micro_batches);
     return all;
 }
 
-/* Move the targets to equal seconds, assuming that each unit's FLOPs took equally long inside the unit. */
+/* Move the targets to equal seconds, assuming that each MicroPack's FLOPs took equally long inside the MicroPack. */
 static void move_targets(const struct fill *fill, const double *seconds, fill_flop *target)
 {
-    int64_t n = fill->n_units, unit = 0;
+    int64_t n = fill->n_micro_batches, micro_batch = 0;
     fill_flop *before = check_malloc((size_t)n * sizeof *before);
     double total_s = 0, done_s = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -58,18 +59,18 @@ static void move_targets(const struct fill *fill, const double *seconds, fill_fl
     }
     for (int64_t k = 0; k < n - 1; k++) {
         double goal_s = total_s * (double)(k + 1) / (double)n;
-        while (unit < n - 1 && done_s + seconds[unit] < goal_s)
-            done_s += seconds[unit++];
-        fill_flop begin = unit > 0 ? before[unit - 1] : 0;
-        double share = fmin(1, fmax(0, (goal_s - done_s) / seconds[unit]));
-        target[k] = begin + (fill_flop)(share * (double)(before[unit] - begin));
+        while (micro_batch < n - 1 && done_s + seconds[micro_batch] < goal_s)
+            done_s += seconds[micro_batch++];
+        fill_flop begin = micro_batch > 0 ? before[micro_batch - 1] : 0;
+        double share = fmin(1, fmax(0, (goal_s - done_s) / seconds[micro_batch]));
+        target[k] = begin + (fill_flop)(share * (double)(before[micro_batch] - begin));
     }
     free(before);
 }
 
 fill_flop *slimpack_time_targets(const struct plan_request *request, const struct fill *fill, int32_t context)
 {
-    int64_t n = fill->n_units, n_tokens = 0;
+    int64_t n = fill->n_micro_batches, n_tokens = 0;
     size_t bytes = (size_t)n * sizeof(fill_flop);
     fill_flop *target = check_malloc(bytes), *best = check_malloc(bytes);
     double *seconds = check_malloc((size_t)n * sizeof *seconds), least_s = INFINITY, largest_s;

@@ -204,10 +204,10 @@ static double tokens_on_stage(const struct plan_request *request, bool adapted, 
     const struct platform *platform = request->setting->platform;
     struct plan_layout layout = request_pipeline_layout(request, 0);
     bool recomputes = adapted && knobs->recompute == SLIMPACK_BY_UNIT;
-    struct stage_memory_unit unit = {.recompute =
-                                         recomputes ? RECOMPUTE_FULL : (enum recompute)request->layout.recompute};
+    struct stage_memory_micro_batch micro_batch = {.recompute = recomputes ? RECOMPUTE_FULL
+                                                                           : (enum recompute)request->layout.recompute};
     const struct stage_memory memory =
-        stage_memory_of(request->setting, &layout, stage, scenario_plan_shards(&request->layout), &unit);
+        stage_memory_of(request->setting, &layout, stage, scenario_plan_shards(&request->layout), &micro_batch);
     bool offloads = adapted && request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO;
     double offload = request_offload_share(request, offloads ? 1 : request->layout.offload);
     int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp;

@@ -40,19 +40,19 @@ struct slimpipe_knobs {
 struct tick {
     enum pass pass;
     int32_t n; /* number of stages that run a pass */
-    int32_t *unit;
+    int32_t *micro_batch;
     double *flop, *excess; /* of attention: all; above the mean, 0 on other stages */
 };
 
 static double attention_flop(const struct plan_pipeline *pipeline, const struct model *model, enum pass pass,
-                             int32_t unit)
+                             int32_t micro_batch)
 {
     const struct plan_partition *partition = &pipeline->partition[pass];
     int64_t n_layers[MODEL_MAX_KINDS];
     double flop = 0;
     model_count_kinds(model, n_layers);
-    for (int32_t i = 0; i < partition->units[unit].n_slices; i++) {
-        struct slice slice = partition->slices[partition->units[unit].first_slice + i];
+    for (int32_t i = 0; i < partition->micro_batches[micro_batch].n_slices; i++) {
+        struct slice slice = partition->slices[partition->micro_batches[micro_batch].first_slice + i];
         for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
             int64_t n = n_layers[kind] / flop_repeats(model);
             flop += n > 0 ? (double)n * (double)flop_attention(model, kind, pass, slice.begin, slice.end) : 0;
@@ -68,11 +68,12 @@ static void share_out(struct plan_pipeline *pipeline, const struct model *model,
     double mean = 0;
     bool moved = false;
     for (int32_t s = 0; s < stages; s++) {
-        tick->flop[s] = tick->unit[s] < 0 ? 0 : attention_flop(pipeline, model, tick->pass, tick->unit[s]);
+        tick->flop[s] =
+            tick->micro_batch[s] < 0 ? 0 : attention_flop(pipeline, model, tick->pass, tick->micro_batch[s]);
         mean += tick->flop[s] / tick->n;
     }
     for (int32_t s = 0; s < stages; s++)
-        tick->excess[s] = tick->unit[s] < 0 ? 0 : tick->flop[s] - mean;
+        tick->excess[s] = tick->micro_batch[s] < 0 ? 0 : tick->flop[s] - mean;
     for (;;) {
         int32_t from = 0, to = 0;
         for (int32_t s = 1; s < stages; s++) {
@@ -85,9 +86,9 @@ static void share_out(struct plan_pipeline *pipeline, const struct model *model,
         plan_add_exchange(pipeline, (struct plan_exchange){.pass = tick->pass,
                                                            .exchange_group = *n_sets,
                                                            .from_stage = from,
-                                                           .from_unit = tick->unit[from],
+                                                           .from_micro_batch = tick->micro_batch[from],
                                                            .to_stage = to,
-                                                           .to_unit = tick->unit[to],
+                                                           .to_micro_batch = tick->micro_batch[to],
                                                            .share = flop / tick->flop[from]});
         tick->excess[from] -= flop;
         tick->excess[to] += flop;
@@ -96,10 +97,10 @@ static void share_out(struct plan_pipeline *pipeline, const struct model *model,
     *n_sets += moved;
 }
 
-/* Return the backward unit before which the last stage runs n forwards, -1: none. */
-static int32_t backward_after(const int32_t *ahead, int32_t n_units, int32_t n)
+/* Return the backward micro-batch before which the last stage runs n forwards, -1: none. */
+static int32_t backward_after(const int32_t *ahead, int32_t n_micro_batches, int32_t n)
 {
-    int32_t low = 0, high = n_units;
+    int32_t low = 0, high = n_micro_batches;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
         if (ahead[middle] < n)
@@ -107,36 +108,37 @@ static int32_t backward_after(const int32_t *ahead, int32_t n_units, int32_t n)
         else
             high = middle;
     }
-    return low < n_units && ahead[low] == n ? low : -1;
+    return low < n_micro_batches && ahead[low] == n ? low : -1;
 }
 
 /*
- * Exchange in all ticks of order_in_step. Stage s runs forward unit t - s, and backward j with n(j) = t + 1 + s -
- * 2(p-1).
+ * Exchange in all ticks of order_in_step. Stage s runs forward micro-batch t - s, and backward j with n(j) = t + 1 + s
+ * - 2(p-1).
  */
 static void exchange_all(struct plan_pipeline *pipeline, const struct model *model, const int32_t *ahead)
 {
     int32_t stages = pipeline->layout.stages, n_sets = 0;
-    int32_t n_units[N_PASSES] = {pipeline->partition[PASS_FORWARD].n_units, pipeline->partition[PASS_BACKWARD].n_units};
-    int32_t last = n_units[PASS_BACKWARD] > 0 ? ahead[n_units[PASS_BACKWARD] - 1] + 2 * stages : 0;
-    struct tick tick = {.unit = check_malloc((size_t)stages * sizeof *tick.unit),
+    int32_t n_micro_batches[N_PASSES] = {pipeline->partition[PASS_FORWARD].n_micro_batches,
+                                         pipeline->partition[PASS_BACKWARD].n_micro_batches};
+    int32_t last = n_micro_batches[PASS_BACKWARD] > 0 ? ahead[n_micro_batches[PASS_BACKWARD] - 1] + 2 * stages : 0;
+    struct tick tick = {.micro_batch = check_malloc((size_t)stages * sizeof *tick.micro_batch),
                         .flop = check_malloc((size_t)stages * sizeof *tick.flop),
                         .excess = check_malloc((size_t)stages * sizeof *tick.excess)};
     for (int32_t time = 0; time <= last; time++)
         for (tick.pass = PASS_FORWARD; tick.pass < N_PASSES; tick.pass++) {
             tick.n = 0;
             for (int32_t s = 0; s < stages; s++) {
-                bool runs = time >= s && time - s < n_units[PASS_FORWARD];
-                tick.unit[s] = tick.pass == PASS_BACKWARD
-                                   ? backward_after(ahead, n_units[PASS_BACKWARD], time + 1 + s - 2 * (stages - 1))
-                               : runs ? time - s
-                                      : -1;
-                tick.n += tick.unit[s] >= 0;
+                bool runs = time >= s && time - s < n_micro_batches[PASS_FORWARD];
+                tick.micro_batch[s] = tick.pass == PASS_BACKWARD ? backward_after(ahead, n_micro_batches[PASS_BACKWARD],
+                                                                                  time + 1 + s - 2 * (stages - 1))
+                                      : runs                     ? time - s
+                                                                 : -1;
+                tick.n += tick.micro_batch[s] >= 0;
             }
             if (tick.n > 1)
                 share_out(pipeline, model, &tick, &n_sets);
         }
-    free(tick.unit);
+    free(tick.micro_batch);
     free(tick.flop);
     free(tick.excess);
 }
@@ -151,7 +153,7 @@ static void run_slices(const struct plan_request *request, struct plan_pipeline 
         order_one_f_one_b(pipeline, ORDER_PERSISTENT);
         return;
     }
-    int32_t *ahead = check_malloc((size_t)pipeline->partition[PASS_BACKWARD].n_units * sizeof *ahead);
+    int32_t *ahead = check_malloc((size_t)pipeline->partition[PASS_BACKWARD].n_micro_batches * sizeof *ahead);
     order_in_step(pipeline, ahead);
     exchange_all(pipeline, request->setting->model, ahead);
     free(ahead);

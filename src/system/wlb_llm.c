@@ -63,23 +63,23 @@ struct wlb_iteration {
 };
 
 /* Return the seconds of attention of all slices, forward and backward. */
-static double attention_s(const struct cost_setting *setting, const struct cost_unit *unit)
+static double attention_s(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch)
 {
     struct cost_pass costs[N_PASSES][COST_N_COMPONENTS];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        cost_cached(setting, pass, unit, 1U << COST_LAYERS, costs[pass]);
+        cost_cached(setting, pass, micro_batch, 1U << COST_LAYERS, costs[pass]);
     return costs[PASS_FORWARD][COST_LAYERS].attention_s + costs[PASS_BACKWARD][COST_LAYERS].attention_s;
 }
 
 /* Return the seconds that a token adds, except for attention. */
 static double token_s(const struct plan_request *request)
 {
-    struct cost_unit unit = {.padding_tokens = (int32_t)request->context,
-                             .context = (int32_t)request->layout.cp,
-                             .recompute = (enum recompute)request->layout.recompute};
+    struct cost_micro_batch micro_batch = {.padding_tokens = (int32_t)request->context,
+                                           .context = (int32_t)request->layout.cp,
+                                           .recompute = (enum recompute)request->layout.recompute};
     double sum_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass cost = cost_of_pass(request->setting, pass, &unit);
+        struct cost_pass cost = cost_of_pass(request->setting, pass, &micro_batch);
         sum_s += cost.kernels_s + cost.tensor_s;
     }
     return sum_s / (double)request->context;
@@ -92,13 +92,13 @@ static double token_s(const struct plan_request *request)
 static double weight_s(const struct plan_request *request, int32_t tokens, double one_token_s)
 {
     const struct slice slices[] = {{0, 0, tokens}, {1, 0, tokens}};
-    struct cost_unit unit = {.slices = slices,
-                             .n_slices = 2,
-                             .context = (int32_t)request->layout.cp,
-                             .recompute = (enum recompute)request->layout.recompute};
-    double both_s = attention_s(request->setting, &unit);
-    unit.n_slices = 1;
-    return both_s - attention_s(request->setting, &unit) + tokens * one_token_s;
+    struct cost_micro_batch micro_batch = {.slices = slices,
+                                           .n_slices = 2,
+                                           .context = (int32_t)request->layout.cp,
+                                           .recompute = (enum recompute)request->layout.recompute};
+    double both_s = attention_s(request->setting, &micro_batch);
+    micro_batch.n_slices = 1;
+    return both_s - attention_s(request->setting, &micro_batch) + tokens * one_token_s;
 }
 
 static void open_iteration(const struct plan_request *request, const struct wlb_state *state,
@@ -202,29 +202,30 @@ static int32_t *number_samples(const struct wlb_iteration *work, int32_t *sample
     return tokens;
 }
 
-/* Return the faster sharding of a unit, of those that the knob allows. */
+/* Return the faster sharding of a micro-batch, of those that the knob allows. */
 static enum slice_sharding sharding_of(const struct plan_request *request, const struct plan_partition *partition,
-                                       const struct plan_unit *part)
+                                       const struct plan_micro_batch *part)
 {
     const struct wlb_knobs *knobs = request->knobs;
-    struct cost_unit unit = {.slices = partition->slices + part->first_slice,
-                             .n_slices = part->n_slices,
-                             .context = part->context,
-                             .recompute = part->recompute};
+    struct cost_micro_batch micro_batch = {.slices = partition->slices + part->first_slice,
+                                           .n_slices = part->n_slices,
+                                           .context = part->context,
+                                           .recompute = part->recompute};
     if (knobs->sharding != WLB_ADAPTIVE || request->setting->attention == DEVICE_UNFUSED || part->context == 1)
         return knobs->sharding == WLB_PER_SEQUENCE ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
-    double document_s = attention_s(request->setting, &unit);
-    unit.sharding = SLICE_PER_SEQUENCE;
-    return attention_s(request->setting, &unit) < document_s ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
+    double document_s = attention_s(request->setting, &micro_batch);
+    micro_batch.sharding = SLICE_PER_SEQUENCE;
+    return attention_s(request->setting, &micro_batch) < document_s ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
 }
 
-static void shard_units(const struct plan_request *request, struct plan_phase *phase)
+static void shard_micro_batches(const struct plan_request *request, struct plan_phase *phase)
 {
     for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
         struct plan_partition *forward = &phase->pipelines[rank].partition[PASS_FORWARD];
-        for (int32_t i = 0; i < forward->n_units; i++) {
-            forward->units[i].sharding = sharding_of(request, forward, &forward->units[i]);
-            phase->pipelines[rank].partition[PASS_BACKWARD].units[i].sharding = forward->units[i].sharding;
+        for (int32_t i = 0; i < forward->n_micro_batches; i++) {
+            forward->micro_batches[i].sharding = sharding_of(request, forward, &forward->micro_batches[i]);
+            phase->pipelines[rank].partition[PASS_BACKWARD].micro_batches[i].sharding =
+                forward->micro_batches[i].sharding;
         }
     }
 }
@@ -241,7 +242,7 @@ static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struc
     samples_by_bin(work->n, sample, work->pack, packing.n_packs, packing.first, packing.sample);
     bool ok = packing_plan(work->request, tokens, &packing, plan, err);
     if (ok) {
-        shard_units(work->request, plan->phases);
+        shard_micro_batches(work->request, plan->phases);
         plan->delayed_tokens = counts.delayed_tokens;
         plan->n_delayed = counts.n_delayed;
         plan->delayed = counts.delayed;

@@ -29,7 +29,7 @@ static double stage_state_bytes(const struct setting *setting, const struct devi
     const struct cost_setting cost = cost_setting_of(setting, device);
     struct plan_layout layout = {.tensor = (int32_t)plan->tp, .context = 1, .stages = (int32_t)plan->pp, .chunks = 1};
     const struct stage_memory memory =
-        stage_memory_of(&cost, &layout, stage, scenario_plan_shards(plan), &(struct stage_memory_unit){0});
+        stage_memory_of(&cost, &layout, stage, scenario_plan_shards(plan), &(struct stage_memory_micro_batch){0});
     return memory.states_bytes - memory.gradients_bytes + memory.libraries_bytes;
 }
 
@@ -54,10 +54,10 @@ double predict_activation_bytes(const struct setting *setting)
     const struct scenario_plan *plan = &setting->plan;
     const struct cost_setting cost = cost_setting_of(setting, NULL);
     struct slice sample = {0, 0, (int32_t)setting->scenario.data.context};
-    struct cost_unit unit = {
+    struct cost_micro_batch micro_batch = {
         .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
-    double layers =
-        cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) + cost_scores_bytes(&cost, &unit);
+    double layers = cost_activation_bytes(&cost, micro_batch.recompute, false) * cost_micro_batch_tokens(&micro_batch) +
+                    cost_scores_bytes(&cost, &micro_batch);
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
     return layers * (double)setting->micro_batch * (1 + interleaved);
 }
@@ -119,12 +119,12 @@ double predict_layer_s(const struct setting *setting, const struct device *devic
     struct slice *slices = check_calloc((size_t)setting->micro_batch, sizeof *slices);
     for (int32_t i = 0; i < setting->micro_batch; i++)
         slices[i] = (struct slice){.sample = i, .end = (int32_t)setting->scenario.data.context};
-    struct cost_unit unit = {.slices = slices,
-                             .n_slices = (int32_t)setting->micro_batch,
-                             .context = (int32_t)setting->plan.cp,
-                             .recompute = (enum recompute)setting->plan.recompute};
+    struct cost_micro_batch micro_batch = {.slices = slices,
+                                           .n_slices = (int32_t)setting->micro_batch,
+                                           .context = (int32_t)setting->plan.cp,
+                                           .recompute = (enum recompute)setting->plan.recompute};
     cost_hold_layers(&cost, 0, 1);
-    struct cost_pass layer = cost_of_pass(&cost, pass, &unit);
+    struct cost_pass layer = cost_of_pass(&cost, pass, &micro_batch);
     free(slices);
     return layer.kernels_s + layer.attention_s + layer.tensor_s;
 }

@@ -8,7 +8,7 @@
 
 /** One micro-batch (SlimPack: MicroPack) as one of its `context` ranks computes it. If ranks are unequal, it is the
  * slowest. */
-struct cost_unit {
+struct cost_micro_batch {
     const struct slice *slices;
     int32_t n_slices;
     int32_t padding_tokens; /* tokens that GEMMs compute and attention does not; context parallelism sends them */
@@ -19,9 +19,9 @@ struct cost_unit {
 
 /** Return the tokens of all slices and padding on one of the `context` ranks. It is a real number, since ranks share
  * evenly. */
-double cost_unit_tokens(const struct cost_unit *unit);
+double cost_micro_batch_tokens(const struct cost_micro_batch *micro_batch);
 
 /** Return the tokens whose keys and values all context ranks hold together: the slices' prefixes, and padding. */
-double cost_prefix_tokens(const struct cost_unit *unit);
+double cost_prefix_tokens(const struct cost_micro_batch *micro_batch);
 
 #endif

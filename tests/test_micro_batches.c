@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* These tests check statistics of the units of a plan. */
-#include "simulate/units.h"
+/* These tests check statistics of the micro-batches of a plan. */
+#include "simulate/micro_batches.h"
 
 #include <math.h>
 
 #include "hand_plan.h"
 #include "harness.h"
 
-/* Five units have 1, 2, 3, 4 and 5 samples of 16 tokens, so FLOPs are 1 to 5 times as many. p5 of five values in order
- * lies a fifth of the way from the first to the second. p95 lies four fifths of the way from the fourth to the last:
- * 4.8 / 1.2 = 4. The second pipeline's units are equal, 1. The third has one unit and does not count. */
-TEST(unit_spread__is_that_of_each_pipeline)
+/* Five micro-batches have 1, 2, 3, 4 and 5 samples of 16 tokens, so FLOPs are 1 to 5 times as many. p5 of five values
+ * in order lies a fifth of the way from the first to the second. p95 lies four fifths of the way from the fourth to the
+ * last: 4.8 / 1.2 = 4. The second pipeline's micro-batches are equal, 1. The third has one micro-batch and does not
+ * count. */
+TEST(micro_batch_spread__is_that_of_each_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 3, 2, 1);
@@ -21,15 +22,15 @@ TEST(unit_spread__is_that_of_each_pipeline)
             struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
             for (int32_t i = 0; i < n; i++)
                 plan_add_slice(partition, (struct slice){sample++, 0, 16});
-            plan_add_unit(partition);
+            plan_add_micro_batch(partition);
         }
         for (int32_t i = 0; i < 3; i++)
-            hand_unit(&plan.phases[0].pipelines[1].partition[pass], (struct slice){sample++, 0, 16});
-        hand_unit(&plan.phases[0].pipelines[2].partition[pass], (struct slice){sample++, 0, 1000});
+            hand_micro_batch(&plan.phases[0].pipelines[1].partition[pass], (struct slice){sample++, 0, 16});
+        hand_micro_batch(&plan.phases[0].pipelines[2].partition[pass], (struct slice){sample++, 0, 1000});
     }
     hand_order(&plan);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct units_spread spread = units_spread_of(&plan, hand_setting(), pass);
+        struct micro_batches_spread spread = micro_batches_spread_of(&plan, hand_setting(), pass);
         CHECK_CLOSE(spread.flop, (4.0 + 1) / 2, 1e-14);
         CHECK_CLOSE(spread.own_flop, spread.flop, 1e-14);
         double time_s[5];
@@ -46,67 +47,68 @@ TEST(unit_spread__is_that_of_each_pipeline)
     plan_free(&plan);
 }
 
-/* A unit that two ranks share has half the FLOPs on each. */
-TEST(unit_spread__counts_the_share_of_a_rank)
+/* A micro-batch that two ranks share has half the FLOPs on each. */
+TEST(micro_batch_spread__counts_the_share_of_a_rank)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
-        hand_unit(partition, (struct slice){0, 0, 16});
+        hand_micro_batch(partition, (struct slice){0, 0, 16});
         for (int32_t i = 1; i <= 2; i++)
             plan_add_slice(partition, (struct slice){i, 0, 16});
-        plan_add_unit(partition)->context = 2;
+        plan_add_micro_batch(partition)->context = 2;
     }
     hand_order(&plan);
-    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1, 1e-14);
-    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].context = 1; /* 1 and 2: 1.95 / 1.05 */
-    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
-    plan.phases[0].pipelines[0].partition[PASS_FORWARD].units[1].group = 0; /* then one is left */
-    CHECK_TRUE(isnan(units_spread_of(&plan, hand_setting(), PASS_FORWARD).own_flop));
+    CHECK_CLOSE(micro_batches_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1, 1e-14);
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].context = 1; /* 1 and 2: 1.95 / 1.05 */
+    CHECK_CLOSE(micro_batches_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
+    plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[1].group = 0; /* then one is left */
+    CHECK_TRUE(isnan(micro_batches_spread_of(&plan, hand_setting(), PASS_FORWARD).own_flop));
     plan_free(&plan);
 }
 
-/* Two pipelines both run two shared units. The second also runs 1 and 2 unshared samples: 1.95 / 1.05. The first has
- * none to compare, so the mean leaves it out. This holds for these units and, with padding alone in their place, for
- * all. */
-TEST(unit_spread__skips_pipelines_with_nothing_to_compare)
+/* Two pipelines both run two shared micro-batches. The second also runs 1 and 2 unshared samples: 1.95 / 1.05. The
+ * first has none to compare, so the mean leaves it out. This holds for these micro-batches and, with padding alone in
+ * their place, for all. */
+TEST(micro_batch_spread__skips_pipelines_with_nothing_to_compare)
 {
     struct plan plan;
     hand_plan(&plan, 2, 1, 1);
     for (int32_t pipeline = 0; pipeline < 2; pipeline++)
         for (int pass = 0; pass < N_PASSES; pass++) {
             struct plan_partition *partition = &plan.phases[0].pipelines[pipeline].partition[pass];
-            hand_unit(partition, (struct slice){0, 0, 16})->group = 0;
-            hand_unit(partition, (struct slice){1, 0, 16})->group = 0;
+            hand_micro_batch(partition, (struct slice){0, 0, 16})->group = 0;
+            hand_micro_batch(partition, (struct slice){1, 0, 16})->group = 0;
             if (pipeline == 0)
                 continue;
-            hand_unit(partition, (struct slice){2, 0, 16});
+            hand_micro_batch(partition, (struct slice){2, 0, 16});
             for (int32_t i = 3; i <= 4; i++)
                 plan_add_slice(partition, (struct slice){i, 0, 16});
-            plan_add_unit(partition);
+            plan_add_micro_batch(partition);
         }
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        CHECK_CLOSE(units_spread_of(&plan, hand_setting(), pass).own_flop, 1.95 / 1.05, 1e-14);
+        CHECK_CLOSE(micro_batches_spread_of(&plan, hand_setting(), pass).own_flop, 1.95 / 1.05, 1e-14);
     struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[PASS_FORWARD];
-    double all = units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop;
+    double all = micro_batches_spread_of(&plan, hand_setting(), PASS_FORWARD).flop;
     for (int32_t i = 0; i < 2; i++)
-        partition->units[i] = (struct plan_unit){.padding_tokens = 16, .context = 1, .group = -1};
-    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 2 * all - 1, 1e-14);
+        partition->micro_batches[i] = (struct plan_micro_batch){.padding_tokens = 16, .context = 1, .group = -1};
+    CHECK_CLOSE(micro_batches_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 2 * all - 1, 1e-14);
     plan_free(&plan);
 }
 
-/* Two phases have the same two pipelines of two stages with 1 and 3 units. Passes take 3 and 9 seconds on each place,
- * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together this is 18 /
- * 13.5. */
-TEST(units_pipeline_imbalance__compares_the_pipelines_of_a_phase)
+/* Two phases have the same two pipelines of two stages with 1 and 3 micro-batches. Passes take 3 and 9 seconds on each
+ * place, mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together this is
+ * 18 / 13.5. */
+TEST(micro_batches_pipeline_imbalance__compares_the_pipelines_of_a_phase)
 {
     struct plan plan, second, *both[] = {&plan, &second};
     for (int k = 0; k < 2; k++) {
         hand_plan(both[k], 2, 2, 1);
         for (int32_t sample = 0; sample < 4; sample++)
             for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&both[k]->phases[0].pipelines[sample > 0].partition[pass], (struct slice){sample, 0, 16});
+                hand_micro_batch(&both[k]->phases[0].pipelines[sample > 0].partition[pass],
+                                 (struct slice){sample, 0, 16});
         hand_order(both[k]);
     }
     hand_append(&plan, &second);
@@ -115,45 +117,45 @@ TEST(units_pipeline_imbalance__compares_the_pipelines_of_a_phase)
     for (int32_t i = 0; i < dag.n_tasks; i++)
         if (dag.tasks[i].phase == 1 && dag.tasks[i].pipeline == 0)
             dag.duration_s[i] *= 2;
-    CHECK_CLOSE(units_pipeline_imbalance(&dag), 18 / 13.5, 1e-14);
+    CHECK_CLOSE(micro_batches_pipeline_imbalance(&dag), 18 / 13.5, 1e-14);
     dag_free(&dag);
     plan_free(&plan);
 }
 
 /* Slices of a padded micro-batch may hold padding alone. They have no FLOPs to compare, but seconds. */
-TEST(unit_spread__skips_units_of_padding)
+TEST(micro_batch_spread__skips_micro_batches_of_padding)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
-        hand_unit(partition, (struct slice){0, 0, 16});
+        hand_micro_batch(partition, (struct slice){0, 0, 16});
         for (int32_t i = 0; i < 3; i++)
-            plan_add_unit(partition)->padding_tokens = 16;
+            plan_add_micro_batch(partition)->padding_tokens = 16;
     }
     hand_order(&plan);
-    struct units_spread one = units_spread_of(&plan, hand_setting(), PASS_FORWARD);
+    struct micro_batches_spread one = micro_batches_spread_of(&plan, hand_setting(), PASS_FORWARD);
     CHECK_TRUE(isnan(one.flop));
     CHECK_TRUE(one.time > 1);
     for (int pass = 0; pass < N_PASSES; pass++) { /* 1 and 2 are left: 1.95 / 1.05 */
         struct plan_partition *partition = &plan.phases[0].pipelines[0].partition[pass];
         for (int32_t i = 1; i <= 2; i++)
             plan_add_slice(partition, (struct slice){i, 0, 16});
-        plan_add_unit(partition);
+        plan_add_micro_batch(partition);
     }
     hand_order(&plan);
-    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
+    CHECK_CLOSE(micro_batches_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
     plan_free(&plan);
 }
 
-TEST(units_using__counts_each_pipeline)
+TEST(micro_batches_using__counts_each_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 3, 1, 1);
     plan.phases[0].pipelines[0].features = PLAN_SLICED | PLAN_PERSISTENT;
     plan.phases[0].pipelines[2].features = PLAN_SLICED | PLAN_ASYMMETRIC;
-    CHECK_EQUAL(units_using(&plan, PLAN_SLICED), 2);
-    CHECK_EQUAL(units_using(&plan, PLAN_ASYMMETRIC), 1);
-    CHECK_EQUAL(units_using(&plan, PLAN_LONG_WARM_UP), 0);
+    CHECK_EQUAL(micro_batches_using(&plan, PLAN_SLICED), 2);
+    CHECK_EQUAL(micro_batches_using(&plan, PLAN_ASYMMETRIC), 1);
+    CHECK_EQUAL(micro_batches_using(&plan, PLAN_LONG_WARM_UP), 0);
     plan_free(&plan);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "simulate/units.h"
+#include "simulate/micro_batches.h"
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
@@ -8,13 +8,13 @@
 
 #include "base/check.h"
 
-static double unit_flop(const struct plan_partition *partition, int32_t index, struct flop_curve curve)
+static double micro_batch_flop(const struct plan_partition *partition, int32_t index, struct flop_curve curve)
 {
-    const struct plan_unit *unit = &partition->units[index];
+    const struct plan_micro_batch *micro_batch = &partition->micro_batches[index];
     double flop = 0;
-    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++)
+    for (int32_t i = micro_batch->first_slice; i < micro_batch->first_slice + micro_batch->n_slices; i++)
         flop += (double)flop_of_slice(curve, partition->slices[i].begin, partition->slices[i].end);
-    return flop / unit->context;
+    return flop / micro_batch->context;
 }
 
 /* A mean over pipelines. */
@@ -39,25 +39,26 @@ static void add_p95_over_p5(struct mean *mean, double *values, int32_t n)
     mean->n++;
 }
 
-double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                    int32_t unit)
+double micro_batches_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                            int32_t micro_batch)
 {
-    struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, 0);
+    struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, micro_batch, 0);
     double own = 1, taken_s = 0;
     for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
         const struct plan_exchange *exchange = &pipeline->exchanges[i];
         if (exchange->pass != pass)
             continue;
-        if (exchange->from_stage == 0 && exchange->from_unit == unit)
+        if (exchange->from_stage == 0 && exchange->from_micro_batch == micro_batch)
             own -= exchange->share;
-        if (exchange->to_stage == 0 && exchange->to_unit == unit)
-            taken_s += exchange->share *
-                       dag_pass_cost(pipeline, setting, pass, exchange->from_unit, exchange->from_stage).attention_s;
+        if (exchange->to_stage == 0 && exchange->to_micro_batch == micro_batch)
+            taken_s +=
+                exchange->share *
+                dag_pass_cost(pipeline, setting, pass, exchange->from_micro_batch, exchange->from_stage).attention_s;
     }
     return cost_pass_s(&cost) + (fmax(0, own) - 1) * cost.attention_s + taken_s;
 }
 
-/* Means of the fields of units_spread. */
+/* Means of the fields of micro_batches_spread. */
 struct means {
     struct mean flop, own_flop, time, imbalance;
 };
@@ -67,37 +68,38 @@ static void add_pipeline(struct means *means, const struct plan_pipeline *pipeli
 {
     const struct plan_partition *partition = &pipeline->partition[pass];
     struct flop_curve curve = flop_model_curve(setting->model, pass);
-    double *flop = check_malloc((size_t)partition->n_units * sizeof *flop);
-    double *time_s = check_malloc((size_t)partition->n_units * sizeof *time_s);
-    double *own_flop = check_malloc((size_t)partition->n_units * sizeof *own_flop);
+    double *flop = check_malloc((size_t)partition->n_micro_batches * sizeof *flop);
+    double *time_s = check_malloc((size_t)partition->n_micro_batches * sizeof *time_s);
+    double *own_flop = check_malloc((size_t)partition->n_micro_batches * sizeof *own_flop);
     int32_t n_flop = 0, n_own = 0;
-    for (int32_t i = 0; i < partition->n_units; i++) {
-        if (partition->units[i].n_slices > 0)
-            flop[n_flop++] = unit_flop(partition, i, curve);
-        if (partition->units[i].n_slices > 0 && partition->units[i].group < 0)
+    for (int32_t i = 0; i < partition->n_micro_batches; i++) {
+        if (partition->micro_batches[i].n_slices > 0)
+            flop[n_flop++] = micro_batch_flop(partition, i, curve);
+        if (partition->micro_batches[i].n_slices > 0 && partition->micro_batches[i].group < 0)
             own_flop[n_own++] = flop[n_flop - 1];
-        time_s[i] = units_pass_s(pipeline, setting, pass, i);
+        time_s[i] = micro_batches_pass_s(pipeline, setting, pass, i);
     }
-    means->imbalance.sum +=
-        gsl_stats_max(time_s, 1, (size_t)partition->n_units) / gsl_stats_mean(time_s, 1, (size_t)partition->n_units);
+    means->imbalance.sum += gsl_stats_max(time_s, 1, (size_t)partition->n_micro_batches) /
+                            gsl_stats_mean(time_s, 1, (size_t)partition->n_micro_batches);
     means->imbalance.n++;
     add_p95_over_p5(&means->flop, flop, n_flop);
     add_p95_over_p5(&means->own_flop, own_flop, n_own);
-    add_p95_over_p5(&means->time, time_s, partition->n_units);
+    add_p95_over_p5(&means->time, time_s, partition->n_micro_batches);
     free(flop);
     free(own_flop);
     free(time_s);
 }
 
-struct units_spread units_spread_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass)
+struct micro_batches_spread micro_batches_spread_of(const struct plan *plan, const struct cost_setting *setting,
+                                                    enum pass pass)
 {
     struct means means = {0};
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
-            if (plan->phases[i].pipelines[j].partition[pass].n_units >= 2)
+            if (plan->phases[i].pipelines[j].partition[pass].n_micro_batches >= 2)
                 add_pipeline(&means, &plan->phases[i].pipelines[j], setting, pass);
-    return (struct units_spread){value_of(means.flop, NAN), value_of(means.own_flop, NAN), value_of(means.time, NAN),
-                                 value_of(means.imbalance, 1)};
+    return (struct micro_batches_spread){value_of(means.flop, NAN), value_of(means.own_flop, NAN),
+                                         value_of(means.time, NAN), value_of(means.imbalance, 1)};
 }
 
 /** Return the seconds of passes of every rank. */
@@ -123,7 +125,7 @@ static int32_t end_of(const struct dag *dag, int32_t first, bool of_pipeline)
     return end;
 }
 
-double units_pipeline_imbalance(const struct dag *dag)
+double micro_batches_pipeline_imbalance(const struct dag *dag)
 {
     double *busy_s = busy_s_of(dag), most_s = 0, mean_s = 0;
     for (int32_t first = 0; first < dag->n_ranks; first = end_of(dag, first, false)) {
@@ -142,7 +144,7 @@ double units_pipeline_imbalance(const struct dag *dag)
     return mean_s > 0 ? most_s / mean_s : 1;
 }
 
-int32_t units_using(const struct plan *plan, enum plan_feature part)
+int32_t micro_batches_using(const struct plan *plan, enum plan_feature part)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < plan->n_phases; i++)
