@@ -74,7 +74,7 @@ static void price(struct explainer *explainer, int without)
     if (without == EXPLAIN_FREE_NVLINK)
         pricing->platform.nvlink_bytes_per_s = endless;
     if (without == EXPLAIN_FREE_PCIE)
-        pricing->platform.pcie_bytes_per_s = endless;
+        pricing->platform.pcie_bytes_per_s = pricing->platform.numa_bytes_per_s = endless;
     if (without == EXPLAIN_FREE_LATENCY)
         remove_latencies(&pricing->device);
     pricing->setting = request_setting(explainer->scenario, &explainer->entry->plan);

@@ -98,8 +98,8 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
                          question->model.name);
     int64_t domain = platform_nvlink_domain(&question->platform), ranks = arguments->tp * arguments->cp;
     if (domain % arguments->tp != 0)
-        return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of a node of %s", arguments->tp,
-                         domain, question->platform.name);
+        return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of %s of %s", arguments->tp,
+                         domain, platform_domain_name(&question->platform), question->platform.name);
     if (arguments->cp_type == SCENARIO_ULYSSES && !model_shares_heads(&question->model, ranks))
         return error_set(err,
                          "--cp-type: ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide the %" PRId64

@@ -12,18 +12,38 @@ struct cost_transfer {
         duration_s; /* duration = latency + wire/bandwidth, without other traffic on its links */
 };
 
+/** Routes between GPUs of a domain (by PCIe if the nodes have no NVLink), between domains, and to the host. */
 enum cost_route { COST_NVLINK, COST_NIC, COST_PCIE };
 
+/** Ranks of a collective in a domain, `distance` GPUs apart. So many groups of the same kind send at once. */
+struct cost_group {
+    int32_t ranks, distance;
+};
+
+/** Return a NIC's bandwidth for one rank if n neighbouring GPUs send to other domains at once. Without NVLink it is
+ * at most that of PCIe. */
+double cost_nic_bytes_per_s(const struct cost_setting *setting, int32_t n);
+
+/** Return the bandwidth of each rank of a ring in a domain. Without NVLink it is that of the slowest hop: groups that
+ * cross a PCIe switch or a socket divide its uplink. */
+double cost_inside_bytes_per_s(const struct cost_setting *setting, struct cost_group group);
+
+/** Return the rails between domains with these ranks in each. NCCL opens a channel for each NIC, and at most one for
+ * each rank. */
+int32_t cost_n_rails(const struct platform *platform, struct cost_group each);
+
 /** Return a pipelined transfer of `steps` messages, of `bytes` in all, over one kind of link. Each message pays the
- * link's latency. The ramp is paid once. 0 bytes take 0 s. */
+ * link's latency. The ramp is paid once. 0 bytes take 0 s. Where GPUs share a link, those of a tensor-parallel group
+ * send at once to the next group. */
 struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum cost_route route, double bytes,
                                       int32_t steps);
 
 /**
  * Return the time of a collective of one tensor of `bytes` over `ranks` GPUs, without other traffic on their links [s].
  *
- * 1. Inside a node it uses NVLink. Five GPUs and more reduce in the switches if the device can do it.
- * 2. An all-reduce over whole nodes follows the fabric's curve.
+ * 1. Inside a domain it uses NVLink. Five GPUs and more reduce in the switches if the device can do it. Without NVLink
+ *    it is a ring over PCIe, as fast as its slowest hop.
+ * 2. An all-reduce over whole domains follows the fabric's curve.
  * 3. A reduce-scatter or all-gather over nodes takes cost_rails_s.
  * 4. An all-to-all over nodes takes its NIC's transfers.
  */
@@ -50,7 +70,7 @@ int32_t cost_ranks_each(const struct cost_setting *setting, int32_t ranks);
  *
  * 1. A rank sends (ranks - 1)/ranks of the tensor, in an all-reduce twice that.
  * 2. 1/ranks_each of this goes by its own NIC to its counterpart on the next node. The rest goes by NVLink to its
- *    neighbour at the same time.
+ *    neighbour at the same time. If ranks share NICs, one rank for each NIC sends 1/NICs.
  * 3. NVLink follows the curve of the collective on ranks_each GPUs. An all-reduce takes the curves of both others,
  *    since it crosses the nodes between them. If all ranks are on one node, the time is that of cost_collective_s.
  * 4. The NICs form a ring through all ranks (device_ring). An all-reduce follows the curve of the fabric.

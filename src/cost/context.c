@@ -20,12 +20,13 @@ static double all_to_all_s(const struct cost_setting *setting, double sent, int3
 {
     int32_t each = cost_ranks_each(setting, context);
     double away = sent * (context - each) / (context - 1);
-    struct cost_setting node = *setting;
+    struct cost_setting node = *setting, crowd = *setting;
     struct platform platform = *setting->platform;
     platform.nvlink_domain = each;
     node.platform = &platform;
+    crowd.tensor *= each; /* all ranks of a domain send at once */
     double tensor_bytes = each > 1 ? (sent - away) * each / (each - 1) : 0;
-    struct cost_transfer nic = cost_of_transfer(setting, COST_NIC, away, 1);
+    struct cost_transfer nic = cost_of_transfer(&crowd, COST_NIC, away, 1);
     *wire_bytes += nic.wire_bytes;
     return fmax(nic.duration_s, cost_collective_s(&node, DEVICE_ALL_TO_ALL, tensor_bytes, each));
 }

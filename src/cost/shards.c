@@ -96,7 +96,9 @@ static double group_reduce_s(const struct cost_setting *setting, double paramete
     int32_t fewest, most;
     count_groups(setting, &fewest, &most);
     *sent_bytes += 2 * bytes * (m - 1) / m;
-    return cost_uneven_rails_s(setting, DEVICE_ALL_REDUCE, bytes, m, fewest, most);
+    struct cost_setting apart = *setting;
+    apart.tensor *= cost_shards(setting); /* the distance of its ranks */
+    return cost_uneven_rails_s(&apart, DEVICE_ALL_REDUCE, bytes, m, fewest, most);
 }
 
 /** Return whether the pass ends with whole gradients of weights that are sharded. */

@@ -98,18 +98,20 @@ static double worst_factor(const struct builder *builder, const struct builder_c
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_collective *collective,
                                      enum cost_route route, int32_t each, bool without_rail)
 {
-    const struct platform *platform = builder->setting->platform;
+    const struct cost_setting *setting = builder->setting;
     if (collective->exact_s > 0) {
-        double bytes_per_s = route == COST_NVLINK ? platform->nvlink_bytes_per_s : platform->nic_bytes_per_s;
+        const struct cost_group group = {collective->n, collective->purpose == DAG_TENSOR ? 1 : setting->tensor};
+        double bytes_per_s = route == COST_NVLINK ? cost_inside_bytes_per_s(setting, group)
+                                                  : cost_nic_bytes_per_s(setting, group.distance);
         double seconds = collective->exact_s / worst_factor(builder, collective, route); /* on sound links */
         return (struct cost_transfer){0, seconds * bytes_per_s, bytes_per_s, seconds};
     }
     if (collective->purpose == DAG_RING || collective->purpose == DAG_TENSOR)
-        return cost_of_transfer(builder->setting, route, collective->bytes, collective->steps);
+        return cost_of_transfer(setting, route, collective->bytes, collective->steps);
     enum device_collective_kind kind = collective_of(collective);
-    struct cost_transfer hop =
-        without_rail ? cost_without_rail(builder->setting, kind, collective->bytes, collective->n, each)
-                     : cost_of_rails(builder->setting, kind, route, collective->bytes, collective->n, each);
+    struct cost_transfer hop = without_rail
+                                   ? cost_without_rail(setting, kind, collective->bytes, collective->n, each)
+                                   : cost_of_rails(setting, kind, route, collective->bytes, collective->n, each);
     hop.latency_s *= collective->share;
     hop.wire_bytes *= collective->share;
     hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
@@ -142,17 +144,27 @@ static double worst_nic(const struct builder *builder, const struct builder_coll
     return worst;
 }
 
-/* Append SENDs from each participant to its counterparts in other domains; each domain has k participants. */
+/* Return whether the i-th of k participants in a domain has a rail. The rails are spread over them, since neighbours
+ * share a NIC. */
+static bool has_rail(const struct builder *builder, int32_t i, int32_t k)
+{
+    int32_t n = cost_n_rails(builder->setting->platform, (struct cost_group){k, builder->setting->tensor});
+    return i < k && i * n % k < n;
+}
+
+/* Append SENDs from each participant to its counterparts in other domains; each domain has k participants. In a gather
+ * only those with a rail send. */
 static void add_flows(struct builder *builder, const struct builder_collective *collective, int32_t open, int32_t k)
 {
-    double bytes_per_s = builder->setting->platform->nic_bytes_per_s;
+    double bytes_per_s =
+        cost_nic_bytes_per_s(builder->setting, builder->setting->tensor * (collective->to_all ? k : 1));
     double latency_s =
         fmax(0, collective->exact_s - worst_nic(builder, collective) * (collective->wire_bytes / bytes_per_s));
     int32_t n_flows = collective->to_all ? collective->n / k - 1 : 1;
     struct cost_transfer flow = {latency_s / n_flows, collective->wire_bytes / n_flows, bytes_per_s, 0};
     flow.duration_s = flow.latency_s + flow.wire_bytes / bytes_per_s;
     for (int32_t i = 0; i < (collective->fold != NULL ? 1 : collective->n); i++)
-        for (int32_t away = 1; away <= n_flows; away++) {
+        for (int32_t away = 1; away <= n_flows && (collective->to_all || has_rail(builder, i % k, k)); away++) {
             struct dag_task task = task_of(builder, collective, i, DAG_STREAM_RAIL, DAG_SEND);
             task.to_rank =
                 builder->dag->ranks[collective->ranks[collective->fold != NULL ? 0 : (i + away * k) % collective->n]]
@@ -216,7 +228,7 @@ static void add_hops(struct builder *builder, const struct builder_collective *c
                 add_hop(builder, collective, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0, false});
                 continue;
             }
-            bool without_rail = i - first >= k;
+            bool without_rail = !has_rail(builder, i - first, k);
             add_hop(builder, collective, open,
                     (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, without_rail});
             if (!without_rail)

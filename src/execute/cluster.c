@@ -169,8 +169,11 @@ static void link_slow_down(const struct platform *platform, enum fault_kind kind
 {
     static const char *const prefix[FAULT_N_KINDS] = {"", "nv", "ib", "pc", "pt", "up"};
     char name[64], of_node[32] = "";
+    int32_t shared = kind == FAULT_NIC ? platform_gpus_per_nic(platform) : 1;
+    if (device % shared != 0) /* its NIC is slow once */
+        return;
     if (kind < FAULT_N_OF_GPUS)
-        snprintf(of_node, sizeof of_node, "_%d", platform_gpu_in_node(platform, device));
+        snprintf(of_node, sizeof of_node, "_%d", platform_gpu_in_node(platform, device) / shared);
     for (int direction = 0; direction < 2; direction++) {
         snprintf(name, sizeof name, "%s%d%s_%c", prefix[kind],
                  kind < FAULT_N_OF_GPUS ? platform_node_of(platform, device) : device, of_node, "ud"[direction]);

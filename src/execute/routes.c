@@ -26,6 +26,7 @@ struct checker {
     const struct cluster *cluster;
     xbt_dynar_t route;
     double bytes_per_s; /* bandwidth of its narrowest link */
+    bool shares;        /* GPUs of a node share NICs or PCIe */
     bool folded;        /* a rank represents its tensor-parallel group */
     bool rails;         /* links above the NICs are of one GPU of each node */
     struct crossing *crossings;
@@ -79,6 +80,8 @@ static void send_check(const struct checker *checker, int32_t task)
 {
     const struct dag_task *send = &checker->dag->tasks[task];
     double flow_s = checker->dag->duration_s[task] - send->latency_s;
+    if (checker->shares) /* the critical path has the share of a GPU, or the slowest hop of a ring */
+        return;
     if (send->wire_bytes >= flow_s * checker->bytes_per_s * (1 - 1e-9))
         return;
     cluster_refuse("the route from %s to %s lacks a link: its narrowest link carries %g GB/s, a GPU of the platform %g "
@@ -126,9 +129,14 @@ void routes_check(const struct dag *dag, const struct cluster *cluster)
     struct checker checker = {.dag = dag,
                               .cluster = cluster,
                               .route = xbt_dynar_new(sizeof(sg_link_t), NULL),
+                              .shares = platform_gpus_per_nic(cluster->platform) > 1 ||
+                                        !platform_has_nvlink(cluster->platform),
                               .rails = cluster->platform->keys.topology == PLATFORM_RAIL};
     for (int32_t dag_rank = 0; dag_rank < dag->n_ranks; dag_rank++)
         checker.folded = checker.folded || dag->ranks[dag_rank].n_gpus > 1;
+    if (checker.shares && checker.folded && cluster->platform->contention)
+        cluster_refuse_folded("GPUs of a node share NICs or PCIe, so one rank cannot represent its tensor-parallel "
+                              "group; allowed: all_tensor_ranks: true");
     for (int32_t stream = 0; stream < dag_n_streams(dag); stream++) {
         const struct dag_task *last = NULL;
         for (int32_t t = dag->stream_first[stream]; t >= 0; t = dag->stream_next[t]) {

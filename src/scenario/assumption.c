@@ -46,7 +46,7 @@ bool assumption_value(const struct scenario *scenario, enum assumption assumptio
     snprintf(assumed->name, sizeof assumed->name, "%s x%g", row->short_key, factor);
     if (row->type == ASSUMED_DOUBLE) {
         snprintf(assumed->value, sizeof assumed->value, "%.17g%s", factor * *(const double *)at / row->size, row->unit);
-        return factor > 0;
+        return factor * *(const double *)at > 0; /* nodes without NVLink have 0 */
     }
     int64_t multiple = (int64_t)(factor * (double)*(const int64_t *)at);
     snprintf(assumed->value, sizeof assumed->value, "%" PRId64, multiple);

@@ -81,6 +81,10 @@ static const struct schema_key sheet[] = {
     KEY("node.pcie", "bytes/s", 0, 1e15, "0",
         "bandwidth of a GPU's PCIe link in one direction, for platforms that give none; 0: unknown",
         node_pcie_bytes_per_s),
+    KEY("node.numa", "bytes/s", 0, 1e15, "0",
+        "bandwidth that GPUs of two sockets reach in one direction, for platforms without NVLink that give none; 0: "
+        "unknown",
+        node_numa_bytes_per_s),
     KEY("node.host_memory", "bytes", 0, 1e18, "0", "host memory of a node, for platforms that give none; 0: unknown",
         node_host_memory_bytes),
     {"power", SCHEMA_WORD, "-", 0, 0, "", NULL, "power of nodes with this device, a name of model/power", FIELD(power)},

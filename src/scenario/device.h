@@ -185,8 +185,9 @@ struct device {
     char like[64];  /* device whose curves replace missing rows; "": none */
     char power[64]; /* power of its nodes, a name of model/power; "": unknown */
     bool own_curves;             /* device_has_own_curves; device_read fills it in */
-    double node_nic_bytes_per_s; /* these three are defaults of a platform; each 0: unknown */
+    double node_nic_bytes_per_s; /* these four are defaults of a platform; each 0: unknown */
     double node_pcie_bytes_per_s;
+    double node_numa_bytes_per_s;
     double node_host_memory_bytes;
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s,
         measured_pcie_bytes_per_s; /* links of the machines that were measured */

@@ -70,6 +70,11 @@ static bool check_whose(const struct document *document, int32_t node, const str
         return document_error(document, node, err,
                               "faults: an entry of kind %s needs one of %s and share, to say which devices are slow",
                               fault_kind_name[fault->kind], terms[fault->kind]);
+    if (!platform_has_nvlink(platform) && (fault->kind == FAULT_NVLINK || fault->kind == FAULT_PCIE))
+        return document_error(document, node, err,
+                              "faults: kind %s is not available on nodes without NVLink, whose GPUs send to each other "
+                              "by the PCIe that their hosts and NICs use; allowed: gpu, nic, uplink, spine",
+                              fault_kind_name[fault->kind]);
     if (devices(platform, fault->kind) == 0 || (fault->kind == FAULT_UPLINK && platform->n_uplinks < platform->n_nodes))
         return document_error(document, node, err,
                               "faults: platform %s has no links %s, which kind %s slows down; allowed: topology %s",
@@ -176,6 +181,18 @@ static void choose(const struct fault *fault, int32_t number, const struct platf
     rng_free(rng);
 }
 
+/** Give every group of n neighbours the largest factor among them. */
+static void fold(struct faults *faults, int32_t kind, int32_t n)
+{
+    for (int32_t first = 0; first < faults->n[kind]; first += n) {
+        double worst = 1, *factor = faults->factor[kind] + first;
+        for (int32_t i = 0; i < n; i++)
+            worst = fmax(worst, factor[i]);
+        for (int32_t i = 0; i < n; i++)
+            factor[i] = worst;
+    }
+}
+
 struct faults faults_of(const struct fault *list, int32_t n, const struct platform *platform)
 {
     struct faults faults = {0};
@@ -195,6 +212,7 @@ struct faults faults_of(const struct fault *list, int32_t n, const struct platfo
             faults.factor[kind][device] *= chosen[device] ? list[i].factor : 1;
         free(chosen);
     }
+    fold(&faults, FAULT_NIC, platform_gpus_per_nic(platform));
     for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++) {
         faults.worst[kind] = 1;
         for (int32_t device = 0; device < faults.n[kind]; device++)
@@ -207,13 +225,7 @@ void faults_fold(struct faults *faults, int32_t tensor)
 {
     CHECK(tensor >= 1 && faults->n[FAULT_GPU] % tensor == 0);
     for (int32_t kind = 0; kind < FAULT_N_OF_GPUS; kind++)
-        for (int32_t first = 0; first < faults->n[kind]; first += tensor) {
-            double worst = 1, *factor = faults->factor[kind] + first;
-            for (int32_t i = 0; i < tensor; i++)
-                worst = fmax(worst, factor[i]);
-            for (int32_t i = 0; i < tensor; i++)
-                factor[i] = worst;
-        }
+        fold(faults, kind, tensor);
 }
 
 void faults_free(struct faults *faults)

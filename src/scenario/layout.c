@@ -259,8 +259,10 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     int32_t tp = document_find(document, system->node, "plan.tp");
     layout_fit(scenario, system->node, &system->plan);
     bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
-    ok &= check_divides(document, tp, plan->tp, platform_nvlink_domain(&scenario->platform),
-                        "the GPUs of a node (a tensor-parallel group stays inside a node)", err);
+    char domain[96];
+    snprintf(domain, sizeof domain, "the GPUs of %s (a tensor-parallel group stays inside it)",
+             platform_domain_name(&scenario->platform));
+    ok &= check_divides(document, tp, plan->tp, platform_nvlink_domain(&scenario->platform), domain, err);
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);

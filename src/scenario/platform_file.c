@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <expat.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,11 @@ struct items {
 enum above { UPLINK_UP, UPLINK_DOWN, SPINE_UP, SPINE_DOWN, N_ABOVE };
 static const char *const above_format[N_ABOVE] = {"pt%d_u", "pt%d_d", "up%d_u", "up%d_d"};
 
+/** Properties of hosts cpu<node> that tell who shares links: scenario/platform_xml.h. */
+enum share { NVLINK_DOMAIN, GPUS_PER_SWITCH, GPUS_PER_SOCKET, NUMA, N_SHARES };
+static const char *const share_name[N_SHARES] = {"nvlink_domain", "gpus_per_pcie_switch", "gpus_per_socket",
+                                                 "numa_bytes_per_s"};
+
 struct above_count {
     int32_t n, largest; /* largest: largest number; -1: none */
 };
@@ -59,6 +65,8 @@ struct reader {
     struct items parts, names, references; /* parts: parts of nodes; names: all names */
     struct items memories;                 /* properties host_memory_bytes */
     struct above_count above[N_ABOVE];
+    double share[N_SHARES];  /* 0: not given */
+    bool fatpipe;            /* a NIC's link has no contention */
     char host[48], zone[48]; /* element that is open now; "": none */
     bool config;             /* <config> is open */
     struct error *err;
@@ -219,6 +227,9 @@ static void read_link(struct reader *reader, const char **attributes)
                                "%s:%d: %s: latency '%.60s' is not allowed; allowed: 0, since SimGrid shares links "
                                "fairly only then; the sender pays the latency, which is in the device's file",
                                reader->path, line_of(reader), name, latency);
+    const char *policy = attribute(reader, "link", attributes, "sharing_policy", false);
+    reader->fatpipe =
+        reader->fatpipe || (policy != NULL && strcmp(policy, "FATPIPE") == 0 && strncmp(name, "ib", 2) == 0);
     if (!part_of(name, &found) || found.part <= CPU) {
         count_above(reader, name);
         return;
@@ -238,6 +249,21 @@ static void check_options(struct reader *reader, const char *key, const char *va
     free(options);
 }
 
+/** Read who shares links. All nodes must agree. */
+static void read_share(struct reader *reader, const char *name, const char *text)
+{
+    for (int share = 0; share < N_SHARES; share++) {
+        if (strcmp(name, share_name[share]) != 0)
+            continue;
+        double value = positive(reader, reader->host, name, text, share == NUMA ? "bytes/s" : "");
+        bool whole = share == NUMA || (value == floor(value) && value <= MAX_NODES);
+        if (!whole || (reader->share[share] > 0 && reader->share[share] != value))
+            reader->ok = error_add(reader->err, "%s:%d: %s: %s %s %s", reader->path, line_of(reader), reader->host,
+                                   name, text, whole ? "differs from that of another node" : "is no number of GPUs");
+        reader->share[share] = value;
+    }
+}
+
 /** Read an option of SimGrid, or host_memory_bytes, a property of host cpu<node> or of zone node<node>. */
 static void read_property(struct reader *reader, const char **attributes)
 {
@@ -247,6 +273,8 @@ static void read_property(struct reader *reader, const char **attributes)
     int32_t node = -1;
     if (name != NULL && value != NULL && reader->config)
         check_options(reader, name, value);
+    if (name != NULL && value != NULL && strncmp(reader->host, "cpu", 3) == 0)
+        read_share(reader, name, value);
     if (name == NULL || value == NULL || strcmp(name, "host_memory_bytes") != 0)
         return;
     if (sscanf(owner, *reader->host != '\0' ? "cpu%d" : "node%d", &node) != 1 || node < 0) {
@@ -373,6 +401,40 @@ static void check_names(struct reader *reader)
     }
 }
 
+/** Count the NICs of a node: as many as GPUs, or a divisor of them, which successive GPUs share. */
+static int32_t count_nics(const struct reader *reader, const struct platform *platform)
+{
+    int32_t nics = 0;
+    for (size_t i = 0; i < reader->parts.n; i++) {
+        const struct item *item = &reader->parts.item[i];
+        if (item->part == NIC_UP && item->gpu >= nics)
+            nics = item->gpu + 1;
+    }
+    return nics > 0 && platform->gpus_per_node % nics == 0 ? nics : platform->gpus_per_node;
+}
+
+/** Check who shares links, and store it. */
+static void take_shares(struct reader *reader, struct platform *platform)
+{
+    int32_t gpus = platform->gpus_per_node, count[N_SHARES];
+    for (int share = 0; share < NUMA; share++)
+        count[share] = reader->share[share] > 0 ? (int32_t)reader->share[share] : gpus;
+    if ((gpus % count[NVLINK_DOMAIN] != 0 && count[NVLINK_DOMAIN] % gpus != 0) || gpus % count[GPUS_PER_SOCKET] != 0 ||
+        count[GPUS_PER_SOCKET] % count[GPUS_PER_SWITCH] != 0)
+        reader->ok = error_add(
+            reader->err,
+            "%s: %s must divide %s, that must divide the %d GPUs of a node, and %s must be a divisor "
+            "or a multiple of them",
+            reader->path, share_name[GPUS_PER_SWITCH], share_name[GPUS_PER_SOCKET], gpus, share_name[NVLINK_DOMAIN]);
+    platform->nvlink_domain = count[NVLINK_DOMAIN];
+    if (reader->share[GPUS_PER_SWITCH] > 0) {
+        platform->gpus_per_pcie_switch = count[GPUS_PER_SWITCH];
+        platform->gpus_per_socket = count[GPUS_PER_SOCKET];
+        platform->numa_bytes_per_s = reader->share[NUMA];
+    }
+    platform->contention = !reader->fatpipe;
+}
+
 /** Count the nodes and the GPUs of each from the largest numbers. @return false if there is no GPU */
 static bool count_nodes(struct reader *reader, struct platform *platform)
 {
@@ -407,6 +469,10 @@ static size_t check_part(struct reader *reader, const struct platform *platform,
 {
     const struct items *items = &reader->parts;
     int32_t node = 0, gpu = 0, per_node = parts[part].per_gpu ? platform->gpus_per_node : 1;
+    if (part == NIC_UP || part == NIC_DOWN)
+        per_node = platform->gpus_per_node / platform_gpus_per_nic(platform);
+    else if ((part == NVLINK_UP || part == NVLINK_DOWN) && reader->share[GPUS_PER_SWITCH] > 0)
+        node = platform->n_nodes; /* without NVLink */
     while (node < platform->n_nodes && at < items->n && items->item[at].part == part && items->item[at].node == node &&
            items->item[at].gpu == gpu) {
         at = next_part(items, at);
@@ -475,6 +541,7 @@ static void resolve(struct reader *reader, struct platform *platform)
     sort_items(&reader->parts, compare_parts);
     if (!count_nodes(reader, platform))
         return;
+    platform->gpus_per_nic = platform->gpus_per_node / count_nics(reader, platform);
     for (int part = 0; part < N_PARTS; part++)
         at = check_part(reader, platform, (enum part)part, at);
     if (reader->ok)
@@ -483,7 +550,7 @@ static void resolve(struct reader *reader, struct platform *platform)
         return;
     common_value(reader, GPU, GPU,
                  "speed"); /* nodes must be equal; the value itself is unused, since passes are given in seconds */
-    platform->nvlink_domain = platform->gpus_per_node;
+    take_shares(reader, platform);
     platform->nvlink_bytes_per_s = common_value(reader, NVLINK_UP, NVLINK_DOWN, "bandwidth");
     platform->nic_bytes_per_s = common_value(reader, NIC_UP, NIC_DOWN, "bandwidth");
     platform->pcie_bytes_per_s = common_value(reader, PCIE_UP, PCIE_DOWN, "bandwidth");

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,17 +28,34 @@ const struct schema_key platform_schema[PLATFORM_N_KEYS] = {
      FIELD(name)},
     {"nodes", SCHEMA_INT, "-", 0, MOST_NODES, "0", NULL, "nodes of the cluster; 0: as many as the named file says",
      FIELD(nodes)},
-    {"gpus_per_node", SCHEMA_INT, "GPUs", 1, MOST_GPUS, "8", NULL, "GPUs of a node, each with its own NIC",
-     FIELD(gpus_per_node)},
-    {"nvlink", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
-     "bandwidth of a GPU's NVLink in one direction; 0: that of the device's data sheet (nvlink_bytes_per_s)",
+    {"gpus_per_node", SCHEMA_INT, "GPUs", 1, MOST_GPUS, "8", NULL, "GPUs of a node", FIELD(gpus_per_node)},
+    {"nvlink_domain", SCHEMA_INT, "GPUs", 0, MOST_NODES, "0", NULL,
+     "GPUs that NVLink joins: a multiple or a divisor of gpus_per_node (72: a rack of 18 nodes of 4); 0: those of a "
+     "node",
+     FIELD(nvlink_domain)},
+    {"nvlink", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", "none",
+     "bandwidth of a GPU's NVLink in one direction; none: GPUs of a node send by PCIe; 0: that of the device's data "
+     "sheet (nvlink_bytes_per_s)",
      FIELD(nvlink_bytes_per_s)},
     {"nic", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
-     "bandwidth of a GPU's NIC in one direction; 0: that of the device's data sheet (node.nic)",
-     FIELD(nic_bytes_per_s)},
+     "bandwidth of a NIC in one direction; 0: that of the device's data sheet (node.nic)", FIELD(nic_bytes_per_s)},
+    {"nics_per_node", SCHEMA_INT, "-", 0, MOST_GPUS, "0", NULL,
+     "NICs of a node, a divisor of gpus_per_node (successive GPUs share one) or a multiple (a GPU has several); 0: "
+     "each GPU has one",
+     FIELD(nics_per_node)},
     {"pcie", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
      "bandwidth of a GPU's PCIe link in one direction; 0: that of the device's data sheet (node.pcie)",
      FIELD(pcie_bytes_per_s)},
+    {"gpus_per_pcie_switch", SCHEMA_INT, "GPUs", 0, MOST_GPUS, "0", NULL,
+     "without NVLink: GPUs of a PCIe switch, which share its uplink; 0: 2, or 1 if their number in a node is odd",
+     FIELD(gpus_per_pcie_switch)},
+    {"sockets", SCHEMA_INT, "-", 0, MOST_GPUS, "0", NULL,
+     "without NVLink: sockets of a node, which share its PCIe switches out evenly; 0: 2, or 1 if their number is odd",
+     FIELD(sockets)},
+    {"numa", SCHEMA_REAL, "bytes/s", 0, 1e15, "0", NULL,
+     "without NVLink: bandwidth that GPUs of two sockets reach in one direction (UPI, xGMI), all together; 0: that of "
+     "the device's data sheet (node.numa)",
+     FIELD(numa_bytes_per_s)},
     {"host_memory", SCHEMA_REAL, "bytes", 0, 1e18, "0", NULL,
      "host memory of a node; 0: that of the device's data sheet (node.host_memory)", FIELD(host_memory_bytes)},
     {"leaf", SCHEMA_INT, "nodes", 1, MOST_NODES, "32", NULL, "nodes of a leaf switch; with dragonfly: nodes of a group",
@@ -91,8 +109,9 @@ static bool check_zeros(const struct document *document, int32_t node, const str
         if (at >= 0 && given[i].value == 0)
             ok = document_error(document, at, err,
                                 "platform.%s: 0 does not switch it off; leave the key out for the value of the data "
-                                "sheet, or write what is used instead (without NVLink: the bandwidth of PCIe)",
-                                given[i].key);
+                                "sheet%s",
+                                given[i].key,
+                                i == 0 ? ", or write none for a node without NVLink, whose GPUs send by PCIe" : "");
     }
     return ok;
 }
@@ -193,9 +212,14 @@ bool platform_keys_read(struct document *document, const char *data_dir, struct 
         return false;
     GIVEN("nodes", nodes);
     GIVEN("gpus_per_node", gpus_per_node);
+    GIVEN("nvlink_domain", nvlink_domain);
     GIVEN("nvlink", nvlink_bytes_per_s);
     GIVEN("nic", nic_bytes_per_s);
+    GIVEN("nics_per_node", nics_per_node);
     GIVEN("pcie", pcie_bytes_per_s);
+    GIVEN("gpus_per_pcie_switch", gpus_per_pcie_switch);
+    GIVEN("sockets", sockets);
+    GIVEN("numa", numa_bytes_per_s);
     GIVEN("host_memory", host_memory_bytes);
     GIVEN("leaf", leaf);
     GIVEN("oversubscription", oversubscription);
@@ -215,8 +239,69 @@ static bool take(double *value, double of_device, const char *key, const char *d
     return *value >= 1 || error_add(err, "platform.%s: %g is out of range; allowed: at least 1", key, *value);
 }
 
+/** Check that one number divides the other. @param either  whether a multiple is allowed, too */
+static bool check_share(const char *key, int64_t value, int64_t whole, const char *of, bool either, struct error *err)
+{
+    if (whole % value == 0 || (either && value % whole == 0))
+        return true;
+    return error_add(err, "platform.%s: %" PRId64 " does not divide the %" PRId64 " %s; allowed: a divisor%s", key,
+                     value, whole, of, either ? " or a multiple" : "");
+}
+
+/** Fill in the path between GPUs without NVLink: PCIe switches, and the sockets above them. */
+static bool take_pcie(struct platform_keys *all, const struct device *device, struct platform *platform,
+                      struct error *err)
+{
+    int64_t gpus = all->gpus_per_node, *of_switch = &all->gpus_per_pcie_switch;
+    *of_switch = *of_switch > 0 ? *of_switch : 2 - gpus % 2;
+    if (!check_share("gpus_per_pcie_switch", *of_switch, gpus, "GPUs of a node", false, err))
+        return false;
+    all->sockets = all->sockets > 0 ? all->sockets : 2 - gpus / *of_switch % 2;
+    if (!check_share("sockets", all->sockets, gpus / *of_switch, "PCIe switches of a node", false, err))
+        return false;
+    if (all->nvlink_domain > 0)
+        return error_add(err, "platform.nvlink_domain: needs NVLink, but platform.nvlink is none; leave it out");
+    platform->gpus_per_pcie_switch = (int32_t)*of_switch;
+    platform->gpus_per_socket = (int32_t)(gpus / all->sockets);
+    return all->sockets == 1 || take(&all->numa_bytes_per_s, device->node_numa_bytes_per_s, "numa", device->name, err);
+}
+
+/** Fill in who shares NVLink, NICs and PCIe. */
+static bool take_shares(struct platform_keys *all, const struct device *device, struct platform *platform,
+                        struct error *err)
+{
+    int64_t gpus = all->gpus_per_node, domain = all->nvlink_domain > 0 ? all->nvlink_domain : gpus,
+            nics = all->nics_per_node > 0 ? all->nics_per_node : gpus;
+    bool none = isnan(all->nvlink_bytes_per_s), ok = true;
+    if (none)
+        ok = take_pcie(all, device, platform, err);
+    else if (all->gpus_per_pcie_switch > 0 || all->sockets > 0 || all->numa_bytes_per_s > 0)
+        ok = error_add(err, "platform: gpus_per_pcie_switch, sockets and numa describe nodes without NVLink (nvlink: "
+                            "none); with NVLink each GPU has PCIe of its own: leave them out");
+    ok &= check_share("nvlink_domain", domain, gpus, "GPUs of a node", true, err);
+    ok &= check_share("nics_per_node", nics, gpus, "GPUs of a node", true, err);
+    platform->nvlink_domain = (int32_t)domain;
+    platform->gpus_per_nic = nics < gpus ? (int32_t)(gpus / nics) : 1;
+    platform->nvlink_bytes_per_s = none ? 0 : all->nvlink_bytes_per_s;
+    platform->nic_bytes_per_s = all->nic_bytes_per_s * (nics > gpus ? (double)(nics / gpus) : 1);
+    platform->numa_bytes_per_s = all->numa_bytes_per_s / (device->pcie.efficiency > 0 ? device->pcie.efficiency : 1);
+    platform->contention = all->contention;
+    return ok;
+}
+
 static bool check(const struct platform_keys *keys, const struct platform *platform, struct error *err)
 {
+    int32_t joined = platform_nodes_per_domain(platform);
+    if (keys->topology == PLATFORM_RAIL &&
+        (!platform_has_nvlink(platform) || keys->nvlink_domain % keys->gpus_per_node != 0))
+        return error_add(err,
+                         "platform.topology: rail needs NVLink between all GPUs of a node, by which they reach the "
+                         "NICs of other rails; allowed: fat-tree, dragonfly");
+    if (platform_n_leaves(platform) > 1 && keys->leaf % joined != 0)
+        return error_add(err,
+                         "platform.leaf: %" PRId64 " nodes would cut the NVLink domain of %d nodes; allowed: multiples "
+                         "of %d",
+                         keys->leaf, joined, joined);
     if (keys->topology == PLATFORM_DRAGONFLY && platform_n_leaves(platform) > DRAGONFLY_MOST)
         return error_add(err,
                          "platform.leaf: %" PRId64 " divides %" PRId64
@@ -241,7 +326,7 @@ static void count_links(const struct platform_keys *keys, struct platform *platf
     bool rail = keys->topology == PLATFORM_RAIL;
     platform->n_uplinks = rail ? 0 : platform->n_nodes;
     if (n_leaves > 1 && keys->topology != PLATFORM_DRAGONFLY)
-        platform->n_spine_links = n_leaves * (rail ? platform->gpus_per_node : 1);
+        platform->n_spine_links = n_leaves * (rail ? platform_n_nics(platform) : 1);
 }
 
 static uint64_t hash_keys(const struct platform_keys *keys)
@@ -267,17 +352,16 @@ bool platform_from_keys(const struct platform_keys *keys, const struct device *d
     if (all->nodes == 0)
         ok = error_add(err, "platform.nodes: is required if no file gives it; allowed: a whole number, 1 to %d",
                        MOST_NODES);
-    ok &= take(&all->nvlink_bytes_per_s, device->nvlink_bytes_per_s, "nvlink", device->name, err);
+    if (!isnan(all->nvlink_bytes_per_s))
+        ok &= take(&all->nvlink_bytes_per_s, device->nvlink_bytes_per_s, "nvlink", device->name, err);
     ok &= take(&all->nic_bytes_per_s, device->node_nic_bytes_per_s, "nic", device->name, err);
     ok &= take(&all->pcie_bytes_per_s, device->node_pcie_bytes_per_s, "pcie", device->name, err);
     ok &= take(&all->host_memory_bytes, device->node_host_memory_bytes, "host_memory", device->name, err);
-    if (!ok || !check(all, platform, err))
-        return false;
     platform->n_nodes = (int32_t)all->nodes;
     platform->gpus_per_node = (int32_t)all->gpus_per_node;
-    platform->nvlink_domain = platform->gpus_per_node;
-    platform->nvlink_bytes_per_s = all->nvlink_bytes_per_s;
-    platform->nic_bytes_per_s = all->nic_bytes_per_s;
+    ok &= take_shares(all, device, platform, err);
+    if (!ok || !check(all, platform, err))
+        return false;
     platform->pcie_bytes_per_s = all->pcie_bytes_per_s;
     platform->host_memory_bytes = all->host_memory_bytes;
     platform->hash = hash_keys(all);

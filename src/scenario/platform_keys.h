@@ -34,7 +34,7 @@ bool platform_from_keys(const struct platform_keys *keys, const struct device *d
 void platform_write(FILE *file, const struct platform *platform);
 
 /** Keys of `platform:` that `slimsim list keys` prints. */
-enum { PLATFORM_N_KEYS = 12, PLATFORM_N_SCENARIO_KEYS = PLATFORM_N_KEYS - 1 }; /* only a file has `source` */
+enum { PLATFORM_N_KEYS = 17, PLATFORM_N_SCENARIO_KEYS = PLATFORM_N_KEYS - 1 }; /* only a file has `source` */
 extern const struct schema_key platform_schema[PLATFORM_N_KEYS];
 
 #endif

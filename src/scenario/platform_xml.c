@@ -7,9 +7,10 @@
 struct drawing {
     FILE *file;
     const struct platform *platform;
-    const char *sharing; /* attribute of links */
-    const bool *used;    /* [GPUs] hosts that are written; NULL: all */
-    int32_t n_leaves, gpus;
+    const char *sharing;          /* attribute of links */
+    const bool *used;             /* [GPUs] hosts that are written; NULL: all */
+    int32_t n_leaves, gpus, nics; /* gpus, nics: of a node */
+    int32_t joined;               /* nodes of an NVLink domain */
 };
 
 static void write_link(const struct drawing *drawing, double bytes_per_s, const char *format, ...)
@@ -30,12 +31,36 @@ static bool is_used(const struct drawing *drawing, int32_t n, int32_t g)
     return drawing->used == NULL || drawing->used[n * drawing->gpus + g];
 }
 
+/** Return whether a NIC has a GPU that is written. */
+static bool is_nic_used(const struct drawing *drawing, int32_t n, int32_t nic)
+{
+    int32_t shared = drawing->gpus / drawing->nics;
+    bool used = false;
+    for (int32_t g = nic * shared; g < (nic + 1) * shared && !used; g++)
+        used = is_used(drawing, n, g);
+    return used;
+}
+
 /** Return whether a node has a GPU that is written. */
 static bool is_node_used(const struct drawing *drawing, int32_t n)
 {
     bool used = false;
     for (int32_t g = 0; g < drawing->gpus && !used; g++)
         used = is_used(drawing, n, g);
+    return used;
+}
+
+static int32_t first_of_domain(const struct drawing *drawing, int32_t n)
+{
+    return n / drawing->joined * drawing->joined;
+}
+
+/** Return whether a node of the domain that begins with node `first` is written. */
+static bool is_domain_used(const struct drawing *drawing, int32_t first, int32_t end)
+{
+    bool used = false;
+    for (int32_t n = first; n < first + drawing->joined && n < end && !used; n++)
+        used = is_node_used(drawing, n);
     return used;
 }
 
@@ -55,18 +80,32 @@ static void write_links_above(const struct drawing *drawing)
     int32_t n = drawing->n_leaves;
     struct drawing free_of_limits = *drawing;
     free_of_limits.sharing = no_limit;
-    double leaf = keys->nic_bytes_per_s * (double)(drawing->gpus * keys->leaf) / keys->oversubscription;
+    double leaf = drawing->platform->nic_bytes_per_s * (double)(drawing->nics * keys->leaf) / keys->oversubscription;
     for (int32_t i = 0; i < n; i++) {
         if (keys->topology == PLATFORM_FAT_TREE)
             write_pair(drawing, leaf, "up", i);
         for (int32_t j = 0; j < n && keys->topology == PLATFORM_DRAGONFLY; j++)
             if (i != j)
                 write_link(drawing, leaf / (n - 1), "up%d_%d", i, j);
-        for (int32_t g = 0; g < drawing->gpus && keys->topology == PLATFORM_RAIL; g++)
-            write_pair(drawing, leaf / drawing->gpus, "up", i * drawing->gpus + g);
+        for (int32_t r = 0; r < drawing->nics && keys->topology == PLATFORM_RAIL; r++)
+            write_pair(drawing, leaf / drawing->nics, "up", i * drawing->nics + r);
         if (keys->topology == PLATFORM_RAIL)
             write_pair(&free_of_limits, leaf, "core", i);
     }
+}
+
+/** Write PCIe switches' uplinks and the links between sockets, for a node without NVLink. */
+static void write_pcie_links(const struct drawing *drawing, int32_t n)
+{
+    const struct platform *platform = drawing->platform;
+    char name[32];
+    if (platform_has_nvlink(platform))
+        return;
+    snprintf(name, sizeof name, "px%d_", n);
+    for (int32_t i = 0; i < drawing->gpus / platform->gpus_per_pcie_switch; i++)
+        write_pair(drawing, platform->pcie_bytes_per_s, name, i);
+    for (int32_t i = 0; i < drawing->gpus / platform->gpus_per_socket && platform->numa_bytes_per_s > 0; i++)
+        write_link(drawing, platform->numa_bytes_per_s, "numa%d_%d", n, i);
 }
 
 /** Write all links. They come first, in a zone of their own, since SimGrid looks them up zone after zone. */
@@ -75,25 +114,31 @@ static void write_links(const struct drawing *drawing)
     const struct platform *platform = drawing->platform;
     bool rail = platform->keys.topology == PLATFORM_RAIL;
     const char *name = rail || drawing->n_leaves > 1 ? "spine" : "leaf0";
-    double node = platform->nic_bytes_per_s * drawing->gpus;
+    double node = platform->nic_bytes_per_s * drawing->nics;
     double most = platform->nvlink_bytes_per_s + platform->nic_bytes_per_s + platform->pcie_bytes_per_s;
     struct drawing free_of_limits = *drawing;
     free_of_limits.sharing = no_limit;
     fprintf(drawing->file, "    <zone id=\"%sz\" routing=\"Full\">\n      <router id=\"%s\"/>\n", name, name);
     for (int32_t n = 0; n < platform->n_nodes; n++) {
         char of_node[3][32];
+        if (drawing->joined > 1 && !rail && n == first_of_domain(drawing, n) &&
+            is_domain_used(drawing, n, platform->n_nodes))
+            write_pair(&free_of_limits, most, "free", n);
         if (!is_node_used(drawing, n))
             continue;
         snprintf(of_node[0], sizeof *of_node, "nv%d_", n);
         snprintf(of_node[1], sizeof *of_node, "ib%d_", n);
         snprintf(of_node[2], sizeof *of_node, "pc%d_", n);
         for (int32_t g = 0; g < drawing->gpus; g++) {
-            if (!rail && !is_used(drawing, n, g)) /* on rails, the NICs of others carry traffic, too */
-                continue;
-            write_pair(drawing, platform->nvlink_bytes_per_s, of_node[0], g);
-            write_pair(drawing, platform->nic_bytes_per_s, of_node[1], g);
-            write_pair(drawing, platform->pcie_bytes_per_s, of_node[2], g);
+            bool written = rail || is_used(drawing, n, g); /* on rails, the NICs of others carry traffic, too */
+            if (written && platform_has_nvlink(platform))
+                write_pair(drawing, platform->nvlink_bytes_per_s, of_node[0], g);
+            if (g < drawing->nics && (rail || is_nic_used(drawing, n, g)))
+                write_pair(drawing, platform->nic_bytes_per_s, of_node[1], g);
+            if (written)
+                write_pair(drawing, platform->pcie_bytes_per_s, of_node[2], g);
         }
+        write_pcie_links(drawing, n);
         if (rail)
             write_link(&free_of_limits, most, "free%d", n);
         else
@@ -104,51 +149,146 @@ static void write_links(const struct drawing *drawing)
     fputs("    </zone>\n", drawing->file);
 }
 
+/** Write what the names and bandwidths of links do not tell: who shares them. */
+static void write_shares(const struct drawing *drawing)
+{
+    const struct platform *platform = drawing->platform;
+    if (platform->nvlink_domain != drawing->gpus)
+        fprintf(drawing->file, "<prop id=\"nvlink_domain\" value=\"%d\"/>", platform->nvlink_domain);
+    if (platform_has_nvlink(platform))
+        return;
+    fprintf(drawing->file,
+            "<prop id=\"gpus_per_pcie_switch\" value=\"%d\"/><prop id=\"gpus_per_socket\" value=\"%d\"/>"
+            "<prop id=\"numa_bytes_per_s\" value=\"%.17g\"/>",
+            platform->gpus_per_pcie_switch, platform->gpus_per_socket, platform->numa_bytes_per_s);
+}
+
 static void write_hosts(const struct drawing *drawing, int32_t n)
 {
     for (int32_t g = 0; g < drawing->gpus; g++)
         if (is_used(drawing, n, g))
             fprintf(drawing->file, "      <host id=\"g%d_%d\" speed=\"%.17gf\"/>\n", n, g,
                     drawing->platform->gpu_flop_per_s);
-    fprintf(drawing->file,
-            "      <host id=\"cpu%d\" speed=\"1Gf\"><prop id=\"host_memory_bytes\" value=\"%.17g\"/></host>\n", n,
+    fprintf(drawing->file, "      <host id=\"cpu%d\" speed=\"1Gf\"><prop id=\"host_memory_bytes\" value=\"%.17g\"/>", n,
             drawing->platform->host_memory_bytes);
+    write_shares(drawing);
+    fputs("</host>\n", drawing->file);
 }
 
 #define ROUTE(ends) "      <route " ends " symmetrical=\"NO\">"
 #define CROSSES(id) "<link_ctn id=\"" id "\"/>"
 #define ROUTE_END   "</route>\n"
 
-/** Write the routes of a GPU to the others of its node. */
-static void write_nvlink(const struct drawing *drawing, int32_t n, int32_t g)
+/** Write the links from the PCIe switch of one GPU to that of another one, of the same node. */
+static void cross_switches(const struct drawing *drawing, int32_t n, int32_t from, int32_t to)
 {
-    for (int32_t other = 0; other < drawing->gpus; other++)
-        if (other != g && is_used(drawing, n, other))
-            fprintf(drawing->file,
-                    ROUTE("src=\"g%d_%d\" dst=\"g%d_%d\"") CROSSES("nv%d_%d_u") CROSSES("nv%d_%d_d") ROUTE_END, n, g, n,
-                    other, n, g, n, other);
+    int32_t of_switch = drawing->platform->gpus_per_pcie_switch, of_socket = drawing->platform->gpus_per_socket;
+    if (from / of_switch == to / of_switch)
+        return;
+    fprintf(drawing->file, CROSSES("px%d_%d_u"), n, from / of_switch);
+    if (from / of_socket != to / of_socket)
+        fprintf(drawing->file, CROSSES("numa%d_%d"), n, from / of_socket);
+    fprintf(drawing->file, CROSSES("px%d_%d_d"), n, to / of_switch);
 }
 
-/** Write a node whose NICs are on one switch as a zone with a gateway. In one zone of all nodes, routing would grow
- * with the square of the nodes. */
-static void write_node(const struct drawing *drawing, int32_t n)
+/** Write the routes of a GPU to the others of its domain: by NVLink, or by PCIe. */
+static void write_inside(const struct drawing *drawing, int32_t n, int32_t g)
 {
-    fprintf(drawing->file, "    <zone id=\"node%d\" routing=\"Full\">\n", n);
-    write_hosts(drawing, n);
-    fprintf(drawing->file, "      <router id=\"sw%d\"/>\n", n);
-    for (int32_t g = 0; g < drawing->gpus; g++) {
-        if (!is_used(drawing, n, g))
+    const struct platform *platform = drawing->platform;
+    int32_t gpus = drawing->gpus, self = n * gpus + g,
+            first = platform_domain_of(platform, self) * platform->nvlink_domain;
+    bool nvlink = platform_has_nvlink(platform);
+    const char *link = nvlink ? "nv" : "pc";
+    for (int32_t gpu = first; gpu < first + platform->nvlink_domain && gpu < platform_n_gpus(platform); gpu++) {
+        int32_t node = gpu / gpus, other = gpu % gpus;
+        if (gpu == self || !is_used(drawing, node, other))
             continue;
-        write_nvlink(drawing, n, g);
-        fprintf(drawing->file,
-                ROUTE("src=\"g%d_%d\" dst=\"cpu%d\"") CROSSES("pc%d_%d_u")
-                    ROUTE_END ROUTE("src=\"cpu%d\" dst=\"g%d_%d\"") CROSSES("pc%d_%d_d") ROUTE_END,
-                n, g, n, n, g, n, n, g, n, g);
-        fprintf(drawing->file,
-                ROUTE("src=\"g%d_%d\" dst=\"sw%d\"") CROSSES("ib%d_%d_u") ROUTE_END ROUTE("src=\"sw%d\" dst=\"g%d_%d\"")
-                    CROSSES("ib%d_%d_d") ROUTE_END,
-                n, g, n, n, g, n, n, g, n, g);
+        fprintf(drawing->file, ROUTE("src=\"g%d_%d\" dst=\"g%d_%d\"") CROSSES("%s%d_%d_u"), n, g, node, other, link, n,
+                g);
+        if (!nvlink)
+            cross_switches(drawing, n, g, other);
+        fprintf(drawing->file, CROSSES("%s%d_%d_d") ROUTE_END, link, node, other);
     }
+}
+
+/** Write the links of a GPU to its NIC, or from it, without the NIC's own. */
+static void cross_to_nic(const struct drawing *drawing, int32_t n, int32_t g, bool to_nic)
+{
+    int32_t shared = drawing->gpus / drawing->nics, first = g / shared * shared;
+    if (platform_has_nvlink(drawing->platform))
+        return;
+    if (to_nic)
+        fprintf(drawing->file, CROSSES("pc%d_%d_u"), n, g);
+    cross_switches(drawing, n, to_nic ? g : first, to_nic ? first : g);
+    if (!to_nic)
+        fprintf(drawing->file, CROSSES("pc%d_%d_d"), n, g);
+}
+
+/** Write the routes of a GPU to its host's memory and back. `free` is the link free<node> of rails, or "". */
+static void write_host_routes(const struct drawing *drawing, int32_t n, int32_t g, const char *free)
+{
+    int32_t of_switch = drawing->platform->gpus_per_pcie_switch;
+    char up[64] = "", down[64] = "";
+    if (of_switch > 0) {
+        snprintf(up, sizeof up, CROSSES("px%d_%d_u"), n, g / of_switch);
+        snprintf(down, sizeof down, CROSSES("px%d_%d_d"), n, g / of_switch);
+    }
+    fprintf(drawing->file,
+            ROUTE("src=\"g%d_%d\" dst=\"cpu%d\"")
+                CROSSES("pc%d_%d_u") "%s%s" ROUTE_END ROUTE("src=\"cpu%d\" dst=\"g%d_%d\"") "%s%s" CROSSES("pc%d_%d_d")
+                    ROUTE_END,
+            n, g, n, n, g, up, free, n, n, g, free, down, n, g);
+}
+
+/** Write the routes between the GPUs of a node and the router above their NICs. In a domain of several nodes, the
+ * node's own link to the leaf switch is a part of them. */
+static void write_nic_routes(const struct drawing *drawing, int32_t n, int32_t g)
+{
+    int32_t above = first_of_domain(drawing, n), nic = g / (drawing->gpus / drawing->nics);
+    char up[64] = "", down[64] = "";
+    if (drawing->joined > 1) {
+        snprintf(up, sizeof up, CROSSES("pt%d_u"), n);
+        snprintf(down, sizeof down, CROSSES("pt%d_d"), n);
+    }
+    fprintf(drawing->file, ROUTE("src=\"g%d_%d\" dst=\"sw%d\""), n, g, above);
+    cross_to_nic(drawing, n, g, true);
+    fprintf(drawing->file, CROSSES("ib%d_%d_u") "%s" ROUTE_END ROUTE("src=\"sw%d\" dst=\"g%d_%d\"") "%s", n, nic, up,
+            above, n, g, down);
+    fprintf(drawing->file, CROSSES("ib%d_%d_d"), n, nic);
+    cross_to_nic(drawing, n, g, false);
+    fputs(ROUTE_END, drawing->file);
+}
+
+/** Write the routes between GPUs of a node's different domains. They leave and enter by NICs. */
+static void write_between(const struct drawing *drawing, int32_t n, int32_t g)
+{
+    const struct platform *platform = drawing->platform;
+    for (int32_t other = 0; other < drawing->gpus && platform->nvlink_domain < drawing->gpus; other++)
+        if (is_used(drawing, n, other) &&
+            !platform_same_domain(platform, n * drawing->gpus + g, n * drawing->gpus + other))
+            fprintf(drawing->file,
+                    ROUTE("src=\"g%d_%d\" dst=\"g%d_%d\"") CROSSES("ib%d_%d_u") CROSSES("ib%d_%d_d") ROUTE_END, n, g, n,
+                    other, n, g * drawing->nics / drawing->gpus, n, other * drawing->nics / drawing->gpus);
+}
+
+/** Write the nodes of an NVLink domain, or one node, as a zone with a gateway if their NICs are on one switch. In one
+ * zone of all nodes, routing would grow with the square of the nodes. */
+static void write_node(const struct drawing *drawing, int32_t first, int32_t end)
+{
+    fprintf(drawing->file, "    <zone id=\"node%d\" routing=\"Full\">\n", first);
+    for (int32_t n = first; n < end; n++)
+        if (is_node_used(drawing, n))
+            write_hosts(drawing, n);
+    fprintf(drawing->file, "      <router id=\"sw%d\"/>\n", first);
+    for (int32_t n = first; n < end; n++)
+        for (int32_t g = 0; g < drawing->gpus; g++) {
+            if (!is_used(drawing, n, g))
+                continue;
+            write_inside(drawing, n, g);
+            write_between(drawing, n, g);
+            write_host_routes(drawing, n, g, "");
+            write_nic_routes(drawing, n, g);
+        }
     fputs("    </zone>\n", drawing->file);
 }
 
@@ -158,10 +298,11 @@ static void write_node(const struct drawing *drawing, int32_t n)
 static void write_rail_group(const struct drawing *drawing, int32_t group, int32_t first, int32_t end)
 {
     FILE *file = drawing->file;
-    int32_t gpus = drawing->gpus, leaf = group * gpus;
+    int32_t gpus = drawing->gpus, nics = drawing->nics, shared = gpus / nics, leaf = group * nics;
+    char free[64];
     fprintf(file, "    <zone id=\"pod%d\" routing=\"DijkstraCache\">\n      <router id=\"pod%dsw\"/>\n", group, group);
-    for (int32_t g = 0; g < gpus; g++)
-        fprintf(file, "      <router id=\"leaf%d\"/>\n", leaf + g);
+    for (int32_t r = 0; r < nics; r++)
+        fprintf(file, "      <router id=\"leaf%d\"/>\n", leaf + r);
     for (int32_t n = first; n < end; n++)
         if (is_node_used(drawing, n))
             write_hosts(drawing, n);
@@ -169,24 +310,21 @@ static void write_rail_group(const struct drawing *drawing, int32_t group, int32
         for (int32_t g = 0; g < gpus; g++) {
             if (!is_used(drawing, n, g))
                 continue;
-            write_nvlink(drawing, n, g);
-            fprintf(file,
-                    ROUTE("src=\"g%d_%d\" dst=\"cpu%d\"") CROSSES("pc%d_%d_u") CROSSES("free%d")
-                        ROUTE_END ROUTE("src=\"cpu%d\" dst=\"g%d_%d\"") CROSSES("free%d") CROSSES("pc%d_%d_d")
-                            ROUTE_END,
-                    n, g, n, n, g, n, n, n, g, n, n, g);
+            snprintf(free, sizeof free, CROSSES("free%d"), n);
+            write_inside(drawing, n, g);
+            write_host_routes(drawing, n, g, free);
             fprintf(file,
                     ROUTE("src=\"g%d_%d\" dst=\"leaf%d\"") CROSSES("ib%d_%d_u") CROSSES("free%d")
                         ROUTE_END ROUTE("src=\"leaf%d\" dst=\"g%d_%d\"") CROSSES("ib%d_%d_d") ROUTE_END,
-                    n, g, leaf + g, n, g, n, leaf + g, n, g, n, g);
-            for (int32_t other = 0; other < gpus; other++)
-                if (other != g)
+                    n, g, leaf + g / shared, n, g / shared, n, leaf + g / shared, n, g, n, g / shared);
+            for (int32_t r = 0; r < nics; r++)
+                if (r != g / shared)
                     fprintf(file,
                             ROUTE("src=\"g%d_%d\" dst=\"leaf%d\"") CROSSES("nv%d_%d_u") CROSSES("nv%d_%d_d")
                                 CROSSES("ib%d_%d_u") ROUTE_END,
-                            n, g, leaf + other, n, g, n, other, n, other);
+                            n, g, leaf + r, n, g, n, r * shared, n, r);
         }
-    for (int32_t g = leaf; g < leaf + gpus && drawing->n_leaves > 1; g++)
+    for (int32_t g = leaf; g < leaf + nics && drawing->n_leaves > 1; g++)
         fprintf(file,
                 ROUTE("src=\"leaf%d\" dst=\"pod%dsw\"") CROSSES("up%d_u")
                     ROUTE_END ROUTE("src=\"pod%dsw\" dst=\"leaf%d\"") CROSSES("up%d_d") ROUTE_END,
@@ -213,19 +351,19 @@ static void write_leaf(const struct drawing *drawing, int32_t leaf, int32_t firs
     bool several = drawing->n_leaves > 1;
     if (several)
         fprintf(drawing->file, "    <zone id=\"pod%d\" routing=\"DijkstraCache\">\n", leaf);
-    for (int32_t n = first; n < end; n++)
-        if (is_node_used(drawing, n))
-            write_node(drawing, n);
+    for (int32_t n = first; n < end; n += drawing->joined)
+        if (is_domain_used(drawing, n, end))
+            write_node(drawing, n, n + drawing->joined < end ? n + drawing->joined : end);
     if (several)
         fprintf(drawing->file, "    <zone id=\"leaf%dz\" routing=\"Full\"><router id=\"leaf%d\"/></zone>\n", leaf,
                 leaf);
     snprintf(above, sizeof above, "leaf%d", leaf);
-    for (int32_t n = first; n < end; n++) {
-        if (!is_node_used(drawing, n))
+    for (int32_t n = first; n < end; n += drawing->joined) {
+        if (!is_domain_used(drawing, n, end))
             continue;
         snprintf(zone, sizeof zone, "node%d", n);
         snprintf(gateway, sizeof gateway, "sw%d", n);
-        snprintf(link, sizeof link, "pt%d", n);
+        snprintf(link, sizeof link, "%s%d", drawing->joined > 1 ? "free" : "pt", n);
         write_wire(drawing, zone, gateway, above, link);
     }
     if (several)
@@ -276,9 +414,10 @@ void platform_xml_write(FILE *file, const struct platform *platform, const bool 
                                     .used = used,
                                     .sharing = platform->keys.contention ? "" : no_limit,
                                     .n_leaves = platform_n_leaves(platform),
-                                    .gpus = platform->gpus_per_node};
+                                    .gpus = platform->gpus_per_node,
+                                    .nics = platform_n_nics(platform),
+                                    .joined = platform_nodes_per_domain(platform)};
     int64_t nodes = platform->n_nodes, leaf = platform->keys.leaf;
-    CHECK(platform_nvlink_domain(platform) == platform->gpus_per_node);
     write_header(&drawing);
     write_links(&drawing);
     for (int32_t i = 0; i < drawing.n_leaves; i++) {

@@ -243,7 +243,7 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
     snprintf(line, ASSUMPTIONS_SIZE,
              "NVLink of platform %s is %g GB/s each way, of device %s's data sheet %g GB/s: the platform's counts",
              platform->name, has / 1e9, device->name, sheet / 1e9);
-    return sheet > 0 && fabs(has / sheet - 1) > 1e-9;
+    return platform_has_nvlink(platform) && sheet > 0 && fabs(has / sheet - 1) > 1e-9;
 }
 
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE])
@@ -328,17 +328,46 @@ static void print_documents(const struct scenario *scenario, const struct point 
                  (double)samples / (double)documents);
 }
 
+/** Print who shares NVLink, NICs and PCIe where a platform says it. @return number of lines */
+static int32_t share_lines(const struct platform *platform, char lines[][ASSUMPTIONS_SIZE])
+{
+    int32_t n = 0, shared = platform_gpus_per_nic(platform);
+    if (platform->nvlink_domain != platform->gpus_per_node)
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "NVLink joins %d GPUs (nodes have %d); its curves were measured on nodes of 8",
+                 platform->nvlink_domain, platform->gpus_per_node);
+    if (shared > 1)
+        snprintf(
+            lines[n++], ASSUMPTIONS_SIZE,
+            "%d GPUs share a NIC of %g GB/s: collectives open a ring for each NIC; on the critical path ranks of a "
+            "tensor-parallel group send at once, point-to-point of other groups at other times",
+            shared, platform->nic_bytes_per_s / 1e9);
+    if (!platform_has_nvlink(platform))
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "no NVLink: collectives are rings over PCIe, as fast as their slowest hop, with the latency and "
+                 "efficiency of host copies: %g GB/s a GPU and a switch of %d, %g GB/s from socket to socket; none was "
+                 "measured",
+                 platform->pcie_bytes_per_s / 1e9, platform->gpus_per_pcie_switch,
+                 platform->keys.numa_bytes_per_s / 1e9);
+    return n;
+}
+
 /** Print links, memories and documents. @return number of lines */
 static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     const struct platform *platform = &scenario->platform;
     const struct device *device = &scenario->device;
     int32_t n = 0;
-    snprintf(lines[n++], ASSUMPTIONS_SIZE,
-             "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
-             "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
-             platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
-             device->peak_flop_per_s[PRECISION_BF16] / 1e12, device->hbm_bytes_per_s / 1e12);
+    n += share_lines(platform, lines);
+    char nvlink[32] = "no NVLink";
+    if (platform_has_nvlink(platform))
+        snprintf(nvlink, sizeof nvlink, "NVLink %g GB/s", platform->nvlink_bytes_per_s / 1e9);
+    snprintf(
+        lines[n++], ASSUMPTIONS_SIZE,
+        "links of a GPU, each way: %s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the device's curves; "
+        "bf16 peak %g TFLOP/s, HBM %g TB/s",
+        nvlink, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
+        device->peak_flop_per_s[PRECISION_BF16] / 1e12, device->hbm_bytes_per_s / 1e12);
     n += assumptions_unlike_nvlink(platform, device, lines[n]);
     n += assumptions_oversubscription(scenario, lines[n]);
     char share[32] = "";
@@ -414,7 +443,7 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 25 };
+    enum { MOST_LINES = 28 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);

@@ -98,5 +98,11 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
     add_number(&list, "context", scenario->data.context, range->context);
     add_number(&list, "GPUs", platform_n_gpus(&scenario->platform), range->gpus);
     add_systems(range, point, &list);
+    if (!platform_has_nvlink(&scenario->platform))
+        add(&list, "nodes without NVLink");
+    if (platform_gpus_per_nic(&scenario->platform) > 1)
+        add(&list, "NICs that GPUs share");
+    if (platform_nodes_per_domain(&scenario->platform) > 1)
+        add(&list, "NVLink over several nodes");
     return list.n;
 }
