@@ -57,6 +57,20 @@ class Engines(unittest.TestCase):
         for row in iterations[iterations["measured"] != 0]:
             self.assertAlmostEqual(row["simgrid_s"] / row["critical_path_s"], 1, delta=1e-9, msg=str(row))
 
+    def test_simgrid_equals_the_critical_path_on_other_nodes_without_contention(self):
+        """A domain of two nodes, shared NICs, and nodes without NVLink. What `slimsim platform` writes gives the same."""
+        for i, keys in enumerate(("nvlink_domain: 8\nnodes: 4\ngpus_per_node: 4\nnvlink: 200GBps", "nics_per_node: 2\nnodes: 2\nnvlink: 200GBps",
+                                  "nics_per_node: 2\nnodes: 2\nnvlink: none\nnuma: 22GBps")):
+            file = write(f"node{i}.yaml", f"{keys}\nnic: 400Gbps\npcie: 64GBps\nhost_memory: 1TB\ncontention: false\nsource: a test\n")
+            results = []
+            for platform in (file, write(f"node{i}.xml", run("platform", file).stdout)):
+                done = run("run", scenario("node", platform, systems()), "-o", fresh("node"), "--json", "--set", "iterations.measured=1")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                results.append(point_of(done.stdout)["systems"])
+                for system in results[-1]:
+                    self.assertAlmostEqual(system["simgrid_mean_s"] / system["critical_path_mean_s"], 1, delta=1e-9, msg=str(system))
+            self.assertEqual([system["simgrid_mean_s"] for system in results[0]], [system["simgrid_mean_s"] for system in results[1]])
+
     def test_options_of_simgrid_stand_in_the_trace(self):
         folder, path = fresh("cfg"), scenario("cfg", "hopper-2x8", ["best-fit"])
         done = run("run", path, "-v", "-o", folder, "--simgrid-cfg", "network/bandwidth-factor:0.5", "--simgrid-cfg",

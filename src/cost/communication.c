@@ -71,7 +71,7 @@ struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum c
     CHECK(bytes >= 0 && steps >= 0);
     struct cost_transfer transfer = {0};
     if (route == COST_NVLINK)
-        transfer.bytes_per_s = cost_inside_bytes_per_s(setting, (struct cost_group){2, setting->tensor});
+        transfer.bytes_per_s = cost_inside_bytes_per_s(setting, (struct cost_group){1, 1});
     else if (route == COST_NIC)
         transfer.bytes_per_s = cost_nic_bytes_per_s(setting, setting->tensor);
     else

@@ -33,8 +33,9 @@ double cost_inside_bytes_per_s(const struct cost_setting *setting, struct cost_g
 int32_t cost_n_rails(const struct platform *platform, struct cost_group each);
 
 /** Return a pipelined transfer of `steps` messages, of `bytes` in all, over one kind of link. Each message pays the
- * link's latency. The ramp is paid once. 0 bytes take 0 s. Where GPUs share a link, those of a tensor-parallel group
- * send at once to the next group. */
+ * link's latency. The ramp is paid once. 0 bytes take 0 s. GPUs of a tensor-parallel
+ * group that share a NIC or the uplink to the host send at once. Inside a node without NVLink a transfer has PCIe to
+ * itself. */
 struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum cost_route route, double bytes,
                                       int32_t steps);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "dag/builder.h"
 
+#include <math.h>
+
 #include "base/check.h"
 
 static size_t doubled(int32_t capacity, size_t least)
@@ -30,8 +32,13 @@ void builder_grow_edges(struct dag *dag)
 
 int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
 {
+    const struct platform *platform = builder->setting->platform;
     task.latency_s = transfer.latency_s;
     task.wire_bytes = transfer.wire_bytes;
+    if (platform_crosses_sockets(platform, task.from_rank, task.to_rank) && transfer.duration_s > 0) {
+        transfer.bytes_per_s = fmin(transfer.bytes_per_s, platform->numa_bytes_per_s);
+        transfer.duration_s = transfer.latency_s + transfer.wire_bytes / transfer.bytes_per_s;
+    }
     double factor = builder->setting->faults != NULL ? builder_link_factor(builder, task.from_rank, task.to_rank) : 1;
     if (factor > 1)
         transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);

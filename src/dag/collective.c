@@ -99,15 +99,19 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
                                      enum cost_route route, int32_t each, bool without_rail)
 {
     const struct cost_setting *setting = builder->setting;
+    const struct cost_group group = {collective->n, collective->purpose == DAG_TENSOR ? 1 : setting->tensor};
+    double bytes_per_s =
+        route == COST_NVLINK ? cost_inside_bytes_per_s(setting, group) : cost_nic_bytes_per_s(setting, group.distance);
     if (collective->exact_s > 0) {
-        const struct cost_group group = {collective->n, collective->purpose == DAG_TENSOR ? 1 : setting->tensor};
-        double bytes_per_s = route == COST_NVLINK ? cost_inside_bytes_per_s(setting, group)
-                                                  : cost_nic_bytes_per_s(setting, group.distance);
         double seconds = collective->exact_s / worst_factor(builder, collective, route); /* on sound links */
         return (struct cost_transfer){0, seconds * bytes_per_s, bytes_per_s, seconds};
     }
-    if (collective->purpose == DAG_RING || collective->purpose == DAG_TENSOR)
-        return cost_of_transfer(setting, route, collective->bytes, collective->steps);
+    if (collective->purpose == DAG_RING || collective->purpose == DAG_TENSOR) {
+        struct cost_transfer hop = cost_of_transfer(setting, route, collective->bytes, collective->steps);
+        hop.bytes_per_s = bytes_per_s;
+        hop.duration_s = hop.duration_s > 0 ? hop.latency_s + hop.wire_bytes / bytes_per_s : 0;
+        return hop;
+    }
     enum device_collective_kind kind = collective_of(collective);
     struct cost_transfer hop = without_rail
                                    ? cost_without_rail(setting, kind, collective->bytes, collective->n, each)

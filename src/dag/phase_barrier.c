@@ -40,7 +40,9 @@ static void add_reshard(struct builder *builder, int32_t dag_rank, const struct 
     task.stream += (int32_t)(route == COST_NVLINK ? DAG_STREAM_COLLECTIVE : DAG_STREAM_RAIL);
     task.from_rank = reshard->from_rank;
     task.to_rank = reshard->to_rank;
-    builder_send(builder, task, cost_of_transfer(builder->setting, route, reshard->bytes, 1));
+    struct cost_setting alone = *builder->setting;
+    alone.tensor = 1; /* no other GPU of its tensor-parallel group must send */
+    builder_send(builder, task, cost_of_transfer(&alone, route, reshard->bytes, 1));
     builder_edge(builder, builder->phase_barrier, DAG_COLLECTIVE);
 }
 

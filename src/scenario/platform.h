@@ -148,6 +148,13 @@ static inline bool platform_same_domain(const struct platform *platform, int32_t
     return platform_domain_of(platform, gpu) == platform_domain_of(platform, other);
 }
 
+/** Return whether a transfer between two GPUs of a node without NVLink goes from socket to socket. -1: a host. */
+static inline bool platform_crosses_sockets(const struct platform *platform, int32_t gpu, int32_t other)
+{
+    return platform->gpus_per_socket > 0 && gpu >= 0 && other >= 0 && platform_same_domain(platform, gpu, other) &&
+           gpu / platform->gpus_per_socket != other / platform->gpus_per_socket;
+}
+
 /** Return the GPUs of a server, which is bought, powered and repaired as a whole. Each node is one server. */
 static inline int32_t platform_gpus_per_server(const struct platform *platform)
 {

@@ -158,9 +158,10 @@ static void write_shares(const struct drawing *drawing)
     if (platform_has_nvlink(platform))
         return;
     fprintf(drawing->file,
-            "<prop id=\"gpus_per_pcie_switch\" value=\"%d\"/><prop id=\"gpus_per_socket\" value=\"%d\"/>"
-            "<prop id=\"numa_bytes_per_s\" value=\"%.17g\"/>",
-            platform->gpus_per_pcie_switch, platform->gpus_per_socket, platform->numa_bytes_per_s);
+            "<prop id=\"gpus_per_pcie_switch\" value=\"%d\"/><prop id=\"gpus_per_socket\" value=\"%d\"/>",
+            platform->gpus_per_pcie_switch, platform->gpus_per_socket);
+    if (platform->numa_bytes_per_s > 0)
+        fprintf(drawing->file, "<prop id=\"numa_bytes_per_s\" value=\"%.17g\"/>", platform->numa_bytes_per_s);
 }
 
 static void write_hosts(const struct drawing *drawing, int32_t n)

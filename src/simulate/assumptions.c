@@ -329,7 +329,7 @@ static void print_documents(const struct scenario *scenario, const struct point 
 }
 
 /** Print who shares NVLink, NICs and PCIe where a platform says it. @return number of lines */
-static int32_t share_lines(const struct platform *platform, char lines[][ASSUMPTIONS_SIZE])
+static int32_t share_lines(const struct platform *platform, const struct device *device, char lines[][ASSUMPTIONS_SIZE])
 {
     int32_t n = 0, shared = platform_gpus_per_nic(platform);
     if (platform->nvlink_domain != platform->gpus_per_node)
@@ -348,7 +348,7 @@ static int32_t share_lines(const struct platform *platform, char lines[][ASSUMPT
                  "efficiency of host copies: %g GB/s a GPU and a switch of %d, %g GB/s from socket to socket; none was "
                  "measured",
                  platform->pcie_bytes_per_s / 1e9, platform->gpus_per_pcie_switch,
-                 platform->keys.numa_bytes_per_s / 1e9);
+                 platform->numa_bytes_per_s * device->pcie.efficiency / 1e9);
     return n;
 }
 
@@ -358,7 +358,7 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     const struct platform *platform = &scenario->platform;
     const struct device *device = &scenario->device;
     int32_t n = 0;
-    n += share_lines(platform, lines);
+    n += share_lines(platform, device, lines);
     char nvlink[32] = "no NVLink";
     if (platform_has_nvlink(platform))
         snprintf(nvlink, sizeof nvlink, "NVLink %g GB/s", platform->nvlink_bytes_per_s / 1e9);
