@@ -58,7 +58,7 @@ class Engines(unittest.TestCase):
             self.assertAlmostEqual(row["simgrid_s"] / row["critical_path_s"], 1, delta=1e-9, msg=str(row))
 
     def test_simgrid_equals_the_critical_path_on_other_nodes_without_contention(self):
-        """A domain of two nodes, shared NICs, and nodes without NVLink. What `slimsim platform` writes gives the same."""
+        """The nodes are a domain of two, share NICs, or have no NVLink. XML of `slimsim platform` gives the same."""
         for i, keys in enumerate(("nvlink_domain: 8\nnodes: 4\ngpus_per_node: 4\nnvlink: 200GBps", "nics_per_node: 2\nnodes: 2\nnvlink: 200GBps",
                                   "nics_per_node: 2\nnodes: 2\nnvlink: none\nnuma: 22GBps")):
             file = write(f"node{i}.yaml", f"{keys}\nnic: 400Gbps\npcie: 64GBps\nhost_memory: 1TB\ncontention: false\nsource: a test\n")

@@ -37,8 +37,7 @@ static double leaving(const struct platform *platform, bool to_all, struct cost_
     return part * (double)(group.ranks - inside) / (group.ranks - 1);
 }
 
-/** Return the bandwidth of each rank inside a domain. Without NVLink it is that of the slowest hop. */
-static double inside_bytes_per_s(const struct platform *platform, bool to_all, struct cost_group group)
+double cost_inside_bytes_per_s(const struct platform *platform, bool to_all, struct cost_group group)
 {
     if (platform_has_nvlink(platform))
         return platform->nvlink_bytes_per_s;
@@ -46,11 +45,6 @@ static double inside_bytes_per_s(const struct platform *platform, bool to_all, s
            by_socket = leaving(platform, to_all, group, platform->gpus_per_socket);
     double rate = platform->pcie_bytes_per_s / fmax(1, by_switch);
     return by_socket > 0 ? fmin(rate, platform->numa_bytes_per_s / by_socket) : rate;
-}
-
-double cost_inside_bytes_per_s(const struct cost_setting *setting, struct cost_group group)
-{
-    return inside_bytes_per_s(setting->platform, false, group);
 }
 
 int32_t cost_n_rails(const struct platform *platform, struct cost_group each)
@@ -71,7 +65,7 @@ struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum c
     CHECK(bytes >= 0 && steps >= 0);
     struct cost_transfer transfer = {0};
     if (route == COST_NVLINK)
-        transfer.bytes_per_s = cost_inside_bytes_per_s(setting, (struct cost_group){1, 1});
+        transfer.bytes_per_s = cost_inside_bytes_per_s(platform, false, (struct cost_group){1, 1});
     else if (route == COST_NIC)
         transfer.bytes_per_s = cost_nic_bytes_per_s(setting, setting->tensor);
     else
@@ -113,7 +107,7 @@ static struct cost_transfer over_pcie(const struct cost_setting *setting, enum d
     const struct device_link *pcie = &setting->device->pcie;
     int32_t steps = (by == DEVICE_ALL_REDUCE ? 2 : 1) * (group.ranks - 1);
     return transfer_of(steps * pcie->latency_s, ramped(sent, pcie->ramp_bytes) / pcie->efficiency,
-                       inside_bytes_per_s(setting->platform, by == DEVICE_ALL_TO_ALL, group));
+                       cost_inside_bytes_per_s(setting->platform, by == DEVICE_ALL_TO_ALL, group));
 }
 
 /** Return a collective of GPUs of an NVLink domain. Each GPU sends `sent`. */

@@ -24,9 +24,9 @@ struct cost_group {
  * at most that of PCIe. */
 double cost_nic_bytes_per_s(const struct cost_setting *setting, int32_t n);
 
-/** Return the bandwidth of each rank of a ring in a domain. Without NVLink it is that of the slowest hop: groups that
- * cross a PCIe switch or a socket divide its uplink. */
-double cost_inside_bytes_per_s(const struct cost_setting *setting, struct cost_group group);
+/** Return the bandwidth of each rank of a ring, or of an all-to-all, in a domain. Without NVLink it is that of the
+ * slowest hop: groups that cross a PCIe switch or a socket divide its uplink. */
+double cost_inside_bytes_per_s(const struct platform *platform, bool to_all, struct cost_group group);
 
 /** Return the rails between domains with these ranks in each. NCCL opens a channel for each NIC, and at most one for
  * each rank. */

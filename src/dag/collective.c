@@ -100,8 +100,8 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
 {
     const struct cost_setting *setting = builder->setting;
     const struct cost_group group = {collective->n, collective->purpose == DAG_TENSOR ? 1 : setting->tensor};
-    double bytes_per_s =
-        route == COST_NVLINK ? cost_inside_bytes_per_s(setting, group) : cost_nic_bytes_per_s(setting, group.distance);
+    double bytes_per_s = route == COST_NVLINK ? cost_inside_bytes_per_s(setting->platform, false, group)
+                                              : cost_nic_bytes_per_s(setting, group.distance);
     if (collective->exact_s > 0) {
         double seconds = collective->exact_s / worst_factor(builder, collective, route); /* on sound links */
         return (struct cost_transfer){0, seconds * bytes_per_s, bytes_per_s, seconds};

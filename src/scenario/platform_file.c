@@ -51,9 +51,9 @@ enum above { UPLINK_UP, UPLINK_DOWN, SPINE_UP, SPINE_DOWN, N_ABOVE };
 static const char *const above_format[N_ABOVE] = {"pt%d_u", "pt%d_d", "up%d_u", "up%d_d"};
 
 /** Properties of hosts cpu<node> that tell who shares links: scenario/platform_xml.h. */
-enum share { NVLINK_DOMAIN, GPUS_PER_SWITCH, GPUS_PER_SOCKET, NUMA, N_SHARES };
-static const char *const share_name[N_SHARES] = {"nvlink_domain", "gpus_per_pcie_switch", "gpus_per_socket",
-                                                 "numa_bytes_per_s"};
+enum share { NVLINK_DOMAIN, GPUS_PER_NIC, GPUS_PER_SWITCH, GPUS_PER_SOCKET, NUMA, N_SHARES };
+static const char *const share_name[N_SHARES] = {"nvlink_domain", "gpus_per_nic", "gpus_per_pcie_switch",
+                                                 "gpus_per_socket", "numa_bytes_per_s"};
 
 struct above_count {
     int32_t n, largest; /* largest: largest number; -1: none */
@@ -401,32 +401,22 @@ static void check_names(struct reader *reader)
     }
 }
 
-/** Count the NICs of a node: as many as GPUs, or a divisor of them, which successive GPUs share. */
-static int32_t count_nics(const struct reader *reader, const struct platform *platform)
-{
-    int32_t nics = 0;
-    for (size_t i = 0; i < reader->parts.n; i++) {
-        const struct item *item = &reader->parts.item[i];
-        if (item->part == NIC_UP && item->gpu >= nics)
-            nics = item->gpu + 1;
-    }
-    return nics > 0 && platform->gpus_per_node % nics == 0 ? nics : platform->gpus_per_node;
-}
-
 /** Check who shares links, and store it. */
 static void take_shares(struct reader *reader, struct platform *platform)
 {
     int32_t gpus = platform->gpus_per_node, count[N_SHARES];
-    for (int share = 0; share < NUMA; share++)
+    for (int share = 0; share < NUMA; share++) {
         count[share] = reader->share[share] > 0 ? (int32_t)reader->share[share] : gpus;
-    if ((gpus % count[NVLINK_DOMAIN] != 0 && count[NVLINK_DOMAIN] % gpus != 0) || gpus % count[GPUS_PER_SOCKET] != 0 ||
-        count[GPUS_PER_SOCKET] % count[GPUS_PER_SWITCH] != 0)
-        reader->ok = error_add(
-            reader->err,
-            "%s: %s must divide %s, that must divide the %d GPUs of a node, and %s must be a divisor "
-            "or a multiple of them",
-            reader->path, share_name[GPUS_PER_SWITCH], share_name[GPUS_PER_SOCKET], gpus, share_name[NVLINK_DOMAIN]);
+        if (gpus % count[share] != 0 && (share != NVLINK_DOMAIN || count[share] % gpus != 0))
+            reader->ok = error_add(reader->err, "%s: %s %d does not divide the %d GPUs of a node", reader->path,
+                                   share_name[share], count[share], gpus);
+    }
+    if (count[GPUS_PER_SOCKET] % count[GPUS_PER_SWITCH] != 0 ||
+        (reader->share[NUMA] == 0 && count[GPUS_PER_SOCKET] < gpus))
+        reader->ok =
+            error_add(reader->err, "%s: several sockets need %s, and whole switches", reader->path, share_name[NUMA]);
     platform->nvlink_domain = count[NVLINK_DOMAIN];
+    platform->gpus_per_nic = reader->share[GPUS_PER_NIC] > 0 ? count[GPUS_PER_NIC] : 1;
     if (reader->share[GPUS_PER_SWITCH] > 0) {
         platform->gpus_per_pcie_switch = count[GPUS_PER_SWITCH];
         platform->gpus_per_socket = count[GPUS_PER_SOCKET];
@@ -541,7 +531,7 @@ static void resolve(struct reader *reader, struct platform *platform)
     sort_items(&reader->parts, compare_parts);
     if (!count_nodes(reader, platform))
         return;
-    platform->gpus_per_nic = platform->gpus_per_node / count_nics(reader, platform);
+    take_shares(reader, platform);
     for (int part = 0; part < N_PARTS; part++)
         at = check_part(reader, platform, (enum part)part, at);
     if (reader->ok)
@@ -550,7 +540,6 @@ static void resolve(struct reader *reader, struct platform *platform)
         return;
     common_value(reader, GPU, GPU,
                  "speed"); /* nodes must be equal; the value itself is unused, since passes are given in seconds */
-    take_shares(reader, platform);
     platform->nvlink_bytes_per_s = common_value(reader, NVLINK_UP, NVLINK_DOWN, "bandwidth");
     platform->nic_bytes_per_s = common_value(reader, NIC_UP, NIC_DOWN, "bandwidth");
     platform->pcie_bytes_per_s = common_value(reader, PCIE_UP, PCIE_DOWN, "bandwidth");

@@ -31,16 +31,6 @@ static bool is_used(const struct drawing *drawing, int32_t n, int32_t g)
     return drawing->used == NULL || drawing->used[n * drawing->gpus + g];
 }
 
-/** Return whether a NIC has a GPU that is written. */
-static bool is_nic_used(const struct drawing *drawing, int32_t n, int32_t nic)
-{
-    int32_t shared = drawing->gpus / drawing->nics;
-    bool used = false;
-    for (int32_t g = nic * shared; g < (nic + 1) * shared && !used; g++)
-        used = is_used(drawing, n, g);
-    return used;
-}
-
 /** Return whether a node has a GPU that is written. */
 static bool is_node_used(const struct drawing *drawing, int32_t n)
 {
@@ -133,7 +123,7 @@ static void write_links(const struct drawing *drawing)
             bool written = rail || is_used(drawing, n, g); /* on rails, the NICs of others carry traffic, too */
             if (written && platform_has_nvlink(platform))
                 write_pair(drawing, platform->nvlink_bytes_per_s, of_node[0], g);
-            if (g < drawing->nics && (rail || is_nic_used(drawing, n, g)))
+            if (drawing->nics < drawing->gpus ? g < drawing->nics : written)
                 write_pair(drawing, platform->nic_bytes_per_s, of_node[1], g);
             if (written)
                 write_pair(drawing, platform->pcie_bytes_per_s, of_node[2], g);
@@ -155,6 +145,8 @@ static void write_shares(const struct drawing *drawing)
     const struct platform *platform = drawing->platform;
     if (platform->nvlink_domain != drawing->gpus)
         fprintf(drawing->file, "<prop id=\"nvlink_domain\" value=\"%d\"/>", platform->nvlink_domain);
+    if (platform_gpus_per_nic(platform) > 1)
+        fprintf(drawing->file, "<prop id=\"gpus_per_nic\" value=\"%d\"/>", platform->gpus_per_nic);
     if (platform_has_nvlink(platform))
         return;
     fprintf(drawing->file,
@@ -192,23 +184,25 @@ static void cross_switches(const struct drawing *drawing, int32_t n, int32_t fro
     fprintf(drawing->file, CROSSES("px%d_%d_d"), n, to / of_switch);
 }
 
-/** Write the routes of a GPU to the others of its domain: by NVLink, or by PCIe. */
+/** Write the routes of a GPU to the others of its node and domain: by NVLink, by PCIe, or by NICs if they are of
+ * different domains. */
 static void write_inside(const struct drawing *drawing, int32_t n, int32_t g)
 {
     const struct platform *platform = drawing->platform;
-    int32_t gpus = drawing->gpus, self = n * gpus + g,
-            first = platform_domain_of(platform, self) * platform->nvlink_domain;
+    int32_t gpus = drawing->gpus, self = n * gpus + g, span = gpus * drawing->joined, first = self / span * span;
     bool nvlink = platform_has_nvlink(platform);
-    const char *link = nvlink ? "nv" : "pc";
-    for (int32_t gpu = first; gpu < first + platform->nvlink_domain && gpu < platform_n_gpus(platform); gpu++) {
+    for (int32_t gpu = first; gpu < first + span && gpu < platform_n_gpus(platform); gpu++) {
         int32_t node = gpu / gpus, other = gpu % gpus;
+        bool inside = platform_same_domain(platform, self, gpu);
+        const char *link = !inside ? "ib" : nvlink ? "nv" : "pc";
+        int32_t shared = inside ? 1 : gpus / drawing->nics;
         if (gpu == self || !is_used(drawing, node, other))
             continue;
         fprintf(drawing->file, ROUTE("src=\"g%d_%d\" dst=\"g%d_%d\"") CROSSES("%s%d_%d_u"), n, g, node, other, link, n,
-                g);
+                g / shared);
         if (!nvlink)
             cross_switches(drawing, n, g, other);
-        fprintf(drawing->file, CROSSES("%s%d_%d_d") ROUTE_END, link, node, other);
+        fprintf(drawing->file, CROSSES("%s%d_%d_d") ROUTE_END, link, node, other / shared);
     }
 }
 
@@ -260,18 +254,6 @@ static void write_nic_routes(const struct drawing *drawing, int32_t n, int32_t g
     fputs(ROUTE_END, drawing->file);
 }
 
-/** Write the routes between GPUs of a node's different domains. They leave and enter by NICs. */
-static void write_between(const struct drawing *drawing, int32_t n, int32_t g)
-{
-    const struct platform *platform = drawing->platform;
-    for (int32_t other = 0; other < drawing->gpus && platform->nvlink_domain < drawing->gpus; other++)
-        if (is_used(drawing, n, other) &&
-            !platform_same_domain(platform, n * drawing->gpus + g, n * drawing->gpus + other))
-            fprintf(drawing->file,
-                    ROUTE("src=\"g%d_%d\" dst=\"g%d_%d\"") CROSSES("ib%d_%d_u") CROSSES("ib%d_%d_d") ROUTE_END, n, g, n,
-                    other, n, g * drawing->nics / drawing->gpus, n, other * drawing->nics / drawing->gpus);
-}
-
 /** Write the nodes of an NVLink domain, or one node, as a zone with a gateway if their NICs are on one switch. In one
  * zone of all nodes, routing would grow with the square of the nodes. */
 static void write_node(const struct drawing *drawing, int32_t first, int32_t end)
@@ -286,7 +268,6 @@ static void write_node(const struct drawing *drawing, int32_t first, int32_t end
             if (!is_used(drawing, n, g))
                 continue;
             write_inside(drawing, n, g);
-            write_between(drawing, n, g);
             write_host_routes(drawing, n, g, "");
             write_nic_routes(drawing, n, g);
         }
