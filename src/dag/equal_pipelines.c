@@ -60,7 +60,7 @@ static struct form form_of(const struct plan_phase *phase, int32_t number, struc
     return form;
 }
 
-/** Return whether a rank is as many nodes and NVLink domains behind the first rank in both layouts. */
+/** Return whether a rank is as many nodes, NVLink domains and sockets behind the first rank in both layouts. */
 static bool equal_places(const struct plan_layout *a, const struct plan_layout *b, int32_t rank,
                          const struct platform *platform)
 {
@@ -68,7 +68,9 @@ static bool equal_places(const struct plan_layout *a, const struct plan_layout *
     return platform_node_of(platform, i + rank) - platform_node_of(platform, i) ==
                platform_node_of(platform, j + rank) - platform_node_of(platform, j) &&
            platform_domain_of(platform, i + rank) - platform_domain_of(platform, i) ==
-               platform_domain_of(platform, j + rank) - platform_domain_of(platform, j);
+               platform_domain_of(platform, j + rank) - platform_domain_of(platform, j) &&
+           platform_socket_of(platform, i + rank) - platform_socket_of(platform, i) ==
+               platform_socket_of(platform, j + rank) - platform_socket_of(platform, j);
 }
 
 static bool equal_layouts(const struct plan_layout *a, const struct plan_layout *b, const struct platform *platform)
@@ -146,11 +148,13 @@ bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, const struct
         for (int32_t micro_batch = 0; equal && micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++)
             equal = pipeline->partition[pass].micro_batches[micro_batch].context == layout->context;
     for (int32_t stage = 1; equal && stage < layout->stages; stage++) {
-        int32_t n_inside = 0;
-        for (int32_t i = 0; i < layout->context; i++)
-            n_inside +=
-                platform_same_domain(platform, plan_rank(layout, stage - 1, i, 0), plan_rank(layout, stage, i, 0));
-        equal = n_inside == 0 || n_inside == layout->context;
+        int32_t n_inside = 0, n_crossing = 0;
+        for (int32_t i = 0; i < layout->context; i++) {
+            int32_t from = plan_rank(layout, stage - 1, i, 0), to = plan_rank(layout, stage, i, 0);
+            n_inside += platform_same_domain(platform, from, to);
+            n_crossing += platform_crosses_sockets(platform, from, to);
+        }
+        equal = (n_inside == 0 || n_inside == layout->context) && (n_crossing == 0 || n_crossing == layout->context);
     }
     return equal;
 }

@@ -148,11 +148,17 @@ static inline bool platform_same_domain(const struct platform *platform, int32_t
     return platform_domain_of(platform, gpu) == platform_domain_of(platform, other);
 }
 
-/** Return whether a transfer between two GPUs of a node without NVLink goes from socket to socket. -1: a host. */
+/** Return the number of a GPU's socket on a platform without NVLink; otherwise 0. */
+static inline int32_t platform_socket_of(const struct platform *platform, int32_t gpu)
+{
+    return platform->gpus_per_socket > 0 ? gpu / platform->gpus_per_socket : 0;
+}
+
+/** Return whether a transfer goes from socket to socket of a node without NVLink. -1: a host. */
 static inline bool platform_crosses_sockets(const struct platform *platform, int32_t gpu, int32_t other)
 {
-    return platform->gpus_per_socket > 0 && gpu >= 0 && other >= 0 && platform_same_domain(platform, gpu, other) &&
-           gpu / platform->gpus_per_socket != other / platform->gpus_per_socket;
+    return gpu >= 0 && other >= 0 && platform_same_domain(platform, gpu, other) &&
+           platform_socket_of(platform, gpu) != platform_socket_of(platform, other);
 }
 
 /** Return the GPUs of a server, which is bought, powered and repaired as a whole. Each node is one server. */

@@ -283,7 +283,7 @@ static bool take_shares(struct platform_keys *all, const struct device *device, 
     platform->nvlink_domain = (int32_t)domain;
     platform->gpus_per_nic = nics < gpus ? (int32_t)(gpus / nics) : 1;
     platform->nvlink_bytes_per_s = none ? 0 : all->nvlink_bytes_per_s;
-    platform->nic_bytes_per_s = all->nic_bytes_per_s * (nics > gpus ? (double)(nics / gpus) : 1);
+    platform->nic_bytes_per_s = all->nic_bytes_per_s * (nics > gpus ? (double)nics / (double)gpus : 1);
     platform->numa_bytes_per_s = all->numa_bytes_per_s / (device->pcie.efficiency > 0 ? device->pcie.efficiency : 1);
     platform->contention = all->contention;
     return ok;
