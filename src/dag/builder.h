@@ -204,6 +204,7 @@ struct builder_collective {
     int32_t chunk;
     /* reduce-scatter, all-gather: size of the tensor; otherwise all bytes that a participant sends to the next one */
     double bytes;
+    int32_t distance;  /* between the ranks, in GPUs; 0: the TP degree */
     int32_t steps;     /* messages that these bytes are sent in, for the latency */
     double share;      /* share of a reduce-scatter or all-gather that is not hidden */
     double exact_s;    /* if > 0: seconds of the participant for which the collective takes longest; replaces bytes */

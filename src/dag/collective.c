@@ -94,11 +94,19 @@ static double worst_factor(const struct builder *builder, const struct builder_c
     return worst;
 }
 
+/* Return the setting with the distance of the participants as its TP degree, which costs take for it. */
+static struct cost_setting apart(const struct builder *builder, const struct builder_collective *collective)
+{
+    struct cost_setting setting = *builder->setting;
+    setting.tensor = collective->distance > 0 ? collective->distance : setting.tensor;
+    return setting;
+}
+
 /* Return the transfer of a participant by one route, with `each` rails. `without_rail`: it has no rail. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_collective *collective,
                                      enum cost_route route, int32_t each, bool without_rail)
 {
-    const struct cost_setting *setting = builder->setting;
+    const struct cost_setting distant = apart(builder, collective), *setting = &distant;
     const struct cost_group group = {collective->n, collective->purpose == DAG_TENSOR ? 1 : setting->tensor};
     double bytes_per_s = route == COST_NVLINK ? cost_inside_bytes_per_s(setting->platform, false, group)
                                               : cost_nic_bytes_per_s(setting, group.distance);
@@ -150,9 +158,10 @@ static double worst_nic(const struct builder *builder, const struct builder_coll
 
 /* Return whether the i-th of k participants in a domain has a rail. The rails are spread over them, since neighbours
  * share a NIC. */
-static bool has_rail(const struct builder *builder, int32_t i, int32_t k)
+static bool has_rail(const struct builder *builder, const struct builder_collective *collective, int32_t i, int32_t k)
 {
-    int32_t n = cost_n_rails(builder->setting->platform, (struct cost_group){k, builder->setting->tensor});
+    int32_t distance = collective->distance > 0 ? collective->distance : builder->setting->tensor;
+    int32_t n = cost_n_rails(builder->setting->platform, (struct cost_group){k, distance});
     return i < k && i * n % k < n;
 }
 
@@ -168,7 +177,8 @@ static void add_flows(struct builder *builder, const struct builder_collective *
     struct cost_transfer flow = {latency_s / n_flows, collective->wire_bytes / n_flows, bytes_per_s, 0};
     flow.duration_s = flow.latency_s + flow.wire_bytes / bytes_per_s;
     for (int32_t i = 0; i < (collective->fold != NULL ? 1 : collective->n); i++)
-        for (int32_t away = 1; away <= n_flows && (collective->to_all || has_rail(builder, i % k, k)); away++) {
+        for (int32_t away = 1; away <= n_flows && (collective->to_all || has_rail(builder, collective, i % k, k));
+             away++) {
             struct dag_task task = task_of(builder, collective, i, DAG_STREAM_RAIL, DAG_SEND);
             task.to_rank =
                 builder->dag->ranks[collective->ranks[collective->fold != NULL ? 0 : (i + away * k) % collective->n]]
@@ -232,7 +242,7 @@ static void add_hops(struct builder *builder, const struct builder_collective *c
                 add_hop(builder, collective, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0, false});
                 continue;
             }
-            bool without_rail = !has_rail(builder, i - first, k);
+            bool without_rail = !has_rail(builder, collective, i - first, k);
             add_hop(builder, collective, open,
                     (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, without_rail});
             if (!without_rail)
@@ -266,7 +276,8 @@ double builder_collective_s(const struct builder *builder, const struct builder_
         nic = fmax(nic, faults_factor(builder->setting->faults, FAULT_NIC, gpu));
     }
     struct platform room;
-    struct cost_setting faulty = builder_faulty_setting(builder->setting, nvlink, nic, &room);
+    struct cost_setting distant = apart(builder, collective);
+    struct cost_setting faulty = builder_faulty_setting(&distant, nvlink, nic, &room);
     return cost_uneven_rails_s(&faulty, collective_of(collective), collective->bytes, collective->n, counts.fewest,
                                counts.most);
 }

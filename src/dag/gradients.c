@@ -110,8 +110,8 @@ static struct builder_collective group_collective(const struct replicas *replica
 }
 
 /* Return the all-reduce of a shard among the i-th ranks of all groups. The caller fills in ranks and ready. */
-static struct builder_collective shard_collective(const struct replicas *replicas, double parameters, double bytes,
-                                                  int32_t *ranks, int32_t *ready)
+static struct builder_collective shard_collective(const struct replicas *replicas, int32_t tensor, double parameters,
+                                                  double bytes, int32_t *ranks, int32_t *ready)
 {
     int32_t m = replicas->n / replicas->group;
     return (struct builder_collective){.ranks = ranks,
@@ -119,6 +119,7 @@ static struct builder_collective shard_collective(const struct replicas *replica
                                        .n = m,
                                        .n_ready = N_READY * m,
                                        .purpose = DAG_ALL_REDUCE,
+                                       .distance = tensor * replicas->group,
                                        .bytes = parameters / replicas->group * bytes,
                                        .share = 1};
 }
@@ -127,7 +128,8 @@ static struct builder_collective shard_collective(const struct replicas *replica
 static double across_s(const struct builder *builder, const struct replicas *replicas, double parameters, double bytes)
 {
     int32_t m = replicas->n / replicas->group, *ranks = check_malloc((size_t)m * sizeof *ranks);
-    struct builder_collective collective = shard_collective(replicas, parameters, bytes, ranks, NULL);
+    struct builder_collective collective =
+        shard_collective(replicas, builder->setting->tensor, parameters, bytes, ranks, NULL);
     double most_s = 0;
     for (int32_t i = 0; i < replicas->group; i++) {
         for (int32_t g = 0; g < m; g++)
@@ -322,7 +324,8 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
         scatter.share = share;
         done[g] = builder_collective(builder, &scatter);
     }
-    struct builder_collective reduce = shard_collective(replicas, replicas->parameters, bytes, ranks, ready);
+    struct builder_collective reduce =
+        shard_collective(replicas, builder->setting->tensor, replicas->parameters, bytes, ranks, ready);
     reduce.share = share;
     for (int32_t i = 0; i < n_rings; i++) {
         fill_shard_collective(replicas, done, i, ranks, ready);
