@@ -19,7 +19,8 @@
  *   numa<node>_<socket>, out of a socket. Nodes of one NVLink domain are one zone.
  *
  * 5. With rails, NIC g of each of `leaf` nodes is on one switch, which is free of contention.
- * 6. Inside such a group, a transfer to another NIC number first takes NVLink to the first GPU at the NIC of that number
+ * 6. Inside such a group, a transfer to another NIC number first takes NVLink to the first GPU at the NIC of that
+ *    number (NCCL's PXN).
  * (NCCL's PXN).
  * 7. A transfer to another group leaves on the sender's rail. The spine passes it on to the receiver's rail.
  */
