@@ -260,8 +260,8 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     layout_fit(scenario, system->node, &system->plan);
     bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
     char domain[96];
-    snprintf(domain, sizeof domain, "the GPUs of %s (a tensor-parallel group stays inside it)",
-             platform_domain_name(&scenario->platform));
+    const char *name = platform_domain_name(&scenario->platform);
+    snprintf(domain, sizeof domain, "the GPUs of %s (a tensor-parallel group stays inside %s)", name, name);
     ok &= check_divides(document, tp, plan->tp, platform_nvlink_domain(&scenario->platform), domain, err);
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);

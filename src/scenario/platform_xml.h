@@ -21,7 +21,6 @@
  * 5. With rails, NIC g of each of `leaf` nodes is on one switch, which is free of contention.
  * 6. Inside such a group, a transfer to another NIC number first takes NVLink to the first GPU at the NIC of that
  *    number (NCCL's PXN).
- * (NCCL's PXN).
  * 7. A transfer to another group leaves on the sender's rail. The spine passes it on to the receiver's rail.
  */
 #ifndef SLIMSIM_SCENARIO_PLATFORM_XML_H
