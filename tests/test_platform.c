@@ -6,9 +6,11 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "hand_cost.h"
 #include "hand_dag.h"
 #include "hand_plan.h"
@@ -346,6 +348,38 @@ TEST(platform_xml__tells_who_shares_links)
         CHECK_TRUE(read.nic_bytes_per_s == (i == 1 ? 100e9 : 50e9));
         free(text);
     }
+}
+
+/* Properties that no machine can have are refused. */
+TEST(platform_file__checks_who_shares_links)
+{
+    static const char *const cases[][3] = {
+        {"nvlink_domain\" value=\"16", "nvlink_domain\" value=\"12",
+         "nvlink_domain 12 does not divide the 8 GPUs of a node"},
+        {"gpus_per_nic\" value=\"4", "gpus_per_nic\" value=\"4.5", "gpus_per_nic 4.5 is no number of GPUs"},
+        {"id=\"nvlink_domain", "id=\"gpus_per_pcie_switch", "gpus_per_pcie_switch 16 does not divide the 8 GPUs"},
+        {"<prop id=\"gpus_per_nic\" value=\"4\"/>", "", "link ib0_2_u is missing"},
+    };
+    struct platform_keys keys = keys_of(2, 8);
+    keys.nvlink_domain = 16;
+    keys.nics_per_node = 2;
+    struct platform read, written = built(&keys);
+    char *text = hand_platform_xml(&written);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error err = {0};
+        char *wrong = check_strdup(""), *rest = text;
+        for (char *at; (at = strstr(rest, cases[i][0])) != NULL; rest = at + strlen(cases[i][0])) {
+            char *longer = check_asprintf("%s%.*s%s", wrong, (int)(at - rest), rest, cases[i][1]);
+            free(wrong);
+            wrong = longer;
+        }
+        char *all = check_asprintf("%s%s", wrong, rest);
+        CHECK_TRUE(!platform_file_read(fixture_write("wrong.xml", all), &read, &err));
+        CHECK_CONTAINS(err.text, cases[i][2]);
+        free(wrong);
+        free(all);
+    }
+    free(text);
 }
 
 /* Each mistake is refused with what is allowed. The hash tells the keys apart. */
