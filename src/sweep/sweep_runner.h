@@ -24,6 +24,7 @@ struct asked_point {
     const struct document *document; /* borrowed */
     double memory;                   /* factor of the memory of a GPU, which no key changes */
     bool critical_path;              /* only the critical path runs, whatever the document says */
+    bool priced;                     /* with free_costs */
 };
 
 struct sweep_runner {
