@@ -87,6 +87,15 @@ static bool run(struct what_ifs *questions, const struct what_if_options *option
     return ok;
 }
 
+/** Return about how long it takes to price plans, in runs of a system. A search takes longer than that. */
+static double priced_work(const struct scenario *scenario)
+{
+    bool searched = false;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        searched = searched || scenario->systems[i].auto_plan;
+    return searched ? 0.5 : 3;
+}
+
 /** Price the plans that a system ran with. Its scenario, which then has them, runs on the critical path. */
 static bool price(const struct what_if *ran, const struct what_if_options *options, struct what_ifs *priced,
                   struct error *err)
@@ -94,8 +103,8 @@ static bool price(const struct what_if *ran, const struct what_if_options *optio
     struct document document = {0};
     struct what_if_options how = *options;
     char *name = check_asprintf("%s, each cost at zero", ran->name);
-    CHECK(
-        document_parse(ran->result.scenario, strlen(ran->result.scenario), "scenario", &document, err)); /* own text */
+    const char *text = ran->result.scenario;
+    CHECK(document_parse(text, strlen(text), "scenario", &document, err)); /* the program wrote it */
     what_if_add(priced, name, &document)->priced = true;
     how.critical_path = true;
     free(name);
@@ -119,6 +128,7 @@ static bool explain(const struct scenario *scenario, struct what_ifs *runs, cons
         if (options->system >= 0 ? system != options->system : i > 0 && !options->all)
             continue;
         if (!question->priced) {
+            progress_expect(options->how->progress, priced_work(scenario), 0, 0);
             ok = price(question, options->how, &priced, err);
             question = priced.at;
         }
@@ -136,8 +146,7 @@ bool explanations_find(const struct scenario *scenario, const struct explanation
                        struct explanations *explanations, struct error *err)
 {
     struct what_ifs runs = {0};
-    bool later =
-        !options->all && options->system < 0 && scenario->n_systems > 1; /* the first is known after the runs */
+    bool later = !options->all && options->system < 0 && scenario->n_systems > 1; /* the first is not known yet */
     *explanations = (struct explanations){0};
     for (int32_t i = 0; i < scenario->n_systems; i++) {
         struct what_if *question = what_if_add(&runs, scenario->systems[i].label, &scenario->document);
@@ -145,10 +154,8 @@ bool explanations_find(const struct scenario *scenario, const struct explanation
         what_if_set(question, "trace", "summary"); /* iterations are kept */
         question->priced = !later && (options->system < 0 || options->system == i);
     }
-    options->how->progress->later = later;
-    bool ok = run(&runs, options->how, err);
-    options->how->progress->later = 0;
-    ok = ok && explain(scenario, &runs, options, explanations, err);
+    progress_expect(options->how->progress, 1, later, later ? priced_work(scenario) : 0);
+    bool ok = run(&runs, options->how, err) && explain(scenario, &runs, options, explanations, err);
     what_if_free(&runs);
     return ok;
 }

@@ -110,8 +110,8 @@ struct run {
     struct pricing *pricing;
 };
 
-/* A search takes most of the time of a point with `plan: auto`. */
-static const double search_share = 0.9;
+/* A search takes half to nearly all of the time of a point with `plan: auto`. */
+static const double search_share = 0.6;
 
 static void note_share(const struct run *run, double share)
 {
