@@ -209,6 +209,15 @@ static void free_searches(struct search_result *searched, int32_t n_systems)
     free(searched);
 }
 
+/** Complete a full trace: the typical iteration, and the verdict. */
+static bool finish_record(const struct sweep_runner *runner, const struct scenario *scenario,
+                          const struct lengths *lengths, const struct point *point, struct run *run, struct error *err)
+{
+    return run->record.trace == NULL ||
+           (record_typical_iteration(&run->record, scenario, lengths, run->searched, point, err) &&
+            (runner->verdict == NULL || runner->verdict(scenario, lengths, point, run->record.trace, err)));
+}
+
 static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
 {
     struct point_result *result = run->result;
@@ -238,9 +247,7 @@ void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_r
         result->free_costs = check_calloc((size_t)result->n_priced, sizeof *result->free_costs);
         ok = search_plans(runner, &scenario, lengths, &run, &err) &&
              run_point(runner, &scenario, lengths, &run, &point, &err) &&
-             (run.record.trace == NULL ||
-              record_typical_iteration(&run.record, &scenario, lengths, run.searched, &point, &err)) &&
-             finish(&scenario, &point, &run, &err) &&
+             finish_record(runner, &scenario, lengths, &point, &run, &err) && finish(&scenario, &point, &run, &err) &&
              (point_result_fits(result) ||
               error_set_status(&err, ERROR_FAILED, "a number of its results is not finite"));
         if (!ok) {
