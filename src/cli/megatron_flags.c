@@ -153,14 +153,42 @@ static void print_batch(const struct point_view *view, const struct found *found
     flag_if(file, true, "--bf16");
 }
 
+/** Return whether Megatron-LM has options for the stages. It refuses a rest, and 0 layers of the first or last one. */
+static bool has_options(const struct scenario_plan *plan, int64_t layers)
+{
+    struct scenario_stages stages = plan->stages;
+    stages.spread = SCENARIO_EQUAL;
+    return stages.layers.n == 0 && (!stages.first_layers.given || stages.first_layers.value > 0) &&
+           (!stages.last_layers.given || stages.last_layers.value > 0) &&
+           scenario_stages_fit(&stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp);
+}
+
+/** Print the layers of each virtual stage: "Et*20|t*20|t*21|t*19L". E is the embedding, L the head. */
+static void print_layout(const struct scenario_plan *plan, int64_t layers, FILE *file)
+{
+    int32_t n = (int32_t)(plan->pp * plan->vpp);
+    fputs("--pipeline-model-parallel-layout \"E", file);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t of_stage = scenario_stage_layers(&plan->stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp, i);
+        fputs(i > 0 ? "|" : "", file);
+        if (of_stage > 0)
+            fprintf(file, "t*%d", of_stage);
+    }
+    fputs("L\"\n", file);
+}
+
 static void print_stages(const struct scenario_plan *plan, int64_t layers, FILE *file)
 {
     const struct scenario_stages *stages = &plan->stages;
-    bool unequal = stages->first_layers > 0 || stages->last_layers > 0;
-    if (stages->first_layers > 0)
-        number(file, "--decoder-first-pipeline-num-layers", stages->first_layers);
-    if (stages->last_layers > 0)
-        number(file, "--decoder-last-pipeline-num-layers", stages->last_layers);
+    bool unequal = stages->first_layers.given || stages->last_layers.given;
+    if (!has_options(plan, layers)) {
+        print_layout(plan, layers, file);
+        return;
+    }
+    if (stages->first_layers.given)
+        number(file, "--decoder-first-pipeline-num-layers", stages->first_layers.value);
+    if (stages->last_layers.given)
+        number(file, "--decoder-last-pipeline-num-layers", stages->last_layers.value);
     flag_if(file, stages->count_embedding, "--account-for-embedding-in-pipeline-split");
     flag_if(file, stages->count_head, "--account-for-loss-in-pipeline-split");
     if (plan->vpp > 1 && unequal)

@@ -135,7 +135,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 28 };
+enum { SYSTEM_ENTRY_N_KEYS = 30 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /**
