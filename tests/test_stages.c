@@ -266,27 +266,30 @@ TEST(plan_layers__that_do_not_fit_are_refused)
     }
 }
 
-/* Version 0.1.0 wrote each of its 28 keys, with 0 for a stage whose layers are not given. */
+/* Version 0.1.0 wrote each of its 28 keys of an entry, with 0 for a stage whose layers are not given. */
+static const char of_0_1_0[] =
+    "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\nframework: slimpack-paper\n"
+    "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+    "systems: [{name: best-fit, label: best-fit, offload: auto, plan: {tp: 2, pp: 4, cp: 1, cp_type: ring, dp: 2, vpp: "
+    "1,\n"
+    "  schedule: 1f1b, slices: 0, first_stage_layers: 0, last_stage_layers: 0, count_embedding: false,\n"
+    "  count_head: false, sharding: zero1, shard_group: 0, fsdp: 1, fsdp_prefetch: backward-pre, fsdp_ends: root,\n"
+    "  gradients: fp32, gradient_buffers: kept, optimizer: fused, sequence_parallel: true, recompute: none,\n"
+    "  recompute_layers: 0, early_stop: false, offload: 0}}]\n";
+
 TEST(resolved_scenario__of_the_first_version_has_no_stage_without_layers)
 {
     struct scenario scenario;
-    struct error err;
-    CHECK_TRUE(read_plan("first_stage_layers: unset", &scenario, &err));
-    char *text = scenario_text(&scenario);
-    scenario_free(&scenario);
-    char *first = fixture_replace(text, "first_stage_layers: unset", "first_stage_layers: 0");
-    char *last = fixture_replace(first, "last_stage_layers: unset", "last_stage_layers: 0");
-    char *old = fixture_replace(last, "      spread: equal\n", "");
-    CHECK_TRUE(scenario_read(fixture_write("stages/old.yaml", old), 0, NULL, &scenario, &err));
+    struct error err = {0};
+    fixture_data("stages");
+    CHECK_TRUE(scenario_read(fixture_write("stages/old.yaml", of_0_1_0), 0, NULL, &scenario, &err));
     CHECK_TRUE(!scenario.systems[0].plan.stages.first_layers.given);
     CHECK_TRUE(!scenario.systems[0].plan.stages.last_layers.given);
     scenario_free(&scenario);
-    CHECK_TRUE(scenario_read(fixture_write("stages/new.yaml", last), 0, NULL, &scenario, &err)); /* that of today */
+    char *text = fixture_replace(of_0_1_0, "vpp: 1,", "vpp: 1, spread: equal,"); /* as today's are */
+    CHECK_TRUE(scenario_read(fixture_write("stages/new.yaml", text), 0, NULL, &scenario, &err));
     CHECK_TRUE(scenario.systems[0].plan.stages.first_layers.given);
     CHECK_EQUAL(scenario_stage_layers(&scenario.systems[0].plan.stages, 40, N_STAGES, 1, 1), 20);
     scenario_free(&scenario);
     free(text);
-    free(first);
-    free(last);
-    free(old);
 }

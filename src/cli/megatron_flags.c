@@ -213,7 +213,14 @@ static void print_parallel(const struct point_view *view, FILE *file)
         fprintf(file, "--cp-comm-type %s\n", exchange[plan->cp_type]);
     say_if(file, plan->cp > 1 && view->scenario->data.context % (2 * (int64_t)plan->cp) != 0,
            "Megatron-LM refuses a context that is no multiple of twice the context-parallel degree.");
-    print_stages(plan, view->scenario->model.layers, file);
+    const struct model *model = &view->scenario->model;
+    say_if(
+        file, !model_shares_heads(model, plan->tp, false),
+        "The plan copies heads of keys and values to several TP ranks. Megatron-LM divides their weights and gathers "
+        "queries, keys and values instead.");
+    say_if(file, plan->cp_type == SCENARIO_ULYSSES && !model_shares_heads(model, plan->tp * plan->cp, false),
+           "Transformer Engine's a2a refuses fewer heads of keys and values than ranks.");
+    print_stages(plan, model->layers, file);
     flag_if(file, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
     flag_if(file, plan->pp > 1 && view->system->dp > 1 && layout->stage_stride == plan->tp * plan->cp,
             "--use-tp-pp-dp-mapping");

@@ -204,11 +204,17 @@ static bool check_shard_group(const struct scenario *scenario, const struct scen
 static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    if (plan->cp_type != SCENARIO_ULYSSES || model_shares_heads(&scenario->model, plan->tp * plan->cp))
+    int64_t ranks = plan->tp * plan->cp;
+    if (plan->cp_type != SCENARIO_ULYSSES || model_shares_heads(&scenario->model, ranks, plan->kv_copies))
         return true;
+    if (model_shares_heads(&scenario->model, ranks, true))
+        return refuse(scenario, system, "kv_copies", err,
+                      "false lets ulysses have at most kv_heads = %" PRId64 " ranks, and tp x cp = %" PRId64
+                      " x %" PRId64 "; allowed: true, or rings and all-gather",
+                      scenario->model.kinds[0].kv_heads, plan->tp, plan->cp);
     return refuse(scenario, system, "cp_type", err,
                   "ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide heads and kv_heads, %" PRId64
-                  " and %" PRId64 "; rings and all-gather do not",
+                  " and %" PRId64 ", or be a multiple of kv_heads; rings and all-gather do not",
                   plan->tp, plan->cp, scenario->model.kinds[0].heads, scenario->model.kinds[0].kv_heads);
 }
 
@@ -297,6 +303,23 @@ static bool check_schedule(const struct scenario *scenario, const struct scenari
     return true;
 }
 
+/** Check that TP ranks have whole heads of keys and values, or copies of one. Heads must be right. */
+static bool check_kv_heads(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct model *model = &scenario->model;
+    if (model_shares_heads(model, plan->tp, plan->kv_copies))
+        return true;
+    if (model_shares_heads(model, plan->tp, true))
+        return refuse(scenario, system, "kv_copies", err,
+                      "false needs tp to divide the model's kv_heads, %" PRId64 ", but tp is %" PRId64
+                      "; allowed: true, which copies them to several ranks",
+                      model->kinds[0].kv_heads, plan->tp);
+    return refuse(scenario, system, "tp", err,
+                  "%" PRId64 " neither divides the model's kv_heads, %" PRId64 ", nor is a multiple of them", plan->tp,
+                  model->kinds[0].kv_heads);
+}
+
 void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_plan *plan)
 {
     const struct document *document = &scenario->document;
@@ -332,8 +355,6 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
             continue;
         if (!check_divides(document, tp, plan->tp, model->kinds[kind].heads, "the model's heads", err))
             return false;
-        ok &= check_divides(document, tp, plan->tp, model->kinds[kind].kv_heads,
-                            "the model's kv_heads (copies of them on several ranks are not available yet)", err);
     }
-    return ok;
+    return ok && check_kv_heads(scenario, system, err);
 }

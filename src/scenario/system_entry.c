@@ -96,6 +96,9 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.optimizer)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "split norms, dropouts and residuals over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
+    {"plan.kv_copies", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "with more TP or Ulysses ranks than heads of keys and values, copy each head to as many ranks; false: refuse them",
+     SYSTEM(plan.kv_copies)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
      "results that the backward pass computes again: norm: outputs of norms; activation: those of SwiGLU or GELU; "
      "attention-core: core attention; selective: [norm, activation]; alternate-gemms: beside selective, every second "

@@ -63,6 +63,8 @@ double predict_activation_bytes(const struct setting *setting)
     struct cost_micro_batch micro_batch = {
         .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
     double layers = cost_activation_bytes(&cost, micro_batch.recompute, false) * cost_micro_batch_tokens(&micro_batch) +
+                    cost_copied_kv_bytes(&cost, micro_batch.recompute, micro_batch.context) *
+                        cost_micro_batch_tokens(&micro_batch) +
                     cost_scores_bytes(&cost, &micro_batch);
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
     return layers * (double)setting->micro_batch * (1 + interleaved);
