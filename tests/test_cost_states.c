@@ -162,7 +162,7 @@ TEST(cost_optimizer_s__is_counted_by_hand)
 }
 
 /* h = 64 and f = 128 (SwiGLU), with one head of keys and values for 4 of queries, 16 wide. On TP 4 a rank has the whole
- * head: QKV is 64 x (16 + 2 x 16), the projection 16 x 64, up 64 x 64, down 32 x 64, and norms 128. That are 10,368.
+ * head: QKV is 64 x (16 + 2 x 16), the projection 16 x 64, up 64 x 64, down 32 x 64, and norms 128. They are 10,368.
  * The model has P = 64 (64 + 2 x 16) + 64 x 64 + 3 x 64 x 128 = 34,816, of which three copies of 64 x 32 are no part.
  */
 static const struct model one_kv_head = {
