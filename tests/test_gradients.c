@@ -486,6 +486,10 @@ TEST(copied_kv_heads__are_summed_before_the_reductions)
             layout->stage_stride = 8;
         }
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        struct dag folded =
+            hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true, .fold_equal = true});
+        CHECK_TRUE(hand_makespan_s(&folded) == hand_makespan_s(&dag));
+        dag_free(&folded);
         double makespan_s = hand_makespan_s(&dag), sent_bytes, bytes = 840.0 / stages * 64 * 32 * 4 / (i == 2 ? 2 : 1);
         setting.tensor = 4;
         double sum_s = cost_collective_s(&setting, DEVICE_ALL_REDUCE, bytes, 4);

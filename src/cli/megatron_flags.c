@@ -167,14 +167,14 @@ static bool has_options(const struct scenario_plan *plan, int64_t layers)
 static void print_layout(const struct scenario_plan *plan, int64_t layers, FILE *file)
 {
     int32_t n = (int32_t)(plan->pp * plan->vpp);
-    fputs("--pipeline-model-parallel-layout \"E", file);
+    fputs("--pipeline-model-parallel-layout E", file);
     for (int32_t i = 0; i < n; i++) {
         int32_t of_stage = scenario_stage_layers(&plan->stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp, i);
         fputs(i > 0 ? "|" : "", file);
         if (of_stage > 0)
             fprintf(file, "t*%d", of_stage);
     }
-    fputs("L\"\n", file);
+    fputs("L\n", file);
 }
 
 static void print_stages(const struct scenario_plan *plan, int64_t layers, FILE *file)
