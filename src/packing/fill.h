@@ -44,8 +44,8 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
 /**
  * Compute the ends of the micro-batches as tokens from the chain's start: end[n_micro_batches], ascending.
  *
- * 1. MicroPack k takes tokens until the running sum of FLOPs reaches (k+1)/n_micro_batches of the chain's total. The boundary is at
- *    the nearest token (fill_root), so each micro-batch is within a token's work of its share.
+ * 1. MicroPack k takes tokens until the running sum of FLOPs reaches (k+1)/n_micro_batches of the chain's total. The
+ * boundary is at the nearest token (fill_root), so each micro-batch is within a token's work of its share.
  * 2. If tokens are so few that a micro-batch would be empty, it takes one.
  * 3. `whole`: the boundary moves on to the end of its sample. Micro-batches that this empties are kept here.
  * 4. `min_slice`: boundaries are checked from the chain's start. If a boundary would end a shorter slice, it moves back
