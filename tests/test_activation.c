@@ -278,3 +278,44 @@ TEST(alternate_gemms__are_not_kept)
     CHECK_CLOSE(cost_kept_kv_bytes(&toy, RECOMPUTE_NONE), 3 * 4.0, 1e-14);
     CHECK_TRUE(cost_kept_kv_bytes(&toy, RECOMPUTE_FULL) == 0);
 }
+
+/* h = 64, so a head is 16 wide. With one head of keys and values on TP 4 a rank keeps 2 x 2 x 16 bytes of it, without
+ * copies a fourth of that. All else is equal. */
+TEST(copied_kv_heads__are_kept_on_each_rank)
+{
+    const struct model model = {
+        .hidden = 64, .layers = 3, .vocabulary = 16, .kinds = {{.heads = 4, .kv_heads = 1, .ffn = 128}}};
+    struct scenario_plan plan = {.kv_copies = true}, divided = {0};
+    struct cost_setting setting = hand_with((struct cost_setting){.model = &model, .tensor = 4, HAND_LAYERS(3)}, &plan);
+    struct cost_setting other =
+        hand_with((struct cost_setting){.model = &model, .tensor = 4, HAND_LAYERS(3)}, &divided);
+    CHECK_CLOSE(cost_kept_kv_bytes(&setting, RECOMPUTE_NONE), 3 * 64.0, 0);
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false) -
+                    cost_activation_bytes(&other, RECOMPUTE_NONE, false),
+                3 * 48.0, 1e-14);
+}
+
+/* 32 heads of 4 and 8 of keys and values: 16 Ulysses ranks have 2 of queries each, and one of keys and values, of which
+ * two ranks hold a copy. A rank of 1600 tokens keeps K and V of 1600 x 4 in bf16, 25,600 bytes, and has 100 of the
+ * tokens. */
+TEST(ulysses__keeps_copies_of_few_heads)
+{
+    const struct model model = {
+        .hidden = 128, .layers = 3, .vocabulary = 16, .kinds = {{.heads = 32, .kv_heads = 8, .ffn = 128}}};
+    struct scenario_plan plan = {.kv_copies = true, .cp_type = SCENARIO_ULYSSES};
+    struct cost_setting setting = hand_with((struct cost_setting){.model = &model, .tensor = 1, HAND_LAYERS(3)}, &plan);
+    double kept = cost_kept_kv_bytes(&setting, RECOMPUTE_NONE);
+    CHECK_CLOSE(100 * (kept + cost_copied_kv_bytes(&setting, RECOMPUTE_NONE, 16)), 3 * 25600.0, 1e-15);
+    CHECK_TRUE(cost_copied_kv_bytes(&setting, RECOMPUTE_NONE, 8) == 0);
+    CHECK_TRUE(cost_copied_kv_bytes(&setting, RECOMPUTE_FULL, 16) == 0);
+    CHECK_TRUE(cost_copied_kv_bytes(&setting, RECOMPUTE_ATTENTION_CORE, 16) == 0);
+    setting.tensor = 4; /* with 4 ranks of context there are as many: half of a head each, in 2 copies */
+    CHECK_CLOSE(100 *
+                    (cost_kept_kv_bytes(&setting, RECOMPUTE_NONE) + cost_copied_kv_bytes(&setting, RECOMPUTE_NONE, 4)),
+                3 * 25600.0 / 4, 1e-15);
+    setting.tensor = 16; /* a rank has a copy before the exchange */
+    CHECK_TRUE(cost_copied_kv_bytes(&setting, RECOMPUTE_NONE, 1) == 0);
+    CHECK_CLOSE(cost_copied_kv_bytes(&setting, RECOMPUTE_NONE, 2), cost_kept_kv_bytes(&setting, RECOMPUTE_NONE), 1e-15);
+    setting.cp_type = SCENARIO_RING;
+    CHECK_TRUE(cost_copied_kv_bytes(&setting, RECOMPUTE_NONE, 16) == 0);
+}

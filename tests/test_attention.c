@@ -385,3 +385,24 @@ TEST(ulysses__copies_few_heads_of_keys_for_many_ranks)
         CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).ring_bytes, 3 * sent, 1e-14);
     }
 }
+
+/* 32 heads of 4, and 8 of keys and values, each on 2 of 16 ranks. A rank has 100 of 1600 tokens, and exchanges 15/16 of
+ * queries and outputs, 128 wide, and of keys and values, 2 x 32 wide: 100 x 15/16 x 2 x 2 (128 + 64) bytes. */
+TEST(ulysses__sends_each_of_8_heads_to_two_of_16_ranks)
+{
+    struct device device = hand_device;
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    struct model model = *hand_toy_setting().model;
+    model.hidden = 128;
+    model.kinds[0].heads = 32;
+    model.kinds[0].kv_heads = 8;
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    setting.model = &model;
+    setting.device = &device;
+    setting.tensor = 1;
+    setting.cp_type = SCENARIO_ULYSSES;
+    const struct slice whole = {0, 0, 1600};
+    struct cost_micro_batch micro_batch = {.slices = &whole, .n_slices = 1, .context = 16};
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).ring_bytes, 3 * 72000.0, 1e-14);
+}

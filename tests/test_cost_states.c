@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests count parameters, states and the optimizer's seconds. */
+#include "cost/communication.h"
+#include "cost/context.h"
 #include "cost/gathered.h"
 #include "cost/states.h"
 #include "hand_cost.h"
 #include "hand_model.h"
+#include "hand_plan.h"
 #include "harness.h"
 
 /* h = 8, GELU, f = 32, LayerNorm, biases and 6 learned positions. V = 10 is padded to 16 over TP 2, which is 8 rows
@@ -156,4 +159,57 @@ TEST(cost_optimizer_s__is_counted_by_hand)
     CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 40.0, 1e-14);
     setting.optimizer = SCENARIO_EAGER;
     CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 100.0, 1e-14);
+}
+
+/* h = 64 and f = 128 (SwiGLU), with one head of keys and values for 4 of queries, 16 wide. On TP 4 a rank has the whole
+ * head: QKV is 64 x (16 + 2 x 16), the projection 16 x 64, up 64 x 64, down 32 x 64, and norms 128. They are 10,368.
+ * The model has P = 64 (64 + 2 x 16) + 64 x 64 + 3 x 64 x 128 = 34,816, of which three copies of 64 x 32 are no part.
+ */
+static const struct model one_kv_head = {
+    .hidden = 64, .layers = 3, .vocabulary = 16, .kinds = {{.heads = 4, .kv_heads = 1, .ffn = 128}}};
+
+TEST(copied_kv_heads__are_whole_on_each_rank)
+{
+    struct scenario_plan plan = {.kv_copies = true};
+    struct cost_setting setting =
+        hand_with((struct cost_setting){.model = &one_kv_head, .tensor = 4, HAND_LAYERS(3)}, &plan);
+    CHECK_CLOSE(cost_kv_width(&setting, 0), 16, 0);
+    CHECK_EQUAL(cost_kv_copies(&setting, 0), 4);
+    CHECK_CLOSE(cost_layers_parameters(&setting), 3 * 10368.0, 0);
+    CHECK_CLOSE(cost_state_bytes(&setting, cost_layers_parameters(&setting), 2), 3 * 10368.0 * (2 + 4 + 12 / 2), 0);
+    CHECK_CLOSE(4 * (cost_layers_parameters(&setting) - 3 * 128), 3 * (34816.0 + 3 * 64 * 32), 0);
+    CHECK_CLOSE(cost_model_parameters(&one_kv_head), 3 * (34816.0 + 128) + 2 * 16 * 64 + 64, 0);
+    CHECK_CLOSE(cost_kv_bytes(&setting, 0), 2 * 2 * 16.0, 0);
+    setting.tensor = 1;
+    CHECK_EQUAL(cost_kv_copies(&setting, 0), 1);
+    CHECK_CLOSE(cost_kv_width(&setting, 0), 16, 0);
+}
+
+/* Each of 3 layers has 64 x 32 copied parameters with gradients of 4 bytes, in sum 24,576 bytes. A ring of 4 sends 2 x
+ * 3/4 of them. With two heads it is one of 2, and sends as much as they have. */
+TEST(copied_kv_heads__sum_their_gradients_among_their_ranks)
+{
+    struct model model = one_kv_head;
+    struct cost_setting setting = *hand_setting();
+    double sent_bytes;
+    setting.model = &model;
+    setting.tensor = 4;
+    hand_layers(&setting, 3);
+    CHECK_TRUE(cost_copied_sum_s(&setting, 1, &sent_bytes) == 0 && sent_bytes == 0); /* none is copied */
+    setting.kv_copies = true;
+    CHECK_CLOSE(cost_copied_sum_s(&setting, 1, &sent_bytes), cost_collective_s(&setting, DEVICE_ALL_REDUCE, 24576, 4),
+                1e-15);
+    CHECK_CLOSE(sent_bytes, 2 * 3.0 / 4 * 24576, 1e-15);
+    cost_copied_sum_s(&setting, 8, &sent_bytes); /* ranks that share gradients sum shards */
+    CHECK_CLOSE(sent_bytes, 2 * 3.0 / 4 * 24576 / 8, 1e-15);
+    model.kinds[0].biases = true; /* 2 x 16 more, with as many ranks */
+    cost_copied_sum_s(&setting, 1, &sent_bytes);
+    CHECK_CLOSE(sent_bytes, 2 * 3.0 / 4 * 3 * 4 * (64 * 32 + 32), 1e-15);
+    model.kinds[0].biases = false;
+    model.kinds[0].kv_heads = 2;
+    CHECK_CLOSE(cost_copied_sum_s(&setting, 1, &sent_bytes), cost_collective_s(&setting, DEVICE_ALL_REDUCE, 24576, 2),
+                1e-15);
+    CHECK_CLOSE(sent_bytes, 24576, 1e-15);
+    model.kinds[0].kv_heads = 4;
+    CHECK_TRUE(cost_copied_sum_s(&setting, 1, &sent_bytes) == 0 && sent_bytes == 0);
 }

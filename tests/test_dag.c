@@ -255,7 +255,7 @@ TEST(dag_build__takes_stages_of_different_layers)
     struct plan plan;
     struct cost_setting setting = *hand_setting();
     hand_uniform(&plan, 3, 1, 16);
-    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = 100, .last_layers = 100}});
+    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = {1, 100}, .last_layers = {1, 100}}});
     hand_recompute_layers(&setting, 200);
     const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});

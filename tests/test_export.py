@@ -117,7 +117,7 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
     position-embedding-type attention-dropout hidden-dropout vocab-size make-vocab-size-divisible-by seq-length max-position-embeddings
     micro-batch-size global-batch-size tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size cp-comm-type
     decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers num-virtual-stages-per-pipeline-rank
-    num-layers-per-virtual-pipeline-stage data-parallel-sharding-strategy ckpt-format num-distributed-optimizer-instances
+    num-layers-per-virtual-pipeline-stage pipeline-model-parallel-layout data-parallel-sharding-strategy ckpt-format num-distributed-optimizer-instances
     recompute-granularity recompute-method recompute-num-layers attention-backend""".split()}
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
@@ -165,6 +165,13 @@ class Megatron(unittest.TestCase):
                 ([plan + "vpp=5"], {"--num-layers-per-virtual-pipeline-stage": "4"}, []),
                 ([plan + "vpp=5", "communication.pp_overlap=false"],
                  {"--num-layers-per-virtual-pipeline-stage": "4", "--no-overlap-p2p-communication": ""}, []),
+                ([plan + "layers=[20, 20, 21, 19]"], {"--pipeline-model-parallel-layout": "Et*20|t*20|t*21|t*19L"}, []),
+                ([plan + "pp=2", plan + "vpp=2", plan + "layers=[0, 40, 39, 1]"],
+                 {"--pipeline-model-parallel-size": "2", "--pipeline-model-parallel-layout": "E|t*40|t*39|t*1L"}, []),
+                ([plan + "first_stage_layers=0", plan + "spread=even"],
+                 {"--pipeline-model-parallel-layout": "E|t*27|t*27|t*26L"}, []),
+                ([plan + "first_stage_layers=17"], {"--decoder-first-pipeline-num-layers": "17"}, []),
+                ([plan + "spread=even"], {}, []),
                 ([plan + "cp=2", plan + "cp_type=all-gather"], {"--context-parallel-size": "2", "--cp-comm-type": "all_gather"}, []),
                 ([plan + "recompute=full"], {"--recompute-granularity": "full", "--recompute-method": "uniform",
                                              "--recompute-num-layers": "1"}, []),

@@ -460,3 +460,51 @@ TEST(tied_embeddings__are_reduced_between_first_and_last_stage)
     CHECK_CLOSE(send_s, 2e-6 + 4.0 * 64 * 1024 / 200e9, 1e-14);
     CHECK_CLOSE(with_s, without_s + send_s, 1e-12);
 }
+
+/* Two replicas of two stages run on TP 4, with one head of keys and values. Each rank sums its copies' gradients before
+ * the reductions: 420 layers of 64 x 32 at 4 bytes, in a ring of 4. The first stage ends last, so all wait for it.
+ * zero2 has reduced them before, and its two ranks sum halves. */
+TEST(copied_kv_heads__are_summed_before_the_reductions)
+{
+    struct model model = *hand_setting()->model;
+    struct cost_setting setting = *hand_setting();
+    setting.model = &model;
+    model.kinds[0].kv_heads = 1;
+    for (int i = 0; i < 3; i++) { /* without copies, with them, and under zero2 */
+        struct plan plan;
+        int32_t stages = i == 2 ? 1 : 2, n_sums = 0;
+        hand_whole_samples(&plan, 2, stages, 16);
+        hand_options(&setting, &(struct scenario_plan){.cp = 1,
+                                                       .dp = 2,
+                                                       .sharding = i == 2 ? SCENARIO_ZERO2 : SCENARIO_ZERO1,
+                                                       .kv_copies = i > 0,
+                                                       .sequence_parallel = true});
+        for (int32_t k = 0; k < 2; k++) {
+            struct plan_layout *layout = &plan.phases[0].pipelines[k].layout;
+            layout->tensor = 4;
+            layout->first_rank = 4 * k;
+            layout->stage_stride = 8;
+        }
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        struct dag folded =
+            hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true, .fold_equal = true});
+        CHECK_TRUE(hand_makespan_s(&folded) == hand_makespan_s(&dag));
+        dag_free(&folded);
+        double makespan_s = hand_makespan_s(&dag), sent_bytes, bytes = 840.0 / stages * 64 * 32 * 4 / (i == 2 ? 2 : 1);
+        setting.tensor = 4;
+        double sum_s = cost_collective_s(&setting, DEVICE_ALL_REDUCE, bytes, 4);
+        for (int32_t task = 0; task < dag.n_tasks; task++)
+            if (dag.tasks[task].kind == DAG_SYNC && dag.tasks[task].purpose == DAG_TENSOR) {
+                CHECK_CLOSE(dag.duration_s[task], sum_s, 1e-14);
+                dag.duration_s[task] = 0;
+                n_sums++;
+            }
+        CHECK_EQUAL(n_sums, i > 0 ? 2 * stages : 0);
+        CHECK_CLOSE(makespan_s - hand_makespan_s(&dag), i > 0 ? sum_s : 0, 1e-9);
+        struct cost_setting rank = dag_rank_setting(&setting, &plan.phases[0].pipelines[0].layout, 0);
+        cost_copied_sum_s(&rank, i == 2 ? 2 : 1, &sent_bytes);
+        CHECK_CLOSE(sent_bytes, i > 0 ? 2 * 3.0 / 4 * bytes : 0, 1e-14);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}

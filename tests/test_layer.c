@@ -63,11 +63,11 @@ TEST(model_kind_of__repeats_the_pattern)
     CHECK_EQUAL(model_kind_of(&model, 2), 1);
     CHECK_EQUAL(model_kind_of(&model, 39), 0);
     CHECK_EQUAL(model_kind_of(&hand_llama_13b, 39), 0);
-    CHECK_TRUE(model_shares_heads(&model, 8) && model_is_swiglu(&model));
+    CHECK_TRUE(model_shares_heads(&model, 8, false) && model_is_swiglu(&model));
     model.kinds[1].kv_heads = 4;
     model.kinds[1].activation = MODEL_GELU;
-    CHECK_TRUE(!model_shares_heads(&model, 8) && !model_is_swiglu(&model));
-    CHECK_TRUE(model_shares_heads(&hand_llama_13b, 8));
+    CHECK_TRUE(!model_shares_heads(&model, 8, false) && !model_is_swiglu(&model));
+    CHECK_TRUE(model_shares_heads(&hand_llama_13b, 8, false));
 }
 
 /* Layers 3 to 7 are of kinds 0 0 1 0 0, of which the first three recompute. */

@@ -89,7 +89,7 @@ TEST(uneven_stages__hold_their_own_layers)
     struct plan plan;
     struct hand_run run;
     struct cost_setting setting = *hand_setting();
-    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}});
+    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = {1, 80}, .last_layers = {1, 80}}});
     hand_uniform(&plan, 3, 4, 16);
     hand_open_run(&run, &plan, &setting, false);
     for (int32_t s = 0; s < 3; s++) {

@@ -56,7 +56,7 @@ TEST(host_peak_bytes__follow_the_layers_of_each_stage)
     struct plan plan;
     struct hand_run run;
     struct cost_setting setting = *hand_setting();
-    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = 80, .last_layers = 80}});
+    hand_options(&setting, &(struct scenario_plan){.stages = {.first_layers = {1, 80}, .last_layers = {1, 80}}});
     hand_uniform(&plan, 3, 1, 16);
     for (int pass = 0; pass < N_PASSES; pass++)
         plan.phases[0].pipelines[0].partition[pass].micro_batches[0].offload = 0.5;

@@ -37,7 +37,7 @@ static struct cost_setting sharded_setting(bool chunks)
     setting.ranks = 16; /* over nodes: with TP 2 a node has four of them */
     setting.cp_type = SCENARIO_ALL_GATHER;
     if (!chunks)
-        setting.split = (struct scenario_stages){.first_layers = 100, .last_layers = 180};
+        setting.split = (struct scenario_stages){.first_layers = {1, 100}, .last_layers = {1, 180}};
     setting.tp_overlap = SCENARIO_EXPOSED;
     return setting;
 }

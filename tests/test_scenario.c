@@ -342,7 +342,7 @@ static const struct {
      "plan.recompute: 'sometimes' is not known; allowed: none, one of these or a"},
     {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys instead of one value"},
     {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses",
-     "to divide heads and kv_heads, 40 and 40; rings and all-gather do not"},
+     "to divide heads and kv_heads, 40 and 40, or be a multiple of kv_heads; rings and all-gather do not"},
     {"pp: 2", "pp: 2, fsdp: 2", "plan.fsdp: 2 needs sharding zero2 or zero3"},
     {"pp: 2", "pp: 1, sharding: zero3, fsdp_ends: own", "plan.fsdp_ends: 'own' needs fsdp 2"},
     {"pp: 2", "pp: 1, sharding: zero3, schedule: zero-bubble",
@@ -393,8 +393,8 @@ TEST(tensor_parallel__must_divide_heads_and_kv_heads)
     char *text = fixture_replace(minimal, "model: llama-13b", "model: grouped.yaml");
     CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, set, &s, &err));
     CHECK_TEXT(err.text,
-               "--set 'systems.0.plan.tp=8': plan.tp: 8 does not divide the model's kv_heads (copies of them on "
-               "several ranks are not available yet), 20");
+               "--set 'systems.0.plan.tp=8': plan.tp: 8 neither divides the model's kv_heads, 20, nor is a multiple of "
+               "them");
     free(model);
     free(text);
     model = fixture_replace(fixture_model, "heads: 40\nkv_heads: 40", "heads: 20\nkv_heads: 4");
@@ -402,6 +402,37 @@ TEST(tensor_parallel__must_divide_heads_and_kv_heads)
     text = fixture_replace(minimal, "model: llama-13b", "model: grouped.yaml");
     CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, set, &s, &err));
     CHECK_CONTAINS(err.text, "plan.tp: 8 does not divide the model's heads, 20");
+    free(model);
+    free(text);
+}
+
+/* 40 heads and 4 of keys and values on TP 8, and on 20 Ulysses ranks of TP 2. */
+TEST(kv_heads__are_copied_unless_the_plan_refuses)
+{
+    static const struct {
+        const char *set[2], *message; /* NULL: is read */
+    } cases[] = {
+        {{"systems.0.plan.tp=8", "seed=1"}, NULL},
+        {{"systems.0.plan.tp=8", "systems.0.plan.kv_copies=false"},
+         "plan.kv_copies: false needs tp to divide the model's kv_heads, 4, but tp is 8; allowed: true, which copies"},
+        {{"systems.0.plan={tp: 1, pp: 2, cp: 8, cp_type: ulysses}", "seed=1"}, NULL},
+        {{"systems.0.plan={tp: 1, pp: 2, cp: 8, cp_type: ulysses, kv_copies: false}", "seed=1"},
+         "plan.kv_copies: false lets ulysses have at most kv_heads = 4 ranks, and tp x cp = 1 x 8"},
+    };
+    fixture_data("scenario");
+    char *model = fixture_replace(fixture_model, "kv_heads: 40", "kv_heads: 4");
+    fixture_write("scenario/grouped.yaml", model);
+    char *text = fixture_replace(minimal, "model: llama-13b", "model: grouped.yaml");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scenario s;
+        struct error err = {0};
+        bool ok = scenario_read(fixture_write("scenario/run.yaml", text), 2, cases[i].set, &s, &err);
+        CHECK_EQUAL(ok, cases[i].message == NULL);
+        if (ok)
+            scenario_free(&s);
+        else
+            CHECK_CONTAINS(err.text, cases[i].message);
+    }
     free(model);
     free(text);
 }

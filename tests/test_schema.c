@@ -187,6 +187,50 @@ TEST(schema_write__reads_back_to_the_same_bits)
     free(text);
 }
 
+struct options {
+    struct schema_option first;
+    struct schema_counts each;
+};
+
+static bool read_options(const char *text, struct options *options, struct error *err)
+{
+    static const struct schema_key table[] = {
+        {"first", SCHEMA_OPTION, "layers", 0, 99, "unset", "unset", "of the first", offsetof(struct options, first)},
+        {"each", SCHEMA_COUNTS, "layers", 0, 255, "", NULL, "of each", offsetof(struct options, each)},
+    };
+    struct document document;
+    *err = (struct error){0};
+    *options = (struct options){0};
+    bool ok = document_parse(text, strlen(text), "f.yaml", &document, err) &&
+              schema_read(&document, 0, table, 2, others, options, err);
+    document_free(&document);
+    char *again = NULL;
+    size_t n = 0;
+    FILE *file = open_memstream(&again, &n);
+    schema_write(file, table, 2, options, 0);
+    fclose(file);
+    if (ok)
+        CHECK_TEXT(again, text);
+    free(again);
+    return ok;
+}
+
+/* An option that is 0 is given. Counts are small, and an empty list is left out. */
+TEST(schema_read__tells_0_from_unset)
+{
+    struct options options;
+    struct error err;
+    CHECK_TRUE(read_options("first: unset\n", &options, &err));
+    CHECK_TRUE(!options.first.given && options.each.n == 0);
+    CHECK_TRUE(read_options("first: 0\neach: [20, 0, 255]\n", &options, &err));
+    CHECK_TRUE(options.first.given == 1 && options.first.value == 0 && options.each.n == 3);
+    CHECK_TRUE(options.each.at[0] == 20 && options.each.at[1] == 0 && options.each.at[2] == 255);
+    CHECK_TRUE(!read_options("each: [256]\n", &options, &err));
+    CHECK_CONTAINS(err.text, "each: '256' is out of range; allowed: a whole number [layers], 0 to 255");
+    CHECK_TRUE(!read_options("first: none\n", &options, &err));
+    CHECK_CONTAINS(err.text, "first: 'none' is not a number; allowed: a whole number [layers], 0 to 99, or unset");
+}
+
 /* 2^53 + 1 is no double, and 2^63 is no int64_t. */
 TEST(schema_read__takes_large_integers_exactly_or_refuses)
 {

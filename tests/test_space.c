@@ -77,6 +77,48 @@ TEST(space_plans__hold_stages_of_counted_tables)
     }
 }
 
+/* A rest is spread on request: 60 layers on 8 stages. Layers that tables counted as layers divide, and those that all
+ * stages share, need no rest. With 30 layers 2 chunks on 4 stages leave one. */
+TEST(space_plans__spread_a_rest_on_request)
+{
+    static const struct {
+        const char *model, *space;
+        int n;
+        struct {
+            int pp, first, last;
+        } layout[4];
+    } expected[] = {
+        {"bloom-7b1", "tp: 1, cp: 1, spread: even", 4, {{1, 30, 30}, {2, 15, 15}, {4, 7, 7}, {8, 3, 3}}},
+        {"bloom-7b1", "tp: 1, cp: 1, spread: [equal, even], pp: 4, vpp: 2", 1, {{4, 3, 3}}},
+        {"llama-30b", "tp: 1, cp: 1, spread: even, pp: [4, 8]", 2, {{4, 15, 15}, {8, 8, 7}}},
+        {"llama-30b", "tp: 1, cp: 1, pp: [4, 8]", 1, {{4, 15, 15}}},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        char space[128];
+        snprintf(space, sizeof space, "%s, recompute: full, offload: 0", expected[i].space);
+        struct hand_cell cell = {expected[i].model, "hopper-1x8", "best-fit", "4Ki", space, "", 1};
+        struct hand_search hand;
+        struct error err = {0};
+        CHECK_TRUE(hand_open_cell(&hand, &cell, &err));
+        int32_t n_plans = 0;
+        int64_t layers = hand.scenario.model.layers;
+        struct search_plan *plans =
+            space_plans(&hand.scenario, &hand.scenario.systems[0], system_find("best-fit", &err), NULL, &n_plans);
+        CHECK_EQUAL(n_plans, expected[i].n);
+        for (int32_t j = 0; j < n_plans; j++) {
+            const struct scenario_plan *plan = &plans[j].layout;
+            int32_t pp = (int32_t)plan->pp, vpp = (int32_t)plan->vpp;
+            CHECK_EQUAL(pp, expected[i].layout[j].pp);
+            CHECK_TRUE(scenario_stages_fit(&plan->stages, layers, pp, vpp));
+            CHECK_EQUAL(scenario_stage_layers(&plan->stages, layers, pp, vpp, 0), expected[i].layout[j].first);
+            CHECK_EQUAL(scenario_stage_layers(&plan->stages, layers, pp, vpp, pp * vpp - 1),
+                        expected[i].layout[j].last);
+        }
+        free(plans);
+        hand_close_cell(&hand);
+    }
+}
+
 /* The order of a list and its repetitions change nothing. */
 TEST(space_lists__are_sets)
 {

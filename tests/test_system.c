@@ -183,9 +183,9 @@ static void check_plan(const struct training_system *system, struct hand_request
     plan_free(&again);
 }
 
-/* Check one random batch. `knobs` are as a user gives them. */
+/* Check one random batch. `knobs` are as a user gives them; `stages` holds if there are several. */
 static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, int32_t most_context,
-                        const char *knobs)
+                        const char *knobs, struct scenario_stages stages)
 {
     struct hand_request hand;
     char of[256];
@@ -202,7 +202,13 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand.request.layout.cp = 2;
     hand.request.layout.cp_type = (int32_t)system->context_type;
     hand.request.layout.sharding = (int32_t)system->sharding;
+    if (pp > 1)
+        hand.request.layout.stages = stages;
     hand_options(&hand.setting, &hand.request.layout);
+    for (int32_t stage = 0, n = 0; stage < pp && n == 0; stage++) { /* as request_setting */
+        n = scenario_stage_layers(&hand.request.layout.stages, hand.model.layers, pp, 1, stage);
+        hand_layers(&hand.setting, n);
+    }
     if (pp == 1 && hand_below(&state, 2) == 0)
         hand.model.layers = 1 + hand_below(&state, 4);
     if (pp == 1)
@@ -222,7 +228,21 @@ TEST(contract__holds_for_every_system)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 0; seed < 40; seed++)
-            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "");
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "",
+                        (struct scenario_stages){0});
+}
+
+/* Stages differ by one layer or more, or the first or last has none. */
+TEST(contract__holds_with_uneven_stages)
+{
+    static const struct scenario_stages stages[] = {
+        {.spread = SCENARIO_EVEN, .count_head = true},      {.spread = SCENARIO_EVEN, .first_layers = {1, 0}},
+        {.spread = SCENARIO_EVEN, .last_layers = {1, 0}},   {.spread = SCENARIO_EVEN, .first_layers = {1, 700}},
+        {.spread = SCENARIO_EVEN, .last_layers = {1, 501}},
+    };
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 300; seed < 330 && training_systems[i]->degrees & SYSTEM_PP; seed++)
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "", stages[seed % 5]);
 }
 
 TEST(contract__holds_with_every_offload)
@@ -230,7 +250,7 @@ TEST(contract__holds_with_every_offload)
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 200; seed < 208; seed++)
             check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000,
-                        seed % 2 == 0 ? "offload: plan" : "offload: never");
+                        seed % 2 == 0 ? "offload: plan" : "offload: never", (struct scenario_stages){0});
 }
 
 /* Make the plan of a request with other values of the features that the system decides. */
@@ -319,7 +339,7 @@ TEST(contract__holds_for_every_knob)
                 snprintf(line, sizeof line, "%s: %s", key->name, value);
                 for (uint64_t seed = 100; seed < 102; seed++)
                     check_batch(training_systems[i], (enum hand_law)((seed + (uint64_t)choice) % HAND_N_LAWS),
-                                seed + 10 * (uint64_t)choice, 2000, line);
+                                seed + 10 * (uint64_t)choice, 2000, line, (struct scenario_stages){0});
             }
         }
 }

@@ -576,6 +576,27 @@ TEST(row_predict__takes_the_memory_of_the_ranks_named)
     CHECK_CLOSE(predicted[0], fmax(predicted[1], predicted[2]), 1e-15);
 }
 
+/* BLOOM's trial of 70 layers on 12 stages took 105.2 s an iteration (bigscience-workshop/bigscience,
+ * train/tr11-176B-ml/chronicles-prequel.md). DeepSpeed shares them as 6 and 5. */
+TEST(predict_run__spreads_70_layers_over_12_stages)
+{
+    const char *path = written(
+        "bloom.csv",
+        "id,trust,split,model.name,model.hidden,model.layers,model.heads,model.kv_heads,model.ffn,model.vocabulary,"
+        "model.activation,model.norm,model.biases,model.dropout,model.tied_embeddings,device,framework,attention,"
+        "communication.tp_overlap,communication.dp_overlap,plan.tp,plan.pp,plan.dp,plan.recompute,"
+        "plan.sequence_parallel,data.context,micro_batch,data.global_batch,platform.nodes,platform.gpus_per_node,"
+        "platform.nic,step_time_s,source\n"
+        "1,A-,open,bloom,14336,70,112,112,57344,250880,gelu,layernorm,true,true,true,a100-80g,deepspeed,unfused,none,"
+        "none,4,12,8,full,false,2048,2,2048,48,8,50Gbps,105.2,bigscience\n");
+    struct validate validate = validated(path, NULL);
+    if (!CHECK_TRUE(validate.n_rows == 1))
+        return;
+    CHECK_CLOSE(validate.rows[0].measured, 2048 * 2048 / 384 / 105.2, 1e-4);
+    CHECK_TRUE(fabs(validate.rows[0].predicted / validate.rows[0].measured - 1) < 0.15);
+    validate_free(&validate);
+}
+
 /* Columns that are not read are reported. */
 TEST(validate_run__tells_columns_that_are_not_read)
 {

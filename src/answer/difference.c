@@ -26,6 +26,8 @@ static const struct {
     {ENTRY ".plan.vpp", "plan"},
     {ENTRY ".plan.schedule", "plan"},
     {ENTRY ".plan.slices", "plan"},
+    {ENTRY ".plan.layers", "plan"},
+    {ENTRY ".plan.spread", "plan"},
     {ENTRY ".plan.first_stage_layers", "plan"},
     {ENTRY ".plan.last_stage_layers", "plan"},
     {ENTRY ".plan.count_embedding", "plan"},

@@ -17,7 +17,7 @@ struct stage_token stage_token_of(const struct cost_setting *stage_setting, bool
     struct cost_workspace each = cost_workspace_of(stage_setting, recompute);
     double held = cost_cached_activation_bytes(stage_setting, recompute, false);
     return (struct stage_token){
-        .held = held,
+        .held = held + cost_copied_kv_bytes(stage_setting, recompute, context),
         .kept = cost_kept_kv_bytes(stage_setting, recompute),
         .kv = cost_cached_activation_bytes(stage_setting, recompute, true) - held,
         .kv_gradient = cost_kv_gradient_bytes(stage_setting),

@@ -2,6 +2,7 @@
 #include "bounds/traffic.h"
 
 #include "cost/context.h"
+#include "cost/states.h"
 
 /* One pipeline of the plan. */
 struct source {
@@ -72,8 +73,13 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
     double gradient_bytes = cost_precisions(setting).gradient, parameters = 0;
     int32_t group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : n_ranks;
     double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks;
-    for (int32_t stage = 0; stage < layout->stages; stage++)
+    for (int32_t stage = 0; stage < layout->stages; stage++) {
+        const struct cost_setting rank_setting = dag_rank_setting(setting, layout, stage);
+        double copied_bytes;
+        cost_copied_sum_s(&rank_setting, cost_shards_in_passes(setting) ? cost_shards(setting) : 1, &copied_bytes);
+        traffic->bytes[TRAFFIC_TENSOR] += source->ranks * copied_bytes;
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
+    }
     if (!cost_shards_in_passes(setting))
         traffic->bytes[TRAFFIC_SYNC] += parameters * gradient_bytes * (others + 2 * other_groups / group);
     if (setting->sharding != SCENARIO_ZERO3)

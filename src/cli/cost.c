@@ -92,18 +92,20 @@ static bool check_slices(const struct question *question, int64_t layers, struct
 
 static bool check_degrees(const struct arguments *arguments, const struct question *question, struct error *err)
 {
-    if (!model_shares_heads(&question->model, arguments->tp))
-        return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
-                         arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads,
-                         question->model.name);
+    if (!model_shares_heads(&question->model, arguments->tp, true))
+        return error_set(
+            err,
+            "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s; it may also be a "
+            "multiple of the groups",
+            arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads, question->model.name);
     int64_t domain = platform_nvlink_domain(&question->platform), ranks = arguments->tp * arguments->cp;
     if (domain % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of %s of %s", arguments->tp,
                          domain, platform_domain_name(&question->platform), question->platform.name);
-    if (arguments->cp_type == SCENARIO_ULYSSES && !model_shares_heads(&question->model, ranks))
+    if (arguments->cp_type == SCENARIO_ULYSSES && !model_shares_heads(&question->model, ranks, true))
         return error_set(err,
                          "--cp-type: ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide the %" PRId64
-                         " heads and %" PRId64 " groups of %s",
+                         " heads and %" PRId64 " groups of %s, or be a multiple of the groups",
                          arguments->tp, arguments->cp, question->model.kinds[0].heads,
                          question->model.kinds[0].kv_heads, question->model.name);
     if (arguments->layers > question->model.layers)
@@ -136,7 +138,8 @@ static bool read_question(const struct arguments *arguments, struct question *qu
                                             .cp_type = arguments->cp_type,
                                             .dp = 1,
                                             .vpp = 1,
-                                            .sequence_parallel = arguments->sequence_parallel != 0};
+                                            .sequence_parallel = arguments->sequence_parallel != 0,
+                                            .kv_copies = true};
     question->setting = (struct cost_setting){
         .model = &question->model,
         .device = &question->device,
@@ -189,8 +192,9 @@ static double activation_bytes(const struct question *question, enum recompute r
     bool sliced = false;
     for (int32_t i = 0; i < micro_batch.n_slices; i++)
         sliced = sliced || micro_batch.slices[i].begin > 0;
-    return cost_activation_bytes(&question->setting, recompute, sliced) * cost_micro_batch_tokens(&micro_batch) +
-           cost_scores_bytes(&question->setting, &micro_batch);
+    double token = cost_activation_bytes(&question->setting, recompute, sliced) +
+                   cost_copied_kv_bytes(&question->setting, recompute, micro_batch.context);
+    return token * cost_micro_batch_tokens(&micro_batch) + cost_scores_bytes(&question->setting, &micro_batch);
 }
 
 static void print_kernels(const char *title, const struct cost_kernels *kernels)

@@ -153,14 +153,42 @@ static void print_batch(const struct point_view *view, const struct found *found
     flag_if(file, true, "--bf16");
 }
 
+/** Return whether Megatron-LM has options for the stages. It refuses a rest, and 0 layers of the first or last one. */
+static bool has_options(const struct scenario_plan *plan, int64_t layers)
+{
+    struct scenario_stages stages = plan->stages;
+    stages.spread = SCENARIO_EQUAL;
+    return stages.layers.n == 0 && (!stages.first_layers.given || stages.first_layers.value > 0) &&
+           (!stages.last_layers.given || stages.last_layers.value > 0) &&
+           scenario_stages_fit(&stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp);
+}
+
+/** Print the layers of each virtual stage: "Et*20|t*20|t*21|t*19L". E is the embedding, L the head. */
+static void print_layout(const struct scenario_plan *plan, int64_t layers, FILE *file)
+{
+    int32_t n = (int32_t)(plan->pp * plan->vpp);
+    fputs("--pipeline-model-parallel-layout E", file);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t of_stage = scenario_stage_layers(&plan->stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp, i);
+        fputs(i > 0 ? "|" : "", file);
+        if (of_stage > 0)
+            fprintf(file, "t*%d", of_stage);
+    }
+    fputs("L\n", file);
+}
+
 static void print_stages(const struct scenario_plan *plan, int64_t layers, FILE *file)
 {
     const struct scenario_stages *stages = &plan->stages;
-    bool unequal = stages->first_layers > 0 || stages->last_layers > 0;
-    if (stages->first_layers > 0)
-        number(file, "--decoder-first-pipeline-num-layers", stages->first_layers);
-    if (stages->last_layers > 0)
-        number(file, "--decoder-last-pipeline-num-layers", stages->last_layers);
+    bool unequal = stages->first_layers.given || stages->last_layers.given;
+    if (!has_options(plan, layers)) {
+        print_layout(plan, layers, file);
+        return;
+    }
+    if (stages->first_layers.given)
+        number(file, "--decoder-first-pipeline-num-layers", stages->first_layers.value);
+    if (stages->last_layers.given)
+        number(file, "--decoder-last-pipeline-num-layers", stages->last_layers.value);
     flag_if(file, stages->count_embedding, "--account-for-embedding-in-pipeline-split");
     flag_if(file, stages->count_head, "--account-for-loss-in-pipeline-split");
     if (plan->vpp > 1 && unequal)
@@ -185,7 +213,14 @@ static void print_parallel(const struct point_view *view, FILE *file)
         fprintf(file, "--cp-comm-type %s\n", exchange[plan->cp_type]);
     say_if(file, plan->cp > 1 && view->scenario->data.context % (2 * (int64_t)plan->cp) != 0,
            "Megatron-LM refuses a context that is no multiple of twice the context-parallel degree.");
-    print_stages(plan, view->scenario->model.layers, file);
+    const struct model *model = &view->scenario->model;
+    say_if(
+        file, !model_shares_heads(model, plan->tp, false),
+        "The plan copies heads of keys and values to several TP ranks. Megatron-LM divides their weights and gathers "
+        "queries, keys and values instead.");
+    say_if(file, plan->cp_type == SCENARIO_ULYSSES && !model_shares_heads(model, plan->tp * plan->cp, false),
+           "Transformer Engine's a2a refuses fewer heads of keys and values than ranks.");
+    print_stages(plan, model->layers, file);
     flag_if(file, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
     flag_if(file, plan->pp > 1 && view->system->dp > 1 && layout->stage_stride == plan->tp * plan->cp,
             "--use-tp-pp-dp-mapping");

@@ -83,6 +83,21 @@ double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute rec
     return bytes / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
 }
 
+double cost_copied_kv_bytes(const struct cost_setting *setting, enum recompute recompute, int32_t context)
+{
+    double bytes = 0;
+    if (setting->cp_type != SCENARIO_ULYSSES || context == 1 || recompute & RECOMPUTE_ATTENTION_CORE)
+        return 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct cost_run *run = &setting->runs[i];
+        int32_t layers = run->n - (recompute == RECOMPUTE_FULL ? run->again : 0);
+        double copies = (double)cost_kv_copies(setting, run->kind);
+        double more = fmax(0, context_kv_copies(setting, run->kind, context) / copies - 1);
+        bytes += layers * more * cost_kv_bytes(setting, run->kind);
+    }
+    return bytes / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
+}
+
 double cost_kv_gradient_bytes(const struct cost_setting *setting)
 {
     return cost_kept_kv_bytes(setting, RECOMPUTE_NONE);

@@ -33,6 +33,10 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_m
  * full. With alternate-gemms these are only the values [bytes]. */
 double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute);
 
+/** Return the bytes a token of a rank of what `ulysses` keeps in all layers beside cost_activation_bytes [bytes]. With
+ * more ranks than heads of keys and values it keeps copies, since attention runs on them. */
+double cost_copied_kv_bytes(const struct cost_setting *setting, enum recompute recompute, int32_t context);
+
 /** Return the bytes of the gradients of a token's keys and values in all layers [bytes]. */
 double cost_kv_gradient_bytes(const struct cost_setting *setting);
 

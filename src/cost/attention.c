@@ -250,7 +250,7 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_m
     const struct device *device = setting->device;
     double others = of->n_others, tokens = cost_micro_batch_tokens(micro_batch) / setting->tensor;
     double q = (double)model_query_width(setting->model, of->kind);
-    double k = (double)model_kv_width(setting->model, of->kind);
+    double k = cost_kv_columns(setting, of->kind);
     const struct ring_moves moves = ring_moves[of->pass][is_packed(micro_batch)][shape];
     double n = others * moves.n_kernels + moves.n_once;
     double bytes = tokens * ((others * moves.q + moves.once_q) * q + (others * moves.k + moves.once_k) * k);
@@ -380,7 +380,7 @@ static void add_padding(const struct cost_setting *setting, int32_t kind, enum p
 {
     const struct model *model = setting->model;
     double tokens = 0, out = (double)model_query_width(model, kind) / setting->tensor;
-    double in = (double)(model_query_width(model, kind) + 2 * model_kv_width(model, kind)) / setting->tensor;
+    double in = ((double)model_query_width(model, kind) + 2 * cost_kv_columns(setting, kind)) / setting->tensor;
     for (int32_t i = 0; i < micro_batch->n_slices; i++)
         tokens += (double)slice_tokens(micro_batch->slices[i]) / micro_batch->context;
     double element = cost_precisions(setting).activation;

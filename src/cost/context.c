@@ -7,7 +7,14 @@
 
 double cost_kv_bytes(const struct cost_setting *setting, int32_t kind)
 {
-    return 2 * cost_precisions(setting).activation * (double)model_kv_width(setting->model, kind) / setting->tensor;
+    return 2 * cost_precisions(setting).activation * cost_kv_width(setting, kind);
+}
+
+double context_kv_copies(const struct cost_setting *setting, int32_t kind, int32_t context)
+{
+    const struct model_kind *of = &setting->model->kinds[kind];
+    double heads = fmin((double)of->heads, (double)setting->tensor * context); /* ranks that attend */
+    return fmax(1, heads / (double)of->kv_heads);
 }
 
 int32_t context_kernels(const struct cost_setting *setting, int32_t context)
@@ -68,13 +75,10 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
                         double tokens, int32_t context)
 {
     const struct model *model = setting->model;
-    const struct model_kind *kind = &model->kinds[run->kind];
     const double element = cost_precisions(setting).wire;
     int32_t layers = run->n;
-    double heads = fmin((double)kind->heads, (double)setting->tensor * context); /* ranks that attend */
-    double copies = fmax(1, heads / (double)kind->kv_heads);
     const double widths[] = {(double)model_query_width(model, run->kind),
-                             copies * (double)model_kv_width(model, run->kind)};
+                             context_kv_copies(setting, run->kind, context) * (double)model_kv_width(model, run->kind)};
     for (int i = 0; i < 2; i++) {
         double sent = tokens * widths[i] * element / setting->tensor * (context - 1) / context, wire_bytes = 0;
         cost->ring_bytes += layers * 2 * sent;

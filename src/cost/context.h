@@ -37,6 +37,10 @@ void context_of_layers(const struct cost_setting *setting, const struct cost_run
  * [bytes]. */
 double cost_kv_bytes(const struct cost_setting *setting, int32_t kind);
 
+/** Return the number of copies of each head of keys and values with `ulysses`, on all TP and context ranks that attend.
+ * It is 1 if there are no more ranks than heads. */
+double context_kv_copies(const struct cost_setting *setting, int32_t kind, int32_t context);
+
 /** Return the number of attention kernels of a layer: one for every block of a ring, otherwise one. */
 int32_t context_kernels(const struct cost_setting *setting, int32_t context);
 

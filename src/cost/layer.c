@@ -24,7 +24,7 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .h = (double)model->hidden,
         .sequence = cost_sequence_width(setting),
         .q = (double)model_query_width(model, kind) / tp,
-        .k = (double)model_kv_width(model, kind) / tp,
+        .k = cost_kv_width(setting, kind),
         .f = f / tp,
         .up = (swiglu ? 2 * f : f) / tp,
         .half = cost_precisions(setting).activation,
@@ -98,6 +98,7 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
     double heads = (double)setting->model->kinds[layer->kind].heads / setting->tensor;
     bool whole = setting->tensor == 1;
     struct layer_op *op = add_gemm(layer, GEMM("QKV"), LAYER_COLUMN, w->h, w->q + 2 * w->k);
+    op->copied = cost_kv_copies(setting, layer->kind) > 1 ? 2 * w->k : 0;
     op->vectors = w->biases ? op->out : 0;
     op->kept_bytes = w->half * op->out;
     op->alternate.out = w->k;

@@ -19,6 +19,7 @@ struct layer_op {
     enum layer_op_kind kind;
     enum layer_split split;              /* GEMM */
     double in, out;                      /* GEMM: columns; its weight is in x out */
+    double copied;                       /* GEMM: columns of `out` that other TP ranks hold, too */
     double vectors;                      /* parameters beside this matrix: bias, weights of a norm */
     enum device_memory_kind memory_kind; /* MEMORY_BOUND: the curve of its bytes */
     double bytes[N_PASSES];              /* MEMORY_BOUND: bytes to and from HBM */

@@ -19,6 +19,7 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
     setting->gradient_buffers = plan->gradient_buffers;
     setting->optimizer = plan->optimizer;
     setting->sequence_parallel = plan->sequence_parallel;
+    setting->kv_copies = plan->kv_copies;
     setting->early_stop = plan->early_stop;
     setting->tensor = (int32_t)plan->tp;
     setting->recompute_layers = (int32_t)(plan->recompute_layers / plan->vpp);

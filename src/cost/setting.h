@@ -38,7 +38,7 @@ struct cost_setting {
     enum scenario_swiglu swiglu;
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
-    bool cp_overlap, sequence_parallel, early_stop, filler[5];
+    bool cp_overlap, sequence_parallel, kv_copies, early_stop, filler[4];
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
@@ -81,6 +81,26 @@ static inline struct cost_precisions cost_precisions(const struct cost_setting *
     double operand = precision_bytes(setting->precision), fp32 = precision_bytes(PRECISION_FP32);
     double gradient = setting->gradients == SCENARIO_BF16 ? precision_bytes(PRECISION_BF16) : fp32;
     return (struct cost_precisions){operand, operand, gradient, operand, fp32};
+}
+
+/** Return the number of TP ranks that hold a copy of one head of keys and values. With kv_copies and fewer heads than
+ * ranks each rank has one head, so it is TP over heads; otherwise 1. */
+static inline int64_t cost_kv_copies(const struct cost_setting *setting, int32_t kind)
+{
+    int64_t heads = setting->model->kinds[kind].kv_heads;
+    return setting->kv_copies && setting->tensor > heads ? setting->tensor / heads : 1;
+}
+
+/** Return the width of a token's keys on all TP ranks together, with their copies. */
+static inline double cost_kv_columns(const struct cost_setting *setting, int32_t kind)
+{
+    return (double)(cost_kv_copies(setting, kind) * model_kv_width(setting->model, kind));
+}
+
+/** Return the width of a token's keys, and of its values, on one TP rank. */
+static inline double cost_kv_width(const struct cost_setting *setting, int32_t kind)
+{
+    return cost_kv_columns(setting, kind) / setting->tensor;
 }
 
 /** Return the divisor of tensors outside the GEMMs: norms, residuals, dropouts. Sequence parallelism divides them. */

@@ -4,11 +4,38 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "cost/communication.h"
 #include "cost/layer.h"
 
 double cost_layers_parameters(const struct cost_setting *setting)
 {
     return layer_sum(setting, layer_parameters);
+}
+
+/** Return the parameters of a layer that other TP ranks hold, too. */
+static double copied_parameters(const struct layer *layer)
+{
+    double parameters = 0;
+    for (int32_t i = 0; i < layer->n_ops; i++)
+        parameters += layer->ops[i].copied * (layer->ops[i].in + (layer->ops[i].vectors > 0 ? 1 : 0));
+    return parameters;
+}
+
+double cost_copied_sum_s(const struct cost_setting *setting, int32_t shards, double *sent_bytes)
+{
+    double seconds = 0;
+    *sent_bytes = 0;
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        int32_t copies = (int32_t)cost_kv_copies(setting, setting->runs[i].kind);
+        struct layer layer;
+        if (copies == 1 || setting->runs[i].n == 0)
+            continue;
+        layer_of(setting, setting->runs[i].kind, &layer);
+        double bytes = setting->runs[i].n * copied_parameters(&layer) * cost_precisions(setting).gradient / shards;
+        seconds += cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, copies);
+        *sent_bytes += 2 * bytes * (copies - 1) / copies;
+    }
+    return seconds;
 }
 
 double cost_largest_layer_parameters(const struct cost_setting *setting)

@@ -21,6 +21,11 @@ double cost_largest_layer_parameters(const struct cost_setting *setting);
  */
 double cost_ends_parameters(const struct model *model, int32_t tensor, bool first, bool last);
 
+/** Return the seconds in which TP ranks sum the gradients of keys' and values' weights that they hold copies of. It is
+ * one all-reduce a kind of layer, among the ranks of one head, on gradients that `shards` ranks share.
+ * @param sent_bytes  takes the bytes that a rank sends */
+double cost_copied_sum_s(const struct cost_setting *setting, int32_t shards, double *sent_bytes);
+
 /** Return the parameters of one TP rank of a stage: of its layers, and of its ends. */
 double cost_stage_parameters(const struct cost_setting *setting, bool first, bool last);
 

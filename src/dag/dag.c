@@ -246,8 +246,9 @@ struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct
     struct cost_micro_batch work = dag_micro_batch(pipeline, PASS_FORWARD, micro_batch);
     double scores = cost_scores_bytes(stage_setting, &work);
     double bytes = cost_cached_activation_bytes(stage_setting, part->recompute, false);
-    return (struct dag_token){.held =
-                                  (bytes + (scores > 0 ? scores / cost_micro_batch_tokens(&work) : 0)) / part->context,
+    double copied = cost_copied_kv_bytes(stage_setting, part->recompute, part->context);
+    return (struct dag_token){.held = (bytes + copied + (scores > 0 ? scores / cost_micro_batch_tokens(&work) : 0)) /
+                                      part->context,
                               .kept = cost_kept_kv_bytes(stage_setting, part->recompute),
                               .context = part->context};
 }

@@ -98,7 +98,7 @@ struct dag_rank {
     int32_t n_represented;  /* ranks that its passes represent; 0: it has a representative */
 };
 
-enum { DAG_MAX_KINDS = 32 };
+enum { DAG_MAX_KINDS = SCENARIO_MOST_STAGE_KINDS + 2 };
 
 /**
  * Kinds of virtual stages of a layout. They differ by their layers, the embedding on the first one, the head on

@@ -402,6 +402,29 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
     free(last.ready);
 }
 
+/*
+ * Append the sums of gradients that TP ranks with copies of a head need, before those gradients are reduced. zero2 and
+ * zero3 have reduced them in the passes. A rank's sum ends its work: it is its latest ring.
+ */
+static void add_copied_sums(struct builder *builder, int32_t stage, int32_t tensor, struct replicas *replicas)
+{
+    const struct cost_setting *setting = builder->setting;
+    const struct cost_setting rank_setting =
+        dag_rank_setting(setting, &builder->plan->phases[builder->phase].pipelines[0].layout, stage);
+    double sent_bytes;
+    double seconds =
+        cost_copied_sum_s(&rank_setting, cost_shards_in_passes(setting) ? cost_shards(setting) : 1, &sent_bytes);
+    for (int32_t i = 0; sent_bytes > 0 && i < replicas->n; i++) {
+        int32_t dag_rank = replicas->ranks[i];
+        int32_t sum = builder_task(
+            builder, builder_task_of(builder, dag_rank, DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_TENSOR), seconds);
+        for (int32_t k = 0; k < N_READY; k++)
+            builder_edge(builder, replicas->ready[N_READY * i + k], DAG_COLLECTIVE);
+        builder->at[dag_rank].ring = sum;
+    }
+    collect(builder, stage, tensor, replicas);
+}
+
 /* Append the reductions of all stages, then the gradient norm, for which all wait. @return the SYNC of the norm */
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
@@ -410,6 +433,7 @@ static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_ten
     int32_t *reduced = check_malloc((size_t)n * sizeof *reduced), *tied = NULL;
     for (int32_t i = 0; i < n; i++) {
         collect(builder, i / n_tensor, i % n_tensor, replicas);
+        add_copied_sums(builder, i / n_tensor, i % n_tensor, replicas);
         reduced[i] = cost_shards_in_passes(builder->setting) ? -1 : add_reduction(builder, replicas, bytes);
     }
     if (builder->setting->model->tied_embeddings && n_stages > 1) {

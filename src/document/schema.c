@@ -105,6 +105,21 @@ static const char *store_int(const struct schema_key *key, const char *text, int
     return NULL;
 }
 
+static const char *store_count(const struct schema_key *key, const char *text, uint8_t *field)
+{
+    int64_t number;
+    const char *problem = store_int(key, text, &number);
+    if (problem == NULL)
+        *field = (uint8_t)number;
+    return problem;
+}
+
+static const char *store_option(const struct schema_key *key, const char *text, struct schema_option *field)
+{
+    *field = (struct schema_option){.given = strcmp(text, key->choices) != 0};
+    return field->given ? store_int(key, text, &field->value) : NULL;
+}
+
 static const char *store_real(const struct schema_key *key, const char *text, double *field)
 {
     const char *unit = key->unit ? key->unit : "-";
@@ -163,6 +178,10 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
         return *(bool *)field || strcmp(text, "false") == 0 ? NULL : "is not a truth value";
     case SCHEMA_INT:
         return store_int(key, text, (int64_t *)field);
+    case SCHEMA_COUNT:
+        return store_count(key, text, (uint8_t *)field);
+    case SCHEMA_OPTION:
+        return store_option(key, text, (struct schema_option *)field);
     case SCHEMA_REAL:
         return store_real(key, text, (double *)field);
     case SCHEMA_CHOICE:
@@ -178,6 +197,7 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
     case SCHEMA_INTS:
     case SCHEMA_REALS:
     case SCHEMA_CHOICES:
+    case SCHEMA_COUNTS:
         CHECK(*text == '\0'); /* this is a list's default; its elements are stored one by one */
         *length_of(key, object) = 0;
     }
@@ -277,11 +297,12 @@ static void read_list(struct reading *reading, const struct schema_key *key, int
         read_value(reading, &element, node, object);
         return;
     }
-    for (int32_t child = nodes[node].child; child >= 0 && *n < SCHEMA_LIST_MOST; child = nodes[child].next) {
+    const int32_t most = key->type == SCHEMA_COUNTS ? SCHEMA_COUNTS_MOST : SCHEMA_LIST_MOST;
+    for (int32_t child = nodes[node].child; child >= 0 && *n < most; child = nodes[child].next) {
         struct schema_key element = schema_element(key, (*n)++);
         read_value(reading, &element, child, object);
-        if (nodes[child].next >= 0 && *n == SCHEMA_LIST_MOST)
-            refuse(reading, node, key, "has more than %d values; use fewer", SCHEMA_LIST_MOST);
+        if (nodes[child].next >= 0 && *n == most)
+            refuse(reading, node, key, "has more than %d values; use fewer", most);
     }
     if (*n == 0)
         refuse(reading, node, key, "is an empty list; name at least one value, or leave the key out");

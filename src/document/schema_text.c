@@ -13,19 +13,24 @@
 
 bool schema_is_list(enum schema_type type)
 {
-    return type == SCHEMA_INTS || type == SCHEMA_REALS || type == SCHEMA_CHOICES;
+    return type == SCHEMA_INTS || type == SCHEMA_REALS || type == SCHEMA_CHOICES || type == SCHEMA_COUNTS;
 }
 
 struct schema_key schema_element(const struct schema_key *list, int32_t i)
 {
+    static const struct {
+        enum schema_type type;
+        size_t first, bytes;
+    } elements[] = {
+        [SCHEMA_INTS] = {SCHEMA_INT, offsetof(struct schema_ints, at), sizeof(int64_t)},
+        [SCHEMA_REALS] = {SCHEMA_REAL, offsetof(struct schema_reals, at), sizeof(double)},
+        [SCHEMA_CHOICES] = {SCHEMA_CHOICE, offsetof(struct schema_choices, at), sizeof(int32_t)},
+        [SCHEMA_COUNTS] = {SCHEMA_COUNT, offsetof(struct schema_counts, at), sizeof(uint8_t)},
+    };
     struct schema_key key = *list;
-    size_t first = list->type == SCHEMA_CHOICES ? offsetof(struct schema_choices, at)
-                   : list->type == SCHEMA_INTS  ? offsetof(struct schema_ints, at)
-                                                : offsetof(struct schema_reals, at);
-    size_t bytes = list->type == SCHEMA_CHOICES ? sizeof(int32_t) : sizeof(int64_t);
-    _Static_assert(sizeof(int64_t) == sizeof(double), "elements of integers and reals are as wide");
-    key.type = list->type == SCHEMA_CHOICES ? SCHEMA_CHOICE : list->type == SCHEMA_INTS ? SCHEMA_INT : SCHEMA_REAL;
-    key.offset = list->offset + first + (size_t)i * bytes;
+    CHECK(schema_is_list(list->type));
+    key.type = elements[list->type].type;
+    key.offset = list->offset + elements[list->type].first + (size_t)i * elements[list->type].bytes;
     return key;
 }
 
@@ -118,9 +123,11 @@ void schema_print_allowed(const struct schema_key *key, char text[640])
         snprintf(text, 640, "true or false");
         return;
     case SCHEMA_INT:
+    case SCHEMA_COUNT:
+    case SCHEMA_OPTION:
     case SCHEMA_REAL:
         print_range(key, range);
-        snprintf(text, 640, "%s%s, %s%s%s", key->type == SCHEMA_INT ? "a whole number" : "a number", unit, range,
+        snprintf(text, 640, "%s%s, %s%s%s", key->type == SCHEMA_REAL ? "a number" : "a whole number", unit, range,
                  key->choices != NULL ? ", or " : "", key->choices != NULL ? key->choices : "");
         return;
     case SCHEMA_CHOICE:
@@ -180,6 +187,15 @@ static void write_value(FILE *file, const struct schema_key *key, const void *ob
         return;
     case SCHEMA_INT:
         fprintf(file, "%" PRId64, *(const int64_t *)field);
+        return;
+    case SCHEMA_COUNT:
+        fprintf(file, "%d", *(const uint8_t *)field);
+        return;
+    case SCHEMA_OPTION:
+        if (((const struct schema_option *)field)->given)
+            fprintf(file, "%" PRId64, ((const struct schema_option *)field)->value);
+        else
+            fputs(key->choices, file);
         return;
     case SCHEMA_REAL:
         if (isnan(*(const double *)field))
@@ -246,9 +262,10 @@ void schema_write(FILE *file, const struct schema_key *keys, int32_t n_keys, con
 }
 
 static const char *const type_names[] = {
-    [SCHEMA_BOOL] = "bool",   [SCHEMA_INT] = "integer",    [SCHEMA_REAL] = "real", [SCHEMA_CHOICE] = "choice",
-    [SCHEMA_SET] = "list",    [SCHEMA_WORD] = "word",      [SCHEMA_TEXT] = "text", [SCHEMA_INTS] = "integers",
-    [SCHEMA_REALS] = "reals", [SCHEMA_CHOICES] = "choices"};
+    [SCHEMA_BOOL] = "bool",      [SCHEMA_INT] = "integer",     [SCHEMA_REAL] = "real",     [SCHEMA_CHOICE] = "choice",
+    [SCHEMA_SET] = "list",       [SCHEMA_WORD] = "word",       [SCHEMA_TEXT] = "text",     [SCHEMA_INTS] = "integers",
+    [SCHEMA_REALS] = "reals",    [SCHEMA_CHOICES] = "choices", [SCHEMA_COUNT] = "integer", [SCHEMA_OPTION] = "integer",
+    [SCHEMA_COUNTS] = "integers"};
 
 /** Print the text of one column of the list. */
 static void print_column(const struct schema_key *key, const char *prefix, int column, char text[640])
@@ -272,7 +289,7 @@ static void print_column(const struct schema_key *key, const char *prefix, int c
             snprintf(text, 640, "%s", key->type == SCHEMA_BOOL ? "true|false" : key->choices);
         else if (schema_is_list(key->type))
             snprintf(text, 640, "%s", range);
-        else if (key->type == SCHEMA_REAL && key->choices != NULL)
+        else if ((key->type == SCHEMA_REAL || key->type == SCHEMA_OPTION) && key->choices != NULL)
             snprintf(text, 640, "%s|%s", range, key->choices);
         else
             snprintf(text, 640, "%s", key->type == SCHEMA_INT || key->type == SCHEMA_REAL ? range : "-");

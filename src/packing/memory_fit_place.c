@@ -324,8 +324,10 @@ static double held_bytes(const struct memory_fit_excess *excess, int32_t micro_b
     work.recompute = recompute;
     double sliced = (double)pipe->relations->sliced_tokens[micro_batch],
            whole = (double)tokens_of(pipe, micro_batch) - sliced;
+    double copied = cost_copied_kv_bytes(&excess->stage_setting, recompute, work.context);
     return (whole * cost_cached_activation_bytes(&excess->stage_setting, recompute, false) +
-            sliced * cost_cached_activation_bytes(&excess->stage_setting, recompute, true)) /
+            sliced * cost_cached_activation_bytes(&excess->stage_setting, recompute, true) +
+            (whole + sliced) * copied) /
                work.context +
            cost_scores_bytes(&excess->stage_setting, &work);
 }

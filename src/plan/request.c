@@ -26,9 +26,11 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
     };
     cost_take_plan(&setting, plan);
-    cost_hold_layers(
-        &setting, 0,
-        scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, 0));
+    int32_t layers = 0;
+    for (int32_t stage = 0; stage < plan->pp * plan->vpp && layers == 0; stage++) /* the first one with layers */
+        layers =
+            scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, stage);
+    cost_hold_layers(&setting, 0, layers);
     return setting;
 }
 

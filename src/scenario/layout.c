@@ -73,14 +73,16 @@ static char *stages_text(const struct scenario_plan *plan)
     fprintf(file, "pp %" PRId64, plan->pp);
     if (plan->vpp > 1)
         fprintf(file, ", vpp %" PRId64, plan->vpp);
-    if (split->first_layers > 0)
-        fprintf(file, ", first_stage_layers %" PRId64, split->first_layers);
-    if (split->last_layers > 0)
-        fprintf(file, ", last_stage_layers %" PRId64, split->last_layers);
+    if (split->first_layers.given)
+        fprintf(file, ", first_stage_layers %" PRId64, split->first_layers.value);
+    if (split->last_layers.given)
+        fprintf(file, ", last_stage_layers %" PRId64, split->last_layers.value);
     if (split->count_embedding)
         fputs(", count_embedding true", file);
     if (split->count_head)
         fputs(", count_head true", file);
+    if (split->spread == SCENARIO_EVEN)
+        fputs(", spread even", file);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -102,6 +104,59 @@ static char *fitting_stages(const struct scenario_plan *plan, int64_t n_gpus, in
     return text;
 }
 
+/** Check that few virtual stages differ. A sequence of layers is known by its length and its place in the pattern. */
+static bool check_kinds(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct model *model = &scenario->model;
+    struct {
+        int64_t layers, place;
+    } seen[SCENARIO_MOST_STAGE_KINDS];
+    int64_t period = 0, first = 0;
+    int32_t n = 0, stages = (int32_t)plan->pp, chunks = (int32_t)plan->vpp;
+    for (int32_t i = 0; i < model->n_runs; i++)
+        period += model->pattern[i].n;
+    for (int32_t stage = 0; stage < stages * chunks; stage++) {
+        int64_t layers = scenario_stage_layers(&plan->stages, model->layers, stages, chunks, stage);
+        int64_t place = period > 0 && layers > 0 ? first % period : 0;
+        int32_t i = 0;
+        while (i < n && (seen[i].layers != layers || seen[i].place != place))
+            i++;
+        if (i == SCENARIO_MOST_STAGE_KINDS)
+            return refuse(
+                scenario, system, "pp", err,
+                "the %d virtual stages hold more than %d different sequences of layers, which is not modelled",
+                stages * chunks, SCENARIO_MOST_STAGE_KINDS);
+        seen[i].layers = layers;
+        seen[i].place = place;
+        n += i == n;
+        first += layers;
+    }
+    return true;
+}
+
+/** Check plan.layers: its length, its sum, and that no other key shares layers. */
+static bool check_list(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct scenario_stages *split = &plan->stages;
+    int64_t sum = 0, n = plan->pp * plan->vpp;
+    for (int32_t i = 0; i < split->layers.n; i++)
+        sum += split->layers.at[i];
+    if (split->layers.n != n)
+        return refuse(scenario, system, "layers", err,
+                      "%d numbers; allowed: one for each of the %" PRId64 " %sstages%s", split->layers.n, n,
+                      plan->vpp > 1 ? "virtual " : "",
+                      plan->vpp > 1 ? " (pp x vpp), in the order of the model's layers" : "");
+    if (split->first_layers.given || split->last_layers.given || split->count_embedding || split->count_head)
+        return refuse(scenario, system, "layers", err,
+                      "names the layers of every stage, so first_stage_layers, last_stage_layers, count_embedding and "
+                      "count_head must be left out");
+    return sum == scenario->model.layers ||
+           refuse(scenario, system, "layers", err, "the sum is %" PRId64 ", but the model has %" PRId64 " layers", sum,
+                  scenario->model.layers);
+}
+
 /** Check that interleaving has stages and that every virtual stage has a whole number of layers. */
 static bool check_stages(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
@@ -111,17 +166,21 @@ static bool check_stages(const struct scenario *scenario, const struct scenario_
     if (plan->vpp > 1 && plan->pp == 1)
         return refuse(scenario, system, "vpp", err,
                       "%" PRId64 " chunks of a rank need more than one stage, but pp is 1", plan->vpp);
+    if (plan->stages.layers.n > 0)
+        return check_list(scenario, system, err);
     if (stages_fit(plan, plan->pp, layers))
         return true;
     char *stages = stages_text(plan), *fitting = fitting_stages(plan, platform_n_gpus(&scenario->platform), layers);
     bool counts = plan->stages.count_embedding || plan->stages.count_head;
+    bool even = plan->stages.spread == SCENARIO_EVEN;
     document_error(document, document_find(document, system->node, "plan.pp"), err,
                    "plan: %s do%s not divide the model's %" PRId64
-                   " layers%s; allowed: %sfirst_stage_layers and last_stage_layers that leave the other stages equal"
-                   " layers%s",
+                   " layers%s; allowed: %sfirst_stage_layers and last_stage_layers that leave the other stages %s"
+                   " layers%s%s, or plan.layers with the layers of every stage",
                    stages, strchr(stages, ',') != NULL ? "" : "es", layers,
-                   counts ? " and one more for each counted table" : "", fitting,
-                   plan->vpp > 1 ? ", each stage a multiple of vpp" : "");
+                   counts ? " and one more for each counted table" : "", fitting, even ? "enough" : "equal",
+                   plan->vpp > 1 ? ", each stage a multiple of vpp" : "",
+                   even ? "" : ", plan.spread: even, which spreads the rest");
     free(stages);
     free(fitting);
     return false;
@@ -145,11 +204,17 @@ static bool check_shard_group(const struct scenario *scenario, const struct scen
 static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    if (plan->cp_type != SCENARIO_ULYSSES || model_shares_heads(&scenario->model, plan->tp * plan->cp))
+    int64_t ranks = plan->tp * plan->cp;
+    if (plan->cp_type != SCENARIO_ULYSSES || model_shares_heads(&scenario->model, ranks, plan->kv_copies))
         return true;
+    if (model_shares_heads(&scenario->model, ranks, true))
+        return refuse(scenario, system, "kv_copies", err,
+                      "false lets ulysses have at most kv_heads = %" PRId64 " ranks, and tp x cp = %" PRId64
+                      " x %" PRId64 "; allowed: true, or rings and all-gather",
+                      scenario->model.kinds[0].kv_heads, plan->tp, plan->cp);
     return refuse(scenario, system, "cp_type", err,
                   "ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide heads and kv_heads, %" PRId64
-                  " and %" PRId64 "; rings and all-gather do not",
+                  " and %" PRId64 ", or be a multiple of kv_heads; rings and all-gather do not",
                   plan->tp, plan->cp, scenario->model.kinds[0].heads, scenario->model.kinds[0].kv_heads);
 }
 
@@ -207,7 +272,8 @@ static bool check_recompute_layers(const struct scenario *scenario, const struct
                       plan->recompute_layers);
     int64_t largest = 0;
     for (int32_t stage = 0; stage < (int32_t)plan->pp; stage++) {
-        int32_t layers = scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, 1, stage);
+        int32_t layers =
+            scenario_rank_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, (int32_t)plan->vpp, stage);
         largest = layers > largest ? layers : largest;
     }
     if (plan->recompute_layers <= largest && plan->recompute_layers % plan->vpp == 0)
@@ -237,6 +303,23 @@ static bool check_schedule(const struct scenario *scenario, const struct scenari
     return true;
 }
 
+/** Check that TP ranks have whole heads of keys and values, or copies of one. Heads must be right. */
+static bool check_kv_heads(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct model *model = &scenario->model;
+    if (model_shares_heads(model, plan->tp, plan->kv_copies))
+        return true;
+    if (model_shares_heads(model, plan->tp, true))
+        return refuse(scenario, system, "kv_copies", err,
+                      "false needs tp to divide the model's kv_heads, %" PRId64 ", but tp is %" PRId64
+                      "; allowed: true, which copies them to several ranks",
+                      model->kinds[0].kv_heads, plan->tp);
+    return refuse(scenario, system, "tp", err,
+                  "%" PRId64 " neither divides the model's kv_heads, %" PRId64 ", nor is a multiple of them", plan->tp,
+                  model->kinds[0].kv_heads);
+}
+
 void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_plan *plan)
 {
     const struct document *document = &scenario->document;
@@ -263,7 +346,8 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     const char *name = platform_domain_name(&scenario->platform);
     snprintf(domain, sizeof domain, "the GPUs of %s (a tensor-parallel group stays inside %s)", name, name);
     ok &= check_divides(document, tp, plan->tp, platform_nvlink_domain(&scenario->platform), domain, err);
-    ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
+    ok &= check_stages(scenario, system, err) && check_kinds(scenario, system, err) &&
+          check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);
     ok &= check_schedule(scenario, system, err);
@@ -273,8 +357,6 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
             continue;
         if (!check_divides(document, tp, plan->tp, model->kinds[kind].heads, "the model's heads", err))
             return false;
-        ok &= check_divides(document, tp, plan->tp, model->kinds[kind].kv_heads,
-                            "the model's kv_heads (copies of them on several ranks are not available yet)", err);
     }
-    return ok;
+    return ok && check_kv_heads(scenario, system, err);
 }

@@ -85,12 +85,15 @@ bool model_has_biases(const struct model *model)
     return biases;
 }
 
-bool model_shares_heads(const struct model *model, int64_t ranks)
+bool model_shares_heads(const struct model *model, int64_t ranks, bool copies)
 {
     bool shares = true;
-    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
-        shares = shares && (!model_has_kind(model, kind) ||
-                            (model->kinds[kind].heads % ranks == 0 && model->kinds[kind].kv_heads % ranks == 0));
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
+        const struct model_kind *of = &model->kinds[kind];
+        shares = shares &&
+                 (!model_has_kind(model, kind) ||
+                  (of->heads % ranks == 0 && (of->kv_heads % ranks == 0 || (copies && ranks % of->kv_heads == 0))));
+    }
     return shares;
 }
 

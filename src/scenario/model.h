@@ -70,8 +70,9 @@ bool model_has_kind(const struct model *model, int32_t kind);
 /** Return whether a kind of layer has biases. */
 bool model_has_biases(const struct model *model);
 
-/** Return whether `ranks` divide the heads, and the key and value heads, of all kinds of layers. */
-bool model_shares_heads(const struct model *model, int64_t ranks);
+/** Return whether `ranks` divide the heads, and the key and value heads, of all kinds of layers. With `copies` they may
+ * also be a multiple of the latter, each of which several ranks then hold. */
+bool model_shares_heads(const struct model *model, int64_t ranks, bool copies);
 
 /** Return whether the feed-forward blocks of all kinds of layers have SwiGLU. */
 bool model_is_swiglu(const struct model *model);

@@ -4,6 +4,7 @@
 #include "document/library.h"
 #include "document/path.h"
 #include "document/schema_text.h"
+#include "scenario/stages.h"
 
 #define FIELD(field) offsetof(struct plan_space, field)
 
@@ -20,6 +21,10 @@ static const struct schema_key keys[] = {
      "without this "
      "list has 1",
      FIELD(vpp)},
+    {"spread", SCHEMA_CHOICES, "-", 0, 0, "", SCENARIO_SPREAD,
+     "even: pp may leave a rest of layers, which is spread as with plan.spread; equal: no rest; a space without this "
+     "list has plan.spread of the framework",
+     FIELD(spread)},
     {"sharding", SCHEMA_CHOICES, "-", 0, 0, "", "zero1|zero2|zero3",
      "states that DP x CP ranks share; zero2 and zero3 need a single stage; a space without this list has those of the "
      "system, zero1 except for flexsp (zero3)",
@@ -66,6 +71,7 @@ bool plan_space_read(const struct document *document, int32_t node, const char *
     REPLACE(cp);
     REPLACE(dp);
     REPLACE(vpp);
+    REPLACE(spread);
     REPLACE(sharding);
     REPLACE(recompute);
     REPLACE(offload);

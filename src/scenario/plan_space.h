@@ -27,6 +27,7 @@ enum plan_space_feature {
  * - vpp: 1
  * - sharding: the system's default
  * - offload: none
+ * - spread: the framework's
  *
  * A layout takes only values of vpp and sharding that it can have. vpp above 1 needs several stages of whole chunks and
  * a system with an interleaved order. zero2 and zero3 need one stage.
@@ -36,6 +37,7 @@ struct plan_space {
     struct schema_ints tp, pp, cp, dp, vpp;
     struct schema_choices sharding;  /* enum scenario_sharding, except SCENARIO_UNSHARDED */
     struct schema_choices recompute; /* none, selective, full, in this order */
+    struct schema_choices spread;    /* enum scenario_spread */
     struct schema_reals offload;
     struct schema_choices on_demand; /* enum plan_space_feature */
 };

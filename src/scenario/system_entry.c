@@ -40,12 +40,22 @@ const struct schema_key system_entry_keys[] = {
     {"plan.slices", SCHEMA_INT, "slices", 0, 1 << 12, "0", NULL,
      "slices of a micro-batch with schedule seq1f1b (0: 4); pieces from which terapipe makes slices (0: 32)",
      SYSTEM(plan.slices)},
-    {"plan.first_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
-     "layers of the first stage; 0: as many as each stage between first and last; these stages share the other layers "
-     "equally",
+    {"plan.layers", SCHEMA_COUNTS, "layers", 0, UINT8_MAX, "", NULL,
+     "layers of each stage: [20, 20, 21, 19]; with vpp above 1 those of each virtual stage, in the order of the "
+     "model's "
+     "layers; 0 is a stage without layers; default: stages share the layers",
+     SYSTEM(plan.stages.layers)},
+    {"plan.spread", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_SPREAD,
+     "layers that the stages cannot share equally: equal: they are refused; even: each of the first stages has one of "
+     "the rest",
+     SYSTEM(plan.stages.spread)},
+    {"plan.first_stage_layers", SCHEMA_OPTION, "layers", 0, 1 << 15, "unset", "unset",
+     "layers of the first stage; 0: only the embedding; unset: as many as a stage between first and last; these stages "
+     "share the other layers",
      SYSTEM(plan.stages.first_layers)},
-    {"plan.last_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
-     "layers of the last stage; 0: as many as each stage between first and last", SYSTEM(plan.stages.last_layers)},
+    {"plan.last_stage_layers", SCHEMA_OPTION, "layers", 0, 1 << 15, "unset", "unset",
+     "layers of the last stage; 0: only the head; unset: as many as a stage between first and last",
+     SYSTEM(plan.stages.last_layers)},
     {"plan.count_embedding", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
      "count the embedding as a layer when layers are shared out to stages: the first stage has one layer less",
      SYSTEM(plan.stages.count_embedding)},
@@ -86,6 +96,9 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.optimizer)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "split norms, dropouts and residuals over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
+    {"plan.kv_copies", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "with more TP or Ulysses ranks than heads of keys and values, copy each head to as many ranks; false: refuse them",
+     SYSTEM(plan.kv_copies)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
      "results that the backward pass computes again: norm: outputs of norms; activation: those of SwiGLU or GELU; "
      "attention-core: core attention; selective: [norm, activation]; alternate-gemms: beside selective, every second "
@@ -203,6 +216,21 @@ static bool read_framework_plan(const struct reader *reader, struct scenario_sys
     return ok;
 }
 
+/** Read zeros of first_stage_layers and last_stage_layers as unset, if version 0.1.0 resolved the entry. It wrote all
+ * of its keys, with 0 for unset, and knew no plan.spread. */
+static void read_old_stages(const struct document *document, struct scenario_system *system)
+{
+    enum { N_KEYS_OF_0_1_0 = 28 };
+    struct schema_option *ends[] = {&system->plan.stages.first_layers, &system->plan.stages.last_layers};
+    int32_t n = 0;
+    for (int32_t i = 0; i < SYSTEM_ENTRY_N_KEYS; i++)
+        n += document_find(document, system->node, system_entry_keys[i].name) >= 0;
+    bool old = n == N_KEYS_OF_0_1_0 && document_find(document, system->node, "plan.spread") < 0;
+    for (int i = 0; i < 2 && old; i++)
+        if (ends[i]->value == 0)
+            *ends[i] = (struct schema_option){0};
+}
+
 /** Read `plan: auto` or a layout. An entry's own `plan_space:` replaces that of the scenario. */
 static bool read_plan(const struct reader *reader, int32_t node, struct scenario_system *system, struct error *err)
 {
@@ -236,6 +264,7 @@ static bool read_system(const struct reader *reader, int32_t node, struct scenar
         return false;
     if (!resolve_recompute(document, system, err))
         return false;
+    read_old_stages(document, system);
     int32_t knobs = document_find(document, node, "knobs");
     if (knobs >= 0 && document_is_null(&document->node[knobs]))
         knobs = -1;

@@ -96,6 +96,7 @@ struct scenario_plan {
     int32_t gradient_buffers; /* enum scenario_gradient_buffers */
     int32_t optimizer;        /* enum scenario_kernels: one kernel for Adam, or one for each operation */
     bool sequence_parallel;   /* applies to tensor parallelism */
+    bool kv_copies;           /* several ranks may hold one head of keys and values */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* layers of a stage that recompute, with recompute full; 0: all */
     bool early_stop;          /* with recompute full, stop after the last tensor that the backward needs */
@@ -135,7 +136,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 28 };
+enum { SYSTEM_ENTRY_N_KEYS = 31 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /**

@@ -29,17 +29,6 @@ static void note_platform(const struct scenario *scenario, struct error *notes)
         note_name(scenario, "platform.name", taken, notes);
 }
 
-static void note_stages(const struct scenario *scenario, const struct scenario_system *system, struct error *notes)
-{
-    static const char *const keys[] = {"plan.first_stage_layers", "plan.last_stage_layers"};
-    const char *layers[2];
-    for (int i = 0; i < 2; i++)
-        layers[i] = value_of(&scenario->document, system->node, keys[i]);
-    for (int i = 0; i < 2; i++)
-        if (layers[i] != NULL && layers[1 - i] == NULL && strcmp(layers[i], "0") == 0)
-            error_add(notes, "%s of %s: 0 gives this stage as many layers as the others", keys[i], system->label);
-}
-
 void taken_words(const struct scenario *scenario, struct error *notes)
 {
     if (scenario->document.n_nodes == 0) /* it could not be read */
@@ -49,6 +38,4 @@ void taken_words(const struct scenario *scenario, struct error *notes)
     note_name(scenario, "framework", scenario->framework_name, notes);
     note_name(scenario, "power", scenario->power_name, notes);
     note_platform(scenario, notes);
-    for (int32_t i = 0; i < scenario->n_systems; i++)
-        note_stages(scenario, &scenario->systems[i], notes);
 }

@@ -71,6 +71,14 @@ static void add_memory(struct listing *listing, struct scenario_plan layout)
         }
 }
 
+/** Return whether the chunks of a plan share the layers equally, or with a rest that is spread. */
+static bool shares_chunks(const struct scenario_plan *plan, int64_t layers)
+{
+    return plan->stages.spread == SCENARIO_EQUAL
+               ? layers % (plan->pp * plan->vpp) == 0
+               : scenario_stages_fit(&plan->stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp);
+}
+
 /**
  * Add the variants that layout_check allows: chunks need stages and whole layers; sharding inside
  * passes has neither.
@@ -80,7 +88,7 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
     for (int32_t i = 0; i < listing->vpp.n; i++) {
         layout.vpp = listing->vpp.at[i];
         if (layout.vpp > 1 && (layout.pp == 1 || listing->decides & SYSTEM_SCHEDULE ||
-                               listing->scenario->model.layers % (layout.pp * layout.vpp) != 0))
+                               !shares_chunks(&layout, listing->scenario->model.layers)))
             continue;
         for (int32_t j = 0; j < listing->sharding.n; j++) {
             layout.sharding = listing->sharding.at[j];
@@ -127,24 +135,32 @@ static void sort_lists(struct listing *listing)
         listing->recompute.n = 1;
 }
 
+/** Return the largest entry of the space's list, or without one the framework's spread. */
+static int32_t spread_of(const struct plan_space *space, const struct scenario_plan *plan)
+{
+    int32_t spread = space->spread.n > 0 ? SCENARIO_EQUAL : plan->stages.spread;
+    for (int32_t i = 0; i < space->spread.n; i++)
+        spread = space->spread.at[i] > spread ? space->spread.at[i] : spread;
+    return spread;
+}
+
 /**
  * Divide the layers among stages: equally, otherwise with the head counted as a layer, otherwise with the embedding,
- * too (scenario/stages.h). So models such as Llama 3 405B with 126 layers have more than two stages on powers of two of
- * GPUs. First and last stage keep a layer.
+ * too (scenario/stages.h), otherwise with a rest if it may be spread. So models such as Llama 3 405B with 126 layers
+ * have more than two stages on powers of two of GPUs. First and last stage keep a layer.
  */
-static bool split_layers(int64_t layers, int64_t pp, struct scenario_stages *split)
+static bool split_layers(int64_t layers, int64_t pp, int32_t spread, struct scenario_stages *split)
 {
     static const struct scenario_stages counted[] = {{.count_head = true},
                                                      {.count_embedding = true, .count_head = true}};
+    bool found = layers % pp == 0;
     *split = (struct scenario_stages){0};
-    if (layers % pp == 0)
-        return true;
-    for (int32_t i = 0; i < 2; i++)
-        if ((layers + i + 1) % pp == 0 && (layers + i + 1) / pp >= 2) {
-            *split = counted[i];
-            return true;
-        }
-    return false;
+    for (int32_t i = 0; i < 2 && !found; i++) {
+        found = (layers + i + 1) % pp == 0 && (layers + i + 1) / pp >= 2;
+        *split = found ? counted[i] : *split;
+    }
+    split->spread = spread;
+    return found || (spread == SCENARIO_EVEN && layers >= pp);
 }
 
 struct search_plan *space_plans(const struct scenario *scenario, const struct scenario_system *entry,
@@ -155,16 +171,17 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
     struct listing listing = {
         .scenario = scenario, .space = space, .system = system, .decides = system_decides(system, knobs, &entry->plan)};
     int64_t n_gpus = platform_n_gpus(&scenario->platform), n_domain = platform_nvlink_domain(&scenario->platform);
+    int32_t spread = spread_of(space, &entry->plan);
     sort_lists(&listing);
     for (int64_t tp = 1; tp <= n_domain; tp++) {
         if (tp > 1 && !(system->degrees & SYSTEM_TP))
             break;
-        if (n_domain % tp != 0 || !model_shares_heads(model, tp) || !allows(&space->tp, tp))
+        if (n_domain % tp != 0 || !model_shares_heads(model, tp, entry->plan.kv_copies) || !allows(&space->tp, tp))
             continue;
         for (int64_t pp = 1; tp * pp <= n_gpus; pp++) {
             struct scenario_stages split;
-            if (!split_layers(model->layers, pp, &split) || n_gpus % (tp * pp) != 0 || !allows(&space->pp, pp) ||
-                (pp > 1 && !(system->degrees & SYSTEM_PP)))
+            if (!split_layers(model->layers, pp, spread, &split) || n_gpus % (tp * pp) != 0 ||
+                !allows(&space->pp, pp) || (pp > 1 && !(system->degrees & SYSTEM_PP)))
                 continue;
             for (int64_t cp = 1; cp <= (system->degrees & SYSTEM_CP ? n_gpus / (tp * pp) : 1); cp++) {
                 int64_t dp = n_gpus / (tp * pp * cp);

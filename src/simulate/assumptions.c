@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "document/schema_text.h"
 #include "operation/money.h"
+#include "plan/request.h"
 #include "simulate/summary.h"
 
 static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
@@ -22,6 +23,20 @@ static bool any_sharded(const struct scenario *scenario)
         any = any || scenario->systems[i].plan.sharding == SCENARIO_ZERO2 ||
               scenario->systems[i].plan.sharding == SCENARIO_ZERO3;
     return any;
+}
+
+/** Return the most TP ranks of a system that hold a copy of one head of keys and values. */
+static int64_t most_kv_copies(const struct scenario *scenario)
+{
+    int64_t most = 1;
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct cost_setting setting = request_setting(scenario, &scenario->systems[i].plan);
+        for (int32_t run = 0; run < setting.n_runs; run++) {
+            int64_t copies = cost_kv_copies(&setting, setting.runs[run].kind);
+            most = copies > most ? copies : most;
+        }
+    }
+    return most;
 }
 
 /** Print how `attention: fastest` chose the kernel. @return false: the scenario names the kernel */
@@ -225,6 +240,11 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");
+    if (most_kv_copies(scenario) > 1)
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "keys and values: up to %" PRId64 " TP ranks hold a copy of each head and sum its gradients; "
+                 "Megatron-Core gathers heads instead of copying them",
+                 most_kv_copies(scenario));
     if (any_sharded(scenario))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,

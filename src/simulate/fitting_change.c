@@ -109,7 +109,7 @@ static bool takes(const struct scenario *scenario, const struct point_system *sy
     const struct training_system *training = system->system;
     const struct scenario_plan *plan = &entry->plan;
     struct error refused = {0};
-    bool heads = model_shares_heads(&scenario->model, plan->tp);
+    bool heads = model_shares_heads(&scenario->model, plan->tp, plan->kv_copies);
     return platform_nvlink_domain(&scenario->platform) % plan->tp == 0 && heads &&
            (plan->tp == 1 || training->degrees & SYSTEM_TP) && (plan->pp == 1 || training->degrees & SYSTEM_PP) &&
            (plan->cp == 1 || training->degrees & SYSTEM_CP) &&

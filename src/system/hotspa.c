@@ -84,6 +84,9 @@ static bool check_request(const struct plan_request *request, struct error *err)
     if (cost_shards_in_passes(request->setting) || request->layout.shard_group > 0)
         return error_set(err, "hotspa: plan.sharding must be zero1 or none, without plan.shard_group: the strategies "
                               "share weights differently");
+    if (!model_shares_heads(request->setting->model, request->layout.tp, false))
+        return error_set(err, "hotspa: plan.tp must divide the heads of keys and values: switches of copied heads are "
+                              "not modelled");
     for (int32_t i = 1; i < knobs->bounds.n; i++)
         if (knobs->bounds.at[i] <= knobs->bounds.at[i - 1])
             return error_set(err, "hotspa: bounds must ascend; %lld follows %lld", (long long)knobs->bounds.at[i],

@@ -46,7 +46,7 @@ bool hotspa_lay_out(const struct plan_request *from, int64_t tp, int64_t pp, str
 {
     const struct model *model = from->setting->model;
     int64_t gpus = n_gpus(from);
-    if (tp < 1 || pp < 1 || gpus % (tp * pp) != 0 || !model_shares_heads(model, tp) ||
+    if (tp < 1 || pp < 1 || gpus % (tp * pp) != 0 || !model_shares_heads(model, tp, false) ||
         !scenario_stages_fit(&from->layout.stages, model->layers, (int32_t)pp, 1) ||
         platform_nvlink_domain(from->setting->platform) % tp != 0)
         return false;

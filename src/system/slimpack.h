@@ -96,7 +96,8 @@ bool slimpack_nth_merge(const struct plan_request *request, int32_t n, enum slim
 /** Return the request without the plan's offload if MicroPacks have their own. */
 struct plan_request slimpack_request(const struct plan_request *request);
 
-/** Run steps 1 to 4. With cp_type ulysses a width also divides the heads, and the groups of keys and values. */
+/** Run steps 1 to 4. With cp_type ulysses a width also divides the heads. It divides those of keys and values or copies
+ * them. */
 void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split);
 void slimpack_split_free(struct slimpack_split *split);
 

@@ -68,11 +68,12 @@ static int32_t add_to_least_loaded(struct blocks *blocks, int64_t flop, int32_t 
     return first;
 }
 
-/* Return whether a block of `width` ranks can share a sample. Ulysses divides whole heads, also of keys and values. */
+/* Return whether a block of `width` ranks can share a sample. Ulysses divides whole heads; those of keys and values may
+ * be copied. */
 static bool can_share(const struct cost_setting *setting, int32_t width)
 {
     int64_t parts = (int64_t)setting->tensor * width;
-    return setting->cp_type != SCENARIO_ULYSSES || model_shares_heads(setting->model, parts);
+    return setting->cp_type != SCENARIO_ULYSSES || model_shares_heads(setting->model, parts, setting->kv_copies);
 }
 
 /* A sample is an outlier if it has more FLOPs than C / parts, or more tokens than capacity. */

@@ -45,7 +45,13 @@ double predict_layer_state_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
     struct cost_setting cost = cost_setting_of(setting, NULL);
-    cost_hold_layers(&cost, 0, (int32_t)(setting->scenario.model.layers / plan->pp));
+    int32_t most = 0;
+    for (int32_t stage = 0; stage < plan->pp; stage++) {
+        int32_t layers = scenario_rank_layers(&plan->stages, setting->scenario.model.layers, (int32_t)plan->pp,
+                                              (int32_t)plan->vpp, stage);
+        most = layers > most ? layers : most;
+    }
+    cost_hold_layers(&cost, 0, most);
     return cost_state_bytes(&cost, cost_layers_parameters(&cost), scenario_plan_shards(plan));
 }
 
@@ -57,6 +63,8 @@ double predict_activation_bytes(const struct setting *setting)
     struct cost_micro_batch micro_batch = {
         .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
     double layers = cost_activation_bytes(&cost, micro_batch.recompute, false) * cost_micro_batch_tokens(&micro_batch) +
+                    cost_copied_kv_bytes(&cost, micro_batch.recompute, micro_batch.context) *
+                        cost_micro_batch_tokens(&micro_batch) +
                     cost_scores_bytes(&cost, &micro_batch);
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
     return layers * (double)setting->micro_batch * (1 + interleaved);
