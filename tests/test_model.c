@@ -2,6 +2,7 @@
 /* These tests read models and count their parameters. */
 #include "scenario/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,7 +160,7 @@ static const struct {
     {"ffn:", "num_experts: 8\nffn:",
      "model.yaml:7:1: num_experts: unknown key; mixtures of experts are not modelled, since experts have no cost model "
      "here"},
-    {"ffn:", "sliding_window: 4096\nffn:", "sliding_window: unknown key; windows of attention are not modelled"},
+    {"ffn:", "sliding_window: 4096\nffn:", "sliding_window: unknown key; a window is the key `window:` of a model"},
     {"source: test", "source: ''", "source: '' is empty"},
 };
 
@@ -171,6 +172,57 @@ TEST(model_read__refuses_impossible_sizes)
         char *text = fixture_replace(fixture_model, refused[i].old, refused[i].new);
         CHECK_TRUE(!model_read("/nowhere", fixture_write("model.yaml", text), &model, &err));
         CHECK_CONTAINS(err.text, refused[i].message);
+        free(text);
+    }
+}
+
+static const char two_kinds[] = "pattern: [{kind: local, n: 5}, {kind: global}]\n"
+                                "kinds: {local: {window: 1024, ffn: 8192}, global: {}}\n";
+
+/* 40 layers in runs of 5 and 1 are 34 and 6. */
+TEST(model_read__takes_kinds_and_their_pattern)
+{
+    struct model model;
+    struct error err = {0};
+    char all[2048];
+    int64_t n[MODEL_MAX_KINDS];
+    snprintf(all, sizeof all, "%s%s", fixture_model, two_kinds);
+    CHECK_TRUE(model_read("/nowhere", fixture_write("kinds.yaml", all), &model, &err));
+    CHECK_TEXT(err.text, "");
+    model_count_kinds(&model, n);
+    CHECK_TRUE(n[0] == 34 && n[1] == 6 && n[2] == 0);
+    CHECK_TEXT(model.kinds[0].name, "local");
+    CHECK_TEXT(model.kinds[1].name, "global");
+    CHECK_TRUE(model.kinds[0].window == 1024 && model.kinds[1].window == 0 && model_has_windows(&model));
+    CHECK_TRUE(model.kinds[0].ffn == 8192 && model.kinds[1].ffn == 13824 && model.kinds[0].heads == 40);
+}
+
+static const struct {
+    const char *old, *new, *message;
+} refused_kinds[] = {
+    {"kind: global", "kind: gobal", "pattern: `kinds:` does not name 'gobal'"},
+    {", {kind: global}", "", "kinds: no layer of `pattern:` is of kind 'global'"},
+    {"n: 5", "n: 0", "n: '0' is out of range; allowed: a whole number, 1 to 65536"},
+    {"n: 5", "n: 40", "kinds: no layer of `pattern:` is of kind 'global'"},
+    {"global: {}", "global: {}, a: {}, b: {}, c: {}", "kinds: expected a mapping of 1 to 4 entries"},
+    {"[{kind: local, n: 5}, {kind: global}]", "local", "pattern: expected a list of 1 to 8 entries"},
+    {"kinds: {local: {window: 1024, ffn: 8192}, global: {}}", "", "pattern: needs the key `kinds:` beside it"},
+    {"pattern: [{kind: local, n: 5}, {kind: global}]\n", "", "kinds: needs the key `pattern:` beside it"},
+    {"ffn: 8192", "vocabulary: 8", "local.vocabulary: unknown key"},
+    {"ffn: 8192", "heads: 48", "heads: 48 does not divide hidden = 5120"},
+    {"ffn: 8192", "kv_heads: 16", "kv_heads: 16 does not divide heads = 40"},
+    {"window: 1024", "window: -1", "local.window: '-1' is out of range"},
+};
+
+TEST(model_read__refuses_impossible_kinds)
+{
+    for (size_t i = 0; i < sizeof refused_kinds / sizeof *refused_kinds; i++) {
+        struct model model;
+        struct error err = {0};
+        char *text = fixture_replace(two_kinds, refused_kinds[i].old, refused_kinds[i].new), all[2048];
+        snprintf(all, sizeof all, "%s%s", fixture_model, text);
+        CHECK_TRUE(!model_read("/nowhere", fixture_write("kinds.yaml", all), &model, &err));
+        CHECK_CONTAINS(err.text, refused_kinds[i].message);
         free(text);
     }
 }

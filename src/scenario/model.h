@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "document/document.h"
+#include "document/schema_key.h"
 #include "document/schema_text.h"
 
 enum model_activation { MODEL_SWIGLU, MODEL_GELU };
@@ -20,10 +21,12 @@ enum { MODEL_MAX_KINDS = 4, MODEL_MAX_RUNS = 8 };
 
 /** Sizes in which layers of one model may differ. cost/layer.h makes a layer's operators of them. */
 struct model_kind {
-    int64_t heads;      /* n, query heads */
-    int64_t kv_heads;   /* g, groups of grouped-query attention; equals heads without it */
-    int64_t head_width; /* width of a head's queries, keys and values; 0: hidden / heads */
-    int64_t ffn;        /* f, inner width of the feed-forward block */
+    char name[SCHEMA_WORD_BYTES]; /* in `kinds:`; without it empty */
+    int64_t heads;                /* n, query heads */
+    int64_t kv_heads;             /* g, groups of grouped-query attention; equals heads without it */
+    int64_t head_width;           /* width of a head's queries, keys and values; 0: hidden / heads */
+    int64_t ffn;                  /* f, inner width of the feed-forward block */
+    int64_t window;     /* W, a query sees min(its position + 1, W) keys, its own included; 0: all before it */
     int32_t activation; /* enum model_activation */
     bool biases;        /* all four GEMMs of a layer have biases. They take no time and are not kept */
 };
@@ -52,7 +55,14 @@ struct model {
 /** Read model/llm/NAME.yaml below the data folder, or the file `name` if it ends in .yaml. */
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err);
 
-/** Read the same keys from a mapping of a document. */
+/**
+ * Read the same keys from a mapping of a document.
+ *
+ * 1. Without `kinds:` all layers are of kinds[0].
+ * 2. `kinds:` is a mapping of names. A kind takes the keys that it does not name from the model.
+ * 3. `pattern:` is a list of {kind: NAME, n: N}. It repeats, and the last repetition is cut at `layers`.
+ * 4. Each kind has at least one layer.
+ */
 bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err);
 
 /** Print the keys of a model's file, one a line. */
@@ -66,6 +76,9 @@ void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KIN
 
 /** Return whether a model has layers of a kind. */
 bool model_has_kind(const struct model *model, int32_t kind);
+
+/** Return whether a kind of layer has a window. */
+bool model_has_windows(const struct model *model);
 
 /** Return whether a kind of layer has biases. */
 bool model_has_biases(const struct model *model);
