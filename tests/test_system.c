@@ -183,9 +183,25 @@ static void check_plan(const struct training_system *system, struct hand_request
     plan_free(&again);
 }
 
+/* Two of three layers have a window, which most samples exceed. The third has half the inner width. */
+static void take_windows(struct hand_request *hand)
+{
+    struct model *model = &hand->model;
+    int32_t n = cost_n_layers(&hand->setting);
+    model->kinds[1] = model->kinds[0];
+    model->kinds[1].ffn /= 2;
+    model->kinds[0].window = 1 + hand->request.context / 16;
+    model->n_runs = 2;
+    model->pattern[0] = (struct model_run){0, 2};
+    model->pattern[1] = (struct model_run){1, 1};
+    hand_layers(&hand->setting, n);
+    if (hand->request.layout.cp_type == SCENARIO_RING)
+        hand->request.layout.cp_type = hand->setting.cp_type = SCENARIO_ALL_GATHER;
+}
+
 /* Check one random batch. `knobs` are as a user gives them. */
 static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, int32_t most_context,
-                        const char *knobs)
+                        const char *knobs, bool windows)
 {
     struct hand_request hand;
     char of[256];
@@ -207,6 +223,8 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand.model.layers = 1 + hand_below(&state, 4);
     if (pp == 1)
         hand_layers(&hand.setting, (int32_t)hand.model.layers);
+    if (windows)
+        take_windows(&hand);
     hand.request.layout.offload = 0.25 * hand_below(&state, 5);
     hand_batch_of(&hand, law, n_samples, seed);
     hand_knobs(&hand, system, knobs);
@@ -222,7 +240,38 @@ TEST(contract__holds_for_every_system)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 0; seed < 40; seed++)
-            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "");
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "", false);
+}
+
+TEST(contract__holds_with_two_kinds_of_layers_and_windows)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 300; seed < 318; seed++)
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "", true);
+}
+
+/* The plan's own ring is refused by layout_check. These systems form rings by themselves. */
+TEST(contract__refuses_windows_on_rings_by_name)
+{
+    static const char *const names[] = {"bytescale", "megatron-dynamic-cp", "slimpack"};
+    for (int i = 0; i < 3; i++) {
+        struct hand_request hand;
+        struct error err = {0};
+        struct plan plan = {0};
+        char text[160];
+        const struct training_system *system = system_find(names[i], &err);
+        hand_request_real(&hand, 2, 1, 4000);
+        take_windows(&hand);
+        hand.request.layout.cp_type = hand.setting.cp_type = SCENARIO_RING;
+        hand_batch(&hand, 2, (int32_t[]){4000, 100});
+        hand_knobs(&hand, system, "");
+        CHECK_TRUE(!plan_anew(system, &hand, &plan, &err));
+        snprintf(text, sizeof text,
+                 "%s: plan.cp_type: a ring does not run the sliding windows of model %s; allowed: ", names[i],
+                 hand.model.name);
+        CHECK_CONTAINS(err.text, text);
+        hand_request_free(&hand);
+    }
 }
 
 TEST(contract__holds_with_every_offload)
@@ -230,7 +279,7 @@ TEST(contract__holds_with_every_offload)
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 200; seed < 208; seed++)
             check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000,
-                        seed % 2 == 0 ? "offload: plan" : "offload: never");
+                        seed % 2 == 0 ? "offload: plan" : "offload: never", false);
 }
 
 /* Make the plan of a request with other values of the features that the system decides. */
@@ -319,7 +368,7 @@ TEST(contract__holds_for_every_knob)
                 snprintf(line, sizeof line, "%s: %s", key->name, value);
                 for (uint64_t seed = 100; seed < 102; seed++)
                     check_batch(training_systems[i], (enum hand_law)((seed + (uint64_t)choice) % HAND_N_LAWS),
-                                seed + 10 * (uint64_t)choice, 2000, line);
+                                seed + 10 * (uint64_t)choice, 2000, line, false);
             }
         }
 }

@@ -106,6 +106,11 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
                          " heads and %" PRId64 " groups of %s",
                          arguments->tp, arguments->cp, question->model.kinds[0].heads,
                          question->model.kinds[0].kv_heads, question->model.name);
+    if (model_has_windows(&question->model) && arguments->cp > 1 && scenario_is_ring(arguments->cp_type))
+        return error_set(err, "--cp-type: a ring does not run the sliding windows of %s; allowed: all-gather, ulysses",
+                         question->model.name);
+    if (model_has_windows(&question->model) && arguments->attention == DEVICE_FLASH1)
+        return error_set(err, "--attention: flash1 has no sliding windows, which %s has", question->model.name);
     if (arguments->layers > question->model.layers)
         return error_set(err, "--layers: %s has %" PRId64 " layers, not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
@@ -216,8 +221,14 @@ static void print_pass(const struct question *question, enum pass pass)
     printf("\n%s\n", pass_name[pass]);
     printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n",
            cost_n_layers(&question->setting), exact.layers, exact.attention, exact.head);
-    cost_layer_kernels(&question->setting, 0, pass, &question->micro_batch, &kernels);
-    print_kernels("kernels of one layer on one rank", &kernels);
+    for (int32_t i = 0; i < question->setting.n_runs; i++) {
+        char caption[128];
+        int32_t kind = question->setting.runs[i].kind;
+        const char *name = question->model.kinds[kind].name;
+        snprintf(caption, sizeof caption, "kernels of one %s%slayer on one rank", name, *name != '\0' ? " " : "");
+        cost_layer_kernels(&question->setting, kind, pass, &question->micro_batch, &kernels);
+        print_kernels(caption, &kernels);
+    }
     cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &kernels);
     print_kernels("kernels of the embedding on one rank", &kernels);
     cost_head_kernels(&question->setting, pass, &question->micro_batch, &kernels);
@@ -284,17 +295,34 @@ static json_t *json_of_kernels(const struct cost_kernels *kernels)
     return array;
 }
 
+/** Return the kernels of a layer: a list, or of several kinds one list by name. */
+static json_t *json_of_layer(const struct question *question, enum pass pass)
+{
+    json_t *kinds = json_object(), *kernels = NULL;
+    for (int32_t i = 0; i < question->setting.n_runs; i++) {
+        struct cost_kernels layer;
+        int32_t kind = question->setting.runs[i].kind;
+        cost_layer_kernels(&question->setting, kind, pass, &question->micro_batch, &layer);
+        kernels = json_of_kernels(&layer);
+        if (question->model.n_runs > 0)
+            json_object_set_new(kinds, question->model.kinds[kind].name, kernels);
+    }
+    if (question->model.n_runs > 0)
+        return kinds;
+    json_decref(kinds);
+    return kernels;
+}
+
 static json_t *json_of_pass(const struct question *question, enum pass pass)
 {
-    struct cost_kernels layer, embedding, head;
+    struct cost_kernels embedding, head;
     struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->micro_batch);
     struct cost_pass first = cost_of_embedding(&question->setting, pass, &question->micro_batch);
     struct cost_pass last = cost_of_head(&question->setting, pass, &question->micro_batch);
-    cost_layer_kernels(&question->setting, 0, pass, &question->micro_batch, &layer);
     cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &embedding);
     cost_head_kernels(&question->setting, pass, &question->micro_batch, &head);
     return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
-                     json_of_kernels(&layer), "kernels_of_the_embedding", json_of_kernels(&embedding),
+                     json_of_layer(question, pass), "kernels_of_the_embedding", json_of_kernels(&embedding),
                      "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.kernels_s + layers.attention_s,
                      "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "context_s", layers.context_s,
                      "embedding_s", first.kernels_s + first.tensor_s, "head_s", last.kernels_s + last.tensor_s,

@@ -18,6 +18,22 @@ static void flag_if(FILE *file, bool holds, const char *flag)
         fprintf(file, "%s\n", flag);
 }
 
+/** Return whether kinds of layers differ in more than whether they have the one window. */
+static bool differs_beside_window(const struct model *model)
+{
+    int64_t window = 0;
+    bool differs = false;
+    for (int32_t i = 0; i < MODEL_MAX_KINDS && model_has_kind(model, i); i++) {
+        const struct model_kind *kind = &model->kinds[i], *first = &model->kinds[0];
+        differs = differs || (window > 0 && kind->window > 0 && kind->window != window) || kind->ffn != first->ffn ||
+                  kind->heads != first->heads || kind->kv_heads != first->kv_heads ||
+                  kind->head_width != first->head_width || kind->activation != first->activation ||
+                  kind->biases != first->biases;
+        window = kind->window > 0 ? kind->window : window;
+    }
+    return differs;
+}
+
 /** Print a comment if it holds. */
 static void say_if(FILE *file, bool holds, const char *sentence)
 {
@@ -105,8 +121,8 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->offload,
            "Activations go to the host by share, and Megatron-LM counts whole layers "
            "(--cpu-offloading-num-layers).");
-    say_if(file, view->scenario->model.n_runs > 0,
-           "The model has layers of several kinds; the flags are those of the first kind.");
+    say_if(file, differs_beside_window(&view->scenario->model),
+           "Kinds of layers differ in more than having a window; the flags are those of the first kind.");
     say_if(file, found->packed,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");
@@ -116,6 +132,27 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->unequal, "Micro-batches are not equal in number or tokens; the flags take the most of both.");
     say_if(file, view->plan->n_delayed > 0 || view->plan->n_carried > 0,
            "Samples wait for a later iteration, which Megatron-LM cannot do.");
+}
+
+/** Print the window, and which layers have it if some do not. Megatron counts the keys before a query. */
+static void print_window(const struct model *model, FILE *file)
+{
+    int64_t window = 0;
+    bool all = true;
+    for (int64_t layer = 0; layer < model->layers; layer++) {
+        int64_t own = model->kinds[model_kind_of(model, layer)].window;
+        window = window > 0 ? window : own;
+        all = all && own > 0;
+    }
+    if (window == 0)
+        return;
+    fprintf(file, "--window-size %lld,0\n", (long long)window - 1);
+    if (all)
+        return;
+    fputs("--window-attn-skip-freq [", file);
+    for (int64_t layer = 0; layer < model->layers; layer++)
+        fprintf(file, "%s%d", layer > 0 ? "," : "", model->kinds[model_kind_of(model, layer)].window > 0);
+    fputs("]\n", file);
 }
 
 static void print_model(const struct model *model, FILE *file)
@@ -131,6 +168,7 @@ static void print_model(const struct model *model, FILE *file)
         flag_if(file, true, "--group-query-attention");
         number(file, "--num-query-groups", kind->kv_heads);
     }
+    print_window(model, file);
     flag_if(file, kind->activation == MODEL_SWIGLU, "--swiglu");
     fprintf(file, "--normalization %s\n", model->norm == MODEL_LAYERNORM ? "LayerNorm" : "RMSNorm");
     flag_if(file, !kind->biases, "--disable-bias-linear");

@@ -37,15 +37,15 @@ struct fill {
         *search; /* NULL: the exact fill; otherwise fill_milp (with `whole` the exact fill all the same) */
 };
 
-/** Return the token boundary x that is nearest to the real root of q x^2 + l x = target / parts. x is in [0,
+/** Return the token boundary x that is nearest to the real root of F(x) = target / parts, by bisection. x is in [0,
  * tokens]. A root half-way between two goes up. 0 <= target / parts <= F(tokens). */
 int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts);
 
 /**
  * Compute the ends of the micro-batches as tokens from the chain's start: end[n_micro_batches], ascending.
  *
- * 1. MicroPack k takes tokens until the running sum of FLOPs reaches (k+1)/n_micro_batches of the chain's total. The boundary is at
- *    the nearest token (fill_root), so each micro-batch is within a token's work of its share.
+ * 1. MicroPack k takes tokens until the running sum of FLOPs reaches (k+1)/n_micro_batches of the chain's total. The
+ * boundary is at the nearest token (fill_root), so each micro-batch is within a token's work of its share.
  * 2. If tokens are so few that a micro-batch would be empty, it takes one.
  * 3. `whole`: the boundary moves on to the end of its sample. Micro-batches that this empties are kept here.
  * 4. `min_slice`: boundaries are checked from the chain's start. If a boundary would end a shorter slice, it moves back
@@ -69,7 +69,7 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t position);
  *                               |sum_t C(t) (z[k][t] - z[k-1][t]) - tau| <= D           for every micro-batch
  *                               sum_t t (z[k][t] - z[k-1][t]) >= 1                      no micro-batch is empty
  *
- * 2. C is quadratic, but here it is a table over tokens. So the program is linear and exact.
+ * 2. C is no line, but here it is a table over tokens. So the program is linear and exact.
  * 3. Its numbers are differences to (k+1) tau, in FLOPs of the most expensive token. So they are small.
  * 4. GLPK's branch and bound starts from the exact fill's solution and stops after node_limit nodes. The result is
  *    never worse than the fill, and it is the same on every machine.

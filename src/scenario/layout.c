@@ -141,10 +141,15 @@ static bool check_shard_group(const struct scenario *scenario, const struct scen
                   plan->shard_group, plan->dp, plan->cp);
 }
 
-/** Check that Ulysses can give whole heads to the ranks. */
+/** Check that rings have no windows, and that Ulysses can give whole heads to the ranks. */
 static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
+    if (plan->cp > 1 && scenario_is_ring(plan->cp_type) && model_has_windows(&scenario->model))
+        return refuse(scenario, system, "cp_type", err,
+                      "a ring does not run the sliding windows of model %s, as in Transformer Engine; allowed: "
+                      "all-gather, ulysses, or cp 1",
+                      scenario->model.name);
     if (plan->cp_type != SCENARIO_ULYSSES || model_shares_heads(&scenario->model, plan->tp * plan->cp))
         return true;
     return refuse(scenario, system, "cp_type", err,
