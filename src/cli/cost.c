@@ -96,6 +96,9 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
                          arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads,
                          question->model.name);
+    if (!model_takes_tensor(&question->model, arguments->tp))
+        return error_set(err, "--tp: %s has norms of all queries and keys (qk_norm: full); allowed: 1",
+                         question->model.name);
     int64_t domain = platform_nvlink_domain(&question->platform), ranks = arguments->tp * arguments->cp;
     if (domain % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of a node of %s", arguments->tp,

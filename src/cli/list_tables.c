@@ -95,13 +95,21 @@ static void write_kinds(const struct model *model, char text[CURVES])
                      {"heads", kind->heads, first->heads},
                      {"kv heads", kind->kv_heads, first->kv_heads},
                      {"head width", model_head_width(model, i), model_head_width(model, 0)}};
-        if (model->n_runs > 0)
-            used += (size_t)snprintf(text + used, CURVES - used, "%s%" PRId64 " %s", i > 0 ? ", " : "", n_layers[i],
-                                     kind->name);
+        size_t begin = used;
+        bool differs = false;
+        used += (size_t)snprintf(text + used, CURVES - used, "%s%" PRId64 " %s", i > 0 ? ", " : "", n_layers[i],
+                                 kind->name);
+        if (model->n_runs == 0)
+            used = begin + (size_t)snprintf(text + begin, CURVES - begin, "all");
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-            if (sizes[k].size != sizes[k].usual)
-                used += (size_t)snprintf(text + used, CURVES - used, "%s%s %" PRId64, used > 0 ? " " : "",
+            if (sizes[k].size != sizes[k].usual) {
+                used += (size_t)snprintf(text + used, CURVES - used, "%s%s %" PRId64, differs ? ", " : " (",
                                          sizes[k].name, sizes[k].size);
+                differs = true;
+            }
+        used += (size_t)snprintf(text + used, CURVES - used, "%s", differs ? ")" : "");
+        if (model->n_runs == 0 && !differs)
+            text[begin] = '\0';
         CHECK(used < CURVES);
     }
 }
@@ -128,7 +136,7 @@ static bool add_model(const char *name, struct listing *listing, struct error *e
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         add_number(listing, sizes[i].key, sizes[i].heading, (double)sizes[i].size, 1, 0);
     write_kinds(&model, kinds);
-    add_text(listing, "kinds", "kinds of layers", kinds);
+    json_object_set_new(listing->row, "kinds", json_string(kinds));
     return true;
 }
 
@@ -288,6 +296,21 @@ static bool add_framework(const char *name, struct listing *listing, struct erro
     return true;
 }
 
+/** Print the windows and kinds of layers of the models that have them. */
+static void print_kinds(const struct listing *listing)
+{
+    size_t i;
+    json_t *row;
+    puts("\nwindows and kinds of layers, by model:");
+    json_array_foreach(listing->rows, i, row)
+    {
+        const char *name, *kinds;
+        json_unpack(row, "{s:s, s:s}", "model", &name, "kinds", &kinds);
+        if (*kinds != '\0')
+            printf("  %s: %s\n", name, kinds);
+    }
+}
+
 /** Print the values of frameworks with their sources. */
 static void print_frameworks(const struct listing *listing)
 {
@@ -402,7 +425,7 @@ static const struct {
     {"systems", NULL, NULL, NULL},
     {"keys", NULL, NULL, NULL},
 };
-enum { N_LISTS = sizeof lists / sizeof *lists, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
+enum { N_LISTS = sizeof lists / sizeof *lists, MODELS = 0, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
 
 int list_find(const char *name)
 {
@@ -426,6 +449,8 @@ bool list_print(int which, bool json, struct error *err)
         text_table_print(&listing.table, stdout, 0);
         if (lists[which].note != NULL)
             printf("\n%s\n", lists[which].note);
+        if (which == MODELS)
+            print_kinds(&listing);
         if (which == FRAMEWORKS)
             print_frameworks(&listing);
         if (which == SYSTEMS)

@@ -28,7 +28,7 @@ static bool differs_beside_window(const struct model *model)
         differs = differs || (window > 0 && kind->window > 0 && kind->window != window) || kind->ffn != first->ffn ||
                   kind->heads != first->heads || kind->kv_heads != first->kv_heads ||
                   kind->head_width != first->head_width || kind->activation != first->activation ||
-                  kind->biases != first->biases;
+                  kind->biases != first->biases || kind->qk_norm != first->qk_norm;
         window = kind->window > 0 ? kind->window : window;
     }
     return differs;
@@ -123,6 +123,11 @@ static void print_limits(const struct point_view *view, const struct found *foun
            "(--cpu-offloading-num-layers).");
     say_if(file, differs_beside_window(&view->scenario->model),
            "Kinds of layers differ in more than having a window; the flags are those of the first kind.");
+    say_if(file,
+           view->scenario->model.norms != 2 || view->scenario->model.parallel_attention ||
+               view->scenario->model.kinds[0].qk_norm == MODEL_FULL_QK_NORM ||
+               view->scenario->model.kinds[0].activation == MODEL_GEGLU,
+           "No flag has the model's GeGLU, parallel attention, norms behind blocks or norms of all queries and keys.");
     say_if(file, found->packed,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");
@@ -170,6 +175,8 @@ static void print_model(const struct model *model, FILE *file)
     }
     print_window(model, file);
     flag_if(file, kind->activation == MODEL_SWIGLU, "--swiglu");
+    flag_if(file, kind->activation == MODEL_SQUARED_RELU, "--squared-relu");
+    flag_if(file, kind->qk_norm == MODEL_HEAD_QK_NORM, "--qk-layernorm");
     fprintf(file, "--normalization %s\n", model->norm == MODEL_LAYERNORM ? "LayerNorm" : "RMSNorm");
     flag_if(file, !kind->biases, "--disable-bias-linear");
     flag_if(file, !model->tied_embeddings, "--untie-embeddings-and-output-weights");
@@ -301,7 +308,7 @@ static void print_kernels(const struct point_view *view, FILE *file)
     say_if(file, unfused && view->system->entry->plan.cp > 1,
            "Transformer Engine has no unfused attention with context parallelism.");
     flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
-    flag_if(file, model_is_swiglu(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
+    flag_if(file, model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
     say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
 }

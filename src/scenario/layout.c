@@ -269,6 +269,12 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);
+    if (!model_takes_tensor(model, plan->tp))
+        ok =
+            refuse(scenario, system, "tp", err,
+                   "%" PRId64 ", but the norms of all queries and keys of model %s (qk_norm: full) need all heads on a "
+                   "rank; allowed: 1",
+                   plan->tp, model->name);
     ok &= check_schedule(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {

@@ -33,8 +33,15 @@ static const struct schema_key keys[] = {
      "sliding window: tokens that a query attends to, its own included; 0: all earlier ones of its sample",
      KIND(window)},
     {"vocabulary", SCHEMA_INT, "-", 1, 1 << 24, NULL, NULL, "V, tokens that the head distinguishes", FIELD(vocabulary)},
-    {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu", "activation function of the feed-forward block",
-     KIND(activation)},
+    {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu|geglu|squared-relu",
+     "activation function of the feed-forward block; swiglu and geglu have three matrices", KIND(activation)},
+    {"qk_norm", SCHEMA_CHOICE, "-", 0, 0, "none", "none|head|full",
+     "RMSNorms of queries and keys: of each head (Qwen3), or of all heads together (OLMo 2)", KIND(qk_norm)},
+    {"norms", SCHEMA_INT, "-", 1, 4, "2", NULL,
+     "norms of a layer: 2 before attention and feed-forward block, 4 also behind them (Gemma 2), 1 if both share one",
+     FIELD(norms)},
+    {"parallel_attention", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "attention and feed-forward block run side by side on one input (Falcon)", FIELD(parallel_attention)},
     {"tied_embeddings", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "embedding and head share one matrix",
      FIELD(tied_embeddings)},
     {"norm", SCHEMA_CHOICE, "-", 0, 0, "rmsnorm", "rmsnorm|layernorm",
@@ -89,12 +96,20 @@ bool model_has_kind(const struct model *model, int32_t kind)
     return n_layers[kind] > 0;
 }
 
-bool model_is_swiglu(const struct model *model)
+bool model_is_gated(const struct model *model)
 {
-    bool swiglu = true;
+    bool gated = true;
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
-        swiglu = swiglu && (!model_has_kind(model, kind) || model->kinds[kind].activation == MODEL_SWIGLU);
-    return swiglu;
+        gated = gated && (!model_has_kind(model, kind) || model_kind_is_gated(&model->kinds[kind]));
+    return gated;
+}
+
+bool model_takes_tensor(const struct model *model, int64_t tensor)
+{
+    bool takes = true;
+    for (int32_t kind = 0; tensor > 1 && kind < MODEL_MAX_KINDS; kind++)
+        takes = takes && (model->kinds[kind].qk_norm != MODEL_FULL_QK_NORM || !model_has_kind(model, kind));
+    return takes;
 }
 
 bool model_has_windows(const struct model *model)
@@ -245,10 +260,20 @@ static bool read_kinds(const struct document *document, int32_t mapping, struct 
     return true;
 }
 
+static bool check_norms(const struct document *document, int32_t mapping, const struct model *model, struct error *err)
+{
+    bool fits = model->norms == 2 || model->norms == (model->parallel_attention ? 1 : 4);
+    return fits || document_error(document, document_find(document, mapping, "norms"), err,
+                                  "norms: %" PRId64 " is not allowed; allowed: 2, %s", model->norms,
+                                  model->parallel_attention ? "or 1 with parallel_attention"
+                                                            : "4, or 1 with parallel_attention: true");
+}
+
 bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err)
 {
     return schema_read(document, mapping, keys, N_KEYS, lists, model, err) &&
-           check_heads(document, mapping, model, 0, err) && read_kinds(document, mapping, model, err);
+           check_heads(document, mapping, model, 0, err) && check_norms(document, mapping, model, err) &&
+           read_kinds(document, mapping, model, err);
 }
 
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err)

@@ -238,14 +238,14 @@ static bool check_windows(const struct scenario *scenario, struct error *err)
                           scenario->model.name);
 }
 
-/** Check `swiglu`. A model without SwiGLU has nothing to separate, so it ignores the framework's value. */
+/** Check `swiglu`. A model without a gate has nothing to separate, so it ignores the framework's value. */
 static bool check_swiglu(struct scenario *scenario, struct error *err)
 {
-    if (!model_is_swiglu(&scenario->model) && document_find(&scenario->document, 0, "swiglu") < 0)
+    if (!model_is_gated(&scenario->model) && document_find(&scenario->document, 0, "swiglu") < 0)
         scenario->swiglu = SCENARIO_SWIGLU_FUSED;
-    return scenario->swiglu == SCENARIO_SWIGLU_FUSED || model_is_swiglu(&scenario->model) ||
+    return scenario->swiglu == SCENARIO_SWIGLU_FUSED || model_is_gated(&scenario->model) ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "swiglu"), err,
-                          "swiglu: 'separate' needs SwiGLU, which model %s does not have; leave the key out",
+                          "swiglu: 'separate' needs SwiGLU or GeGLU, which model %s does not have; leave the key out",
                           scenario->model.name);
 }
 

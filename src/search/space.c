@@ -159,7 +159,8 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
     for (int64_t tp = 1; tp <= n_domain; tp++) {
         if (tp > 1 && !(system->degrees & SYSTEM_TP))
             break;
-        if (n_domain % tp != 0 || !model_shares_heads(model, tp) || !allows(&space->tp, tp))
+        if (n_domain % tp != 0 || !model_shares_heads(model, tp) || !model_takes_tensor(model, tp) ||
+            !allows(&space->tp, tp))
             continue;
         for (int64_t pp = 1; tp * pp <= n_gpus; pp++) {
             struct scenario_stages split;
