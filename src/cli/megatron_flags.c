@@ -41,6 +41,16 @@ static void say_if(FILE *file, bool holds, const char *sentence)
         fprintf(file, "# slimsim: %s\n", sentence);
 }
 
+/** Say what the model has and no flag names. */
+static void say_no_flags(const struct model *model, FILE *file)
+{
+    const struct model_kind *kind = &model->kinds[0];
+    say_if(file, kind->activation == MODEL_GEGLU, "No flag names the model's GeGLU.");
+    say_if(file, kind->qk_norm == MODEL_FULL_QK_NORM, "No flag names norms of all queries and keys together.");
+    say_if(file, model->norms == 4, "No flag names norms behind attention and feed-forward block.");
+    say_if(file, model->parallel_attention, "No flag names attention beside the feed-forward block.");
+}
+
 /** Features of a plan that no flag of Megatron-LM has, and its micro-batches. */
 struct found {
     bool unequal_layouts, slices, asymmetric, shared, contexts, exchanges, mixed_recompute, offload, packed, filled,
@@ -123,11 +133,7 @@ static void print_limits(const struct point_view *view, const struct found *foun
            "(--cpu-offloading-num-layers).");
     say_if(file, differs_beside_window(&view->scenario->model),
            "Kinds of layers differ in more than having a window; the flags are those of the first kind.");
-    say_if(file,
-           view->scenario->model.norms != 2 || view->scenario->model.parallel_attention ||
-               view->scenario->model.kinds[0].qk_norm == MODEL_FULL_QK_NORM ||
-               view->scenario->model.kinds[0].activation == MODEL_GEGLU,
-           "No flag has the model's GeGLU, parallel attention, norms behind blocks or norms of all queries and keys.");
+    say_no_flags(&view->scenario->model, file);
     say_if(file, found->packed,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "packing/fill.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -29,10 +30,16 @@ static fill_flop four_times_middle(const struct flop_curve *curve, int64_t token
 
 int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts)
 {
-    int64_t x = 0; /* the last one with F(x) <= target / parts */
-    for (int64_t end = tokens; x < end;) {
+    int64_t x = 0, end = tokens, flop = (int64_t)(target / parts); /* x: the last one with F(x) <= target / parts */
+    if (curve.n_windows == 0) {                                    /* the floating-point root is nearer than 2 */
+        double l = (double)curve.l, t = (double)flop;
+        int64_t near = (int64_t)(2 * t / (l + sqrt(l * l + 4 * (double)curve.q * t)));
+        end = near + 2 < tokens ? near + 2 : tokens;
+        x = near > 2 ? near - 2 : 0;
+    }
+    while (x < end) {
         int64_t middle = x + (end - x + 1) / 2;
-        if ((fill_flop)flop_of_prefix(curve, middle) * parts <= target)
+        if (flop_of_prefix(curve, middle) <= flop)
             x = middle;
         else
             end = middle - 1;
