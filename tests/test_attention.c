@@ -66,6 +66,33 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * 1088.0, 1e-14);
 }
 
+/* 16 tokens have a window of 4, in chunks of four. [0, 4) has 10 keys, each later chunk 16. A query at 4 or behind it
+ * computes 64 masked keys. Rank 0 has a chunk of each sort, rank 1 two of the later ones, 16 FLOPs a key. By document a
+ * rank has half of all. */
+TEST(per_sequence__cuts_windows_into_chunks)
+{
+    const struct slice document = {0, 0, 16};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    struct model model = hand_toy;
+    model.kinds[0].window = 4;
+    setting.model = &model;
+    setting.tensor = 1;
+    setting.cp_type = SCENARIO_ALL_GATHER;
+    struct cost_micro_batch micro_batch = {
+        .slices = &document, .n_slices = 1, .context = 2, .sharding = SLICE_PER_SEQUENCE};
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).attention_s, 3 * 4 * 16.0 * 2 * (16 + 4 * 64),
+                1e-14);
+    micro_batch.sharding = SLICE_PER_DOCUMENT;
+    double seconds = 3 * 4 * 16.0 * (10 + 3 * 16 + 12 * 64) / 2;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).attention_s, seconds, 1e-14);
+    setting.cp_type = SCENARIO_ULYSSES;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).attention_s, seconds, 1e-14);
+    struct cost_kernels kernels = {0};
+    attention_add_kernels(&setting, 0, PASS_BACKWARD, &micro_batch, &kernels);
+    CHECK_CLOSE(kernels.kernel[0].flop, 40.0 * (10 + 3 * 16) / 2, 1e-15);
+}
+
 /* Four tokens of padding follow the 12. The chunks have four tokens again, and the last has padding alone: 160 and 416
  * + 672. */
 TEST(per_sequence__puts_padding_at_the_end)
