@@ -98,11 +98,31 @@ def value_of(key, scenario):
     return re.search(rf'^ *{key}: "?([^"\n]*)', scenario, re.MULTILINE)[1]
 
 
+def point_of(path):
+    """Split NAME.h5#3 into the file and the number of a point, None without one."""
+    name, _, point = str(path).rpartition("#")
+    return (name, int(point)) if name and point.isdecimal() else (path, None)
+
+
+def traced_point(file, point):
+    """The trace of a point in that of its sweep."""
+    if "manifest" not in file or point >= len(file["manifest"]):
+        raise ValueError(f"it has no point {point}")
+    name = text_of(file["manifest"][point]["id"])
+    if name not in file.get("points", ()):
+        raise ValueError(f"it holds no trace of point {point}: `trace: full` in the scenario, or --set trace=full, writes it")
+    return file["points"][name]
+
+
 class Trace:
-    """An HDF5 file of slimsim: its tables as arrays, names for the numbers in their columns."""
+    """An HDF5 file of slimsim: its tables as arrays, names for the numbers in their columns. NAME.h5#3: point 3 of a sweep."""
 
     def __init__(self, path):
-        self.file = slimsim.Result(path).open()
+        self.path = path
+        name, point = point_of(path)
+        self.file = slimsim.Result(name).open()
+        if point is not None:
+            self.file = traced_point(self.file, point)
         self.attributes = self.file.attrs
         self.tables = {}
 

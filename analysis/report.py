@@ -19,7 +19,7 @@ import report_capacity
 import report_lanes
 import report_run
 import report_sweep
-from common import Trace, reading
+from common import Trace, point_of, reading
 from output import exit_with, target_of, write
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -64,7 +64,7 @@ def page_of(path):
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", help="NAME.h5 of slimsim run, or NAME.capacity.h5 of slimsim capacity")
+    parser.add_argument("trace", help="NAME.h5 of slimsim run (#N: point N of a sweep), or NAME.capacity.h5 of slimsim capacity")
     parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: a .html beside the input)")
     return parser.parse_args()
 
@@ -73,7 +73,8 @@ def main():
     arguments = read_arguments()
     marks = (PAGE.split("{title}")[0].encode(),)
     with reading(arguments.trace):
-        path = arguments.output or pathlib.Path(arguments.trace).with_suffix(".html")
+        name, point = point_of(arguments.trace)
+        path = arguments.output or pathlib.Path(name).with_suffix(".html" if point is None else f".{point}.html")
     target_of(path, marks)
     with reading(arguments.trace):
         page = page_of(arguments.trace)

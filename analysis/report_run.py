@@ -103,6 +103,6 @@ def content_of(trace):
         raise ValueError("an earlier slimsim wrote it without its verdict: run its scenario again")
     asked, notes = trace.text("head").split("\n", 1)
     return {"kind": "run", "name": trace.text("name"), "setting": asked.partition(": ")[2], "head": notes + trace.text("program"),
-            "verdict": trace.texts("verdict"), "ranking": ranking_of(trace), "time": time_of(trace.file.filename),
+            "verdict": trace.texts("verdict"), "ranking": ranking_of(trace), "time": time_of(trace.path),
             "memory": memory_of(trace), "lengths": lengths_of(trace), "plans": plans_of(trace),
             "assumptions": trace.texts("assumed"), "scenario": trace.text("scenario")}

@@ -32,7 +32,8 @@ OPTIONS = {  # what each kind of run sets
 
 def call(verb, scenario, options, *arguments):
     sets = [word for option in options for word in ("--set", option)]
-    done = run(verb, scenario, *sets, *arguments)
+    output = () if "--output" in arguments else ("--output", fresh("answer"))
+    done = run(verb, scenario, *sets, *output, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -171,7 +172,8 @@ class Explain(unittest.TestCase):
         simulate(scenario)
         trace = SCRATCH / "explain" / "small.h5"
         self.assertEqual(explain(trace), explain(scenario))
-        self.assertEqual(run("explain", trace, "--json").stderr, f"the scenario of {trace} runs again\n")
+        done = run("explain", trace, "--json", "--output", fresh("again"))
+        self.assertEqual(done.stderr, f"the scenario of {trace} runs again\n1 run: 1 computed, 0 kept from before in {SCRATCH}/again/small.explain.journal\n")
         self.assertNotEqual(explain(trace, "platform.nvlink=1e11"), explain(scenario))
         with h5py.File(trace, "a") as file:
             del file.attrs["scenario"]

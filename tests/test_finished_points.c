@@ -56,6 +56,24 @@ static bool is_taken(const struct sample *sample)
     return taken;
 }
 
+/* Costs at zero are there for each system or for none. */
+TEST(point_result_unpack__takes_free_costs_of_all_systems_or_none)
+{
+    struct sample sample;
+    struct free_costs costs[2] = {{.base_s = 3}, {.base_s = 5}};
+    make(&sample);
+    sample.result.free_costs = costs;
+    sample.result.n_priced = 2;
+    struct point_result copy = point_result_copy(&sample.result);
+    CHECK_EQUAL(copy.n_priced, 2);
+    CHECK_TRUE(copy.free_costs[0].base_s == 3 && copy.free_costs[1].base_s == 5);
+    point_result_free(&copy);
+    sample.result.n_priced = 1;
+    CHECK_TRUE(!is_taken(&sample));
+    sample.result.n_priced = 0;
+    CHECK_TRUE(is_taken(&sample));
+}
+
 TEST(point_result_unpack__refuses_numbers_out_of_range)
 {
     struct sample sample;

@@ -64,6 +64,19 @@ class Numbers(unittest.TestCase):
         cls.path, cls.page = report_of("plain", SMALL, "--set", "trace=summary")
         cls.trace = Trace(cls.path)
 
+    def test_point__of_a_sweep_has_the_numbers_of_its_own_run(self):
+        path, _ = report_of("swept", SMALL, "--set", "trace=full", "--sweep", "seed=1,2")
+        alone, _ = report_of("alone", SMALL, "--set", "trace=full", "--set", "seed=2")
+        point, single = (report_run.content_of(Trace(of)) for of in (f"{path}#1", alone))
+        for key in ("verdict", "ranking", "time", "memory", "lengths", "setting"):
+            self.assertEqual(point[key], single[key], key)
+        for number, reason in ((2, "it has no point 2"), (1, "it holds no trace of point 1")):
+            with h5py.File(path, "a") as file:
+                if number == 1:
+                    del file["points"]
+            done = subprocess.run([sys.executable, REPORT, f"{path}#{number}"], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, reason in done.stderr), (2, True), done.stderr)
+
     def test_time__is_that_of_explain(self):
         time = report_run.time_of(self.path)
         explained = json.loads(run("explain", self.path, "--json", "-v").stdout)["systems"]

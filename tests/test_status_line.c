@@ -80,6 +80,10 @@ TEST(status_line_left__extends_the_time_of_the_finished_share)
     char text[STATUS_LEFT_BYTES];
     status_line_left(clock_wall_s() - 60, 0.25, text);
     CHECK_TEXT(text, ", 0:03:00 left");
+    status_line_left(clock_wall_s() - 60, 0.999, text);
+    CHECK_TEXT(text, ", 0:00:01 left");
+    status_line_left(clock_wall_s() - 60, 1, text); /* it still writes its files */
+    CHECK_TEXT(text, ", 0:00:01 left");
     status_line_left(clock_wall_s() - 60, 0, text);
     CHECK_TEXT(text, "");
     status_line_left(clock_wall_s(), 0.5, text);

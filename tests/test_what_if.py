@@ -67,6 +67,26 @@ class Journal(unittest.TestCase):
             self.assertGreater(n_computed, 0)
             self.same(folder, done)
 
+    def test_explain_goes_on_after_each_of_its_two_stages(self):
+        """The systems run first. The first of their ranking then runs once more, with each cost at zero."""
+        path, whole, folder = write("small.yaml", SEARCHED), fresh("explained"), fresh("stopped")
+        done = run("explain", path, "--json", "--output", whole)
+        self.assertEqual(counts(done), [3, 3, 0])
+        journal, size = folder / "small.explain.journal", (whole / "small.explain.journal").stat().st_size
+        for number, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 128 + signal.SIGINT)):
+            shutil.rmtree(folder, ignore_errors=True)
+            with begin("explain", path, "--output", folder) as process:
+                while not journal.exists() or journal.stat().st_size < size / 2:
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.001)
+                process.send_signal(number)
+            self.assertEqual(process.returncode, status)
+            again = run("explain", path, "--json", "--output", folder)
+            self.assertEqual((again.returncode, again.stdout), (0, done.stdout), again.stderr)
+            n, n_computed, n_kept = counts(again)
+            self.assertEqual((n, n_computed + n_kept), (3, 3))
+            self.assertIn(n_kept, (1, 2))
+
     def test_results_do_not_depend_on_the_number_of_workers(self):
         folder, cores = fresh("one"), sorted(os.sched_getaffinity(0))
         done = subprocess.run(["taskset", "-c", str(cores[0]), PROGRAM, "sensitivity", self.path, "--json", "--output", folder],
@@ -121,7 +141,7 @@ class Failures(unittest.TestCase):
         said = {signal.SIGKILL: r"its process died of signal 9 \(Killed\), three times: out of memory\?",
                 signal.SIGABRT: r"its process died of signal 6 \(Aborted\)"}
         for arguments in (("sensitivity", small), ("compare", small, other), ("max", "data.context", small, "--to", "64Ki"),
-                          ("capacity", sizes)):
+                          ("capacity", sizes), ("explain", small)):
             folder, whole = fresh("died"), run(*arguments, "--json", "--output", fresh("alive"))
             self.assertEqual(whole.returncode, 0, whole.stderr)
             for number, reason in said.items():
@@ -173,8 +193,7 @@ class Progress(unittest.TestCase):
     def first_line(self, *arguments):
         """Read the first line that a command shows in a file, and stop the command."""
         errors = SCRATCH / "progress.txt"
-        output = () if arguments[0] == "explain" else ("--output", fresh("progress"))
-        with errors.open("w") as file, begin(*arguments, *output, stderr=file) as process:
+        with errors.open("w") as file, begin(*arguments, "--output", fresh("progress"), stderr=file) as process:
             begin_s = time.monotonic()
             while "\n" not in errors.read_text() and time.monotonic() - begin_s < WITHIN_S:
                 self.assertIsNone(process.poll(), errors.read_text())
@@ -189,7 +208,7 @@ class Progress(unittest.TestCase):
                                 (("max", "data.context", long, "--to", "1Mi"), "^max" + runs), (("capacity", sizes), "^capacity" + runs),
                                 (("run", long, "--sweep", "seed=1,2,3"), "^run" + runs),
                                 (("run", long), r"^plan search: (1 to do|\d+ of \d+ plans settled.*)$"),
-                                (("explain", long), r"^plan search: (1 to do|\d+ of \d+ plans settled.*)$")):
+                                (("explain", long), "^explain" + runs)):
             with self.subTest(arguments[0]):
                 self.assertRegex(self.first_line(*arguments), said)
 

@@ -73,11 +73,15 @@ def lengths(scenario, **options):
 
 
 def explain(scenario, **options):
-    """Return why systems are as fast as they are, as a dict. Keyword: system=LABEL.
+    """Return why systems are as fast as they are, as a dict. Keywords: system=LABEL; output=DIR keeps the runs there.
 
     scenario: a slimsim.Result, too, whose scenario runs again
     """
-    return _json("explain", scenario.path if isinstance(scenario, Result) else scenario, options)
+    folder = _temporary_folder()
+    try:
+        return _json("explain", scenario.path if isinstance(scenario, Result) else scenario, {"output": folder, **options})
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _json(command, scenario, options):

@@ -85,7 +85,7 @@ static bool run_changes(const struct what_if_options *options, struct comparison
         if (!difference_apply(difference, &to->document, &question->document, &refused))
             what_if_refuse(question, refused.text);
     }
-    options->progress->later = 0;
+    progress_expect(options->progress, 1, 0, 0);
     if (!what_if_run(&comparison->changes, options, err))
         return false;
     comparison->contributions = check_calloc((size_t)n + 1, sizeof *comparison->contributions);
@@ -154,7 +154,7 @@ bool comparison_find(struct document documents[2], const char *const paths[2], c
     comparison->name =
         check_asprintf("%.100s.%.100s.compare", comparison->side[0].scenario.name, comparison->side[1].scenario.name);
     options->name = comparison->name;
-    options->progress->later = 8; /* differences, before they are known */
+    progress_expect(options->progress, 1, 8, 8); /* differences, before they are known */
     if (!run_sides(system, options, comparison, err))
         return false;
     differences_find(&comparison->side[0].document, &comparison->side[1].document, &comparison->differences);

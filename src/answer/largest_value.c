@@ -197,7 +197,8 @@ bool largest_values_find(const struct document *document, const struct scenario 
             ask_next(document, values, i, &questions);
         if (questions.n == 0)
             return true;
-        options->progress->later = later_trials(values);
+        double later = later_trials(values);
+        progress_expect(options->progress, 1, later, later);
         bool ok = what_if_run(&questions, options, err);
         if (ok)
             take(values, &questions);

@@ -69,8 +69,8 @@ struct largest_values {
 
 /**
  * Find the largest value of a key for each system of a scenario, on the critical path and over its own iterations. A
- * plan that is `auto` is searched again for each value. A value that cannot run does not fit. Cores that would be idle
- * try values that are asked for if the ones before do not fit.
+ * plan that is `auto` is searched again for each value. A value that cannot run does not fit. A round tries one value
+ * of each system, side by side. So a system alone keeps one core busy.
  *
  * @param document  the scenario as scenario_read_document returned it
  * @return          false with err, or with err untouched if *stop ended it; the caller frees in any case

@@ -551,6 +551,19 @@ bool verdict_record(const struct verdict *verdict, struct trace *trace, struct e
     return ok;
 }
 
+bool verdict_record_point(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                          struct trace *trace, struct error *err)
+{
+    struct validated_range range;
+    struct verdict verdict = {0};
+    bool ok = validated_range_read(scenario_data_dir(), &range, err);
+    if (ok)
+        verdict_make(scenario, lengths, point, &range, &verdict);
+    ok = ok && verdict_record(&verdict, trace, err);
+    verdict_free(&verdict);
+    return ok;
+}
+
 void verdict_add_json(const struct verdict *verdict, json_t *point)
 {
     int32_t n;

@@ -42,6 +42,10 @@ void verdict_make(const struct scenario *scenario, const struct lengths *lengths
 /** Write the verdict as data sets of texts: head, ranking, legend, verdict, would_fit, faster_settings. */
 bool verdict_record(const struct verdict *verdict, struct trace *trace, struct error *err);
 
+/** Make the verdict on a point of a sweep and write it. This is a sweep_verdict. */
+bool verdict_record_point(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                          struct trace *trace, struct error *err);
+
 /** Add ties, verdict, reason, faster_settings and outside_measured_runs to a point, and would_fit to its systems. */
 void verdict_add_json(const struct verdict *verdict, json_t *point);
 

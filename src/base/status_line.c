@@ -121,6 +121,6 @@ void status_line_left(double begin_s, double share, char text[STATUS_LEFT_BYTES]
     *text = '\0';
     if (share <= 0 || passed_s < first_s / 2)
         return;
-    long left = lround(passed_s * (1 - share) / share);
+    long left = (long)fmax(1, round(passed_s * (1 - share) / share));
     snprintf(text, STATUS_LEFT_BYTES, ", %ld:%02ld:%02ld left", left / 3600, left / 60 % 60, left % 60);
 }

@@ -37,6 +37,7 @@ void status_line_end(struct status_line *line);
 
 /**
  * Write ", 0:01:10 left" for a share that is finished since a time. Write "" if the share is 0 or the time too short.
+ * At least a second is left.
  * @param share  of all that is to be done since begin_s, 0 to 1
  */
 void status_line_left(double begin_s, double share, char text[STATUS_LEFT_BYTES]);

@@ -37,6 +37,7 @@ static bool confirm(struct answer *answer, int32_t index, const struct what_if_o
     struct what_if *question = what_if_add(&questions, "the chosen plan on SimGrid", &document);
     document_free(&document);
     what_if_set(question, "engine", offer->scenario.engine == SCENARIO_SIMGRID ? "simgrid" : "both");
+    progress_expect(options->progress, 1, CHANGES_USUAL, (double)CHANGES_USUAL / offer->scenario.n_systems);
     bool ok = what_if_run(&questions, options, err);
     if (ok && what_if_refusal(question) != NULL)
         ok = error_set_status(err, ERROR_FAILED, "%s", what_if_refusal(question));

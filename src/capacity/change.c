@@ -100,7 +100,7 @@ static bool run_searched(struct listing *listing, const struct what_if_options *
 {
     const struct trace_candidate *answer = &listing->candidate->row;
     struct candidates list = {0};
-    options->progress->later = 0;
+    progress_expect(options->progress, 1.0 / listing->offer->scenario.n_systems, 0, 0);
     bool ok = what_if_run(&listing->questions, options, err);
     for (int32_t i = 0; ok && i < listing->questions.n; i++)
         candidates_add(&list, listing->question,

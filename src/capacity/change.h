@@ -13,7 +13,7 @@
 #include "capacity/candidate.h"
 #include "sweep/what_if.h"
 
-enum { CHANGE_NAME_BYTES = 64, CHANGES_MOST = 24 };
+enum { CHANGE_NAME_BYTES = 64, CHANGES_MOST = 24, CHANGES_USUAL = 12 /* that are run */ };
 
 struct change {
     char name[CHANGE_NAME_BYTES]; /* "NIC x0.5" */

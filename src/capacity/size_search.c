@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "capacity/change.h"
 
 enum {
     CLOSE = 16, /* two sizes are close if they differ by less than this part of the larger one */
@@ -292,12 +293,20 @@ static void list_candidates(struct size_search *search)
             candidates_add(&search->candidates, search->question, &search->sizes[i], n_systems_of(search->question));
 }
 
-/** Estimate the runs after a round: more sizes of each offer, then changes of one system at one size. */
-static double later_runs(const struct question *question, int32_t n_rounds)
+/**
+ * Say what follows a round: more sizes, the answer on SimGrid, and changes of one system at one size. A round halves
+ * the distance to the next size, which is half of the larger one at first, until the two are close. It tries one or two
+ * sizes of an offer.
+ */
+static void expect(const struct question *question, int32_t n_rounds, struct progress *progress)
 {
-    enum { ROUNDS = 3, CHANGES = 12 };
-    int32_t n_left = n_rounds < ROUNDS - 1 ? ROUNDS - 1 - n_rounds : 0;
-    return (double)n_left * question->n_offers + (double)CHANGES / n_systems_of(question);
+    int32_t n_left = 0;
+    for (int32_t part = 2 << n_rounds; part < CLOSE; part *= 2)
+        n_left++;
+    double contention = question->offers[0].scenario.engine != SCENARIO_CRITICAL_PATH;
+    double sizes = 1.5 * n_left * question->n_offers;
+    progress_expect(progress, 1, sizes + contention + CHANGES_USUAL,
+                    sizes + contention + (double)CHANGES_USUAL / n_systems_of(question));
 }
 
 bool size_search_run(const struct question *question, const struct what_if_options *options, struct size_search *search,
@@ -308,7 +317,7 @@ bool size_search_run(const struct question *question, const struct what_if_optio
         add_grid(search, i);
     for (int32_t n = -1; n < search->n;) {
         n = search->n;
-        options->progress->later = later_runs(question, search->n_rounds);
+        expect(question, search->n_rounds, options->progress);
         if (!compute_missing(search, options, err))
             return false;
         if (options->shard.n > 0)

@@ -8,8 +8,8 @@
 #include "answer/explanation.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "cli/answer.h"
 #include "cli/commands.h"
-#include "cli/plan_search.h"
 #include "cli/run_document.h"
 #include "scenario/scenario_read.h"
 
@@ -20,11 +20,11 @@ struct arguments {
     const char *scenario, *system; /* system: a label; NULL: the first of the ranking */
 };
 
-static double path_s(const struct explanation *explanation)
+static double path_s(const struct explained *explained)
 {
     double sum = 0;
     for (int i = 0; i < PATH_N_CLASSES; i++)
-        sum += explanation->path.seconds[i];
+        sum += explained->path.seconds[i];
     return sum;
 }
 
@@ -42,9 +42,9 @@ static void print_step(const char *name, double share, double *rest)
 }
 
 /** Print the waterfall without steps that round to zero. The three kinds of bubbles share one line. */
-static void print_waterfall(const struct explanation *explanation)
+static void print_waterfall(const struct explained *explained)
 {
-    const double *share = explanation->share;
+    const double *share = explained->share;
     double rest = 1;
     for (int i = 0; i < EXPLAIN_N_STEPS; i++) {
         char name[NAME_COLUMNS + 1];
@@ -61,23 +61,23 @@ static void print_waterfall(const struct explanation *explanation)
     }
 }
 
-static void write_path(FILE *file, const struct explanation *explanation)
+static void write_path(FILE *file, const struct explained *explained)
 {
-    double all_s = path_s(explanation);
+    double all_s = path_s(explained);
     fprintf(file, "critical path of %.4g s:", all_s);
     for (int i = 0, n = 0; i < PATH_N_CLASSES; i++)
-        if (explanation->path.seconds[i] >= 0.0005 * all_s)
-            fprintf(file, "%s %s %.3g s (%.1f%%)", n++ > 0 ? "," : "", path_class_name[i], explanation->path.seconds[i],
-                    100 * explanation->path.seconds[i] / all_s);
+        if (explained->path.seconds[i] >= 0.0005 * all_s)
+            fprintf(file, "%s %s %.3g s (%.1f%%)", n++ > 0 ? "," : "", path_class_name[i], explained->path.seconds[i],
+                    100 * explained->path.seconds[i] / all_s);
     fputc('\n', file);
 }
 
-static void write_gains(FILE *file, const struct scenario *scenario, const struct explanation *explanation)
+static void write_gains(FILE *file, const struct scenario *scenario, const struct explained *explained)
 {
     fputs("tokens/s if a cost were zero:", file);
-    for (int i = 0; i < EXPLAIN_N_FREE; i++)
-        fprintf(file, "%s %s %+.1f%%", i > 0 ? "," : "", explain_free_name[i],
-                100 * fabs(explanation->gain[i]) < 0.05 ? 0.0 : 100 * explanation->gain[i]);
+    for (int i = 0; i < N_FREE_COSTS; i++)
+        fprintf(file, "%s %s %+.1f%%", i > 0 ? "," : "", free_cost_name[i],
+                100 * fabs(explained->gain[i]) < 0.05 ? 0.0 : 100 * explained->gain[i]);
     fprintf(file, " (same plans, critical path of %s)\n",
             scenario->measured == 1 ? "the measured iteration" : "all measured iterations");
 }
@@ -88,9 +88,9 @@ static void print_system(const struct scenario *scenario, const struct explained
     char *text = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
-    fprintf(file, "%s (", explained->system->entry->label);
-    if (explained->rank > 0)
-        fprintf(file, "rank %d of %d", explained->rank, scenario->n_systems);
+    fprintf(file, "%s (", explained->label);
+    if (explained->summary.rank > 0)
+        fprintf(file, "rank %d of %d", explained->summary.rank, scenario->n_systems);
     else
         fputs("does not fit", file);
     fprintf(file, "): %.4g s an iteration, in percent of the peak of %d %s\n", explained->summary.time_mean_s,
@@ -98,10 +98,10 @@ static void print_system(const struct scenario *scenario, const struct explained
     CHECK(fclose(file) == 0);
     text_print_wrapped(text, &limits);
     free(text);
-    print_waterfall(&explained->explanation);
+    print_waterfall(explained);
     file = check_memstream(&text, &n_bytes);
-    write_path(file, &explained->explanation);
-    write_gains(file, scenario, &explained->explanation);
+    write_path(file, explained);
+    write_gains(file, scenario, explained);
     CHECK(fclose(file) == 0);
     text_print_wrapped(text, &limits);
     free(text);
@@ -109,19 +109,18 @@ static void print_system(const struct scenario *scenario, const struct explained
 
 static json_t *json_of_system(const struct explained *explained)
 {
-    const struct explanation *explanation = &explained->explanation;
     json_t *steps = json_array(), *path = json_object(), *gains = json_object();
     for (int i = 0; i < EXPLAIN_N_STEPS; i++)
         json_array_append_new(steps, json_pack("{s:s, s:s, s:f}", "key", explain_step_key[i], "name",
-                                               explain_step_name[i], "share", explanation->share[i]));
+                                               explain_step_name[i], "share", explained->share[i]));
     for (int i = 0; i < PATH_N_CLASSES; i++)
-        json_object_set_new(path, path_class_name[i], json_real(explanation->path.seconds[i]));
-    for (int i = 0; i < EXPLAIN_N_FREE; i++)
-        json_object_set_new(gains, explain_free_key[i], json_real(explanation->gain[i]));
-    return json_pack("{s:s, s:i, s:b, s:f, s:f, s:o, s:f, s:o, s:o}", "label", explained->system->entry->label, "rank",
-                     explained->rank, "fits", explained->system->fits, "time_mean_s", explained->summary.time_mean_s,
-                     "mfu", explained->summary.mfu, "waterfall", steps, "critical_path_mean_s", path_s(explanation),
-                     "critical_path_s", path, "gain_if_free", gains);
+        json_object_set_new(path, path_class_name[i], json_real(explained->path.seconds[i]));
+    for (int i = 0; i < N_FREE_COSTS; i++)
+        json_object_set_new(gains, free_cost_key[i], json_real(explained->gain[i]));
+    return json_pack("{s:s, s:i, s:b, s:f, s:f, s:o, s:f, s:o, s:o}", "label", explained->label, "rank",
+                     explained->summary.rank, "fits", explained->summary.fits, "time_mean_s",
+                     explained->summary.time_mean_s, "mfu", explained->summary.mfu, "waterfall", steps,
+                     "critical_path_mean_s", path_s(explained), "critical_path_s", path, "gain_if_free", gains);
 }
 
 static void print_results(const struct scenario *scenario, const struct options *options,
@@ -144,45 +143,30 @@ static void print_results(const struct scenario *scenario, const struct options 
                                  (json_int_t)scenario->measured, "systems", systems));
 }
 
-/** Search the plans that are left to a search, run all systems, and explain. */
-static bool run_and_explain(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
-                            struct error *err)
+/** Find the answer and print it. */
+static bool run(const struct arguments *arguments, const struct scenario *scenario, struct error *err)
 {
     const struct options *options = &arguments->options;
-    struct plan_search search = {0};
     struct explanations explanations = {0};
-    struct status_line status;
-    struct explanation_options how = {.system = -1, .all = options->verbose, .status = &status};
+    struct answer_run answer;
+    struct explanation_options asked = {.system = -1, .all = options->verbose, .how = &answer.how};
     if (arguments->system != NULL)
-        how.system = scenario_find_system(scenario, arguments->system, arguments->scenario, err);
-    if ((arguments->system != NULL && how.system < 0) || !plan_search_run(scenario, lengths, options, &search, err)) {
-        plan_search_free(&search);
+        asked.system = scenario_find_system(scenario, arguments->system, arguments->scenario, err);
+    if (arguments->system != NULL && asked.system < 0)
         return false;
-    }
-    how.searches = search.results;
-    status_line_begin(&status, !options->quiet, "explain: %s", scenario->name);
-    bool ok = explanations_find(scenario, lengths, &how, &explanations, err);
-    status_line_end(&status);
+    char *name = check_asprintf("%s.explain", scenario->name);
+    bool ok = answer_begin(&answer, options, "explain", name, err);
+    answer.how.critical_path = false; /* runs take the scenario's engine */
+    ok = ok && answer_end(&answer, explanations_find(scenario, &asked, &explanations, err));
     if (ok)
         print_results(scenario, options, explanations.at, explanations.n);
     explanations_free(&explanations);
-    plan_search_free(&search);
+    free(name);
     return ok;
 }
 
-static bool read_scenario(const struct arguments *arguments, struct scenario *scenario, struct lengths *lengths,
-                          struct error *err)
-{
-    struct document document = {0};
-    struct scenario_cache cache = {0};
-    bool ok = run_document_read(arguments->scenario, &arguments->options, &document, err) &&
-              scenario_resolve(&document, &cache, scenario, err) && command_check(scenario, lengths, err);
-    document_free(&document);
-    cache_free(&cache);
-    return ok;
-}
-
-static const struct argp_child children[] = {OPTION(set), OPTION(json), OPTION(quiet), OPTION(verbose), {0}};
+static const struct argp_child children[] = {OPTION(set),   OPTION(output),  OPTION(json),
+                                             OPTION(quiet), OPTION(verbose), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -214,12 +198,17 @@ int command_explain(int argc, char **argv)
     struct arguments arguments = {0};
     struct scenario scenario = {0};
     struct lengths lengths = {0};
+    struct document document = {0};
+    struct scenario_cache cache = {0};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);
-    bool ok =
-        read_scenario(&arguments, &scenario, &lengths, &err) && run_and_explain(&arguments, &scenario, &lengths, &err);
+    bool ok = run_document_read(arguments.scenario, &arguments.options, &document, &err) &&
+              scenario_resolve(&document, &cache, &scenario, &err) && command_check(&scenario, &lengths, &err) &&
+              run(&arguments, &scenario, &err);
+    document_free(&document);
+    cache_free(&cache);
     lengths_close(&lengths);
     scenario_free(&scenario);
     options_free(&arguments.options);
-    return ok ? EXIT_SUCCESS : command_fail(&err);
+    return answer_status(ok, &err);
 }

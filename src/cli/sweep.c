@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/verdict.h"
 #include "base/check.h"
 #include "base/cores.h"
 #include "cli/rows.h"
@@ -266,6 +267,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
     struct progress progress;
     struct driver_options driver = {.stop = stop, .progress = &progress};
     runner->sweep = sweep;
+    runner->verdict = verdict_record_point;
     progress_begin(&progress, !options->quiet && !arguments->list, "run");
     manifest_of_sweep(sweep, &manifest);
     manifest.command = sweep_command_text(path, options, arguments);

@@ -31,6 +31,7 @@ void point_result_pack(FILE *file, const struct point_result *result)
     journal_put_block(file, result->summary, (size_t)result->n_systems * sizeof *result->summary);
     journal_put_block(file, result->standings, (size_t)result->n_systems * sizeof *result->standings);
     journal_put_block(file, result->iterations, (size_t)result->n_iterations * sizeof *result->iterations);
+    journal_put_block(file, result->free_costs, (size_t)result->n_priced * sizeof *result->free_costs);
     journal_put_block(file, result->image.bytes, result->image.n_bytes);
 }
 
@@ -51,7 +52,7 @@ bool point_result_fits(const struct point_result *result)
 bool point_result_unpack(const void *bytes, size_t n_bytes, struct point_result *result)
 {
     struct journal_fields fields = {.at = bytes, .n_left = n_bytes, .ok = true};
-    size_t n_summaries, n_standings, n_iterations;
+    size_t n_summaries, n_standings, n_iterations, n_priced;
     *result = (struct point_result){.id = (uint64_t)journal_take_integer(&fields, INT64_MIN, INT64_MAX)};
     result->status = (enum result_status)journal_take_integer(&fields, 0, RESULT_N - 1);
     result->message = journal_take_text(&fields, sizeof((struct error *)NULL)->text);
@@ -64,12 +65,14 @@ bool point_result_unpack(const void *bytes, size_t n_bytes, struct point_result 
     result->summary = journal_take_rows(&fields, sizeof *result->summary, MAX_SYSTEMS, &n_summaries);
     result->standings = journal_take_rows(&fields, sizeof *result->standings, MAX_SYSTEMS, &n_standings);
     result->iterations = journal_take_rows(&fields, sizeof *result->iterations, INT32_MAX, &n_iterations);
+    result->free_costs = journal_take_rows(&fields, sizeof *result->free_costs, MAX_SYSTEMS, &n_priced);
     result->image.bytes = journal_take_rows(&fields, 1, SIZE_MAX, &result->image.n_bytes);
     result->n_iterations = (int32_t)n_iterations;
+    result->n_priced = (int32_t)n_priced;
     bool done = result->status == RESULT_DONE;
     return journal_took_all(&fields) && n_summaries == (size_t)result->n_systems && (result->n_systems > 0) == done &&
            (done || (n_iterations == 0 && result->image.n_bytes == 0)) && n_standings == n_summaries &&
-           point_result_fits(result);
+           (n_priced == 0 || n_priced == n_summaries) && point_result_fits(result);
 }
 
 struct point_result point_result_copy(const struct point_result *result)
@@ -95,6 +98,7 @@ void point_result_free(struct point_result *result)
     free(result->summary);
     free(result->standings);
     free(result->iterations);
+    free(result->free_costs);
     free(result->image.bytes);
     *result = (struct point_result){0};
 }

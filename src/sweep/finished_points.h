@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include "simulate/free_cost.h"
 #include "simulate/record.h"
 #include "simulate/standing.h"
 #include "sweep/journal.h"
@@ -35,6 +36,8 @@ struct point_result {
     struct trace_summary *summary; /* [n_systems] */
     struct standing *standings;    /* [n_systems], the best first */
     struct trace_iteration *iterations;
+    int32_t n_priced; /* n_systems if free_costs were asked for, otherwise 0 */
+    struct free_costs *free_costs;
     struct record_image image; /* with a full trace: the file of a run of only this point */
 };
 

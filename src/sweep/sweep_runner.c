@@ -92,6 +92,8 @@ bool sweep_runner_point(struct sweep_runner *runner, int32_t point, struct scena
         scenario->device.memory_bytes *= asked->memory;
         *id = hash_bytes(*id, &asked->memory, sizeof asked->memory);
     }
+    if (asked != NULL && asked->priced)
+        *id = hash_bytes(*id, "priced", strlen("priced"));
     return true;
 }
 
@@ -104,10 +106,12 @@ struct run {
     const struct scenario *scenario;
     volatile double *share; /* see struct sweep_runner */
     int32_t n_observed;     /* iterations of all systems */
+    int32_t priced;         /* system that `pricing` belongs to */
+    struct pricing *pricing;
 };
 
-/* A search takes most of the time of a point with `plan: auto`. */
-static const double search_share = 0.9;
+/* A search takes half to nearly all of the time of a point with `plan: auto`. */
+static const double search_share = 0.6;
 
 static void note_share(const struct run *run, double share)
 {
@@ -126,6 +130,19 @@ static bool note_search(void *context, const struct scenario_system *entry, int3
     return true;
 }
 
+/** Price the plan of a measured iteration, if that was asked for. */
+static bool price(struct run *run, const struct point_view *view, struct error *err)
+{
+    if (run->result->n_priced == 0 || !view->iteration->row.measured)
+        return true;
+    if (run->pricing == NULL || run->priced != view->system_index) {
+        pricing_close(run->pricing);
+        run->pricing = pricing_open(view->scenario, view->system->entry);
+        run->priced = view->system_index;
+    }
+    return pricing_add(run->pricing, view->plan, &run->result->free_costs[view->system_index], err);
+}
+
 static bool observe(void *context, const struct point_view *view, struct error *err)
 {
     struct run *run = context;
@@ -136,6 +153,8 @@ static bool observe(void *context, const struct point_view *view, struct error *
     for (int32_t i = 0; i < view->batch->n_samples; i++)
         if (view->batch->tokens[i] > result->longest_tokens)
             result->longest_tokens = view->batch->tokens[i];
+    if (!price(run, view, err))
+        return false;
     if (view->scenario->trace == SCENARIO_TRACE_NONE)
         return true;
     result->iterations =
@@ -170,11 +189,17 @@ static bool search_plans(const struct sweep_runner *runner, struct scenario *sce
     return ok && start_record(scenario, lengths, run, err);
 }
 
-static bool run_point(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
-                      struct point *point, struct error *err)
+/** Run a point. One that somebody asks for runs iterations side by side, too. */
+static bool run_point(const struct sweep_runner *runner, const struct scenario *scenario, const struct lengths *lengths,
+                      struct run *run, struct point *point, struct error *err)
 {
-    struct point_options options = {.searches = run->searched, .observer = observe, .context = run};
-    return point_run(scenario, lengths, &options, point, err);
+    struct point_options options = {.searches = run->searched,
+                                    .observer = observe,
+                                    .context = run,
+                                    .n_children = runner->asked != NULL ? runner->n_threads : 1};
+    bool ok = point_run(scenario, lengths, &options, point, err);
+    pricing_close(run->pricing);
+    return ok;
 }
 
 static void free_searches(struct search_result *searched, int32_t n_systems)
@@ -182,6 +207,15 @@ static void free_searches(struct search_result *searched, int32_t n_systems)
     for (int32_t i = 0; searched != NULL && i < n_systems; i++)
         search_result_free(&searched[i]);
     free(searched);
+}
+
+/** Complete a full trace: the typical iteration, and the verdict. */
+static bool finish_record(const struct sweep_runner *runner, const struct scenario *scenario,
+                          const struct lengths *lengths, const struct point *point, struct run *run, struct error *err)
+{
+    return run->record.trace == NULL ||
+           (record_typical_iteration(&run->record, scenario, lengths, run->searched, point, err) &&
+            (runner->verdict == NULL || runner->verdict(scenario, lengths, point, run->record.trace, err)));
 }
 
 static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
@@ -209,11 +243,11 @@ void sweep_runner_run(struct sweep_runner *runner, int32_t index, struct point_r
     bool ok = sweep_runner_point(runner, index, &scenario, &lengths, &result->id, &err);
     if (ok) {
         uint64_t id = result->id;
+        result->n_priced = runner->asked != NULL && runner->asked[index].priced ? scenario.n_systems : 0;
+        result->free_costs = check_calloc((size_t)result->n_priced, sizeof *result->free_costs);
         ok = search_plans(runner, &scenario, lengths, &run, &err) &&
-             run_point(&scenario, lengths, &run, &point, &err) &&
-             (run.record.trace == NULL ||
-              record_typical_iteration(&run.record, &scenario, lengths, run.searched, &point, &err)) &&
-             finish(&scenario, &point, &run, &err) &&
+             run_point(runner, &scenario, lengths, &run, &point, &err) &&
+             finish_record(runner, &scenario, lengths, &point, &run, &err) && finish(&scenario, &point, &run, &err) &&
              (point_result_fits(result) ||
               error_set_status(&err, ERROR_FAILED, "a number of its results is not finite"));
         if (!ok) {

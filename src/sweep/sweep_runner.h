@@ -24,11 +24,17 @@ struct asked_point {
     const struct document *document; /* borrowed */
     double memory;                   /* factor of the memory of a GPU, which no key changes */
     bool critical_path;              /* only the critical path runs, whatever the document says */
+    bool priced;                     /* with free_costs */
 };
+
+/** Write the verdict on a point into its trace. @return false with err */
+typedef bool sweep_verdict(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                           struct trace *trace, struct error *err);
 
 struct sweep_runner {
     const struct sweep *sweep;
     const struct asked_point *asked; /* points instead of those of the sweep; NULL: none */
+    sweep_verdict *verdict;          /* for full traces; NULL: they have none */
     int32_t n_threads;               /* of a plan search */
     volatile double *share;          /* where the running point notes which part of it is done; NULL: nowhere */
     struct scenario_cache cache;

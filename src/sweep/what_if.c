@@ -84,7 +84,7 @@ static int32_t find_point(struct asking *asking, int32_t question, uint64_t id)
         return i;
     manifest->id[i] = id;
     manifest->value[i] = check_strdup(of->name);
-    asking->asked[i] = (struct asked_point){&of->document, of->memory, asking->options->critical_path};
+    asking->asked[i] = (struct asked_point){&of->document, of->memory, asking->options->critical_path, of->priced};
     manifest->n_points++;
     return i;
 }
@@ -95,7 +95,8 @@ static bool resolve(struct asking *asking, struct error *err)
     const volatile sig_atomic_t *stop = asking->options->stop;
     for (int32_t i = 0; i < asking->questions->n; i++) {
         struct what_if *question = &asking->questions->at[i];
-        struct asked_point asked = {&question->document, question->memory, asking->options->critical_path};
+        struct asked_point asked = {&question->document, question->memory, asking->options->critical_path,
+                                    question->priced};
         struct scenario scenario = {0};
         const struct lengths *lengths;
         struct error wrong = {0};

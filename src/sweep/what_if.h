@@ -22,6 +22,7 @@ struct what_if {
     char *set;                  /* assignments of --set that make it, separated by blanks */
     struct document document;   /* the changed scenario; a `sweep:` is left out */
     double memory;              /* factor of the memory of a GPU */
+    bool priced;                /* the result has free_costs */
     struct point_result result; /* RESULT_FAILED: a refusal; RESULT_KILLED: no process computed it */
 };
 
