@@ -364,12 +364,14 @@ static double least_s_of_flop(const struct plan_request *request)
     bool windows = model_has_windows(setting->model);
     one_s += (double)request->layout.cp * context_gathers_s(request, INT32_MAX) / INT32_MAX;
     for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
-        double attention = attention_rate(request, most), half = most / 2;
-        if (windows && most > 1)
-            attention = fmin(attention, attention_rate(request, most / 2));
-        if (windows)
-            least = fmin(least, (one_s + attention * (half + 1)) * most / flop_model_of_sample(&model, most));
-        for (int32_t tokens = most; !windows && tokens >= 1 && tokens >= most / 2; tokens -= most - most / 2)
+        int32_t half = most / 2;
+        double attention = attention_rate(request, most);
+        if (windows) {
+            attention = half > 0 ? fmin(attention, attention_rate(request, half)) : attention;
+            least = fmin(least, (one_s + attention * (half + 1.0)) * most / flop_model_of_sample(&model, most));
+            continue;
+        }
+        for (int32_t tokens = most; tokens >= 1 && tokens >= half; tokens -= most - half)
             least = fmin(least,
                          (one_s * tokens + attention * tokens * (tokens + 1.0)) / flop_model_of_sample(&model, tokens));
     }

@@ -104,7 +104,8 @@ static struct cost_exchange exchange_of_layer(const struct cost_setting *setting
     for (int32_t i = 0; i < micro_batch->n_slices; i++) {
         tokens += slice_tokens(micro_batch->slices[i]);
         int64_t begin = micro_batch->slices[i].begin, window = setting->model->kinds[kind].window;
-        keys += micro_batch->slices[i].end - (window > 0 && begin >= window ? begin + 1 - window : 0);
+        int64_t unseen = window > 0 && begin >= window ? begin + 1 - window : 0;
+        keys += (double)(micro_batch->slices[i].end - unseen);
     }
     double moved = share * keys * cost_kv_bytes(setting, kind);
     double queries = tokens * element * (double)model_query_width(setting->model, kind) / tp;
