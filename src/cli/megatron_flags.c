@@ -149,16 +149,12 @@ static void print_limits(const struct point_view *view, const struct found *foun
 static void print_window(const struct model *model, FILE *file)
 {
     int64_t window = 0;
-    bool all = true;
-    for (int64_t layer = 0; layer < model->layers; layer++) {
-        int64_t own = model->kinds[model_kind_of(model, layer)].window;
-        window = window > 0 ? window : own;
-        all = all && own > 0;
-    }
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
+        window = model->kinds[kind].window > 0 ? model->kinds[kind].window : window;
     if (window == 0)
         return;
     fprintf(file, "--window-size %lld,0\n", (long long)window - 1);
-    if (all)
+    if (model->n_runs == 0)
         return;
     fputs("--window-attn-skip-freq [", file);
     for (int64_t layer = 0; layer < model->layers; layer++)

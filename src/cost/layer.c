@@ -95,43 +95,40 @@ static struct layer_op *add_norm(struct layer *layer, const struct cost_setting 
     return op;
 }
 
-/** Add a norm whose output is not kept. Eager norms keep a copy of the input in fp32. Under alternate-gemms the input
- * is computed again if `again`. */
-static void add_inner_norm(struct layer *layer, const struct widths *w, const char *name, double width, bool again)
+/** Add a norm of `weights` parameters whose output is not kept. Eager norms keep a copy of the input in fp32. Under
+ * alternate-gemms the input is computed again if `again`. */
+static void add_inner_norm(struct layer *layer, const struct widths *w, const char *name, double width, double weights,
+                           bool again)
 {
-    double kept = (w->eager_llama ? w->half + w->full : w->half) * width;
     struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * w->half * width, 3 * w->half * width);
-    op->kept_bytes = kept;
+    op->vectors = weights;
+    op->kept_bytes = (w->eager_llama ? w->half + w->full : w->half) * width;
     op->list = again ? RECOMPUTE_ALTERNATE_GEMMS : RECOMPUTE_NONE;
-    op->alternate.dropped_bytes = again ? kept : 0;
+    op->alternate.dropped_bytes = again ? op->kept_bytes : 0;
 }
 
 static void add_qk_norms(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    const struct model_kind *kind = &setting->model->kinds[layer->kind];
+    int32_t qk_norm = setting->model->kinds[layer->kind].qk_norm;
     double head = (double)model_head_width(setting->model, layer->kind);
-    if (kind->qk_norm == MODEL_NO_QK_NORM)
+    if (qk_norm == MODEL_NO_QK_NORM)
         return;
-    add_inner_norm(layer, w, "norm of queries", w->q, true);
-    layer->ops[layer->n_ops - 1].vectors = kind->qk_norm == MODEL_HEAD_QK_NORM ? head : w->q;
-    add_inner_norm(layer, w, "norm of keys", w->k, true);
-    layer->ops[layer->n_ops - 1].vectors = kind->qk_norm == MODEL_HEAD_QK_NORM ? head : w->k;
+    add_inner_norm(layer, w, "norm of queries", w->q, qk_norm == MODEL_HEAD_QK_NORM ? head : w->q, true);
+    add_inner_norm(layer, w, "norm of keys", w->k, qk_norm == MODEL_HEAD_QK_NORM ? head : w->k, true);
 }
 
 /** Add a norm behind attention or the feed-forward block, if the model has it. */
 static void add_norm_behind(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
                             const char *name, bool again)
 {
-    if (setting->model->norms != 4)
-        return;
-    add_inner_norm(layer, w, name, w->sequence, again);
-    layer->ops[layer->n_ops - 1].vectors = (double)model_norm_parameters(setting->model);
+    if (setting->model->norms == 4)
+        add_inner_norm(layer, w, name, w->sequence, (double)model_norm_parameters(setting->model), again);
 }
 
 static void add_attention(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double heads = (double)setting->model->kinds[layer->kind].heads / setting->tensor;
-    bool whole = setting->tensor == 1;
+    bool whole = setting->tensor == 1, parallel = setting->model->parallel_attention;
     struct layer_op *op = add_gemm(layer, GEMM("QKV"), LAYER_COLUMN, w->h, w->q + 2 * w->k);
     op->vectors = w->biases ? op->out : 0;
     op->kept_bytes = w->half * op->out;
@@ -146,9 +143,9 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
 
     op = add_gemm(layer, GEMM("projection"), LAYER_ROW, w->q, w->h);
     op->vectors = w->biases ? op->out : 0;
-    op->alternate.out = whole || w->eager ? w->h : 0;
-    op->alternate.dropped_bytes = whole ? w->half * w->h : 0;
-    op->shared = setting->model->parallel_attention ? w->h : 0;
+    op->alternate.out = (whole && !parallel) || w->eager ? w->h : 0; /* a norm reads the sum behind it */
+    op->alternate.dropped_bytes = (whole || setting->model->norms == 4) && !parallel ? w->half * w->sequence : 0;
+    op->shared = parallel ? w->h : 0;
     add_norm_behind(layer, setting, w, "norm behind attention", whole);
 }
 
