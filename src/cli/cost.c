@@ -137,7 +137,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
     if (!scenario_recompute_fits(arguments->recompute, &question->model))
         return error_set(
             err, "--recompute: alternate-gemms needs norm and activation beside it (selective+alternate-gemms), "
-                 "and a model with swiglu and without dropout");
+                 "and a model with swiglu or geglu and without dropout");
     question->plan = (struct scenario_plan){.tp = arguments->tp,
                                             .pp = 1,
                                             .cp = arguments->cp,

@@ -195,7 +195,7 @@ static bool check_recompute(const struct scenario *scenario, const struct scenar
         return true;
     return refuse(scenario, system, "recompute", err,
                   "alternate-gemms needs norm and activation beside it ([selective, alternate-gemms]), and a model "
-                  "with swiglu and without dropout");
+                  "with swiglu or geglu and without dropout");
 }
 
 /** Check the number of layers of a stage that recompute, which are spread evenly over its chunks. */
