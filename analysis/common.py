@@ -137,6 +137,14 @@ class Trace:
     def text(self, attribute):
         return text_of(self.attributes[attribute])
 
+    def layer_flop(self, tokens, linear=1):
+        """Forward FLOPs of a layer on samples of so many tokens, under its windows; linear=0: of attention only."""
+        flop = float(self.attributes["layer_flop_quadratic"]) * tokens**2
+        windows = self.text("layer_flop_windows") if "layer_flop_windows" in self.attributes else ""
+        for factor, window in (map(float, pair.split(":")) for pair in windows.split()):
+            flop = flop + factor * numpy.where(tokens <= window, tokens**2, (2 * window - 1) * tokens - window * (window - 1))
+        return flop + linear * float(self.attributes["layer_flop_linear"]) * tokens
+
     def shared(self, key):
         """What a key of the scenario says, as text; of a sweep None, where it says other things at other points."""
         if "scenarios" not in self.file:

@@ -17,7 +17,7 @@ from output import exit_with
 SHARE_COLOURS = {"samples": "#4477AA", "tokens": "#CCBB44", "forward FLOPs": "#AA3377"}
 BUCKET_ENDS = KI * 2 ** numpy.arange(12)  # 1Ki, 2Ki, ..., 2Mi; longer ones get a bucket of their own
 
-# tokens: one length a sample. cost: (q, l) of F(x) = q x^2 + l x.
+# tokens: one length a sample. cost: F of a layer, FLOPs of an array of lengths.
 Source = collections.namedtuple("Source", "name detail tokens cost")
 
 
@@ -29,8 +29,7 @@ def source_of(trace):
     count = len(numpy.unique(rows["iteration"]))
     detail = (f"{lengths} lengths, context {ki(attributes['context'])}, {count} iteration{'s' * (count > 1)} "
               f"of {trace.batch(attributes['global_batch'])}, {trace.text('model')}")
-    cost = float(attributes["layer_flop_quadratic"]), float(attributes["layer_flop_linear"])
-    return Source(trace.text("name"), detail, numpy.sort(rows["tokens"]).astype(float), cost)
+    return Source(trace.text("name"), detail, numpy.sort(rows["tokens"]).astype(float), trace.layer_flop)
 
 
 def shares(source):
@@ -38,7 +37,7 @@ def shares(source):
     tokens = source.tokens
     bucket = numpy.searchsorted(BUCKET_ENDS, tokens)  # ends belong to the bucket below
     weights = {"samples": numpy.ones_like(tokens), "tokens": tokens,
-               "forward FLOPs": source.cost[0] * tokens**2 + source.cost[1] * tokens}
+               "forward FLOPs": source.cost(tokens)}
     count = len(BUCKET_ENDS) + 1
     return {name: numpy.bincount(bucket, weight, count) / weight.sum() for name, weight in weights.items()}
 

@@ -43,9 +43,12 @@ def read_system(trace, number, iteration):
 
 def long_samples(trace, iteration):
     """({sample: tokens} of the samples whose attention has most of their FLOPs, longest first; the tokens at which it
-    has half)."""
-    half = float(trace.attributes["layer_flop_linear"]) / float(trace.attributes["layer_flop_quadratic"])
+    has half, or with windows up to which it never has)."""
     lengths = trace.table("lengths")
+    half = float(trace.attributes["layer_flop_linear"]) / max(float(trace.attributes["layer_flop_quadratic"]), 1)
+    if "layer_flop_windows" in trace.attributes:
+        tokens = numpy.arange(1.0, lengths["tokens"].max() + 1)
+        half = 1.0 + numpy.count_nonzero(2 * trace.layer_flop(tokens, 0) <= trace.layer_flop(tokens))
     lengths = lengths[(lengths["iteration"] == iteration) & (lengths["tokens"] > half)]
     order = numpy.lexsort((lengths["sample"], -lengths["tokens"]))
     return {int(row["sample"]): int(row["tokens"]) for row in lengths[order]}, half

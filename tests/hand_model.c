@@ -20,13 +20,17 @@ const struct model hand_gpt_3 = {.hidden = 12288,
 
 int64_t hand_parameters(const struct model *model)
 {
-    int64_t up = (model->kinds[0].activation == MODEL_SWIGLU ? 2 : 1) * model->kinds[0].ffn;
+    int64_t up = (model_kind_is_gated(&model->kinds[0]) ? 2 : 1) * model->kinds[0].ffn;
     int64_t biases = model->kinds[0].biases
                          ? 2 * model->hidden + model_query_width(model, 0) + 2 * model_kv_width(model, 0) + up
                          : 0;
     int64_t tables = (model->tied_embeddings ? 1 : 2) * model->vocabulary + model->positions;
-    return model->layers * (layer_matrix_parameters(model, 0) + biases) +
-           (2 * model->layers + 1) * model_norm_parameters(model) + tables * model->hidden;
+    int64_t norms = model->norms > 0 ? model->norms : 2,
+            qk_norms[] = {[MODEL_NO_QK_NORM] = 0,
+                          [MODEL_HEAD_QK_NORM] = 2 * model_head_width(model, 0),
+                          [MODEL_FULL_QK_NORM] = model_query_width(model, 0) + model_kv_width(model, 0)};
+    return model->layers * (layer_matrix_parameters(model, 0) + biases + qk_norms[model->kinds[0].qk_norm]) +
+           (norms * model->layers + 1) * model_norm_parameters(model) + tables * model->hidden;
 }
 
 void hand_heads(struct model *model, uint64_t number)

@@ -16,7 +16,7 @@ extern const struct model hand_llama_13b;
 extern const struct model hand_gpt_3;
 
 /** Count all parameters without padding: layers with norms and biases, last norm, embeddings and, unless tied, head. A
- * layer has biases of h + 2k, h, the columns of the up GEMM, and h. */
+ * layer has biases of h + 2k, h, the columns of the up GEMM, and h. All kinds of layers have the sizes of the first. */
 int64_t hand_parameters(const struct model *model);
 
 /** Change the width of the heads by number % 3: 0 leaves it, 1 halves it, 2 doubles it. */

@@ -3,6 +3,7 @@
 #include "cost/attention.h"
 #include "cost/cache.h"
 #include "hand_cost.h"
+#include "hand_model.h"
 #include "harness.h"
 
 #include <math.h>
@@ -65,6 +66,33 @@ TEST(per_sequence__waits_for_the_slowest_rank)
     CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * 1088.0, 1e-14);
 }
 
+/* 16 tokens have a window of 4, in chunks of four. [0, 4) has 10 keys, each later chunk 16. A query at 4 or behind it
+ * computes 64 masked keys. Rank 0 has a chunk of each sort, rank 1 two of the later ones, 16 FLOPs a key. By document a
+ * rank has half of all. */
+TEST(per_sequence__cuts_windows_into_chunks)
+{
+    const struct slice document = {0, 0, 16};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    struct model model = hand_toy;
+    model.kinds[0].window = 4;
+    setting.model = &model;
+    setting.tensor = 1;
+    setting.cp_type = SCENARIO_ALL_GATHER;
+    struct cost_micro_batch micro_batch = {
+        .slices = &document, .n_slices = 1, .context = 2, .sharding = SLICE_PER_SEQUENCE};
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).attention_s, 3 * 4 * 16.0 * 2 * (16 + 4 * 64),
+                1e-14);
+    micro_batch.sharding = SLICE_PER_DOCUMENT;
+    double seconds = 3 * 4 * 16.0 * (10 + 3 * 16 + 12 * 64) / 2;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).attention_s, seconds, 1e-14);
+    setting.cp_type = SCENARIO_ULYSSES;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).attention_s, seconds, 1e-14);
+    struct cost_kernels kernels = {0};
+    attention_add_kernels(&setting, 0, PASS_BACKWARD, &micro_batch, &kernels);
+    CHECK_CLOSE(kernels.kernel[0].flop, 40.0 * (10 + 3 * 16) / 2, 1e-15);
+}
+
 /* Four tokens of padding follow the 12. The chunks have four tokens again, and the last has padding alone: 160 and 416
  * + 672. */
 TEST(per_sequence__puts_padding_at_the_end)
@@ -124,6 +152,53 @@ TEST(slice__enters_the_curve_as_a_causal_sample_of_its_mean)
     device.forward[DEVICE_FLASH2].keys = (struct device_range){3, 100}; /* 2 are outside, in both blocks */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).extrapolated_s[COST_ATTENTION],
                 3 * 20 * 4 * (4.2 + 3) * 7.4 * 128 / 65, 1e-14);
+}
+
+/* [0, 1024) with a window of 300 has 300 (2048 - 299)/2 keys. 724 queries have a full window, and the kernel computes
+ * 64 masked keys for each of them. A query sees 262350/1024 keys, and a key is seen by as many. The longest of 8 tiles
+ * has 300 + 128 keys. [512, 1024) has 512 x 300 keys of 1024 - 213 tokens. */
+TEST(window__bounds_the_work_and_the_longest_tile)
+{
+    struct device device = hand_device;
+    device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16, .d_half = 2};
+    struct cost_setting setting = hand_toy_setting();
+    struct model model = hand_toy;
+    struct cost_kernels kernels = {0};
+    model.kinds[0].window = 300;
+    setting.device = &device;
+    setting.model = &model;
+    const struct slice slices[] = {{0, 0, 1024}, {0, 512, 1024}, {0, 0, 300}};
+    const struct cost_attention by_hand[] = {
+        {8 * (262350 + 724 * 64), 2 * 262350 / 1024.0, 2 * 262350 / 1024.0, 2, 4 * 428 * 128 * 2, 8, 511},
+        {8 * (512 * 300 + 512 * 64), 2 * 512 * 300 / 811.0, 600, 2, 4 * 428 * 128 * 2, 4, 599},
+        {8 * 300 * 301 / 2, 301, 301, 2, 4 * 300 * 128 * 2, 3, 300}};
+    for (int i = 0; i < 3; i++) {
+        struct cost_micro_batch micro_batch = {.slices = &slices[i], .n_slices = 1, .context = 1};
+        kernels.n = 0;
+        attention_add_kernels(&setting, 0, PASS_FORWARD, &micro_batch, &kernels);
+        CHECK_EQUAL(kernels.n, 1);
+        CHECK_CLOSE(kernels.kernel[0].seconds,
+                    kernel_sustained_s(&device, cost_attention_s(&device, DEVICE_FLASH2, PASS_FORWARD, &by_hand[i])),
+                    1e-14);
+        CHECK_CLOSE(kernels.kernel[0].flop, i == 0 ? 8 * 262350 : i == 1 ? 8 * 512 * 300 : 8 * 300 * 301 / 2, 1e-15);
+    }
+}
+
+/* A window changes no byte of a gather or of an all-to-all. */
+TEST(window__is_cut_out_of_all_keys_on_context_ranks)
+{
+    struct cost_setting setting = hand_toy_setting(), plain = setting;
+    struct model model = hand_toy;
+    model.kinds[0].window = 2;
+    setting.model = &model;
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    setting.cp_type = plain.cp_type = SCENARIO_ALL_GATHER;
+    struct cost_pass with = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch),
+                     without = cost_of_pass(&plain, PASS_BACKWARD, &micro_batch);
+    CHECK_CLOSE(with.ring_bytes, without.ring_bytes, 1e-15);
+    CHECK_CLOSE(with.context_s, without.context_s, 1e-15);
+    /* [0, 4) and [2, 6): 1 + 3 x 2 and 4 x 2 in place of 10 and 18 keys, 40 FLOPs each, by 3 layers, TP 2 and CP 2 */
+    CHECK_CLOSE(without.flop - with.flop, 3 * 40 * (10 + 18 - 7 - 8) / 4.0, 1e-15);
 }
 
 /* [0, 1024) runs on a ring of two, with 2 heads 2 wide. A block has 8 tiles of 128 queries, whose FLOPs 2h 1024 x

@@ -118,11 +118,12 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
     micro-batch-size global-batch-size tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size cp-comm-type
     decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers num-virtual-stages-per-pipeline-rank
     num-layers-per-virtual-pipeline-stage pipeline-model-parallel-layout data-parallel-sharding-strategy ckpt-format num-distributed-optimizer-instances
-    recompute-granularity recompute-method recompute-num-layers attention-backend""".split()}
+    recompute-granularity recompute-method recompute-num-layers attention-backend window-size window-attn-skip-freq""".split()}
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
-    no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion""".split()}
+    no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion squared-relu
+    qk-layernorm""".split()}
 KNOWN["recompute-modules"] = None  # any number
 
 
@@ -202,6 +203,24 @@ class Megatron(unittest.TestCase):
                      "--group-query-attention"):
             self.assertNotIn(flag, flags)
         self.assertEqual((flags["--normalization"], flags["--position-embedding-type"]), ("LayerNorm", "learned_absolute"))
+
+    def test_export__prints_windows_and_says_what_has_no_flag(self):
+        """Megatron counts the tokens before a query. In Gemma 3 every sixth of 26 layers has no window."""
+        one = ["systems.0.plan.tp=1", "systems.0.plan.pp=1"]
+        flags, comments = self.flags("model=gemma-3-1b", *one)
+        self.assertEqual(flags["--window-size"], "511,0")
+        self.assertEqual(flags["--window-attn-skip-freq"], str([int(i % 6 != 5) for i in range(26)]).replace(" ", ""))
+        self.assertIn("--qk-layernorm", flags)
+        self.assertEqual(comments[2:4], ["No flag names the model's GeGLU.",
+                                         "No flag names norms behind attention and feed-forward block."])
+        flags, _ = self.flags("model=mistral-7b", *one)
+        self.assertEqual((flags["--window-size"], "--window-attn-skip-freq" in flags), ("4095,0", False))
+        flags, comments = self.flags("model=minitron-8b", *one)
+        self.assertIn("--squared-relu", flags)
+        _, comments = self.flags("model=olmo-2-7b", *one)
+        self.assertIn("No flag names norms of all queries and keys together.", comments)
+        _, comments = self.flags("model=falcon-7b", *one)
+        self.assertIn("No flag names attention beside the feed-forward block.", comments)
 
     def test_export__prints_the_flags_of_a_searched_plan(self):
         flags, _ = self.flags("model=llama-7b", "platform=h100-2x8", "data.global_batch=32", "systems.0.plan=auto")

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct flop_curve hand_curve = {2, 10}; /* F(x) = 2x(x + 5) */
+static const struct flop_curve hand_curve = {.q = 2, .l = 10}; /* F(x) = 2x(x + 5) */
 
 /* F(3) = 48 and F(4) = 72. The root of 59.5 = F(3.5) is half-way and goes up. A part of a FLOP less goes down. */
 TEST(fill_root__is_the_nearest_token)
@@ -22,6 +22,38 @@ TEST(fill_root__is_the_nearest_token)
     CHECK_EQUAL(fill_root(hand_curve, 10, 300, 1), 10);
 }
 
+/* Up to a window of 4 tokens F is the same, and each token behind it costs 2 x 7 + 10 = 24: F(4) = 72, F(5) = 96 and
+ * F(6) = 120. F(3.5) is 59.5, F(4.5) 84. */
+TEST(fill_root__is_quadratic_up_to_the_window_and_linear_behind_it)
+{
+    const struct flop_curve curve = {.l = 10, .n_windows = 1, .windows = {{2, 4}}};
+    CHECK_EQUAL(flop_of_prefix(curve, 4), 72);
+    CHECK_EQUAL(flop_of_prefix(curve, 6), 120);
+    CHECK_EQUAL(fill_root(curve, 10, 59, 1), 3);
+    CHECK_EQUAL(fill_root(curve, 10, 119, 2), 4);
+    CHECK_EQUAL(fill_root(curve, 10, 83, 1), 4);
+    CHECK_EQUAL(fill_root(curve, 10, 84, 1), 5);
+    CHECK_EQUAL(fill_root(curve, 10, 251, 3), 4);
+    CHECK_EQUAL(fill_root(curve, 10, 216, 1), 10);
+}
+
+/* Two samples of 10 and 6 tokens under that window have 216 and 120: 4 micro-batches of 84. The first sample reaches 84
+ * at 4.5 (5), 168 at 8; the second has 36 of 252 at 2.4 (2), F(2) = 28 and F(3) = 48. */
+TEST(fill_cut__follows_the_window)
+{
+    const int32_t tokens[] = {10, 6}, chain[] = {0, 1};
+    struct fill fill = {.curve = {.l = 10, .n_windows = 1, .windows = {{2, 4}}},
+                        .tokens = tokens,
+                        .sample = chain,
+                        .n_samples = 2,
+                        .n_micro_batches = 4};
+    struct plan_partition partition = {0};
+    CHECK_EQUAL(fill_partition(&fill, &partition), 4);
+    CHECK_TEXT(hand_cut_text(&partition), "[0:0-5] [0:5-8] [0:8-10 1:0-2] [1:2-6]");
+    free(partition.slices);
+    free(partition.micro_batches);
+}
+
 /* The definition, |x - root| least, gives the same in long double, for models from h = 1 to that of 405B. */
 TEST(fill_root__agrees_with_floating_point)
 {
@@ -29,7 +61,7 @@ TEST(fill_root__agrees_with_floating_point)
     int32_t wrong = 0;
     for (int32_t round = 0; round < 20000; round++) {
         int64_t h = 1 + hand_below(&seed, 16384), tokens = 1 + hand_below(&seed, 1 << 21);
-        struct flop_curve curve = {2 * h, 24 * h * h + 2 * h};
+        struct flop_curve curve = {.q = 2 * h, .l = 24 * h * h + 2 * h};
         int64_t parts = 1 + hand_below(&seed, 4096);
         fill_flop target = (fill_flop)flop_of_prefix(curve, tokens) * (1 + hand_below(&seed, (int32_t)parts));
         long double q = (long double)curve.q, l = (long double)curve.l, t = (long double)target / (long double)parts;

@@ -75,6 +75,60 @@ TEST(flop__of_slices_adds_up_exactly)
     }
 }
 
+/* With a window of 4 tokens 10 queries see 1 + 2 + 3 + 7 x 4 = 34 keys, and 3 queries see 6. Queries 2 to 6 see 3 + 4 x
+ * 4 = 19. */
+TEST(window__limits_the_keys_of_each_query)
+{
+    CHECK_EQUAL(flop_twice_keys(4, 0, 10), 2 * 34);
+    CHECK_EQUAL(flop_twice_keys(4, 0, 3), 2 * 6);
+    CHECK_EQUAL(flop_twice_keys(4, 0, 4), 2 * 10);
+    CHECK_EQUAL(flop_twice_keys(4, 2, 7), 2 * 19);
+    CHECK_EQUAL(flop_twice_keys(1, 5, 9), 2 * 4);
+    CHECK_EQUAL(flop_twice_keys(0, 2, 7), 2 * 25);
+    struct model model = hand_toy; /* w = 4: 16 FLOPs a key forward, 40 backward */
+    model.kinds[0].window = 4;
+    CHECK_EQUAL(flop_attention(&model, 0, PASS_FORWARD, 2, 7), 16 * 19);
+    CHECK_EQUAL(flop_attention(&model, 0, PASS_BACKWARD, 0, 10), 40 * 34);
+    struct flop_curve curve = flop_model_curve(&model, PASS_FORWARD);
+    const int64_t packed[] = {10, 3, 4}; /* samples of one micro-batch do not see each other */
+    int64_t flop = 0;
+    for (int i = 0; i < 3; i++)
+        flop += flop_of_prefix(curve, packed[i]);
+    CHECK_EQUAL(flop, 2 * 144 * 17 + 16 * (34 + 6 + 10));
+    CHECK_EQUAL(flop_of_slice(curve, 2, 7), 2 * 144 * 5 + 16 * 19);
+}
+
+/* Mistral 7B has w = 4096 and a window of 4096: on 32768 tokens its queries see 4096 x 4097/2 + 28672 x 4096 keys. */
+TEST(window__of_mistral_on_32768_tokens)
+{
+    struct model model = llama_7b;
+    model.kinds[0].window = 4096;
+    int64_t keys = INT64_C(4096) * 4097 / 2 + INT64_C(28672) * 4096;
+    CHECK_EQUAL(flop_attention(&model, 0, PASS_FORWARD, 0, 32768), 4 * 4096 * keys);
+    CHECK_EQUAL(flop_attention(&model, 0, PASS_BACKWARD, 0, 32768), 10 * 4096 * keys);
+    /* For MFU a sample has 6 parameters a token, and 6 w x 2 keys less a token for itself. */
+    struct flop_model of = flop_model_of(&model);
+    CHECK_CLOSE(flop_model_of_sample(&of, 32768),
+                32768 * 6 * of.parameters + 32.0 * 6 * 4096 * (2.0 * (double)keys - 32768), 1e-15);
+}
+
+/* Three of four layers have a window of 4. On 10 tokens the four have 3 x 34 + 55 keys, 16 FLOPs each. */
+TEST(window__of_a_pattern_is_summed_over_its_kinds)
+{
+    struct model model = hand_toy;
+    model.layers = 8;
+    model.kinds[1] = model.kinds[0];
+    model.kinds[0].window = 4;
+    model.n_runs = 2;
+    model.pattern[0] = (struct model_run){0, 3};
+    model.pattern[1] = (struct model_run){1, 1};
+    struct flop_curve curve = flop_model_curve(&model, PASS_FORWARD);
+    CHECK_EQUAL(flop_repeats(&model), 2);
+    CHECK_EQUAL(flop_of_prefix(curve, 10), 4 * 2 * 144 * 10 + 16 * (3 * 34 + 55));
+    CHECK_EQUAL(flop_of_slice(curve, 2, 7), 4 * 2 * 144 * 5 + 16 * (3 * 19 + 25));
+    CHECK_TRUE(flop_fits(&model, 8, 1 << 23));
+}
+
 /* The longest sample of the widest model has 5 h x^2 = 5.76e18, below 2^63 = 9.22e18. */
 TEST(flop__of_the_longest_sample_does_not_overflow)
 {

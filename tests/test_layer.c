@@ -42,6 +42,72 @@ TEST(layer_of__has_the_matrices_in_the_order_of_the_forward)
     CHECK_TEXT(layer_last_gemm(&layer)->name[PASS_FORWARD], "down GEMM");
 }
 
+/* Return the bytes that memory-bound kernels of a pass move for a token. */
+static double moved_bytes(const struct cost_setting *setting, const struct layer *layer, enum pass pass)
+{
+    struct cost_kernels kernels = {0};
+    double bytes = 0;
+    layer_add_memory_bound(&kernels, setting, layer, pass, 1);
+    for (int32_t i = 0; i < kernels.n; i++)
+        bytes += kernels.kernel[i].bytes;
+    return bytes;
+}
+
+/* On a rank of two hand_toy has q 2, k 1 and heads 2 wide, and norms are 2 wide with sequence parallelism, whose
+ * weights are 4. A norm reads and writes 2 bytes a column, backward 3 times 2, and keeps 2 a column. */
+TEST(layer_of__has_the_norms_that_the_model_says)
+{
+    static const struct {
+        int32_t qk_norm;
+        int64_t norms;
+        bool parallel;
+        double parameters, kept, forward, backward, weight;
+    } more[] = {
+        {MODEL_NO_QK_NORM, 2, false, 0, 0, 0, 0, 0},
+        {MODEL_HEAD_QK_NORM, 2, false, 2 * 2, 2 * 3, 4 * 3, 6 * 3, 0},
+        {MODEL_FULL_QK_NORM, 2, false, 3, 2 * 3, 4 * 3, 6 * 3, 0},
+        {MODEL_NO_QK_NORM, 4, false, 2 * 4, 2 * 2 * 2, 4 * 2 * 2, 6 * 2 * 2, 0},
+        {MODEL_NO_QK_NORM, 2, true, 0, -2 * 2, 0, 0, -2 * 4},                  /* both norms have one input */
+        {MODEL_NO_QK_NORM, 1, true, -4, -4 * 2, -4 * 2, -6 * 2, -2 * (4 + 2)}, /* both up and QKV GEMM have one */
+    };
+    struct cost_setting setting = hand_toy_setting();
+    struct model model = hand_toy;
+    struct layer plain, layer;
+    setting.sequence_parallel = true;
+    layer_of(&setting, 0, &plain);
+    setting.model = &model;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        model.kinds[0].qk_norm = more[i].qk_norm;
+        model.norms = more[i].norms;
+        model.parallel_attention = more[i].parallel;
+        layer_of(&setting, 0, &layer);
+        CHECK_CLOSE(layer_parameters(&setting, &layer), layer_parameters(&setting, &plain) + more[i].parameters, 1e-15);
+        CHECK_CLOSE(layer_kept_bytes(&layer, RECOMPUTE_NONE), layer_kept_bytes(&plain, RECOMPUTE_NONE) + more[i].kept,
+                    1e-15);
+        CHECK_CLOSE(moved_bytes(&setting, &layer, PASS_FORWARD),
+                    moved_bytes(&setting, &plain, PASS_FORWARD) + more[i].forward, 1e-15);
+        CHECK_CLOSE(moved_bytes(&setting, &layer, PASS_BACKWARD),
+                    moved_bytes(&setting, &plain, PASS_BACKWARD) + more[i].backward, 1e-15);
+        CHECK_CLOSE(layer_weight_gradient_bytes(&setting, &layer),
+                    layer_weight_gradient_bytes(&setting, &plain) + more[i].weight, 1e-15);
+        CHECK_TRUE(layer_last_gemm(&layer)->is_end == (more[i].norms != 4));
+        CHECK_EQUAL(layer_matrix_parameters(&model, 0), layer_matrix_parameters(&hand_toy, 0));
+    }
+}
+
+/* GeGLU has the three matrices of SwiGLU, squared ReLU the two of GELU, 3 x 32 and 2 x 32 parameters. */
+TEST(layer_of__counts_three_matrices_with_a_gate)
+{
+    static const int32_t gated[] = {MODEL_SWIGLU, MODEL_GEGLU}, plain[] = {MODEL_GELU, MODEL_SQUARED_RELU};
+    struct model model = hand_toy;
+    for (int i = 0; i < 2; i++) {
+        model.kinds[0].activation = gated[i];
+        CHECK_EQUAL(layer_matrix_parameters(&model, 0), 48 + 3 * 32);
+        model.kinds[0].activation = plain[i];
+        CHECK_EQUAL(layer_matrix_parameters(&model, 0), 48 + 2 * 32);
+    }
+}
+
 /* Return hand_setting's model with two kinds, of which every third layer has the second. */
 static struct model with_kinds(const struct model *model)
 {
@@ -63,10 +129,10 @@ TEST(model_kind_of__repeats_the_pattern)
     CHECK_EQUAL(model_kind_of(&model, 2), 1);
     CHECK_EQUAL(model_kind_of(&model, 39), 0);
     CHECK_EQUAL(model_kind_of(&hand_llama_13b, 39), 0);
-    CHECK_TRUE(model_shares_heads(&model, 8, false) && model_is_swiglu(&model));
+    CHECK_TRUE(model_shares_heads(&model, 8, false) && model_is_gated(&model));
     model.kinds[1].kv_heads = 4;
     model.kinds[1].activation = MODEL_GELU;
-    CHECK_TRUE(!model_shares_heads(&model, 8, false) && !model_is_swiglu(&model));
+    CHECK_TRUE(!model_shares_heads(&model, 8, false) && !model_is_gated(&model));
     CHECK_TRUE(model_shares_heads(&hand_llama_13b, 8, false));
 }
 

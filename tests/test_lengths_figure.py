@@ -20,7 +20,7 @@ import lengths  # noqa: E402  after the path
 from common import Trace  # noqa: E402
 
 
-def write_trace(name, tokens, complete=1):
+def write_trace(name, tokens, complete=1, windows=None):
     rows = numpy.zeros(len(tokens), [("iteration", "i8"), ("sample", "i4"), ("document", "i4"), ("tokens", "i4")])
     rows["tokens"] = tokens
     rows["iteration"] = 1
@@ -33,10 +33,18 @@ def write_trace(name, tokens, complete=1):
         file.attrs.update({key: numpy.bytes_(text) for key, text in texts.items()})
         file.attrs.update(complete=complete, context=4096, global_batch=3)
         file.attrs.update(layer_flop_quadratic=2, layer_flop_linear=10)
+        if windows is not None:
+            file.attrs["layer_flop_windows"] = numpy.bytes_(windows)
     return SCRATCH / name
 
 
 class Figure(unittest.TestCase):
+    def test_windows_bend_the_work_of_a_layer(self):
+        """F(x) is 2 x^2 + 10 x, and 3 x^2 up to 4 tokens, 3 (7 x - 12) behind them."""
+        trace = Trace(write_trace("windows.h5", [1], windows="3:4"))
+        self.assertEqual(list(trace.layer_flop(numpy.array([3.0, 4.0, 10.0]))), [45 + 30, 80 + 40, 200 + 174 + 100])
+        self.assertEqual(list(trace.layer_flop(numpy.array([10.0]), 0)), [374])
+
     def test_shares_are_those_counted_by_hand(self):
         """F(x) is 2 x^2 + 10 x. An end of a bucket belongs to it."""
         source = lengths.source_of(Trace(write_trace("hand.h5", [1024, 1025, 2048, 1])))

@@ -11,12 +11,12 @@ enum { K = 1024 };
 TEST(statistics_of__match_buckets_counted_by_hand)
 {
     const int32_t tokens[] = {2048 * K, 10, 1025, 2048 * K + 1, 1024};
-    struct statistics s = statistics_of(tokens, 5, 1, 2);
     double flop[5], sum = 0;
     for (int i = 0; i < 5; i++) {
         flop[i] = (double)tokens[i] * tokens[i] + 2.0 * tokens[i];
         sum += flop[i];
     }
+    struct statistics s = statistics_of(tokens, flop, 5);
     CHECK_EQUAL(s.n_tokens, 2048 * K + 10 + 1025 + 2048 * K + 1 + 1024);
     CHECK_CLOSE(s.flop, sum, 1e-15);
     CHECK_EQUAL(s.bucket[0].n_samples, 2);
@@ -35,9 +35,10 @@ TEST(statistics_of__match_buckets_counted_by_hand)
 TEST(statistics_of__give_quantiles_of_ranks)
 {
     int32_t tokens[101];
+    double flop[101] = {1};
     for (int i = 0; i < 101; i++)
         tokens[i] = 1 + (i * 37) % 101; /* 37 and 101 share no factor, so each number comes once */
-    struct statistics s = statistics_of(tokens, 101, 0, 1);
+    struct statistics s = statistics_of(tokens, flop, 101);
     CHECK_CLOSE(s.p5_tokens, 6, 1e-14);
     CHECK_CLOSE(s.median_tokens, 51, 1e-14);
     CHECK_CLOSE(s.p95_tokens, 96, 1e-14);
@@ -50,9 +51,13 @@ TEST(statistics_of__give_quantiles_of_ranks)
 TEST(statistics_of__give_shares_that_sum_to_one)
 {
     int32_t tokens[1000];
-    for (int i = 0; i < 1000; i++)
+    double seven[1000], squares[1000];
+    for (int i = 0; i < 1000; i++) {
         tokens[i] = 1 + (int32_t)exp2(i * 31.0 / 1000);
-    struct statistics linear = statistics_of(tokens, 1000, 0, 7), square = statistics_of(tokens, 1000, 3, 0);
+        seven[i] = 7.0 * tokens[i];
+        squares[i] = 3.0 * tokens[i] * tokens[i];
+    }
+    struct statistics linear = statistics_of(tokens, seven, 1000), square = statistics_of(tokens, squares, 1000);
     double samples = 0, tokens_share = 0, flop = 0;
     for (int i = 0; i < STATISTICS_N_BUCKETS; i++) {
         CHECK_CLOSE(linear.bucket[i].flop_share, linear.bucket[i].token_share, 1e-12);

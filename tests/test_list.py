@@ -58,6 +58,14 @@ class Lists(unittest.TestCase):
                                               "ffn": "28672", "heads": "64", "kv heads": "8", "head width": "128", "vocabulary": "32000"})
         self.assertEqual(rows["llama3-8b"]["parameters [B]"], "8.03")
 
+    def test_list_models__says_windows_and_kinds_of_layers(self):
+        """Every sixth of the 34 layers of Gemma 3 4B is global."""
+        below = run("list", "models").stdout.split("\n\n")[1].splitlines()
+        self.assertIn("  gemma-3-4b: 29 local (window 1024), 5 global", below)
+        self.assertIn("  mistral-7b: all (window 4096)", below)
+        (model,) = [row for row in json.loads(run("list", "models", "--json").stdout)["rows"] if row["model"] == "gemma-3-4b"]
+        self.assertEqual(model["kinds"], "29 local (window 1024), 5 global")
+
     def test_list_devices__says_what_is_copied_from_where(self):
         rows = self.table("devices")
         self.assertEqual((rows["h200"]["memory [GiB]"], rows["h200"]["HBM [TB/s]"], rows["h200"]["TFLOP/s"]), ("139.8", "4.80", "989"))

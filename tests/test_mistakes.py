@@ -52,7 +52,7 @@ class Mistakes(unittest.TestCase):
     def setUpClass(cls):
         write("small.yaml", SMALL)
         write("question.yaml", QUESTION)
-        write("geglu.yaml", MODEL.replace("swiglu", "geglu"))
+        write("relu2.yaml", MODEL.replace("swiglu", "relu2"))
         write("hf.yaml", MODEL.replace("kv_heads", "num_key_value_heads"))
 
     def test_each_answer_says_what_where_and_what_is_allowed(self):
@@ -80,6 +80,8 @@ class Mistakes(unittest.TestCase):
                 self.assertIn(re.split(r"[, ]", name)[0], keys)
             elif kind != "key":
                 words = run("list", "values", kind if kind == "attention" else f"systems.0.plan.{kind}").stdout.split()
+                if kind == "activation":  # a key of models
+                    words = re.search(r"^  activation +choice +- +(\S+)", run("list", "keys").stdout, re.MULTILINE)[1].split("|")
                 self.assertIn(re.split(r"[, ]", name)[0], words, (kind, name))
 
 

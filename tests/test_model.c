@@ -2,9 +2,11 @@
 /* These tests read models and count their parameters. */
 #include "scenario/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cost/states.h"
 #include "hand_model.h"
 #include "harness.h"
 #include "scenario_fixture.h"
@@ -38,11 +40,11 @@ TEST(model_parameters__are_fewer_with_grouped_queries_and_gelu)
 }
 
 /* These are the parameters of the published checkpoints, and those of them that the file leaves out. Each layer of
- * Qwen1.5 and Qwen2.5 has biases of queries, keys and values, q + 2k. Each layer of Qwen3 has norms of queries and
- * keys, 2 x 128, and each of OLMo 2 likewise, q + k. OPT has two rows of positions, 2h. BLOOM has the norm of its
- * embedding, 2h. "params" in keras_hub/src/models of keras-team/keras-hub give some of the counts, too. They are those
- * of Qwen2.5 (but 14B), Qwen3, Gemma, Mistral 7B, Phi-3-mini, Llama 3 8B, OPT-125M and 1.3B (there without the two
- * rows). */
+ * Qwen1.5, Qwen2.5 and GLM-4 has biases of queries, keys and values, q + 2k. Norms of Command-R have no bias, and norms
+ * of OLMo 1 no parameters. The vocabulary of Gemma 3 is padded by 64 above 1B. OPT has two rows of positions, 2h. BLOOM
+ * has the norm of its embedding, 2h. "params" in keras_hub/src/models of keras-team/keras-hub give some of the counts,
+ * too. They are those of Qwen2.5 (but 14B), Qwen3, Gemma, Mistral 7B, Phi-3-mini, Llama 3 8B, OPT-125M and 1.3B (there
+ * without the two rows). */
 static const struct {
     const char *name;
     int64_t parameters, left_out;
@@ -53,7 +55,7 @@ static const struct {
     {"llama3-8b", INT64_C(8030261248), 0},
     {"llama3-70b", INT64_C(70553706496), 0},
     {"llama3-405b", INT64_C(405853388800), 0},
-    {"qwen3-8b", INT64_C(8190735360), 9216},
+    {"qwen3-8b", INT64_C(8190735360), 0},
     {"qwen2.5-0.5b", INT64_C(494032768), 27648},
     {"qwen2.5-1.5b", INT64_C(1543714304), 57344},
     {"qwen2.5-3b", INT64_C(3085938688), 92160},
@@ -64,11 +66,11 @@ static const struct {
     {"qwen1.5-7b", INT64_C(7721324544), 393216},
     {"qwen1.5-14b", INT64_C(14167290880), 614400},
     {"qwen1.5-72b", INT64_C(72287920128), 1966080},
-    {"qwen3-0.6b", INT64_C(596049920), 7168},
-    {"qwen3-1.7b", INT64_C(1720574976), 7168},
-    {"qwen3-4b", INT64_C(4022468096), 9216},
-    {"qwen3-14b", INT64_C(14768307200), 10240},
-    {"qwen3-32b", INT64_C(32762123264), 16384},
+    {"qwen3-0.6b", INT64_C(596049920), 0},
+    {"qwen3-1.7b", INT64_C(1720574976), 0},
+    {"qwen3-4b", INT64_C(4022468096), 0},
+    {"qwen3-14b", INT64_C(14768307200), 0},
+    {"qwen3-32b", INT64_C(32762123264), 0},
     {"mistral-7b", INT64_C(7241732096), 0},
     {"mistral-7b-v0.3", INT64_C(7248023552), 0},
     {"mistral-nemo-12b", INT64_C(12247782400), 0},
@@ -86,9 +88,9 @@ static const struct {
     {"phi-3-mini", INT64_C(3821079552), 0},
     {"phi-3-medium", INT64_C(13960238080), 0},
     {"phi-4", INT64_C(14659507200), 0},
-    {"olmo-2-7b", INT64_C(7298617344), 262144},
-    {"olmo-2-13b", INT64_C(13716198400), 409600},
-    {"olmo-2-32b", INT64_C(32234279936), 393216},
+    {"olmo-2-7b", INT64_C(7298617344), 0},
+    {"olmo-2-13b", INT64_C(13716198400), 0},
+    {"olmo-2-32b", INT64_C(32234279936), 0},
     {"yi-6b", INT64_C(6061035520), 0},
     {"yi-34b", INT64_C(34388917248), 0},
     {"deepseek-llm-7b", INT64_C(6910365696), 0},
@@ -100,6 +102,24 @@ static const struct {
     {"opt-13b", INT64_C(12853473280), 10240},
     {"opt-30b", INT64_C(29974540288), 14336},
     {"bloom-7b1", INT64_C(7069016064), 8192},
+    {"gemma-2-2b", INT64_C(2614341888), 0},
+    {"gemma-2-9b", INT64_C(9241705984), 0},
+    {"gemma-2-27b", INT64_C(27227128320), 0},
+    {"gemma-3-1b", INT64_C(999885952), 0},
+    {"gemma-3-4b", INT64_C(3880099328), -64 * 2560},
+    {"gemma-3-12b", INT64_C(11765788416), -64 * 3840},
+    {"gemma-3-27b", INT64_C(27009002240), -64 * 5376},
+    {"phi-4-mini", INT64_C(3836021760), 0},
+    {"falcon-7b", INT64_C(6921720704), 0},
+    {"falcon-40b", INT64_C(41303293952), 0},
+    {"command-r-35b", INT64_C(34980831232), -41 * 8192},
+    {"granite-3.1-8b", INT64_C(8170848256), 0},
+    {"starcoder2-3b", INT64_C(3030371328), 0},
+    {"starcoder2-7b", INT64_C(7173923840), 0},
+    {"starcoder2-15b", INT64_C(15957889024), 0},
+    {"smollm3-3b", INT64_C(3075098624), 0},
+    {"glm-4-9b", INT64_C(9399951360), 40 * 4608},
+    {"olmo-1-7b", INT64_C(6888095744), -65 * 2 * 4096},
     {"bloom-176b", INT64_C(176247271424), 28672},
 };
 
@@ -110,6 +130,7 @@ TEST(model_parameters__match_published_checkpoints)
         struct error err = {0};
         CHECK_TRUE(model_read(SLIMSIM_SOURCE_DIR, checkpoints[i].name, &model, &err));
         CHECK_EQUAL(hand_parameters(&model), checkpoints[i].parameters - checkpoints[i].left_out);
+        CHECK_CLOSE(cost_model_parameters(&model), (double)checkpoints[i].parameters, 0.005);
     }
 }
 
@@ -119,11 +140,8 @@ TEST(model_parameters__match_the_names_of_models)
     static const struct {
         const char *name;
         double billions;
-    } models[] = {{"deepseek-llm-67b", 67},
-                  {"opt-66b", 66},
-                  {"nemotron3-8b", 8.5},
-                  {"nemotron4-15b", 15},
-                  {"nemotron4-340b", 340}};
+    } models[] = {{"deepseek-llm-67b", 67}, {"opt-66b", 66},         {"nemotron3-8b", 8.5},
+                  {"nemotron4-15b", 15},    {"nemotron4-340b", 340}, {"minitron-8b", 8.27}};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct model model;
         struct error err = {0};
@@ -159,8 +177,11 @@ static const struct {
     {"ffn:", "num_experts: 8\nffn:",
      "model.yaml:7:1: num_experts: unknown key; mixtures of experts are not modelled, since experts have no cost model "
      "here"},
-    {"ffn:", "sliding_window: 4096\nffn:", "sliding_window: unknown key; windows of attention are not modelled"},
+    {"ffn:", "sliding_window: 4096\nffn:", "sliding_window: unknown key; a window is the key `window:` of a model"},
     {"source: test", "source: ''", "source: '' is empty"},
+    {"ffn:", "norms: 3\nffn:", "model.yaml:7:8: norms: 3 is not allowed; allowed: 2, 4, or 1 with parallel_attention"},
+    {"ffn:", "norms: 1\nffn:", "norms: 1 is not allowed"},
+    {"ffn:", "norms: 4\nparallel_attention: true\nffn:", "norms: 4 is not allowed; allowed: 2, or 1 with"},
 };
 
 TEST(model_read__refuses_impossible_sizes)
@@ -171,6 +192,57 @@ TEST(model_read__refuses_impossible_sizes)
         char *text = fixture_replace(fixture_model, refused[i].old, refused[i].new);
         CHECK_TRUE(!model_read("/nowhere", fixture_write("model.yaml", text), &model, &err));
         CHECK_CONTAINS(err.text, refused[i].message);
+        free(text);
+    }
+}
+
+static const char two_kinds[] = "pattern: [{kind: local, n: 5}, {kind: global}]\n"
+                                "kinds: {local: {window: 1024, ffn: 8192}, global: {}}\n";
+
+/* 40 layers in runs of 5 and 1 are 34 and 6. */
+TEST(model_read__takes_kinds_and_their_pattern)
+{
+    struct model model;
+    struct error err = {0};
+    char all[2048];
+    int64_t n[MODEL_MAX_KINDS];
+    snprintf(all, sizeof all, "%s%s", fixture_model, two_kinds);
+    CHECK_TRUE(model_read("/nowhere", fixture_write("kinds.yaml", all), &model, &err));
+    CHECK_TEXT(err.text, "");
+    model_count_kinds(&model, n);
+    CHECK_TRUE(n[0] == 34 && n[1] == 6 && n[2] == 0);
+    CHECK_TEXT(model.kinds[0].name, "local");
+    CHECK_TEXT(model.kinds[1].name, "global");
+    CHECK_TRUE(model.kinds[0].window == 1024 && model.kinds[1].window == 0 && model_has_windows(&model));
+    CHECK_TRUE(model.kinds[0].ffn == 8192 && model.kinds[1].ffn == 13824 && model.kinds[0].heads == 40);
+}
+
+static const struct {
+    const char *old, *new, *message;
+} refused_kinds[] = {
+    {"kind: global", "kind: gobal", "pattern: `kinds:` does not name 'gobal'"},
+    {", {kind: global}", "", "kinds: no layer of `pattern:` is of kind 'global'"},
+    {"n: 5", "n: 0", "n: '0' is out of range; allowed: a whole number, 1 to 65536"},
+    {"n: 5", "n: 40", "kinds: no layer of `pattern:` is of kind 'global'"},
+    {"global: {}", "global: {}, a: {}, b: {}, c: {}", "kinds: expected a mapping of 1 to 4 entries"},
+    {"[{kind: local, n: 5}, {kind: global}]", "local", "pattern: expected a list of 1 to 8 entries"},
+    {"kinds: {local: {window: 1024, ffn: 8192}, global: {}}", "", "pattern: needs the key `kinds:` beside it"},
+    {"pattern: [{kind: local, n: 5}, {kind: global}]\n", "", "kinds: needs the key `pattern:` beside it"},
+    {"ffn: 8192", "vocabulary: 8", "local.vocabulary: unknown key"},
+    {"ffn: 8192", "heads: 48", "heads: 48 does not divide hidden = 5120"},
+    {"ffn: 8192", "kv_heads: 16", "kv_heads: 16 does not divide heads = 40"},
+    {"window: 1024", "window: -1", "local.window: '-1' is out of range"},
+};
+
+TEST(model_read__refuses_impossible_kinds)
+{
+    for (size_t i = 0; i < sizeof refused_kinds / sizeof *refused_kinds; i++) {
+        struct model model;
+        struct error err = {0};
+        char *text = fixture_replace(two_kinds, refused_kinds[i].old, refused_kinds[i].new), all[2048];
+        snprintf(all, sizeof all, "%s%s", fixture_model, text);
+        CHECK_TRUE(!model_read("/nowhere", fixture_write("kinds.yaml", all), &model, &err));
+        CHECK_CONTAINS(err.text, refused_kinds[i].message);
         free(text);
     }
 }

@@ -470,7 +470,8 @@ TEST(swiglu__is_refused_for_other_activations)
     CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_SEPARATE);
     scenario_free(&s);
     CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, separate, &s, &err));
-    CHECK_CONTAINS(err.text, "swiglu: 'separate' needs SwiGLU, which model llama-13b does not have; leave the key out");
+    CHECK_CONTAINS(err.text,
+                   "swiglu: 'separate' needs SwiGLU or GeGLU, which model llama-13b does not have; leave the key out");
     free(model);
     free(text);
 }

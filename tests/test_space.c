@@ -38,6 +38,21 @@ TEST(space_plans__hold_every_layout_once)
     }
 }
 
+/* Mistral 7B has a window, which no ring runs. */
+TEST(space_plans__gather_in_place_of_a_ring_for_windows)
+{
+    static const char *const systems[] = {"best-fit", "slimpack"};
+    for (int i = 0; i < 2; i++) {
+        struct hand_cell cell = {"mistral-7b", "hopper-2x8", systems[i], "4Ki", "recompute: none", "", 1};
+        struct hand_search hand;
+        hand_search_cell(&hand, &cell, false);
+        CHECK_TRUE(hand.result.n_plans > 0);
+        for (int32_t j = 0; j < hand.result.n_plans; j++)
+            CHECK_EQUAL(hand.result.plans[j].layout.cp_type, SCENARIO_ALL_GATHER);
+        hand_close_cell(&hand);
+    }
+}
+
 /* If the layers do not divide, the head counts as one, or embedding and head do. 30 layers go on 4 and 8 stages, 95 on
  * 2, 4 and 8. 30 do not go on 32, which would leave first and last stage without a layer, nor with virtual stages. */
 TEST(space_plans__hold_stages_of_counted_tables)

@@ -183,9 +183,31 @@ static void check_plan(const struct training_system *system, struct hand_request
     plan_free(&again);
 }
 
-/* Check one random batch. `knobs` are as a user gives them; `stages` holds if there are several. */
+/* Two of three layers have a window, which most samples exceed. The third has half the inner width. */
+static void take_windows(struct hand_request *hand)
+{
+    struct model *model = &hand->model;
+    int32_t n = cost_n_layers(&hand->setting);
+    model->kinds[1] = model->kinds[0];
+    model->kinds[1].ffn /= 2;
+    model->kinds[0].window = 1 + hand->request.context / 16;
+    model->n_runs = 2;
+    model->pattern[0] = (struct model_run){0, 2};
+    model->pattern[1] = (struct model_run){1, 1};
+    hand_layers(&hand->setting, n);
+    if (hand->request.layout.cp_type == SCENARIO_RING)
+        hand->request.layout.cp_type = hand->setting.cp_type = SCENARIO_ALL_GATHER;
+}
+
+/* What a random batch has beside its knobs. */
+struct variant {
+    struct scenario_stages stages; /* if there are several */
+    bool windows;
+};
+
+/* Check one random batch. `knobs` are as a user gives them. */
 static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, int32_t most_context,
-                        const char *knobs, struct scenario_stages stages)
+                        const char *knobs, struct variant variant)
 {
     struct hand_request hand;
     char of[256];
@@ -203,7 +225,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     hand.request.layout.cp_type = (int32_t)system->context_type;
     hand.request.layout.sharding = (int32_t)system->sharding;
     if (pp > 1)
-        hand.request.layout.stages = stages;
+        hand.request.layout.stages = variant.stages;
     hand_options(&hand.setting, &hand.request.layout);
     for (int32_t stage = 0, n = 0; stage < pp && n == 0; stage++) { /* as request_setting */
         n = scenario_stage_layers(&hand.request.layout.stages, hand.model.layers, pp, 1, stage);
@@ -213,6 +235,8 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand.model.layers = 1 + hand_below(&state, 4);
     if (pp == 1)
         hand_layers(&hand.setting, (int32_t)hand.model.layers);
+    if (variant.windows)
+        take_windows(&hand);
     hand.request.layout.offload = 0.25 * hand_below(&state, 5);
     hand_batch_of(&hand, law, n_samples, seed);
     hand_knobs(&hand, system, knobs);
@@ -228,8 +252,7 @@ TEST(contract__holds_for_every_system)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 0; seed < 40; seed++)
-            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "",
-                        (struct scenario_stages){0});
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "", (struct variant){0});
 }
 
 /* Stages differ by one layer or more, or the first or last has none. */
@@ -242,7 +265,40 @@ TEST(contract__holds_with_uneven_stages)
     };
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 300; seed < 330 && training_systems[i]->degrees & SYSTEM_PP; seed++)
-            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "", stages[seed % 5]);
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "",
+                        (struct variant){.stages = stages[seed % 5]});
+}
+
+TEST(contract__holds_with_two_kinds_of_layers_and_windows)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 300; seed < 318; seed++)
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "",
+                        (struct variant){.windows = true});
+}
+
+/* The plan's own ring is refused by layout_check. These systems form rings by themselves. */
+TEST(contract__refuses_windows_on_rings_by_name)
+{
+    static const char *const names[] = {"bytescale", "megatron-dynamic-cp", "slimpack"};
+    for (int i = 0; i < 3; i++) {
+        struct hand_request hand;
+        struct error err = {0};
+        struct plan plan = {0};
+        char text[160];
+        const struct training_system *system = system_find(names[i], &err);
+        hand_request_real(&hand, 2, 1, 4000);
+        take_windows(&hand);
+        hand.request.layout.cp_type = hand.setting.cp_type = SCENARIO_RING;
+        hand_batch(&hand, 2, (int32_t[]){4000, 100});
+        hand_knobs(&hand, system, "");
+        CHECK_TRUE(!plan_anew(system, &hand, &plan, &err));
+        snprintf(text, sizeof text,
+                 "%s: plan.cp_type: a ring does not run the sliding windows of model %s; allowed: ", names[i],
+                 hand.model.name);
+        CHECK_CONTAINS(err.text, text);
+        hand_request_free(&hand);
+    }
 }
 
 TEST(contract__holds_with_every_offload)
@@ -250,7 +306,7 @@ TEST(contract__holds_with_every_offload)
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 200; seed < 208; seed++)
             check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000,
-                        seed % 2 == 0 ? "offload: plan" : "offload: never", (struct scenario_stages){0});
+                        seed % 2 == 0 ? "offload: plan" : "offload: never", (struct variant){0});
 }
 
 /* Make the plan of a request with other values of the features that the system decides. */
@@ -339,7 +395,7 @@ TEST(contract__holds_for_every_knob)
                 snprintf(line, sizeof line, "%s: %s", key->name, value);
                 for (uint64_t seed = 100; seed < 102; seed++)
                     check_batch(training_systems[i], (enum hand_law)((seed + (uint64_t)choice) % HAND_N_LAWS),
-                                seed + 10 * (uint64_t)choice, 2000, line, (struct scenario_stages){0});
+                                seed + 10 * (uint64_t)choice, 2000, line, (struct variant){0});
             }
         }
 }

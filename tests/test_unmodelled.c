@@ -34,7 +34,7 @@ static const struct {
     {"key", "num_experts", "mixtures of experts"},
     {"key", "n_routed_experts", "mixtures of experts"},
     {"key", "moe_intermediate_size", "mixtures of experts"},
-    {"key", "sliding_window", "windows of attention"},
+    {"key", "sliding_window", "a window is the key `window:`"},
     {"key", "kv_lora_rank", "latent attention"},
     {"key", "hiden", NULL},
 };

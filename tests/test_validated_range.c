@@ -25,6 +25,7 @@ static int32_t outside(const char *lengths, const char *device, int64_t cp, cons
     struct point point = {.n_systems = 2, .systems = systems};
     struct scenario scenario = {.framework_name = "nemo",
                                 .platform = {.n_nodes = 2, .gpus_per_node = 8, .nvlink_domain = 8},
+                                .model = {.layers = 1, .kinds = {{.window = cp > 2 ? 1024 : 0}}},
                                 .data = {.context = 4096 * cp / 2}};
     strcpy(scenario.data.lengths, lengths);
     strcpy(scenario.device.name, device);
@@ -40,10 +41,11 @@ TEST(validated_range__holds_its_own_limits)
 TEST(validated_range__names_each_excess_once)
 {
     char items[OUTSIDE_MOST][OUTSIDE_SIZE];
-    CHECK_EQUAL(outside("github", "h100", 4, "slimpack", items), 5);
+    CHECK_EQUAL(outside("github", "h100", 4, "slimpack", items), 6);
     CHECK_TEXT(items[0], "varying lengths");
-    CHECK_TEXT(items[1], "device h100"); /* a name is not found inside another one */
-    CHECK_TEXT(items[2], "context 8,192 (measured to 4,096)");
-    CHECK_TEXT(items[3], "cp 4 (measured to 2)");
-    CHECK_TEXT(items[4], "system slimpack");
+    CHECK_TEXT(items[1], "sliding windows");
+    CHECK_TEXT(items[2], "device h100"); /* a name is not found inside another one */
+    CHECK_TEXT(items[3], "context 8,192 (measured to 4,096)");
+    CHECK_TEXT(items[4], "cp 4 (measured to 2)");
+    CHECK_TEXT(items[5], "system slimpack");
 }

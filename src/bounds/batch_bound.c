@@ -240,14 +240,16 @@ struct batch_bound_pass batch_bound_pass_of(const struct plan_request *request, 
 {
     struct cost_setting setting;
     struct plan_request rank = rank_request(request, &setting);
+    size_t n = (size_t)request->batch->n_samples;
     struct batch_bound_pass of = {.token_s = pass_token_s(&rank, (double)request->batch->n_tokens, pass),
-                                  .attention_s =
-                                      check_calloc((size_t)request->batch->n_samples, sizeof *of.attention_s)};
+                                  .attention_s = check_calloc(MODEL_MAX_KINDS * n, sizeof *of.attention_s),
+                                  .model = setting.model};
     for (int32_t i = 0; i < setting.n_runs; i++) {
         const struct cost_run *run = &setting.runs[i];
-        add_attention_s(&rank, run->kind, pass, run->n, of.attention_s);
+        double *attention_s = of.attention_s + (size_t)run->kind * n;
+        add_attention_s(&rank, run->kind, pass, run->n, attention_s);
         if (pass == PASS_BACKWARD && rank.layout.recompute == RECOMPUTE_FULL)
-            add_attention_s(&rank, run->kind, PASS_FORWARD, run->again, of.attention_s);
+            add_attention_s(&rank, run->kind, PASS_FORWARD, run->again, attention_s);
     }
     return of;
 }
@@ -259,9 +261,17 @@ double batch_bound_micro_batch_s(const struct batch_bound_pass *of, const struct
     double sum_s = 0;
     for (int32_t i = part->first_slice; i < part->first_slice + part->n_slices; i++) {
         struct slice slice = partition->slices[i];
-        double end = slice.end, begin = slice.begin, tokens = batch->tokens[slice.sample];
-        double share = (end * (end + 1) - begin * (begin + 1)) / (tokens * (tokens + 1)); /* of its attention */
-        sum_s += of->token_s * (end - begin) + of->attention_s[slice.sample] * share;
+        double attention_s = 0;
+        for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
+            double sample_s = of->attention_s[kind * batch->n_samples + slice.sample];
+            int64_t window = of->model->kinds[kind].window;
+            if (sample_s <= 0)
+                continue;
+            double share = attention_twice_keys(window, slice.begin, slice.end) /
+                           attention_twice_keys(window, 0, batch->tokens[slice.sample]); /* of its attention */
+            attention_s += sample_s * share;
+        }
+        sum_s += of->token_s * slice_tokens(slice) + attention_s;
     }
     return sum_s / part->context;
 }
@@ -334,9 +344,16 @@ static double context_gathers_s(const struct plan_request *request, double n_tok
     return sum;
 }
 
+/* Return the seconds of the last stage's attention on a sample, over x(x + 1). */
+static double attention_rate(const struct plan_request *request, int32_t tokens)
+{
+    return sample_attention_s(request, tokens) / ((double)tokens * (tokens + 1.0));
+}
+
 /*
  * Return the least seconds of the last stage, on one rank, for a model FLOP of any sample. It is the minimum over the
- * ends of ranges of lengths; each range has the rate of attention at its upper end.
+ * ends of ranges of lengths; each range has the rate of attention at its upper end. With windows a range has the lower
+ * rate of its ends, the least seconds and the most FLOPs a token.
  */
 static double least_s_of_flop(const struct plan_request *request)
 {
@@ -344,10 +361,17 @@ static double least_s_of_flop(const struct plan_request *request)
     /* seconds of a token in the largest possible message */
     double one_s = token_s(request, INT32_MAX), least = INFINITY;
     const struct flop_model model = flop_model_of(setting->model);
+    bool windows = model_has_windows(setting->model);
     one_s += (double)request->layout.cp * context_gathers_s(request, INT32_MAX) / INT32_MAX;
     for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
-        double attention = sample_attention_s(request, most) / ((double)most * (most + 1.0));
-        for (int32_t tokens = most; tokens >= 1 && tokens >= most / 2; tokens -= most - most / 2)
+        int32_t half = most / 2;
+        double attention = attention_rate(request, most);
+        if (windows) {
+            attention = half > 0 ? fmin(attention, attention_rate(request, half)) : attention;
+            least = fmin(least, (one_s + attention * (half + 1.0)) * most / flop_model_of_sample(&model, most));
+            continue;
+        }
+        for (int32_t tokens = most; tokens >= 1 && tokens >= half; tokens -= most - half)
             least = fmin(least,
                          (one_s * tokens + attention * tokens * (tokens + 1.0)) / flop_model_of_sample(&model, tokens));
     }

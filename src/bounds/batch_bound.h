@@ -47,7 +47,8 @@ void batch_bound_samples_s(const struct plan_request *request, double *seconds);
 /** Seconds of one pass on one rank of the stage. */
 struct batch_bound_pass {
     double token_s;      /* of a token, without attention */
-    double *attention_s; /* [n_samples] of each whole sample */
+    double *attention_s; /* [kind of layer][n_samples] of each whole sample */
+    const struct model *model;
 };
 
 /** Return the seconds of a pass. The seconds of both passes add up to batch_bound_samples_s. The caller frees

@@ -98,6 +98,9 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
             "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s; it may also be a "
             "multiple of the groups",
             arguments->tp, question->model.kinds[0].heads, question->model.kinds[0].kv_heads, question->model.name);
+    if (!model_takes_tensor(&question->model, arguments->tp))
+        return error_set(err, "--tp: %s has norms of all queries and keys (qk_norm: full); allowed: 1",
+                         question->model.name);
     int64_t domain = platform_nvlink_domain(&question->platform), ranks = arguments->tp * arguments->cp;
     if (domain % arguments->tp != 0)
         return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " GPUs of %s of %s", arguments->tp,
@@ -108,6 +111,11 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
                          " heads and %" PRId64 " groups of %s, or be a multiple of the groups",
                          arguments->tp, arguments->cp, question->model.kinds[0].heads,
                          question->model.kinds[0].kv_heads, question->model.name);
+    if (model_has_windows(&question->model) && arguments->cp > 1 && scenario_is_ring(arguments->cp_type))
+        return error_set(err, "--cp-type: a ring does not run the sliding windows of %s; allowed: all-gather, ulysses",
+                         question->model.name);
+    if (model_has_windows(&question->model) && arguments->attention == DEVICE_FLASH1)
+        return error_set(err, "--attention: flash1 has no sliding windows, which %s has", question->model.name);
     if (arguments->layers > question->model.layers)
         return error_set(err, "--layers: %s has %" PRId64 " layers, not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
@@ -131,7 +139,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
     if (!scenario_recompute_fits(arguments->recompute, &question->model))
         return error_set(
             err, "--recompute: alternate-gemms needs norm and activation beside it (selective+alternate-gemms), "
-                 "and a model with swiglu and without dropout");
+                 "and a model with swiglu or geglu and without dropout");
     question->plan = (struct scenario_plan){.tp = arguments->tp,
                                             .pp = 1,
                                             .cp = arguments->cp,
@@ -220,8 +228,14 @@ static void print_pass(const struct question *question, enum pass pass)
     printf("\n%s\n", pass_name[pass]);
     printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n",
            cost_n_layers(&question->setting), exact.layers, exact.attention, exact.head);
-    cost_layer_kernels(&question->setting, 0, pass, &question->micro_batch, &kernels);
-    print_kernels("kernels of one layer on one rank", &kernels);
+    for (int32_t i = 0; i < question->setting.n_runs; i++) {
+        char caption[128];
+        int32_t kind = question->setting.runs[i].kind;
+        const char *name = question->model.kinds[kind].name;
+        snprintf(caption, sizeof caption, "kernels of one %s%slayer on one rank", name, *name != '\0' ? " " : "");
+        cost_layer_kernels(&question->setting, kind, pass, &question->micro_batch, &kernels);
+        print_kernels(caption, &kernels);
+    }
     cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &kernels);
     print_kernels("kernels of the embedding on one rank", &kernels);
     cost_head_kernels(&question->setting, pass, &question->micro_batch, &kernels);
@@ -288,17 +302,34 @@ static json_t *json_of_kernels(const struct cost_kernels *kernels)
     return array;
 }
 
+/** Return the kernels of a layer: a list, or of several kinds one list by name. */
+static json_t *json_of_layer(const struct question *question, enum pass pass)
+{
+    json_t *kinds = json_object(), *kernels = NULL;
+    for (int32_t i = 0; i < question->setting.n_runs; i++) {
+        struct cost_kernels layer;
+        int32_t kind = question->setting.runs[i].kind;
+        cost_layer_kernels(&question->setting, kind, pass, &question->micro_batch, &layer);
+        kernels = json_of_kernels(&layer);
+        if (question->model.n_runs > 0)
+            json_object_set_new(kinds, question->model.kinds[kind].name, kernels);
+    }
+    if (question->model.n_runs > 0)
+        return kinds;
+    json_decref(kinds);
+    return kernels;
+}
+
 static json_t *json_of_pass(const struct question *question, enum pass pass)
 {
-    struct cost_kernels layer, embedding, head;
+    struct cost_kernels embedding, head;
     struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->micro_batch);
     struct cost_pass first = cost_of_embedding(&question->setting, pass, &question->micro_batch);
     struct cost_pass last = cost_of_head(&question->setting, pass, &question->micro_batch);
-    cost_layer_kernels(&question->setting, 0, pass, &question->micro_batch, &layer);
     cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &embedding);
     cost_head_kernels(&question->setting, pass, &question->micro_batch, &head);
     return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
-                     json_of_kernels(&layer), "kernels_of_the_embedding", json_of_kernels(&embedding),
+                     json_of_layer(question, pass), "kernels_of_the_embedding", json_of_kernels(&embedding),
                      "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.kernels_s + layers.attention_s,
                      "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "context_s", layers.context_s,
                      "embedding_s", first.kernels_s + first.tensor_s, "head_s", last.kernels_s + last.tensor_s,

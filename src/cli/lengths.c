@@ -36,8 +36,16 @@ static struct statistics measure(const struct scenario *scenario, const struct l
         n += batch.n_samples;
         batch_free(&batch);
     }
-    struct statistics statistics = statistics_of(tokens, n, (double)layer.q, (double)layer.l);
+    double *flop = check_malloc((size_t)n * sizeof *flop);
+    for (int64_t i = 0; i < n; i++) {
+        double x = tokens[i];
+        flop[i] = (double)layer.q * x * x + (double)layer.l * x;
+        for (int32_t w = 0; w < layer.n_windows; w++)
+            flop[i] += (double)layer.windows[w].q * (double)flop_square(tokens[i], layer.windows[w].window);
+    }
+    struct statistics statistics = statistics_of(tokens, flop, n);
     free(tokens);
+    free(flop);
     return statistics;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/list_tables.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,9 +76,48 @@ static bool add_files(const char *below, struct listing *listing,
     return ok;
 }
 
+enum { CURVES = 512 };
+
+/** Write each kind of layer: its layers, its name and the sizes in which it differs from the columns before. */
+static void write_kinds(const struct model *model, char text[CURVES])
+{
+    int64_t n_layers[MODEL_MAX_KINDS];
+    size_t used = 0;
+    model_count_kinds(model, n_layers);
+    text[0] = '\0';
+    for (int32_t i = 0; i < MODEL_MAX_KINDS && n_layers[i] > 0; i++) {
+        const struct model_kind *kind = &model->kinds[i], *first = &model->kinds[0];
+        const struct {
+            const char *name;
+            int64_t size, usual;
+        } sizes[] = {{"window", kind->window, 0},
+                     {"ffn", kind->ffn, first->ffn},
+                     {"heads", kind->heads, first->heads},
+                     {"kv heads", kind->kv_heads, first->kv_heads},
+                     {"head width", model_head_width(model, i), model_head_width(model, 0)}};
+        size_t begin = used;
+        bool differs = false;
+        used += (size_t)snprintf(text + used, CURVES - used, "%s%" PRId64 " %s", i > 0 ? ", " : "", n_layers[i],
+                                 kind->name);
+        if (model->n_runs == 0)
+            used = begin + (size_t)snprintf(text + begin, CURVES - begin, "all");
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            if (sizes[k].size != sizes[k].usual) {
+                used += (size_t)snprintf(text + used, CURVES - used, "%s%s %" PRId64, differs ? ", " : " (",
+                                         sizes[k].name, sizes[k].size);
+                differs = true;
+            }
+        used += (size_t)snprintf(text + used, CURVES - used, "%s", differs ? ")" : "");
+        if (model->n_runs == 0 && !differs)
+            text[begin] = '\0';
+        CHECK(used < CURVES);
+    }
+}
+
 static bool add_model(const char *name, struct listing *listing, struct error *err)
 {
     struct model model;
+    char kinds[CURVES];
     if (!model_read(scenario_data_dir(), name, &model, err))
         return false;
     const struct model_kind *kind = &model.kinds[0];
@@ -95,10 +135,10 @@ static bool add_model(const char *name, struct listing *listing, struct error *e
                  {"vocabulary", "vocabulary", model.vocabulary}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         add_number(listing, sizes[i].key, sizes[i].heading, (double)sizes[i].size, 1, 0);
+    write_kinds(&model, kinds);
+    json_object_set_new(listing->row, "kinds", json_string(kinds));
     return true;
 }
-
-enum { CURVES = 512 };
 
 /** Append a word to a list that is separated by ", ", unless it is there already. */
 static void append_word(char list[CURVES], const char *word)
@@ -256,6 +296,21 @@ static bool add_framework(const char *name, struct listing *listing, struct erro
     return true;
 }
 
+/** Print the windows and kinds of layers of the models that have them. */
+static void print_kinds(const struct listing *listing)
+{
+    size_t i;
+    json_t *row;
+    puts("\nwindows and kinds of layers, by model:");
+    json_array_foreach(listing->rows, i, row)
+    {
+        const char *name, *kinds;
+        json_unpack(row, "{s:s, s:s}", "model", &name, "kinds", &kinds);
+        if (*kinds != '\0')
+            printf("  %s: %s\n", name, kinds);
+    }
+}
+
 /** Print the values of frameworks with their sources. */
 static void print_frameworks(const struct listing *listing)
 {
@@ -370,7 +425,7 @@ static const struct {
     {"systems", NULL, NULL, NULL},
     {"keys", NULL, NULL, NULL},
 };
-enum { N_LISTS = sizeof lists / sizeof *lists, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
+enum { N_LISTS = sizeof lists / sizeof *lists, MODELS = 0, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
 
 int list_find(const char *name)
 {
@@ -394,6 +449,8 @@ bool list_print(int which, bool json, struct error *err)
         text_table_print(&listing.table, stdout, 0);
         if (lists[which].note != NULL)
             printf("\n%s\n", lists[which].note);
+        if (which == MODELS)
+            print_kinds(&listing);
         if (which == FRAMEWORKS)
             print_frameworks(&listing);
         if (which == SYSTEMS)

@@ -18,11 +18,37 @@ static void flag_if(FILE *file, bool holds, const char *flag)
         fprintf(file, "%s\n", flag);
 }
 
+/** Return whether kinds of layers differ in more than whether they have the one window. */
+static bool differs_beside_window(const struct model *model)
+{
+    int64_t window = 0;
+    bool differs = false;
+    for (int32_t i = 0; i < MODEL_MAX_KINDS && model_has_kind(model, i); i++) {
+        const struct model_kind *kind = &model->kinds[i], *first = &model->kinds[0];
+        differs = differs || (window > 0 && kind->window > 0 && kind->window != window) || kind->ffn != first->ffn ||
+                  kind->heads != first->heads || kind->kv_heads != first->kv_heads ||
+                  kind->head_width != first->head_width || kind->activation != first->activation ||
+                  kind->biases != first->biases || kind->qk_norm != first->qk_norm;
+        window = kind->window > 0 ? kind->window : window;
+    }
+    return differs;
+}
+
 /** Print a comment if it holds. */
 static void say_if(FILE *file, bool holds, const char *sentence)
 {
     if (holds)
         fprintf(file, "# slimsim: %s\n", sentence);
+}
+
+/** Say what the model has and no flag names. */
+static void say_no_flags(const struct model *model, FILE *file)
+{
+    const struct model_kind *kind = &model->kinds[0];
+    say_if(file, kind->activation == MODEL_GEGLU, "No flag names the model's GeGLU.");
+    say_if(file, kind->qk_norm == MODEL_FULL_QK_NORM, "No flag names norms of all queries and keys together.");
+    say_if(file, model->norms == 4, "No flag names norms behind attention and feed-forward block.");
+    say_if(file, model->parallel_attention, "No flag names attention beside the feed-forward block.");
 }
 
 /** Features of a plan that no flag of Megatron-LM has, and its micro-batches. */
@@ -105,8 +131,9 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->offload,
            "Activations go to the host by share, and Megatron-LM counts whole layers "
            "(--cpu-offloading-num-layers).");
-    say_if(file, view->scenario->model.n_runs > 0,
-           "The model has layers of several kinds; the flags are those of the first kind.");
+    say_if(file, differs_beside_window(&view->scenario->model),
+           "Kinds of layers differ in more than having a window; the flags are those of the first kind.");
+    say_no_flags(&view->scenario->model, file);
     say_if(file, found->packed,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");
@@ -116,6 +143,23 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->unequal, "Micro-batches are not equal in number or tokens; the flags take the most of both.");
     say_if(file, view->plan->n_delayed > 0 || view->plan->n_carried > 0,
            "Samples wait for a later iteration, which Megatron-LM cannot do.");
+}
+
+/** Print the window, and which layers have it if some do not. Megatron counts the keys before a query. */
+static void print_window(const struct model *model, FILE *file)
+{
+    int64_t window = 0;
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
+        window = model->kinds[kind].window > 0 ? model->kinds[kind].window : window;
+    if (window == 0)
+        return;
+    fprintf(file, "--window-size %lld,0\n", (long long)window - 1);
+    if (model->n_runs == 0)
+        return;
+    fputs("--window-attn-skip-freq [", file);
+    for (int64_t layer = 0; layer < model->layers; layer++)
+        fprintf(file, "%s%d", layer > 0 ? "," : "", model->kinds[model_kind_of(model, layer)].window > 0);
+    fputs("]\n", file);
 }
 
 static void print_model(const struct model *model, FILE *file)
@@ -131,7 +175,10 @@ static void print_model(const struct model *model, FILE *file)
         flag_if(file, true, "--group-query-attention");
         number(file, "--num-query-groups", kind->kv_heads);
     }
+    print_window(model, file);
     flag_if(file, kind->activation == MODEL_SWIGLU, "--swiglu");
+    flag_if(file, kind->activation == MODEL_SQUARED_RELU, "--squared-relu");
+    flag_if(file, kind->qk_norm == MODEL_HEAD_QK_NORM, "--qk-layernorm");
     fprintf(file, "--normalization %s\n", model->norm == MODEL_LAYERNORM ? "LayerNorm" : "RMSNorm");
     flag_if(file, !kind->biases, "--disable-bias-linear");
     flag_if(file, !model->tied_embeddings, "--untie-embeddings-and-output-weights");
@@ -298,7 +345,7 @@ static void print_kernels(const struct point_view *view, FILE *file)
     say_if(file, unfused && view->system->entry->plan.cp > 1,
            "Transformer Engine has no unfused attention with context parallelism.");
     flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
-    flag_if(file, model_is_swiglu(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
+    flag_if(file, model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
     say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
 }

@@ -20,6 +20,7 @@ struct sharing {
     double divisor; /* number by which FLOPs are divided: kernels x ranks x heads' ranks */
     double key_ranks, query_ranks, heads, head_dim;
     double shards;    /* a contiguous ring's own block is a slice of a sample shorter by this factor; otherwise 1 */
+    int64_t window;   /* of the kind; 0: none */
     int32_t n_others; /* blocks of a ring except its own */
     enum shape first_shape, end_shape; /* range of the shapes of these blocks */
     struct cost_attention_curve curve;
@@ -32,6 +33,7 @@ static struct sharing sharing_of(const struct cost_setting *setting, int32_t kin
     int32_t kernels = context_kernels(setting, context);
     bool ulysses = setting->cp_type == SCENARIO_ULYSSES;
     bool contiguous = setting->cp_type == SCENARIO_RING_CONTIGUOUS;
+    CHECK(kernels == 1 || setting->model->kinds[kind].window == 0);
     return (struct sharing){
         .setting = setting,
         .kind = kind,
@@ -42,6 +44,7 @@ static struct sharing sharing_of(const struct cost_setting *setting, int32_t kin
         .shards = contiguous ? context : 1,
         .heads = (double)setting->model->kinds[kind].heads / (setting->tensor * (ulysses ? context : 1)),
         .head_dim = head_dim,
+        .window = setting->model->kinds[kind].window,
         .n_others = kernels - 1,
         .first_shape = contiguous ? WHOLE : HALF_KEYS,
         .end_shape = contiguous ? N_SHAPES : WHOLE,
@@ -55,8 +58,31 @@ static inline double mean_flop(const struct sharing *of, struct slice slice)
     return (double)flop_attention(of->setting->model, of->kind, of->pass, slice.begin, slice.end) / of->divisor;
 }
 
+/** Return the attention of a slice under a window. Its queries and keys are means as without one: a query sees half of
+ * `keys`, and half of `queries` see a key. A rank of several has two pieces of the slice. */
+static struct cost_attention attention_in_window(const struct sharing *of, struct slice slice, double flop)
+{
+    bool forward = of->pass == PASS_FORWARD;
+    double window = (double)of->window, queries = slice_tokens(slice) / of->query_ranks;
+    double twice_keys = (double)flop_twice_keys(of->window, slice.begin, slice.end) / of->query_ranks;
+    double keys = slice.end - fmax(0, slice.begin + 1 - window); /* keys that any query sees */
+    keys = fmin(keys, queries + 2 * (window - 1));
+    double longest = fmin(forward ? slice.end : queries, window + COST_ATTENTION_TILE);
+    return (struct cost_attention){
+        .flop = flop * (attention_twice_keys(of->window, slice.begin, slice.end) / (twice_keys * of->query_ranks)),
+        .queries = twice_keys / keys,
+        .keys = twice_keys / queries,
+        .span = twice_keys / queries - 1,
+        .head_dim = of->head_dim,
+        .tile_flop = (forward ? 4 : 10) * longest * COST_ATTENTION_TILE * of->head_dim,
+        .tiles = of->heads * kernel_whole_above((forward ? queries : keys) / COST_ATTENTION_TILE),
+    };
+}
+
 static inline struct cost_attention attention_of_slice(const struct sharing *of, struct slice slice, double flop)
 {
+    if (of->window > 0 && slice.end > of->window)
+        return attention_in_window(of, slice, flop);
     double begin = slice.begin / of->shards, end = slice.end / of->shards;
     bool forward = of->pass == PASS_FORWARD;
     double tile_flop = forward ? 4 * end / of->key_ranks : 10 * (end - begin) / of->query_ranks;

@@ -3,9 +3,25 @@
 #ifndef SLIMSIM_COST_ATTENTION_H
 #define SLIMSIM_COST_ATTENTION_H
 
+#include "cost/flop.h"
 #include "cost/kernel.h"
 #include "cost/micro_batch.h"
 #include "cost/setting.h"
+
+/**
+ * Return the keys that a fused kernel computes for the queries [begin, end) of a sample, times two. Without a window
+ * they are flop_twice_keys.
+ *
+ * 1. A tile of queries begins at the first key of its first query (n_block_min in flash_fwd_kernel.h of
+ *    Dao-AILab/flash-attention). So a query with a full window masks half a tile of keys on average.
+ * 2. The causal edge masks as many. The device's curves were measured with that edge, so they include it.
+ */
+static inline double attention_twice_keys(int64_t window, int64_t begin, int64_t end)
+{
+    int64_t full = begin > window ? begin : window;
+    double masked = window > 0 && end > full ? (double)(end - full) * COST_ATTENTION_TILE : 0;
+    return (double)flop_twice_keys(window, begin, end) + masked;
+}
 
 /**
  * Append the core attention of a micro-batch in a layer of a kind. All kernels are of family COST_ATTENTION.
@@ -20,9 +36,10 @@
  * 4. A ring adds copies and sums for each other block and once, at the rate of copies (ring_moves in attention.c).
  * 5. flash1 adds gathers and a scatter of samples without padding. They move 4(q + 2k) + 6q bytes a token forward and
  *    4q + 6(q + 2k) backward, over TP.
- * 6. unfused has batched GEMMs for each slice, softmax, and dropout if the model has it. They cover all scores: the
- *    causal half is masked but computed. With CP every block of the ring is one such list. It moves nothing beside the
- *    blocks.
+ * 6. Under a window, fused kernels compute attention_twice_keys. Rings have no windows, so there a kind has none.
+ * 7. unfused has batched GEMMs for each slice, softmax, and dropout if the model has it. They cover all scores: the
+ *    causal half and keys before a window are masked but computed. With CP every block of the ring is one such list. It
+ * moves nothing beside the blocks.
  *
  * docs/model.md, Attention kernels, has derivations, bytes and sources.
  */

@@ -108,7 +108,9 @@ static struct cost_exchange exchange_of_layer(const struct cost_setting *setting
     double tokens = 0, keys = 0, tp = setting->tensor, element = cost_precisions(setting).wire;
     for (int32_t i = 0; i < micro_batch->n_slices; i++) {
         tokens += slice_tokens(micro_batch->slices[i]);
-        keys += micro_batch->slices[i].end;
+        int64_t begin = micro_batch->slices[i].begin, window = setting->model->kinds[kind].window;
+        int64_t unseen = window > 0 && begin >= window ? begin + 1 - window : 0;
+        keys += (double)(micro_batch->slices[i].end - unseen);
     }
     double moved = share * keys * cost_kv_bytes(setting, kind);
     double queries = tokens * element * (double)model_query_width(setting->model, kind) / tp;

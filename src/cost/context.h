@@ -21,12 +21,15 @@
  *    bytes, and (c - 1)/c of them leave the rank. Backward is the same. If c TP exceeds the number of key and value
  *    heads, k counts once for each copy of a head.
  * 5. Padding is sent like a sample of its own. A slice of a padded micro-batch counts its own padding only.
- * 6. The time of a ring is that of its transfers (dag/dag.h).
- * 7. All-gather and ulysses are exposed, in context_s. An all-gather is one collective a layer for all slices
+ * 6. A window changes none of it. A gather brings all keys, and a ring has no windows: Transformer Engine refuses them
+ *    unless cp_comm_type is a2a or all_gather (attn_forward_func_with_cp in context_parallel.py of
+ *    NVIDIA/TransformerEngine@015d22571b33).
+ * 7. The time of a ring is that of its transfers (dag/dag.h).
+ * 8. All-gather and ulysses are exposed, in context_s. An all-gather is one collective a layer for all slices
  *    (cost_rails_s), with cost_ranks_each ranks on an NVLink domain.
- * 8. There are four all-to-alls a layer. If e of the c ranks share a node, (c - e)/(c - 1) of a rank's bytes go by its
+ * 9. There are four all-to-alls a layer. If e of the c ranks share a node, (c - e)/(c - 1) of a rank's bytes go by its
  *    NIC. They pay its latency once. The rest go by NVLink at the same time.
- * 9. context_wire_bytes are the bytes of all layers by NIC. dag/ makes transfers of them.
+ * 10. context_wire_bytes are the bytes of all layers by NIC. dag/ makes transfers of them.
  *
  * docs/model.md, Context-parallel traffic, has the sources.
  */
@@ -57,8 +60,8 @@ struct cost_exchange {
  * Compute a context exchange (SlimPipe, arXiv:2504.14519). The other stage attends with all queries of the micro-batch
  * to `share` of its keys.
  *
- * Bytes of a layer over TP, with T tokens of the micro-batch's slices and S the sum of their ends (bf16, log-sum-exp in
- * fp32):
+ * Bytes of a layer over TP, with T tokens of the micro-batch's slices and S the keys that they see, without a window
+ * the sum of their ends (bf16, log-sum-exp in fp32):
  *
  *   forward   out 2q T + 4k share S (queries; keys and values)     back 2q T + 4n T (output; log-sum-exp)
  *   backward  out 4q T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys and

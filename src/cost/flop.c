@@ -5,12 +5,23 @@
 
 #include "cost/layer.h"
 
-struct flop_curve flop_layer_curve(const struct model *model, int32_t kind, enum pass pass)
+/** Add n times the FLOPs of a layer of a kind. */
+static void add_layers(struct flop_curve *curve, const struct model *model, int32_t kind, enum pass pass, int64_t n)
 {
     int64_t w = model_query_width(model, kind), p = layer_matrix_parameters(model, kind);
-    if (pass == PASS_FORWARD)
-        return (struct flop_curve){.q = 2 * w, .l = 2 * p + 2 * w};
-    return (struct flop_curve){.q = 5 * w, .l = 4 * p + 5 * w};
+    int64_t window = model->kinds[kind].window, q = n * (pass == PASS_FORWARD ? 2 : 5) * w;
+    curve->l += n * (pass == PASS_FORWARD ? 2 : 4) * p + q;
+    if (window == 0)
+        curve->q += q;
+    else
+        curve->windows[curve->n_windows++] = (struct flop_window){q, window};
+}
+
+struct flop_curve flop_layer_curve(const struct model *model, int32_t kind, enum pass pass)
+{
+    struct flop_curve curve = {0};
+    add_layers(&curve, model, kind, pass, 1);
+    return curve;
 }
 
 int64_t flop_repeats(const struct model *model)
@@ -31,11 +42,9 @@ struct flop_curve flop_model_curve(const struct model *model, enum pass pass)
     int64_t n[MODEL_MAX_KINDS], repeats = flop_repeats(model);
     struct flop_curve sum = {0};
     model_count_kinds(model, n);
-    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
-        struct flop_curve curve = n[kind] > 0 ? flop_layer_curve(model, kind, pass) : (struct flop_curve){0};
-        sum.q += n[kind] / repeats * curve.q;
-        sum.l += n[kind] / repeats * curve.l;
-    }
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
+        if (n[kind] > 0)
+            add_layers(&sum, model, kind, pass, n[kind] / repeats);
     return sum;
 }
 
@@ -47,7 +56,10 @@ bool flop_fits(const struct model *model, int64_t layers, int64_t tokens)
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
         if (n_layers[kind] > 0) {
             struct flop_curve curve = flop_layer_curve(model, kind, PASS_BACKWARD); /* the larger pass */
-            largest = fmax(largest, (double)layers * n * ((double)curve.q * n + (double)curve.l));
+            double flop = n * ((double)curve.q * n + (double)curve.l);
+            if (curve.n_windows > 0)
+                flop += (double)curve.windows[0].q * (double)flop_square(tokens, curve.windows[0].window);
+            largest = fmax(largest, (double)layers * flop);
         }
     return largest < 0x1p63 && 4.0 * (double)model->hidden * (double)model->vocabulary * n < 0x1p63;
 }
@@ -55,7 +67,7 @@ bool flop_fits(const struct model *model, int64_t layers, int64_t tokens)
 int64_t flop_attention(const struct model *model, int32_t kind, enum pass pass, int64_t begin, int64_t end)
 {
     int64_t factor = pass == PASS_FORWARD ? 2 : 5;
-    return factor * model_query_width(model, kind) * (end * (end + 1) - begin * (begin + 1));
+    return factor * model_query_width(model, kind) * flop_twice_keys(model->kinds[kind].window, begin, end);
 }
 
 int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens)
@@ -72,7 +84,9 @@ struct flop_model flop_model_of(const struct model *model)
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
         if (n[kind] > 0) {
             of.parameters += (double)n[kind] * (double)layer_matrix_parameters(model, kind);
-            of.width += (double)n[kind] * (double)model_query_width(model, kind);
+            double width = (double)n[kind] * (double)model_query_width(model, kind);
+            of.window[kind] = model->kinds[kind].window;
+            *(of.window[kind] > 0 ? &of.windowed[kind] : &of.width) += width;
         }
     return of;
 }

@@ -7,19 +7,35 @@
 #include "cost/slice.h"
 #include "scenario/model.h"
 
+/** Return the square of x tokens under a window W: x^2 up to W, then (2W - 1) x - W(W - 1). With it, the queries
+ * [0, x) see (square + x) / 2 keys. @param window  0: none */
+static inline int64_t flop_square(int64_t tokens, int64_t window)
+{
+    return window == 0 || tokens <= window ? tokens * tokens : (2 * window - 1) * tokens - window * (window - 1);
+}
+
+/** FLOPs of attention under one window. */
+struct flop_window {
+    int64_t q, window;
+};
+
 /**
- * Work of layers on the tokens [0, x) of one sample: F(x) = q x^2 + l x. For one layer it is
+ * Work of layers on the tokens [0, x) of one sample: F(x) = q x^2 + l x + the sum of q_W flop_square(x, W) over
+ * windows. For one layer without a window it is
  *
  *     forward  q = 2w, l = 2P + 2w      backward  q = 5w, l = 4P + 5w
  *
  * 1. w is model_query_width, mostly h. P is layer_matrix_parameters.
  * 2. Causal attention counts 4w for each query and key that it sees, backward 2.5 times that.
- * 3. GEMMs count 2P a token, backward 4P. The head is left out.
+ * 3. With a window W a query at position p sees min(p + 1, W) keys. Then q is q_W.
+ * 4. GEMMs count 2P a token, backward 4P. The head is left out.
  *
  * Source: SlimPack, section 2.2 (factors 2 and 2.5).
  */
 struct flop_curve {
     int64_t q, l;
+    int32_t n_windows;
+    struct flop_window windows[MODEL_MAX_KINDS];
 };
 
 /** Return the work of one layer of a kind. */
@@ -35,7 +51,10 @@ int64_t flop_repeats(const struct model *model);
 /** Return F(x). */
 static inline int64_t flop_of_prefix(struct flop_curve curve, int64_t tokens)
 {
-    return tokens * (curve.q * tokens + curve.l);
+    int64_t flop = tokens * (curve.q * tokens + curve.l);
+    for (int32_t i = 0; i < curve.n_windows; i++)
+        flop += curve.windows[i].q * flop_square(tokens, curve.windows[i].window);
+    return flop;
 }
 
 /** Return F(end) - F(begin), the work on a slice [FLOP]. */
@@ -48,29 +67,41 @@ static inline int64_t flop_of_slice(struct flop_curve curve, int64_t begin, int6
  * passes. */
 bool flop_fits(const struct model *model, int64_t layers, int64_t tokens);
 
-/** Return the FLOPs of attention in a slice of one layer: forward 2w(b(b+1) - a(a+1)), backward 2.5 times that. */
+/** Return the keys that the queries [begin, end) of a sample see together, times two: b(b+1) - a(a+1) without a window.
+ */
+static inline int64_t flop_twice_keys(int64_t window, int64_t begin, int64_t end)
+{
+    return flop_square(end, window) + end - flop_square(begin, window) - begin;
+}
+
+/** Return the FLOPs of attention in a slice of one layer: 2w flop_twice_keys forward, backward 2.5 times that. */
 int64_t flop_attention(const struct model *model, int32_t kind, enum pass pass, int64_t begin, int64_t end);
 
 /** Return the FLOPs of the head on `tokens` tokens: 2hV each forward, 4hV backward. */
 int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens);
 
-/** Parameters of all matrices and the head, and widths of queries, summed over layers. */
+/** Parameters of all matrices and the head, and widths of queries, summed over layers; the latter by windows, too. */
 struct flop_model {
     double parameters, width;
+    double windowed[MODEL_MAX_KINDS]; /* widths of layers with `window` */
+    int64_t window[MODEL_MAX_KINDS];
 };
 
 struct flop_model flop_model_of(const struct model *model);
 
 /**
  * Return the model FLOPs of a causal sample of s tokens for MFU. A token counts 6 parameters and 6 width s. The
- * backward counts twice the forward.
+ * backward counts twice the forward. Under a window flop_square replaces s^2.
  *
  * Source: inferred. It reproduces the MFUs that the group of SlimPack's authors prints.
  */
 static inline double flop_model_of_sample(const struct flop_model *model, int64_t tokens)
 {
-    double s = (double)tokens;
-    return s * (6 * model->parameters + 6 * model->width * s);
+    double s = (double)tokens, flop = s * (6 * model->parameters + 6 * model->width * s);
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
+        if (model->window[kind] > 0)
+            flop += 6 * model->windowed[kind] * (double)flop_square(tokens, model->window[kind]);
+    return flop;
 }
 
 /** Return the model FLOPs of n samples together. */

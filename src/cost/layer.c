@@ -7,10 +7,10 @@
 
 /** Widths of one rank's share of a layer, and bytes of an element. */
 struct widths {
-    double h, sequence;            /* hidden width, and that of norms and residuals */
-    double q, k, f, up;            /* columns of queries, of keys, of the inner width, of the up GEMM */
-    double half, full;             /* bytes of an activation, bytes in fp32 */
-    bool biases, swiglu, separate; /* separate: SwiGLU is two operations */
+    double h, sequence;           /* hidden width, and that of norms and residuals */
+    double q, k, f, up;           /* columns of queries, of keys, of the inner width, of the up GEMM */
+    double half, full;            /* bytes of an activation, bytes in fp32 */
+    bool biases, gated, separate; /* separate: SwiGLU is two operations */
     bool eager, eager_llama;
 };
 
@@ -19,21 +19,21 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
     const struct model *model = setting->model;
     CHECK(setting->tensor >= 1);
     double tp = setting->tensor, f = (double)model->kinds[kind].ffn;
-    bool swiglu = model->kinds[kind].activation == MODEL_SWIGLU, eager = setting->kernels == SCENARIO_EAGER;
+    bool gated = model_kind_is_gated(&model->kinds[kind]), eager = setting->kernels == SCENARIO_EAGER;
     return (struct widths){
         .h = (double)model->hidden,
         .sequence = cost_sequence_width(setting),
         .q = (double)model_query_width(model, kind) / tp,
         .k = cost_kv_width(setting, kind),
         .f = f / tp,
-        .up = (swiglu ? 2 * f : f) / tp,
+        .up = (gated ? 2 * f : f) / tp,
         .half = cost_precisions(setting).activation,
         .full = precision_bytes(PRECISION_FP32),
         .biases = model->kinds[kind].biases,
-        .swiglu = swiglu,
-        .separate = swiglu && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
+        .gated = gated,
+        .separate = gated && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
         .eager = eager,
-        .eager_llama = eager && swiglu,
+        .eager_llama = eager && gated,
     };
 }
 
@@ -82,7 +82,8 @@ static enum device_memory_kind norm_curve(const struct widths *w)
     return w->eager && !w->eager_llama ? DEVICE_LAYER_NORM : DEVICE_NORM;
 }
 
-static void add_norm(struct layer *layer, const struct cost_setting *setting, const struct widths *w, const char *name)
+static struct layer_op *add_norm(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
+                                 const char *name)
 {
     double width = w->sequence, half = w->half, full = w->full;
     struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * half * width, 3 * half * width);
@@ -91,12 +92,43 @@ static void add_norm(struct layer *layer, const struct cost_setting *setting, co
     op->listed_bytes = (w->eager_llama ? half + full : half) * width;
     op->list = RECOMPUTE_NORM;
     op->work_bytes = (w->eager_llama ? 2 * half + 6 * full : 4 * half) * width;
+    return op;
+}
+
+/** Add a norm of `weights` parameters whose output is not kept. Eager norms keep a copy of the input in fp32. Under
+ * alternate-gemms the input is computed again if `again`. */
+static void add_inner_norm(struct layer *layer, const struct widths *w, const char *name, double width, double weights,
+                           bool again)
+{
+    struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * w->half * width, 3 * w->half * width);
+    op->vectors = weights;
+    op->kept_bytes = (w->eager_llama ? w->half + w->full : w->half) * width;
+    op->list = again ? RECOMPUTE_ALTERNATE_GEMMS : RECOMPUTE_NONE;
+    op->alternate.dropped_bytes = again ? op->kept_bytes : 0;
+}
+
+static void add_qk_norms(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    int32_t qk_norm = setting->model->kinds[layer->kind].qk_norm;
+    double head = (double)model_head_width(setting->model, layer->kind);
+    if (qk_norm == MODEL_NO_QK_NORM)
+        return;
+    add_inner_norm(layer, w, "norm of queries", w->q, qk_norm == MODEL_HEAD_QK_NORM ? head : w->q, true);
+    add_inner_norm(layer, w, "norm of keys", w->k, qk_norm == MODEL_HEAD_QK_NORM ? head : w->k, true);
+}
+
+/** Add a norm behind attention or the feed-forward block, if the model has it. */
+static void add_norm_behind(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
+                            const char *name, bool again)
+{
+    if (setting->model->norms == 4)
+        add_inner_norm(layer, w, name, w->sequence, (double)model_norm_parameters(setting->model), again);
 }
 
 static void add_attention(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double heads = (double)setting->model->kinds[layer->kind].heads / setting->tensor;
-    bool whole = setting->tensor == 1;
+    bool whole = setting->tensor == 1, parallel = setting->model->parallel_attention;
     struct layer_op *op = add_gemm(layer, GEMM("QKV"), LAYER_COLUMN, w->h, w->q + 2 * w->k);
     op->copied = cost_kv_copies(setting, layer->kind) > 1 ? 2 * w->k : 0;
     op->vectors = w->biases ? op->out : 0;
@@ -104,6 +136,7 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
     op->alternate.out = w->k;
     op->alternate.dropped_bytes = w->half * w->k;
 
+    add_qk_norms(layer, setting, w);
     op = add(layer, LAYER_ATTENTION);
     op->kept_bytes = w->half * w->q;
     op->listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads; /* log-sum-exp */
@@ -111,15 +144,18 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
 
     op = add_gemm(layer, GEMM("projection"), LAYER_ROW, w->q, w->h);
     op->vectors = w->biases ? op->out : 0;
-    op->alternate.out = whole || w->eager ? w->h : 0;
-    op->alternate.dropped_bytes = whole ? w->half * w->h : 0;
+    op->alternate.out = (whole && !parallel) || w->eager ? w->h : 0; /* a norm reads the sum behind it */
+    op->alternate.dropped_bytes = (whole || setting->model->norms == 4) && !parallel ? w->half * w->sequence : 0;
+    op->shared = parallel ? w->h : 0;
+    add_norm_behind(layer, setting, w, "norm behind attention", whole);
 }
 
 static void add_feed_forward(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    bool whole = setting->tensor == 1, fused = w->swiglu && setting->kernels != SCENARIO_COMPILED;
+    bool whole = setting->tensor == 1, fused = w->gated && setting->kernels != SCENARIO_COMPILED;
     struct layer_op *op = add_gemm(layer, GEMM("up"), LAYER_COLUMN, w->h, w->up);
     op->vectors = w->biases ? op->out : 0;
+    op->shared = setting->model->norms == 1 ? w->h : 0;
     op->kept_bytes = w->half * op->out;
     op->alternate.out = w->f;
     op->alternate.dropped_bytes = w->half * w->f;
@@ -133,7 +169,8 @@ static void add_feed_forward(struct layer *layer, const struct cost_setting *set
     op = add_gemm(layer, GEMM("down"), LAYER_ROW, w->f, w->h);
     op->vectors = w->biases ? op->out : 0;
     op->alternate.added_bytes = w->eager ? w->half * (w->h + (whole ? 0 : w->sequence)) : 0;
-    op->is_end = !setting->model->dropout;
+    op->is_end = !setting->model->dropout && setting->model->norms != 4;
+    add_norm_behind(layer, setting, w, "norm behind the feed-forward block", false);
 }
 
 /** Add the operators between GEMMs that keep nothing but masks. */
@@ -145,7 +182,9 @@ static void add_between(struct layer *layer, const struct cost_setting *setting,
         add_memory_bound(layer, "dropout of both residuals", DEVICE_COPY, 2 * mask * width,
                          (2 * mask + 4 * w->half) * width)
             ->kept_bytes = 2 * mask * width;
-    add_memory_bound(layer, "residual add of attention", DEVICE_COPY, sum, sum)->list = RECOMPUTE_ALTERNATE_GEMMS;
+    struct layer_op *op = add_memory_bound(layer, "residual add of attention", DEVICE_COPY, sum, sum);
+    op->list = setting->model->parallel_attention ? RECOMPUTE_NONE : RECOMPUTE_ALTERNATE_GEMMS;
+    op->is_end = setting->model->parallel_attention; /* no norm reads the sum */
     add_memory_bound(layer, "residual add of the feed-forward block", DEVICE_COPY, sum, sum)->is_end = true;
     if (setting->model->positions > 0)
         return;
@@ -153,20 +192,25 @@ static void add_between(struct layer *layer, const struct cost_setting *setting,
     add_memory_bound(layer, "rotation of keys", DEVICE_COPY, k, k)->list = RECOMPUTE_ALTERNATE_GEMMS;
 }
 
-/** Add the bytes of `n` norms of single operations, beside those of the fused ones. */
-static void add_single_norms(struct layer *layer, const struct widths *w, int32_t n)
+/** Add the bytes of norms of single operations on `width` columns in all, beside those of the fused ones. */
+static struct layer_op *add_single_norms(struct layer *layer, const struct widths *w, double width)
 {
     double forward = 4 * w->half + 7 * w->full - 2 * w->half, backward = 8 * w->half + 13 * w->full - 3 * w->half;
-    add_memory_bound(layer, "norms by single operations", DEVICE_COPY, n * forward * w->sequence,
-                     n * backward * w->sequence)
-        ->list = RECOMPUTE_NORM;
+    struct layer_op *op =
+        add_memory_bound(layer, "norms by single operations", DEVICE_COPY, forward * width, backward * width);
+    op->list = RECOMPUTE_NORM;
+    return op;
 }
 
 static void add_single_operations(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double rotations = (10 - 2) * w->half * (w->q + w->k);
     if (w->eager_llama)
-        add_single_norms(layer, w, 2);
+        add_single_norms(layer, w, (setting->model->norms == 1 ? 1 : 2) * w->sequence);
+    if (w->eager_llama && setting->model->norms == 4)
+        add_single_norms(layer, w, 2 * w->sequence)->list = RECOMPUTE_NONE;
+    if (w->eager_llama && setting->model->kinds[layer->kind].qk_norm != MODEL_NO_QK_NORM)
+        add_single_norms(layer, w, w->q + w->k)->list = RECOMPUTE_ALTERNATE_GEMMS;
     if (w->eager_llama && setting->model->positions == 0)
         add_memory_bound(layer, "rotations by single operations", DEVICE_COPY, rotations, rotations)->list =
             RECOMPUTE_ALTERNATE_GEMMS;
@@ -189,7 +233,10 @@ void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *la
     *layer = (struct layer){.kind = kind};
     add_norm(layer, setting, &w, "norm before attention");
     add_attention(layer, setting, &w);
-    add_norm(layer, setting, &w, "norm before the feed-forward block");
+    if (setting->model->norms != 1) {
+        struct layer_op *op = add_norm(layer, setting, &w, "norm before the feed-forward block");
+        op->kept_bytes = setting->model->parallel_attention ? 0 : op->kept_bytes; /* the first norm keeps this input */
+    }
     add_feed_forward(layer, setting, &w);
     add_between(layer, setting, &w);
     add_single_operations(layer, setting, &w);
@@ -211,7 +258,7 @@ void layer_of_head(const struct cost_setting *setting, struct layer *layer)
     *layer = (struct layer){0};
     add_norm(layer, setting, &w, "final norm");
     if (w.eager_llama)
-        add_single_norms(layer, &w, 1);
+        add_single_norms(layer, &w, w.sequence);
     add_memory_bound(layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,
                      loss_bytes(setting->loss, &w, false) * logits)
         ->kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits;
@@ -371,7 +418,8 @@ double layer_weight_gradient_bytes(const struct cost_setting *setting, const str
     for (int32_t i = 0; i < layer->n_ops; i++) {
         const struct layer_op *op = &layer->ops[i];
         double ranks = op->split == LAYER_COLUMN ? cost_sequence_ranks(setting) : 1;
-        bytes += op->kind == LAYER_GEMM ? element * (op->in / ranks + op->out) : 0;
+        double shared = op->shared / (op->split == LAYER_COLUMN ? ranks : 1);
+        bytes += op->kind == LAYER_GEMM ? element * (op->in / ranks + op->out - shared) : 0;
     }
     return bytes;
 }

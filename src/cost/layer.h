@@ -20,6 +20,7 @@ struct layer_op {
     enum layer_split split;              /* GEMM */
     double in, out;                      /* GEMM: columns; its weight is in x out */
     double copied;                       /* GEMM: columns of `out` that other TP ranks hold, too */
+    double shared;                       /* GEMM: columns of `in` and `out` that another GEMM reads or writes, too */
     double vectors;                      /* parameters beside this matrix: bias, weights of a norm */
     enum device_memory_kind memory_kind; /* MEMORY_BOUND: the curve of its bytes */
     double bytes[N_PASSES];              /* MEMORY_BOUND: bytes to and from HBM */
@@ -33,7 +34,7 @@ struct layer_op {
     bool is_end; /* no backward needs its output, so full recomputation with early_stop leaves it out */
 };
 
-enum { LAYER_MAX_OPS = 18 };
+enum { LAYER_MAX_OPS = 24 };
 
 struct layer {
     int32_t kind; /* of the model's kinds of layers */
@@ -54,6 +55,10 @@ struct layer {
  * 5. Eager GELU models run a joint QKV, whose three gradients are joined in the backward. LayerNorm's gradients of
  *    weight and bias are a kernel of their own.
  * 6. `swiglu: separate` runs silu and the product as two kernels, and keeps silu(x).
+ * 7. GeGLU runs as SwiGLU, and squared ReLU as GELU: they differ in arithmetic, and bytes take the time.
+ * 8. Norms of queries and keys keep their inputs beside what attention keeps. `recompute: norm` does not drop them.
+ * 9. Norms behind attention and feed-forward block keep their inputs only, so the down GEMM is needed by the backward.
+ * 10. Parallel attention has the collectives of both blocks: no framework here joins them.
  *
  * docs/model.md has bytes, derivations and sources: Layer passes, Eager operations, Activations and working memory.
  */

@@ -149,7 +149,7 @@ static inline int32_t cost_shard_groups(const struct cost_setting *setting)
 /** Return whether a model runs Llama's modules of single operations. */
 static inline bool cost_is_eager_llama(const struct cost_setting *setting, int32_t kind)
 {
-    return setting->kernels == SCENARIO_EAGER && setting->model->kinds[kind].activation == MODEL_SWIGLU;
+    return setting->kernels == SCENARIO_EAGER && model_kind_is_gated(&setting->model->kinds[kind]);
 }
 
 #endif

@@ -32,19 +32,18 @@ static void fill_quantiles(const int32_t *tokens, int64_t n, struct statistics *
     free(sorted);
 }
 
-struct statistics statistics_of(const int32_t *tokens, int64_t n, double quadratic, double linear)
+struct statistics statistics_of(const int32_t *tokens, const double *flop, int64_t n)
 {
     CHECK(n >= 1);
     struct statistics statistics = {.n_samples = n};
     struct statistics_bucket *bucket = statistics.bucket;
     for (int64_t i = 0; i < n; i++) {
-        double x = tokens[i], flop = quadratic * x * x + linear * x;
         int32_t b = bucket_of(tokens[i]);
         bucket[b].n_samples++;
-        bucket[b].token_share += x;
-        bucket[b].flop_share += flop;
+        bucket[b].token_share += tokens[i];
+        bucket[b].flop_share += flop[i];
         statistics.n_tokens += tokens[i];
-        statistics.flop += flop;
+        statistics.flop += flop[i];
     }
     for (int32_t b = 0; b < STATISTICS_N_BUCKETS; b++) {
         bucket[b].longest_tokens = b < STATISTICS_N_BUCKETS - 1 ? ldexp(FIRST_END, b) : INFINITY;

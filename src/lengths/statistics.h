@@ -17,19 +17,17 @@ struct statistics_bucket {
 
 struct statistics {
     int64_t n_samples, n_tokens;
-    double flop; /* forward FLOPs, the sum of F(x) */
+    double flop; /* sum of the samples' FLOPs */
     double mean_tokens, p5_tokens, median_tokens, p95_tokens, p99_tokens, longest_tokens;
     struct statistics_bucket bucket[STATISTICS_N_BUCKETS];
 };
 
 /**
- * Compute statistics of samples. The forward pass of one costs F(x) = quadratic x^2 + linear x FLOPs. Quantiles are
- * interpolated between ranks at p (n - 1), as in GSL.
+ * Compute statistics of samples. Quantiles are interpolated between ranks at p (n - 1), as in GSL.
  *
- * @param n            number of samples, at least 1
- * @param quadratic    q of F, see cost/flop.h [FLOP/token^2]
- * @param linear       l of F [FLOP/token]
+ * @param flop  work of each sample
+ * @param n     number of samples, at least 1
  */
-struct statistics statistics_of(const int32_t *tokens, int64_t n, double quadratic, double linear);
+struct statistics statistics_of(const int32_t *tokens, const double *flop, int64_t n);
 
 #endif

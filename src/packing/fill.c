@@ -16,21 +16,38 @@ static int64_t flop_of(const struct fill *fill, int32_t i)
     return flop_of_prefix(fill->curve, tokens_of(fill, i));
 }
 
+/* Return 4 F(x + 1/2), a whole number. Each part of F goes on to x + 1/2. */
+static fill_flop four_times_middle(const struct flop_curve *curve, int64_t tokens)
+{
+    fill_flop odd = 2 * tokens + 1, flop = curve->q * odd * odd + 2 * curve->l * odd;
+    for (int32_t i = 0; i < curve->n_windows; i++) {
+        fill_flop window = curve->windows[i].window;
+        flop += curve->windows[i].q *
+                (tokens < window ? odd * odd : 2 * (2 * window - 1) * odd - 4 * window * (window - 1));
+    }
+    return flop;
+}
+
 int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts)
 {
-    /* The floating-point result is approximate. Integers decide. */
-    double l = (double)curve.l, t = (double)target / (double)parts;
-    int64_t x = (int64_t)(2 * t / (l + sqrt(l * l + 4 * (double)curve.q * t)));
-    x = x < 0 ? 0 : x > tokens ? tokens : x;
-    while (x > 0 && (fill_flop)flop_of_prefix(curve, x) * parts > target)
-        x--;
-    while (x < tokens && (fill_flop)flop_of_prefix(curve, x + 1) * parts <= target)
-        x++;
+    int64_t x = 0, end = tokens, flop = (int64_t)(target / parts); /* x: the last one with F(x) <= target / parts */
+    if (curve.n_windows == 0) {                                    /* the floating-point root is nearer than 2 */
+        double l = (double)curve.l, t = (double)flop;
+        int64_t near = (int64_t)(2 * t / (l + sqrt(l * l + 4 * (double)curve.q * t)));
+        end = near + 2 < tokens ? near + 2 : tokens;
+        x = near > 2 ? near - 2 : 0;
+    }
+    while (x < end) {
+        int64_t middle = x + (end - x + 1) / 2;
+        if (flop_of_prefix(curve, middle) <= flop)
+            x = middle;
+        else
+            end = middle - 1;
+    }
     if (x == tokens)
         return x;
-    /* The root is x + 1/2 or more if F(x + 1/2) <= target / parts. Times 4 all terms are integers. */
-    fill_flop odd = 2 * x + 1;
-    return (curve.q * odd * odd + 2 * curve.l * odd) * parts <= 4 * target ? x + 1 : x;
+    /* The root is x + 1/2 or more if F(x + 1/2) <= target / parts. */
+    return four_times_middle(&curve, x) * parts <= 4 * target ? x + 1 : x;
 }
 
 /* Return the tokens of sample i of the chain before the boundary at which `target / n_micro_batches` of its FLOPs are

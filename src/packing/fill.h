@@ -37,7 +37,7 @@ struct fill {
         *search; /* NULL: the exact fill; otherwise fill_milp (with `whole` the exact fill all the same) */
 };
 
-/** Return the token boundary x that is nearest to the real root of q x^2 + l x = target / parts. x is in [0,
+/** Return the token boundary x that is nearest to the real root of F(x) = target / parts, by bisection. x is in [0,
  * tokens]. A root half-way between two goes up. 0 <= target / parts <= F(tokens). */
 int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts);
 
@@ -69,7 +69,7 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t position);
  *                               |sum_t C(t) (z[k][t] - z[k-1][t]) - tau| <= D           for every micro-batch
  *                               sum_t t (z[k][t] - z[k-1][t]) >= 1                      no micro-batch is empty
  *
- * 2. C is quadratic, but here it is a table over tokens. So the program is linear and exact.
+ * 2. C is no line, but here it is a table over tokens. So the program is linear and exact.
  * 3. Its numbers are differences to (k+1) tau, in FLOPs of the most expensive token. So they are small.
  * 4. GLPK's branch and bound starts from the exact fill's solution and stops after node_limit nodes. The result is
  *    never worse than the fill, and it is the same on every machine.

@@ -50,6 +50,17 @@ struct plan_request plan_request_of(const struct scenario *scenario, const struc
     };
 }
 
+bool request_check_windows(const struct plan_request *request, const char *system, struct error *err)
+{
+    const struct model *model = request->setting->model;
+    if (request->layout.dp == 1 || !scenario_is_ring(request->layout.cp_type) || !model_has_windows(model))
+        return true;
+    return error_set(err,
+                     "%s: plan.cp_type: a ring does not run the sliding windows of model %s; allowed: all-gather, "
+                     "ulysses",
+                     system, model->name);
+}
+
 bool request_streams(const struct plan_request *request)
 {
     return request->layout.pp * request->layout.vpp == 1;

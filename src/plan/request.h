@@ -33,6 +33,9 @@ struct plan_request plan_request_of(const struct scenario *scenario, const struc
                                     const struct scenario_plan *layout, const struct batch *batch, const void *knobs,
                                     int64_t iteration);
 
+/** Refuse rings if the model has windows. Systems call it that give several DP ranks to a sample. */
+bool request_check_windows(const struct plan_request *request, const char *system, struct error *err);
+
 /** Return whether micro-batches that offload stream (plan_micro_batch.streams). On a single virtual stage activations
  * soon come back from the host. */
 bool request_streams(const struct plan_request *request);

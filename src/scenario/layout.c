@@ -200,10 +200,15 @@ static bool check_shard_group(const struct scenario *scenario, const struct scen
                   plan->shard_group, plan->dp, plan->cp);
 }
 
-/** Check that Ulysses can give whole heads to the ranks. */
+/** Check that rings have no windows, and that Ulysses can give whole heads to the ranks. */
 static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
+    if (plan->cp > 1 && scenario_is_ring(plan->cp_type) && model_has_windows(&scenario->model))
+        return refuse(scenario, system, "cp_type", err,
+                      "a ring does not run the sliding windows of model %s, as in Transformer Engine; allowed: "
+                      "all-gather, ulysses, or cp 1",
+                      scenario->model.name);
     int64_t ranks = plan->tp * plan->cp;
     if (plan->cp_type != SCENARIO_ULYSSES || model_shares_heads(&scenario->model, ranks, plan->kv_copies))
         return true;
@@ -255,7 +260,7 @@ static bool check_recompute(const struct scenario *scenario, const struct scenar
         return true;
     return refuse(scenario, system, "recompute", err,
                   "alternate-gemms needs norm and activation beside it ([selective, alternate-gemms]), and a model "
-                  "with swiglu and without dropout");
+                  "with swiglu or geglu and without dropout");
 }
 
 /** Check the number of layers of a stage that recompute, which are spread evenly over its chunks. */
@@ -350,6 +355,12 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
           check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);
+    if (!model_takes_tensor(model, plan->tp))
+        ok =
+            refuse(scenario, system, "tp", err,
+                   "%" PRId64 ", but the norms of all queries and keys of model %s (qk_norm: full) need all heads on a "
+                   "rank; allowed: 1",
+                   plan->tp, model->name);
     ok &= check_schedule(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {

@@ -3,11 +3,18 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "document/document_read.h"
 #include "document/library.h"
 #include "document/schema.h"
 #include "document/schema_text.h"
+
+/** An entry of `pattern:`. */
+struct named_run {
+    char kind[SCHEMA_WORD_BYTES];
+    int64_t n;
+};
 
 #define FIELD(field) offsetof(struct model, field)
 #define KIND(field)  FIELD(kinds[0].field)
@@ -22,9 +29,19 @@ static const struct schema_key keys[] = {
     {"kv_heads", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "g, key and value heads", KIND(kv_heads)},
     {"head_width", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL, "d, width of a head; 0: hidden / heads", KIND(head_width)},
     {"ffn", SCHEMA_INT, "-", 1, 1 << 20, NULL, NULL, "f, inner width of the feed-forward block", KIND(ffn)},
+    {"window", SCHEMA_INT, "tokens", 0, 1 << 24, "0", NULL,
+     "sliding window: tokens that a query attends to, its own included; 0: all earlier ones of its sample",
+     KIND(window)},
     {"vocabulary", SCHEMA_INT, "-", 1, 1 << 24, NULL, NULL, "V, tokens that the head distinguishes", FIELD(vocabulary)},
-    {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu", "activation function of the feed-forward block",
-     KIND(activation)},
+    {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu|geglu|squared-relu",
+     "activation function of the feed-forward block; swiglu and geglu have three matrices", KIND(activation)},
+    {"qk_norm", SCHEMA_CHOICE, "-", 0, 0, "none", "none|head|full",
+     "RMSNorms of queries and keys: of each head (Qwen3), or of all heads together (OLMo 2)", KIND(qk_norm)},
+    {"norms", SCHEMA_INT, "-", 1, 4, "2", NULL,
+     "norms of a layer: 2 before attention and feed-forward block, 4 also behind them (Gemma 2), 1 if both share one",
+     FIELD(norms)},
+    {"parallel_attention", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "attention and feed-forward block run side by side on one input (Falcon)", FIELD(parallel_attention)},
     {"tied_embeddings", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "embedding and head share one matrix",
      FIELD(tied_embeddings)},
     {"norm", SCHEMA_CHOICE, "-", 0, 0, "rmsnorm", "rmsnorm|layernorm",
@@ -37,6 +54,16 @@ static const struct schema_key keys[] = {
     {"vocabulary_multiple", SCHEMA_INT, "-", 0, 1 << 20, "128", NULL,
      "embedding and head are padded to a multiple of this times tp, as in Megatron-LM; 0: no padding",
      FIELD(vocabulary_multiple)},
+};
+
+enum { N_KEYS = sizeof keys / sizeof *keys };
+
+static const char *const lists[] = {"pattern", "kinds", NULL};
+
+static const struct schema_key run_keys[] = {
+    {"kind", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of a kind of layer", offsetof(struct named_run, kind)},
+    {"n", SCHEMA_INT, "-", 1, 1 << 16, "1", NULL, "layers of this kind, one after the other",
+     offsetof(struct named_run, n)},
 };
 
 int32_t model_kind_of(const struct model *model, int64_t layer)
@@ -69,12 +96,28 @@ bool model_has_kind(const struct model *model, int32_t kind)
     return n_layers[kind] > 0;
 }
 
-bool model_is_swiglu(const struct model *model)
+bool model_is_gated(const struct model *model)
 {
-    bool swiglu = true;
+    bool gated = true;
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
-        swiglu = swiglu && (!model_has_kind(model, kind) || model->kinds[kind].activation == MODEL_SWIGLU);
-    return swiglu;
+        gated = gated && (!model_has_kind(model, kind) || model_kind_is_gated(&model->kinds[kind]));
+    return gated;
+}
+
+bool model_takes_tensor(const struct model *model, int64_t tensor)
+{
+    bool takes = true;
+    for (int32_t kind = 0; tensor > 1 && kind < MODEL_MAX_KINDS; kind++)
+        takes = takes && (model->kinds[kind].qk_norm != MODEL_FULL_QK_NORM || !model_has_kind(model, kind));
+    return takes;
+}
+
+bool model_has_windows(const struct model *model)
+{
+    bool windows = false;
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
+        windows = windows || (model->kinds[kind].window > 0 && model_has_kind(model, kind));
+    return windows;
 }
 
 bool model_has_biases(const struct model *model)
@@ -97,13 +140,15 @@ bool model_shares_heads(const struct model *model, int64_t ranks, bool copies)
     return shares;
 }
 
-static bool check_heads(const struct document *document, int32_t mapping, const struct model *model, struct error *err)
+/** Check the heads of a kind. @param mapping  of the kind; its keys come first, then those of the model */
+static bool check_heads(const struct document *document, int32_t mapping, const struct model *model, int32_t i,
+                        struct error *err)
 {
-    const struct model_kind *kind = &model->kinds[0];
+    const struct model_kind *kind = &model->kinds[i];
     if (kind->head_width == 0 && model->hidden % kind->heads != 0)
         return document_error(document, document_find(document, mapping, "heads"), err,
                               "heads: %" PRId64 " does not divide hidden = %" PRId64, kind->heads, model->hidden);
-    if (model_query_width(model, 0) > 1 << 20)
+    if (model_query_width(model, i) > 1 << 20)
         return document_error(document, document_find(document, mapping, "head_width"), err,
                               "head_width: %" PRId64 " x heads = %" PRId64 " is more than 1048576", kind->head_width,
                               kind->heads);
@@ -113,15 +158,125 @@ static bool check_heads(const struct document *document, int32_t mapping, const 
     return true;
 }
 
+/** Return whether a kind of layer may have a key of its own. */
+static bool is_of_kind(const struct schema_key *key)
+{
+    return FIELD(kinds) <= key->offset && key->offset < FIELD(kinds[1]);
+}
+
 void model_list_keys(const struct schema_listing *listing)
 {
-    schema_list(listing, keys, sizeof keys / sizeof *keys, "  ");
+    schema_list(listing, keys, N_KEYS, "  ");
+    fputs(
+        "\nA model with layers of several kinds has two more keys. `kinds: {local: {window: 1024}, global: {}}` names "
+        "up to 4\nkinds. A kind may have these keys of its own: ",
+        listing->file);
+    const char *comma = "";
+    for (int32_t i = 0; i < N_KEYS; i++)
+        if (is_of_kind(&keys[i])) {
+            fprintf(listing->file, "%s%s", comma, keys[i].name);
+            comma = ", ";
+        }
+    fputs(".\nIt takes the others from the model. `pattern: [{kind: local, n: 5}, {kind: global, n: 1}]` names up to "
+          "8 runs\nof layers. The pattern repeats and is cut at `layers`.\n",
+          listing->file);
+}
+
+/** Read a kind's own keys over those of the model, which it has already. */
+static bool read_kind(const struct document *document, int32_t mapping, struct model *model, int32_t kind,
+                      struct error *err)
+{
+    struct schema_key own[N_KEYS];
+    const char *others[N_KEYS + 1];
+    int32_t n_own = 0, n_others = 0;
+    for (int32_t i = 0; i < N_KEYS; i++) {
+        if (!is_of_kind(&keys[i]))
+            continue;
+        if (document_find(document, mapping, keys[i].name) < 0) {
+            others[n_others++] = keys[i].name;
+            continue;
+        }
+        own[n_own] = keys[i];
+        own[n_own++].offset += (size_t)kind * sizeof(struct model_kind);
+    }
+    others[n_others] = NULL;
+    snprintf(model->kinds[kind].name, sizeof model->kinds[kind].name, "%s", document->node[mapping].key);
+    return schema_read(document, mapping, own, n_own, others, model, err) &&
+           check_heads(document, mapping, model, kind, err);
+}
+
+/** Read one run of the pattern. */
+static bool read_run(const struct document *document, int32_t node, struct model *model, int32_t n_kinds,
+                     struct error *err)
+{
+    struct named_run run = {0};
+    int32_t kind = 0;
+    if (!schema_read(document, node, run_keys, sizeof run_keys / sizeof *run_keys, NULL, &run, err))
+        return false;
+    while (kind < n_kinds && strcmp(model->kinds[kind].name, run.kind) != 0)
+        kind++;
+    if (kind == n_kinds)
+        return document_error(document, node, err, "pattern: `kinds:` does not name '%s'", run.kind);
+    model->pattern[model->n_runs++] = (struct model_run){kind, (int32_t)run.n};
+    return true;
+}
+
+/** Return the number of children of a node, or refuse it. @return 0: it was refused */
+static int32_t count_children(const struct document *document, int32_t node, enum document_kind kind, int32_t most,
+                              struct error *err)
+{
+    int32_t n = 0;
+    for (int32_t child = document->node[node].child; child >= 0; child = document->node[child].next)
+        n++;
+    if (document->node[node].kind == kind && 1 <= n && n <= most)
+        return n;
+    document_error(document, node, err, "%s: expected a %s of 1 to %d entries", document->node[node].key,
+                   kind == DOCUMENT_MAPPING ? "mapping" : "list", most);
+    return 0;
+}
+
+/** Read `kinds:` and `pattern:`, of which both or none are there. */
+static bool read_kinds(const struct document *document, int32_t mapping, struct model *model, struct error *err)
+{
+    int32_t kinds = document_find(document, mapping, "kinds"), pattern = document_find(document, mapping, "pattern");
+    int32_t n_kinds = 0;
+    if (kinds < 0 && pattern < 0)
+        return true;
+    if (kinds < 0 || pattern < 0)
+        return document_error(document, kinds < 0 ? pattern : kinds, err, "%s: needs the key `%s:` beside it",
+                              kinds < 0 ? "pattern" : "kinds", kinds < 0 ? "kinds" : "pattern");
+    if (count_children(document, kinds, DOCUMENT_MAPPING, MODEL_MAX_KINDS, err) == 0 ||
+        count_children(document, pattern, DOCUMENT_SEQUENCE, MODEL_MAX_RUNS, err) == 0)
+        return false;
+    for (int32_t kind = 1; kind < MODEL_MAX_KINDS; kind++)
+        model->kinds[kind] = model->kinds[0];
+    for (int32_t node = document->node[kinds].child; node >= 0; node = document->node[node].next)
+        if (!read_kind(document, node, model, n_kinds++, err))
+            return false;
+    for (int32_t node = document->node[pattern].child; node >= 0; node = document->node[node].next)
+        if (!read_run(document, node, model, n_kinds, err))
+            return false;
+    for (int32_t kind = 0; kind < n_kinds; kind++)
+        if (!model_has_kind(model, kind))
+            return document_error(document, kinds, err, "kinds: no layer of `pattern:` is of kind '%s'",
+                                  model->kinds[kind].name);
+    return true;
+}
+
+static bool check_norms(const struct document *document, int32_t mapping, const struct model *model, struct error *err)
+{
+    bool fits = model->norms == 2 || model->norms == (model->parallel_attention ? 1 : 4);
+    return fits || document_error(document, document_find(document, mapping, "norms"), err,
+                                  "norms: %" PRId64 " is not allowed; allowed: 2, %s", model->norms,
+                                  model->parallel_attention ? "or 1 with parallel_attention"
+                                                            : "4, or 1 with parallel_attention: true");
 }
 
 bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err)
 {
-    return schema_read(document, mapping, keys, sizeof keys / sizeof *keys, NULL, model, err) &&
-           check_heads(document, mapping, model, err);
+    return schema_read(document, mapping, keys, N_KEYS, lists, model, err) &&
+           check_heads(document, mapping, model, 0, err) && check_norms(document, mapping, model, err) &&
+           read_kinds(document, mapping, model, err);
 }
 
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err)

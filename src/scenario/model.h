@@ -9,9 +9,13 @@
 
 #include "base/error.h"
 #include "document/document.h"
+#include "document/schema_key.h"
 #include "document/schema_text.h"
 
-enum model_activation { MODEL_SWIGLU, MODEL_GELU };
+enum model_activation { MODEL_SWIGLU, MODEL_GELU, MODEL_GEGLU, MODEL_SQUARED_RELU };
+
+/** RMSNorms of queries and keys: of each head, or of all heads together. */
+enum model_qk_norm { MODEL_NO_QK_NORM, MODEL_HEAD_QK_NORM, MODEL_FULL_QK_NORM };
 
 /** A norm. RMSNorm has one vector of weights, LayerNorm has two. */
 enum model_norm { MODEL_RMSNORM, MODEL_LAYERNORM };
@@ -20,11 +24,14 @@ enum { MODEL_MAX_KINDS = 4, MODEL_MAX_RUNS = 8 };
 
 /** Sizes in which layers of one model may differ. cost/layer.h makes a layer's operators of them. */
 struct model_kind {
-    int64_t heads;      /* n, query heads */
-    int64_t kv_heads;   /* g, groups of grouped-query attention; equals heads without it */
-    int64_t head_width; /* width of a head's queries, keys and values; 0: hidden / heads */
-    int64_t ffn;        /* f, inner width of the feed-forward block */
+    char name[SCHEMA_WORD_BYTES]; /* in `kinds:`; without it empty */
+    int64_t heads;                /* n, query heads */
+    int64_t kv_heads;             /* g, groups of grouped-query attention; equals heads without it */
+    int64_t head_width;           /* width of a head's queries, keys and values; 0: hidden / heads */
+    int64_t ffn;                  /* f, inner width of the feed-forward block */
+    int64_t window;     /* W, a query sees min(its position + 1, W) keys, its own included; 0: all before it */
     int32_t activation; /* enum model_activation */
+    int32_t qk_norm;    /* enum model_qk_norm */
     bool biases;        /* all four GEMMs of a layer have biases. They take no time and are not kept */
 };
 
@@ -44,6 +51,8 @@ struct model {
     int64_t vocabulary; /* V */
     bool tied_embeddings;
     int32_t norm;                /* enum model_norm */
+    int64_t norms;               /* norms of a layer: 1, 2 or 4; 0 counts as 2 */
+    bool parallel_attention;     /* attention and feed-forward block have the same input, and one sum adds both */
     bool dropout;                /* training uses dropout and keeps its masks, one byte an element */
     int64_t positions;           /* number of learned position embeddings; 0: rotary embeddings, without parameters */
     int64_t vocabulary_multiple; /* embedding and head are padded to a multiple of this x TP; 0: no padding */
@@ -52,7 +61,14 @@ struct model {
 /** Read model/llm/NAME.yaml below the data folder, or the file `name` if it ends in .yaml. */
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err);
 
-/** Read the same keys from a mapping of a document. */
+/**
+ * Read the same keys from a mapping of a document.
+ *
+ * 1. Without `kinds:` all layers are of kinds[0].
+ * 2. `kinds:` is a mapping of names. A kind takes the keys that it does not name from the model.
+ * 3. `pattern:` is a list of {kind: NAME, n: N}. It repeats, and the last repetition is cut at `layers`.
+ * 4. Each kind has at least one layer.
+ */
 bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err);
 
 /** Print the keys of a model's file, one a line. */
@@ -67,6 +83,9 @@ void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KIN
 /** Return whether a model has layers of a kind. */
 bool model_has_kind(const struct model *model, int32_t kind);
 
+/** Return whether a kind of layer has a window. */
+bool model_has_windows(const struct model *model);
+
 /** Return whether a kind of layer has biases. */
 bool model_has_biases(const struct model *model);
 
@@ -74,8 +93,17 @@ bool model_has_biases(const struct model *model);
  * also be a multiple of the latter, each of which several ranks then hold. */
 bool model_shares_heads(const struct model *model, int64_t ranks, bool copies);
 
-/** Return whether the feed-forward blocks of all kinds of layers have SwiGLU. */
-bool model_is_swiglu(const struct model *model);
+/** Return whether a gate multiplies the inner tensor, so that the up GEMM has two matrices: SwiGLU, GeGLU. */
+static inline bool model_kind_is_gated(const struct model_kind *kind)
+{
+    return kind->activation == MODEL_SWIGLU || kind->activation == MODEL_GEGLU;
+}
+
+/** Return whether the feed-forward blocks of all kinds of layers have a gate. */
+bool model_is_gated(const struct model *model);
+
+/** Return whether layers run on so many TP ranks, apart from their heads. A norm of all queries needs all of them. */
+bool model_takes_tensor(const struct model *model, int64_t tensor);
 
 /** Return the width of one head of a kind of layer, d. */
 static inline int64_t model_head_width(const struct model *model, int32_t kind)

@@ -228,14 +228,24 @@ static bool check_positions(const struct scenario *scenario, struct error *err)
                           scenario->data.context, model->name, model->positions);
 }
 
-/** Check `swiglu`. A model without SwiGLU has nothing to separate, so it ignores the framework's value. */
+/** Check that the attention kernel has the model's windows. FlashAttention has them since version 2.3. */
+static bool check_windows(const struct scenario *scenario, struct error *err)
+{
+    return scenario->attention != DEVICE_FLASH1 || !model_has_windows(&scenario->model) ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "attention"), err,
+                          "attention: flash1 has no sliding windows, which model %s has; allowed: flash2, flash3, "
+                          "cudnn, unfused",
+                          scenario->model.name);
+}
+
+/** Check `swiglu`. A model without a gate has nothing to separate, so it ignores the framework's value. */
 static bool check_swiglu(struct scenario *scenario, struct error *err)
 {
-    if (!model_is_swiglu(&scenario->model) && document_find(&scenario->document, 0, "swiglu") < 0)
+    if (!model_is_gated(&scenario->model) && document_find(&scenario->document, 0, "swiglu") < 0)
         scenario->swiglu = SCENARIO_SWIGLU_FUSED;
-    return scenario->swiglu == SCENARIO_SWIGLU_FUSED || model_is_swiglu(&scenario->model) ||
+    return scenario->swiglu == SCENARIO_SWIGLU_FUSED || model_is_gated(&scenario->model) ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "swiglu"), err,
-                          "swiglu: 'separate' needs SwiGLU, which model %s does not have; leave the key out",
+                          "swiglu: 'separate' needs SwiGLU or GeGLU, which model %s does not have; leave the key out",
                           scenario->model.name);
 }
 
@@ -322,7 +332,7 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
     return check_plans(scenario, err) && check_positions(scenario, err) && check_swiglu(scenario, err) &&
-           check_simgrid_cfg(scenario, err);
+           check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }
 
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,

@@ -143,7 +143,7 @@ bool scenario_recompute_fits(int32_t recompute, const struct model *model)
 {
     if (!(recompute & RECOMPUTE_ALTERNATE_GEMMS))
         return true;
-    bool llama = model_is_swiglu(model) && !model->dropout;
+    bool llama = model_is_gated(model) && !model->dropout;
     return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
 }
 

@@ -176,7 +176,8 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
     for (int64_t tp = 1; tp <= n_domain; tp++) {
         if (tp > 1 && !(system->degrees & SYSTEM_TP))
             break;
-        if (n_domain % tp != 0 || !model_shares_heads(model, tp, entry->plan.kv_copies) || !allows(&space->tp, tp))
+        if (n_domain % tp != 0 || !model_shares_heads(model, tp, entry->plan.kv_copies) ||
+            !model_takes_tensor(model, tp) || !allows(&space->tp, tp))
             continue;
         for (int64_t pp = 1; tp * pp <= n_gpus; pp++) {
             struct scenario_stages split;
@@ -192,6 +193,8 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                 layout.dp = dp;
                 layout.stages = split;
                 layout.cp_type = (int32_t)system->context_type;
+                if (scenario_is_ring(layout.cp_type) && model_has_windows(model)) /* a ring has no windows */
+                    layout.cp_type = SCENARIO_ALL_GATHER;
                 if (dp * tp * pp * cp == n_gpus && allows(&space->cp, cp) && allows(&space->dp, dp))
                     add_layout(&listing, layout);
             }

@@ -251,8 +251,9 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
-    snprintf(lines[n++], ASSUMPTIONS_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
-             scenario->model.dropout ? "with" : "no", model_has_biases(&scenario->model) ? "with" : "no");
+    snprintf(lines[n++], ASSUMPTIONS_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal%s",
+             scenario->model.dropout ? "with" : "no", model_has_biases(&scenario->model) ? "with" : "no",
+             model_has_windows(&scenario->model) ? ", in sliding windows" : "");
     return n;
 }
 

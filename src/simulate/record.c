@@ -38,6 +38,12 @@ static bool set_inputs(struct trace *trace, const struct scenario *scenario, con
                        struct error *err)
 {
     struct flop_curve curve = flop_model_curve(&scenario->model, PASS_FORWARD);
+    char windows[256] = "";
+    for (int32_t i = 0; i < curve.n_windows; i++)
+        snprintf(windows + strlen(windows), sizeof windows - strlen(windows), "%s%lld:%lld", i > 0 ? " " : "",
+                 (long long)curve.windows[i].q, (long long)curve.windows[i].window);
+    if (curve.n_windows > 0 && !trace_set_text(trace, "layer_flop_windows", windows, err))
+        return false;
     return trace_set_text(trace, "scenario", text, err) && set_hash(trace, "model_hash", scenario->model_hash, err) &&
            set_hash(trace, "device_hash", scenario->device_hash, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&

@@ -19,6 +19,8 @@ static const struct schema_key keys[] = {
     {"frameworks", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "frameworks of the runs", FIELD(frameworks)},
     {"systems", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "training systems of the runs", FIELD(systems)},
     {"varying_lengths", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "whether lengths vary in any run", FIELD(varying_lengths)},
+    {"windows", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "whether a model of any run has sliding windows",
+     FIELD(windows)},
     LARGEST(gpus, "GPUs", "most GPUs of a run"),
     LARGEST(tp, "GPUs", "largest tensor-parallel degree"),
     LARGEST(pp, "stages", "largest number of pipeline stages"),
@@ -93,6 +95,8 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
     struct items list = {.at = items};
     if (!range->varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0)
         add(&list, "varying lengths");
+    if (!range->windows && model_has_windows(&scenario->model))
+        add(&list, "sliding windows");
     add_name(&list, "device", range->devices, scenario->device.name);
     add_name(&list, "framework", range->frameworks, scenario->framework_name);
     add_number(&list, "context", scenario->data.context, range->context);

@@ -8,7 +8,7 @@
 /** The range of the measured runs. Names are separated by blanks, and numbers are the largest. */
 struct validated_range {
     char source[512], devices[512], frameworks[512], systems[512];
-    bool varying_lengths;
+    bool varying_lengths, windows;
     int64_t gpus, tp, pp, vpp, cp, context;
 };
 

@@ -457,6 +457,8 @@ static bool bytescale_plan(const struct plan_request *request, void *state, stru
     (void)state;
     const struct bytescale_knobs *knobs = request->knobs;
     struct plan_request own = *request;
+    if (!request_check_windows(request, "bytescale", err))
+        return false;
     if (request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO)
         own.layout.offload = 0;
     return token_cap_search(&own, most_capacity(&own), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with, plan,

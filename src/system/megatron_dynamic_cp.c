@@ -308,6 +308,8 @@ static bool dynamic_cp_plan(const struct plan_request *request, void *state, str
 {
     (void)state;
     const struct dynamic_cp_knobs *knobs = request->knobs;
+    if (!request_check_windows(request, "megatron-dynamic-cp", err))
+        return false;
     int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
     most = most < request->context ? most : request->context;
     most = most > 1 ? most : 1;

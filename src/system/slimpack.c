@@ -712,6 +712,9 @@ static bool slimpack_plan(const struct plan_request *request, void *state, struc
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
                          (long long)request->layout.cp);
+    const struct slimpack_knobs *knobs = request->knobs;
+    if (knobs->dp_merge && !request_check_windows(request, "slimpack", err))
+        return false;
     struct plan_request own = slimpack_request(request);
     return check_milp(&own, err) && solve_all(&own, plan, err);
 }

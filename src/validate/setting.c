@@ -87,8 +87,11 @@ static bool set_model_file(struct reading *reading, const char *name)
     for (int32_t i = ok ? file.node[0].child : -1; i >= 0; i = file.node[i].next) {
         const struct document_node *node = &file.node[i];
         snprintf(key, sizeof key, "model.%s", node->key);
-        if (node->kind == DOCUMENT_SCALAR && strcmp(node->key, "name") != 0 && strcmp(node->key, "source") != 0)
-            ok = set(reading, key, node->value) && ok;
+        if (strcmp(node->key, "name") == 0 || strcmp(node->key, "source") == 0)
+            continue;
+        char *value = document_text(&file, i);
+        ok = set(reading, key, value) && ok;
+        free(value);
     }
     document_free(&file);
     return ok;
