@@ -73,7 +73,7 @@ def lengths_of(trace):
     if "lengths" not in trace.file or not len(trace.file["lengths"]):
         return None
     source = lengths.source_of(trace)
-    flop = source.cost[0] * source.tokens**2 + source.cost[1] * source.tokens
+    flop = source.cost(source.tokens)
     tail = max(1, round(TAIL * len(flop)))  # tokens are sorted
     shares = lengths.shares(source)
     last = int(numpy.searchsorted(lengths.BUCKET_ENDS, source.tokens.max()))

@@ -148,7 +148,10 @@ TEST(fill_cut__keeps_the_rules_on_random_chains)
             n_tokens += tokens[i] = 1 + hand_below(&seed, hand_below(&seed, 2) == 0 ? 8 : 2000);
         }
         struct fill fill = {.pass = (enum pass)hand_below(&seed, 2),
-                            .curve = {2, 1 + hand_below(&seed, 5000)},
+                            .curve = {.q = 2,
+                                      .l = 1 + hand_below(&seed, 5000),
+                                      .n_windows = hand_below(&seed, 2),
+                                      .windows = {{3, 1 + hand_below(&seed, 50)}}},
                             .tokens = tokens,
                             .sample = chain,
                             .n_samples = n};
@@ -219,7 +222,10 @@ TEST(fill_milp__finds_the_best_cut)
         }
         struct fill_search search = {.node_limit = 100000};
         struct fill fill = {.pass = (enum pass)hand_below(&seed, 2),
-                            .curve = {2, 1 + hand_below(&seed, 60)},
+                            .curve = {.q = 2,
+                                      .l = 1 + hand_below(&seed, 60),
+                                      .n_windows = hand_below(&seed, 2),
+                                      .windows = {{3, 1 + hand_below(&seed, 50)}}},
                             .tokens = tokens,
                             .sample = chain,
                             .n_samples = n,
