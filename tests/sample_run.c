@@ -270,8 +270,9 @@ void sample_scenario(struct scenario *scenario, struct scenario_system systems[2
     scenario->data.context = 262144;
     scenario->data.global_batch = 16;
     scenario->seed = 7;
-    systems[0] = (struct scenario_system){.label = "best-fit"};
-    systems[1] = (struct scenario_system){.label = "slim, \"packed\""};
+    const struct scenario_plan plan = {.tp = 1, .pp = 1, .vpp = 1, .cp = 1, .dp = 1};
+    systems[0] = (struct scenario_system){.label = "best-fit", .plan = plan};
+    systems[1] = (struct scenario_system){.label = "slim, \"packed\"", .plan = plan};
 }
 
 struct point_view sample_view(const struct sample_run *run, const struct scenario *scenario, int32_t system_index)

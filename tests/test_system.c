@@ -199,7 +199,7 @@ static void take_windows(struct hand_request *hand)
         hand->request.layout.cp_type = hand->setting.cp_type = SCENARIO_ALL_GATHER;
 }
 
-/* What a random batch has beside its knobs. */
+/* A random batch has these beside its knobs. */
 struct variant {
     struct scenario_stages stages; /* if there are several */
     bool windows;

@@ -31,8 +31,8 @@ static int64_t most_kv_copies(const struct scenario *scenario)
     int64_t most = 1;
     for (int32_t i = 0; i < scenario->n_systems; i++) {
         const struct cost_setting setting = request_setting(scenario, &scenario->systems[i].plan);
-        for (int32_t run = 0; run < setting.n_runs; run++) {
-            int64_t copies = cost_kv_copies(&setting, setting.runs[run].kind);
+        for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
+            int64_t copies = model_has_kind(setting.model, kind) ? cost_kv_copies(&setting, kind) : 1;
             most = copies > most ? copies : most;
         }
     }
