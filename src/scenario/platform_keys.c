@@ -18,7 +18,7 @@
 
 #define FIELD(field) offsetof(struct platform_keys, field)
 
-enum { MOST_NODES = 1 << 20, MOST_GPUS = 1 << 10 }; /* the product of both fits an int32_t */
+enum { MOST_NODES = 1 << 20, MOST_GPUS = 1 << 10, LEAF_NODES = 32 }; /* MOST_NODES x MOST_GPUS fit an int32_t */
 
 /* The first key belongs to a scenario, the last one to a file. */
 const struct schema_key platform_schema[PLATFORM_N_KEYS] = {
@@ -58,7 +58,8 @@ const struct schema_key platform_schema[PLATFORM_N_KEYS] = {
      FIELD(numa_bytes_per_s)},
     {"host_memory", SCHEMA_REAL, "bytes", 0, 1e18, "0", NULL,
      "host memory of a node; 0: that of the device's data sheet (node.host_memory)", FIELD(host_memory_bytes)},
-    {"leaf", SCHEMA_INT, "nodes", 1, MOST_NODES, "32", NULL, "nodes of a leaf switch; with dragonfly: nodes of a group",
+    {"leaf", SCHEMA_INT, "nodes", 0, MOST_NODES, "0", NULL,
+     "nodes of a leaf switch; with dragonfly: nodes of a group; 0: 32, or so many more that no NVLink domain is cut",
      FIELD(leaf)},
     {"oversubscription", SCHEMA_REAL, "-", 1, 1e6, "1", NULL,
      "bandwidth of the NICs of a leaf switch, divided by that of its links to the spine or to other groups",
@@ -286,6 +287,10 @@ static bool take_shares(struct platform_keys *all, const struct device *device, 
     platform->nic_bytes_per_s = all->nic_bytes_per_s * (nics > gpus ? (double)nics / (double)gpus : 1);
     platform->numa_bytes_per_s = all->numa_bytes_per_s / (device->pcie.efficiency > 0 ? device->pcie.efficiency : 1);
     platform->contention = all->contention;
+    if (ok && all->leaf == 0) {
+        int32_t joined = platform_nodes_per_domain(platform);
+        all->leaf = (LEAF_NODES + joined - 1) / joined * joined;
+    }
     return ok;
 }
 
