@@ -212,6 +212,23 @@ static void print_sharding(const struct point_view *view, FILE *file)
     flag_if(file, plan->gradients == SCENARIO_BF16, "--grad-reduce-in-bf16");
 }
 
+/** Print the precisions of the optimizer's states. Other than fp32 they need Transformer Engine's Adam. */
+static void print_states(const struct scenario_plan *plan, FILE *file)
+{
+    bool fp16 = plan->main_params == SCENARIO_MAIN_FP16, bf16 = plan->moments == SCENARIO_BF16;
+    say_if(file, plan->main_params == SCENARIO_MAIN_NONE,
+           "The plan updates bf16 parameters themselves, and Megatron-LM always has main parameters.");
+    say_if(file, (fp16 || bf16) && plan->sharding == SCENARIO_UNSHARDED,
+           "Megatron-LM needs its distributed optimizer for states that are not fp32.");
+    flag_if(file, fp16 || bf16, "--use-precision-aware-optimizer");
+    flag_if(file, fp16, "--main-params-dtype fp16");
+    flag_if(file, bf16, "--exp-avg-dtype bf16\n--exp-avg-sq-dtype bf16");
+    flag_if(file, (fp16 || bf16) && plan->gradients == SCENARIO_BF16, "--main-grads-dtype bf16");
+    say_if(file, bf16 && plan->main_params == SCENARIO_MAIN_FP32,
+           "With --use-precision-aware-optimizer newer versions keep only 16 bits of each fp32 parameter, which "
+           "main_params: fp16 counts.");
+}
+
 static void print_overlap(const struct point_view *view, FILE *file)
 {
     const struct scenario_plan *plan = &view->system->entry->plan;
@@ -276,6 +293,7 @@ void megatron_flags_print(const struct point_view *view, FILE *file)
     print_batch(view, &found, file);
     print_parallel(view, file);
     print_sharding(view, file);
+    print_states(&view->system->entry->plan, file);
     print_overlap(view, file);
     print_recompute(&view->system->entry->plan, file);
     print_kernels(view, file);

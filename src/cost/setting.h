@@ -38,6 +38,7 @@ struct cost_setting {
     enum scenario_swiglu swiglu;
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
+    int32_t main_params, moments;                                                                /* scenario_plan */
     bool cp_overlap, sequence_parallel, early_stop, filler[5];
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
@@ -70,17 +71,26 @@ const struct cost_setting *cost_of_one_run(const struct cost_setting *setting, i
 /** Return the setting with the layers that recompute in full. */
 struct cost_setting cost_setting_again(const struct cost_setting *setting);
 
-/** Bytes of an element. wire: of tensors that collectives of activations send. state: of the master weight and of each
- * moment. */
+/** Bytes of an element. wire: of tensors that collectives of activations send. main: of the main copy of the weights,
+ * 0 without one. shard: of what zero3 shards, the main copy or the weights. moment: of each moment of Adam. */
 struct cost_precisions {
-    double weight, activation, gradient, wire, state;
+    double weight, activation, gradient, wire, main, shard, moment;
 };
 
 static inline struct cost_precisions cost_precisions(const struct cost_setting *setting)
 {
     double operand = precision_bytes(setting->precision), fp32 = precision_bytes(PRECISION_FP32);
-    double gradient = setting->gradients == SCENARIO_BF16 ? precision_bytes(PRECISION_BF16) : fp32;
-    return (struct cost_precisions){operand, operand, gradient, operand, fp32};
+    double half = precision_bytes(PRECISION_BF16), gradient = setting->gradients == SCENARIO_BF16 ? half : fp32;
+    double main = setting->main_params == SCENARIO_MAIN_NONE   ? 0
+                  : setting->main_params == SCENARIO_MAIN_FP16 ? half
+                                                               : fp32;
+    return (struct cost_precisions){.weight = operand,
+                                    .activation = operand,
+                                    .gradient = gradient,
+                                    .wire = operand,
+                                    .main = main,
+                                    .shard = main > 0 ? main : operand,
+                                    .moment = setting->moments == SCENARIO_BF16 ? half : fp32};
 }
 
 /** Return the divisor of tensors outside the GEMMs: norms, residuals, dropouts. Sequence parallelism divides them. */

@@ -128,23 +128,28 @@ struct copies {
     double whole, shard;
 };
 
-/* half and full are the bytes of bf16 and fp32. */
+/** Return the bytes of a conversion, which reads and writes; 0 if there is none. */
+static double converted_bytes(double from, double to)
+{
+    return from != to ? from + to : 0;
+}
+
 static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    const double half = cost_precisions(setting).weight, full = cost_precisions(setting).state;
+    const double half = cost_precisions(setting).weight, shard = cost_precisions(setting).shard;
     double bytes = cost_precisions(setting).gradient;
     double converted = setting->gradients == SCENARIO_FP32 ? half + bytes : 0;
     return (struct copies){.whole = reduces ? 2 * half + converted + 2 * bytes : 0,
-                           .shard = (gathers ? full + half : 0) + (reduces ? (2 + 3) * bytes : 0)};
+                           .shard = (gathers ? converted_bytes(shard, half) : 0) + (reduces ? (2 + 3) * bytes : 0)};
 }
 
 static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    const double half = cost_precisions(setting).weight, full = cost_precisions(setting).state;
-    double bytes = cost_precisions(setting).gradient;
-    double converted = setting->gradients == SCENARIO_FP32 ? 0 : half + full;
+    const double half = cost_precisions(setting).weight, shard = cost_precisions(setting).shard;
+    double bytes = cost_precisions(setting).gradient, converted = converted_bytes(bytes, shard);
     return (struct copies){.whole = (gathers ? 2 * half : 0) + (reduces ? half + bytes : 0),
-                           .shard = (gathers ? full + 3 * half : 0) + (reduces ? converted + 3 * full : 0)};
+                           .shard = (gathers ? converted_bytes(shard, half) + 2 * half : 0) +
+                                    (reduces ? converted + 3 * shard : 0)};
 }
 
 /** Return the time of conversions and copies of whole tensors and of a rank's shards, beside the collectives. */

@@ -35,12 +35,14 @@ static inline bool cost_frees_gradients(const struct cost_setting *setting)
 
 /**
  * Return the bytes of weights, gradients and optimizer states of one rank of a stage of `parameters` parameters. They
- * depend on the plan's `sharding`, with n = shards and g = 4 or 2 bytes by its `gradients` [bytes a parameter]:
+ * depend on the plan's `sharding`, with n = shards and g = 4 or 2 bytes by its `gradients`. a = p + 2 m are the bytes
+ * of Adam: p = 4, 2 or 0 by `main_params`, and m = 4 or 2 by `moments` [bytes a parameter]:
  *
- *   none    2 + g + 12
- *   zero1   2 + g + 12/n     bf16 weight, gradient; fp32 master weight and two moments, sharded
- *   zero2   2 + (g + 12)/n
- *   zero3   16/n             fp32 weight, moments and gradient; the bf16 weight exists only while it is gathered
+ *   none    2 + g + a
+ *   zero1   2 + g + a/n      bf16 weight, gradient; main parameter and two moments, sharded
+ *   zero2   2 + (g + a)/n
+ *   zero3   (2 s + 2 m)/n    sharded weight and gradient of s = p bytes, 2 without main parameters; the gathered weight
+ *                            exists only for a while
  *
  * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
  */
@@ -60,7 +62,7 @@ double cost_block_bytes(double bytes);
  *
  * 1. zero1's gradients are one tensor. Gradients that are freed are left out.
  * 2. With several shards the weights are one tensor, too.
- * 3. With one shard, the weight, master weight and moments of each matrix are tensors of their own.
+ * 3. With one shard, the weight, main parameters and moments of each matrix are tensors of their own.
  * 4. zero2 and zero3 are left out.
  */
 double cost_state_block_bytes(const struct cost_setting *setting, bool first, bool last, int32_t shards);
@@ -69,9 +71,9 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
  * Return the time of the optimizer step of a rank, on a stage of `parameters` parameters [s]. The rank updates 1/shards
  * of them.
  *
- * 1. The optimizer is Adam with fp32 states. It is memory-bound, and all its bytes follow the device's curve of copies.
- * 2. Each parameter of the rank's share counts: gradient 4 to 18, fused kernel 28 or eager kernels 88, bf16 weight 6
- *    (zero3: 0).
+ * 1. The optimizer is Adam. It is memory-bound, and all its bytes follow the device's curve of copies.
+ * 2. With fp32 states each parameter of the rank's share counts: gradient 4 to 18, fused kernel 28 or eager kernels 88,
+ *    bf16 weight 6 (zero3: 0). With others the kernels count the bytes of these states.
  * 3. With zero1 and none each parameter of the stage also counts 3 gradients, which are set to zero and divided by the
  *    ranks.
  *

@@ -173,6 +173,10 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
     bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
     if (!check_fsdp(scenario, system, in_passes, err))
         return false;
+    if (system->plan.sharding == SCENARIO_ZERO3 && system->plan.main_params == SCENARIO_MAIN_FP16)
+        return refuse(scenario, system, "main_params", err,
+                      "fp16 needs sharding zero1, zero2 or none; with zero3 the shards are the parameters themselves: "
+                      "fp32, or none for a model in bf16");
     if (!in_passes && system->plan.fsdp == 2)
         return refuse(scenario, system, "fsdp", err, "2 needs sharding zero2 or zero3");
     if (in_passes && system->plan.schedule == SCENARIO_ZERO_BUBBLE)

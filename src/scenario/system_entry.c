@@ -84,6 +84,14 @@ const struct schema_key system_entry_keys[] = {
      "kernels of Adam: fused: one (Apex, Megatron, PyTorch's fused=True); eager: one for each operation (PyTorch's "
      "default)",
      SYSTEM(plan.optimizer)},
+    {"plan.main_params", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|fp16|none",
+     "main copy of the parameters that Adam updates: fp32; fp16: 2 bytes (Megatron-LM's --main-params-dtype fp16, or "
+     "its "
+     "16-bit remainders of fp32 with --use-precision-aware-optimizer); none: Adam updates bf16 parameters (a model in "
+     "bf16 with torch.optim.AdamW; with zero3 the shards are then bf16)",
+     SYSTEM(plan.main_params)},
+    {"plan.moments", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
+     "precision of both moments of Adam (Megatron-LM's --exp-avg-dtype and --exp-avg-sq-dtype)", SYSTEM(plan.moments)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "split norms, dropouts and residuals over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",

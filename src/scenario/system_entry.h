@@ -42,6 +42,9 @@ enum scenario_prefetch { SCENARIO_BACKWARD_PRE, SCENARIO_BACKWARD_POST };
 enum scenario_ends { SCENARIO_ENDS_ROOT, SCENARIO_ENDS_OWN };
 /** The time when memory holds main gradients: always, or only from the first backward to the optimizer's end. */
 enum scenario_gradient_buffers { SCENARIO_GRADIENTS_KEPT, SCENARIO_GRADIENTS_FREED };
+/** Precision of the main copy of the parameters, which the optimizer updates. fp16 also is Megatron-LM's 16-bit
+ * remainders of fp32. With none it updates the bf16 parameters themselves. */
+enum scenario_main_params { SCENARIO_MAIN_FP32, SCENARIO_MAIN_FP16, SCENARIO_MAIN_NONE };
 /** Order of a pipeline's passes: plan/schedule.h. */
 enum scenario_schedule {
     SCENARIO_ONE_F_ONE_B,
@@ -95,6 +98,8 @@ struct scenario_plan {
     int32_t gradients;        /* enum scenario_gradients */
     int32_t gradient_buffers; /* enum scenario_gradient_buffers */
     int32_t optimizer;        /* enum scenario_kernels: one kernel for Adam, or one for each operation */
+    int32_t main_params;      /* enum scenario_main_params */
+    int32_t moments;          /* enum scenario_gradients: precision of both moments of Adam */
     bool sequence_parallel;   /* applies to tensor parallelism */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* layers of a stage that recompute, with recompute full; 0: all */
@@ -135,7 +140,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 28 };
+enum { SYSTEM_ENTRY_N_KEYS = 30 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /**
