@@ -170,6 +170,25 @@ TEST(adam__moves_the_bytes_of_its_states)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (10 + 16 / 4.0) * 2, 1e-14);
 }
 
+/* Half of the optimizer of 12 parameters in 4 shards is on the host. The GPU has 2 + 4 + 12/4/2 bytes a parameter. It
+ * takes 4 for the norm, half of 28 + 6, and 144. The host has 16 bytes for each of 1.5 parameters. 4 go there and 2
+ * come back. All 8 GPUs of a node move 30 each at 10 B/s. */
+TEST(optimizer_offload__shares_states_and_step)
+{
+    struct device device = hand_device;
+    struct scenario_plan plan = hand_toy_plan;
+    plan.optimizer_offload = 0.5;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    device.node_host_adam_bytes_per_s = 10;
+    setting.device = &device;
+    CHECK_CLOSE(cost_state_bytes(&setting, 12, 4), 12 * 7.5, 1e-14);
+    CHECK_CLOSE(cost_host_state_bytes(&setting, 12, 4), 24.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (3 * (4 + 17) + 144.0), 1e-14);
+    CHECK_CLOSE(cost_host_optimizer_s(&setting, 12, 4), 8 * 1.5 * 30 / 10, 1e-14);
+    CHECK_CLOSE(cost_optimizer_copies(&setting, 12, 4).to_host_bytes, 6.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_copies(&setting, 12, 4).from_host_bytes, 3.0, 1e-14);
+}
+
 /* Without TP the stages hold the model once. Tied embeddings are on both ends, and once if there is one stage. */
 TEST(cost_stage_parameters__add_up_to_the_model)
 {

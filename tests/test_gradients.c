@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "hand_dag.h"
+#include "hand_memory.h"
 #include "hand_plan.h"
 #include "harness.h"
 #include "plan/order.h"
@@ -38,6 +39,39 @@ TEST(zero1__reduces_gradients_and_gathers_parameters)
     plan.phases[0].pipelines[1].layout.tensor = 2;
     CHECK_TRUE(!dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
     CHECK_CONTAINS(err.text, "unequal pipelines");
+    plan_free(&plan);
+}
+
+/* The same with the optimizer on the host. Behind the norm half of the gradients goes there, and half of the weights
+ * comes back before the gather. The GPU's own work is shorter than the host's, which moves 30 bytes of a parameter for
+ * each of 8 GPUs. Each rank's host has 16 bytes of its half, and the GPU has no fp32 states. */
+TEST(optimizer_offload__copies_gradients_and_weights)
+{
+    struct plan plan;
+    struct cost_setting setting = *hand_setting();
+    struct device device = *setting.device;
+    device.node_host_adam_bytes_per_s = 1e3;
+    setting.device = &device;
+    hand_whole_samples(&plan, 2, 1, 16);
+    struct dag gpu = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+    double optimizer_s = gpu.duration_s[hand_find(&gpu, DAG_OPTIMIZER, DAG_PASS, 0)];
+    setting.optimizer_offload = 1;
+    struct hand_run run;
+    hand_open_run(&run, &plan, &setting, false);
+    double half = hand_stage_parameters(setting.model, 1, 840, true, true) / 2, host_s = 8 * half * 30 / 1e3;
+    int32_t out = hand_find(&run.dag, DAG_SEND, DAG_OFFLOAD, 0), in = hand_find(&run.dag, DAG_SEND, DAG_PREFETCH, 0);
+    CHECK_EQUAL(hand_count(&run.dag, DAG_SEND, DAG_OFFLOAD), 2);
+    CHECK_EQUAL(run.dag.tasks[out].to_rank, -1);
+    CHECK_EQUAL(run.dag.tasks[in].from_rank, -1);
+    CHECK_CLOSE(run.dag.duration_s[out], cost_of_transfer(&setting, COST_PCIE, 4 * half, 1).duration_s, 1e-15);
+    CHECK_CLOSE(run.dag.duration_s[in], cost_of_transfer(&setting, COST_PCIE, 2 * half, 1).duration_s, 1e-15);
+    CHECK_CLOSE(run.dag.duration_s[hand_find(&run.dag, DAG_SYNC, DAG_OFFLOAD, 0)], host_s, 1e-15);
+    CHECK_CLOSE(hand_makespan_s(&run.dag),
+                hand_makespan_s(&gpu) + run.dag.duration_s[out] + host_s - optimizer_s + run.dag.duration_s[in], 1e-12);
+    CHECK_CLOSE(run.memory.host_peak_bytes[1], 16 * half, 1e-15);
+    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, setting.platform, 0).bytes, 2 * 16 * half, 1e-15);
+    dag_free(&gpu);
+    hand_close_run(&run);
     plan_free(&plan);
 }
 

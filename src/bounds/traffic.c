@@ -2,6 +2,7 @@
 #include "bounds/traffic.h"
 
 #include "cost/context.h"
+#include "cost/states.h"
 
 /* One pipeline of the plan. */
 struct source {
@@ -74,6 +75,8 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
     double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks;
     for (int32_t stage = 0; stage < layout->stages; stage++)
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
+    struct cost_host_copies copies = cost_optimizer_copies(setting, parameters, group);
+    traffic->bytes[TRAFFIC_HOST] += copies.to_host_bytes + copies.from_host_bytes;
     if (!cost_shards_in_passes(setting))
         traffic->bytes[TRAFFIC_SYNC] += parameters * gradient_bytes * (others + 2 * other_groups / group);
     if (setting->sharding != SCENARIO_ZERO3)

@@ -224,6 +224,11 @@ static void print_states(const struct scenario_plan *plan, FILE *file)
     flag_if(file, fp16, "--main-params-dtype fp16");
     flag_if(file, bf16, "--exp-avg-dtype bf16\n--exp-avg-sq-dtype bf16");
     flag_if(file, (fp16 || bf16) && plan->gradients == SCENARIO_BF16, "--main-grads-dtype bf16");
+    if (plan->optimizer_offload > 0)
+        fprintf(file, "--optimizer-cpu-offload\n--optimizer-offload-fraction %g\n--use-precision-aware-optimizer\n",
+                plan->optimizer_offload);
+    say_if(file, plan->optimizer_offload > 0 && plan->sharding == SCENARIO_UNSHARDED,
+           "Megatron-LM needs its distributed optimizer for an optimizer on the host.");
     say_if(file, bf16 && plan->main_params == SCENARIO_MAIN_FP32,
            "With --use-precision-aware-optimizer newer versions keep only 16 bits of each fp32 parameter, which "
            "main_params: fp16 counts.");

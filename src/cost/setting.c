@@ -20,6 +20,7 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
     setting->optimizer = plan->optimizer;
     setting->main_params = plan->main_params;
     setting->moments = plan->moments;
+    setting->optimizer_offload = plan->optimizer_offload;
     setting->sequence_parallel = plan->sequence_parallel;
     setting->early_stop = plan->early_stop;
     setting->tensor = (int32_t)plan->tp;

@@ -31,6 +31,7 @@ struct cost_setting {
     int64_t ranks;                /* DP x CP ranks of the plan */
     int64_t shard_group;          /* number of them that share states; 0: all */
     int64_t fsdp;                 /* version of FSDP; 0 counts as 1 */
+    double optimizer_offload;     /* scenario_plan */
     enum precision precision;     /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;

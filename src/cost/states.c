@@ -38,11 +38,11 @@ double cost_model_parameters(const struct model *model)
     return cost_stage_parameters(&whole, true, true);
 }
 
-/** Return the bytes of a parameter's main copy and both moments of Adam. */
+/** Return the bytes of a parameter's main copy and both moments of Adam that the GPU holds. */
 static double optimizer_bytes(const struct cost_setting *setting)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    return bytes.main + 2 * bytes.moment;
+    return (1 - setting->optimizer_offload) * (bytes.main + 2 * bytes.moment);
 }
 
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
@@ -55,6 +55,35 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
     if (setting->sharding == SCENARIO_ZERO2)
         return parameters * (bytes.weight + (bytes.gradient + optimizer) / shards);
     return parameters * (bytes.weight + bytes.gradient + optimizer / shards);
+}
+
+/** Return the parameters of a rank that the host updates. */
+static double on_host(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    return setting->optimizer_offload * parameters / shards;
+}
+
+double cost_host_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    double gradient = precision_bytes(PRECISION_FP32);
+    return on_host(setting, parameters, shards) * (bytes.main + 2 * bytes.moment + gradient);
+}
+
+struct cost_host_copies cost_optimizer_copies(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    double copied = on_host(setting, parameters, shards);
+    return (struct cost_host_copies){copied * bytes.gradient, copied * bytes.weight};
+}
+
+double cost_host_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    double gradient = precision_bytes(PRECISION_FP32), moved = gradient + 2 * (bytes.main + 2 * bytes.moment);
+    double node_bytes =
+        setting->platform->gpus_per_node * on_host(setting, parameters, shards) * (moved + bytes.weight);
+    return node_bytes > 0 ? node_bytes / setting->device->node_host_adam_bytes_per_s : 0;
 }
 
 double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
@@ -81,7 +110,8 @@ static double rest(double bytes)
 static double matrix_rest(const struct cost_setting *setting, double parameters)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    return rest(bytes.weight * parameters) + rest(bytes.main * parameters) + 2 * rest(bytes.moment * parameters);
+    double adam = rest(bytes.main * parameters) + 2 * rest(bytes.moment * parameters);
+    return rest(bytes.weight * parameters) + (1 - setting->optimizer_offload) * adam;
 }
 
 static double layer_rest(const struct cost_setting *setting, const struct layer *layer)
@@ -143,6 +173,7 @@ double cost_optimizer_s(const struct cost_setting *setting, double parameters, i
     CHECK(shards >= 1);
     double whole_bytes = !cost_shards_in_passes(setting) ? 3 * cost_precisions(setting).gradient : 0;
     const struct share_bytes share = share_bytes(setting);
-    double bytes = parameters * whole_bytes + parameters / shards * (share.gradient + share.adam);
+    double bytes = parameters * whole_bytes +
+                   parameters / shards * (share.gradient + (1 - setting->optimizer_offload) * share.adam);
     return cost_memory_bound_s(setting->device, DEVICE_COPY, bytes);
 }

@@ -44,9 +44,31 @@ static inline bool cost_frees_gradients(const struct cost_setting *setting)
  *   zero3   (2 s + 2 m)/n    sharded weight and gradient of s = p bytes, 2 without main parameters; the gathered weight
  *                            exists only for a while
  *
+ * The share `optimizer_offload` of a is on the host (cost_host_state_bytes).
  * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/**
+ * Return the bytes that a rank has in its host's memory: for the share of the parameters that is updated there, the
+ * main parameter, both moments and the gradient in fp32, 16 bytes. Megatron-LM (core/optimizer/cpu_offloading) and
+ * DeepSpeed (runtime/zero, estimate_zero2_model_states_mem_needs) have these.
+ */
+double cost_host_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/** Bytes that a rank copies for an optimizer on the host: gradients to it, and bf16 weights back. */
+struct cost_host_copies {
+    double to_host_bytes, from_host_bytes;
+};
+
+struct cost_host_copies cost_optimizer_copies(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/**
+ * Return the time of the optimizer's step on the host [s]. Each parameter moves 30 bytes to and from its memory:
+ * gradient, main parameter and two moments read, the last three and the bf16 weight written. All GPUs of a node share
+ * the bandwidth that Adam reaches there (device.node.host_adam). It is 0 without offload.
+ */
+double cost_host_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /** Return the bytes of gradients in cost_state_bytes. If they are freed, they exist only from the first backward to
  * the optimizer's end. */
@@ -76,6 +98,8 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
  *    bf16 weight 6 (zero3: 0). With others the kernels count the bytes of these states.
  * 3. With zero1 and none each parameter of the stage also counts 3 gradients, which are set to zero and divided by the
  *    ranks.
+ *
+ * 4. The host has the share optimizer_offload of the kernels of Adam.
  *
  * docs/model.md, States and optimizer, has each term and its source.
  */

@@ -188,6 +188,27 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
                   system->plan.pp);
 }
 
+/** Check that an optimizer on the host has a model, and a node whose CPUs are known. */
+static bool check_optimizer(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->optimizer_offload <= 0)
+        return true;
+    if (plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3)
+        return refuse(scenario, system, "optimizer_offload", err, "%g needs sharding zero1 or none; %s",
+                      plan->optimizer_offload,
+                      plan->sharding == SCENARIO_ZERO2
+                          ? "DeepSpeed's stage 2 also copies and adds gradients on the host in every micro-batch"
+                          : "PyTorch's CPUOffloadPolicy and DeepSpeed's stage 3 also have parameters on the host");
+    if (plan->main_params != SCENARIO_MAIN_FP32 || plan->moments != SCENARIO_FP32)
+        return refuse(scenario, system, "optimizer_offload", err,
+                      "%g needs main_params and moments fp32, the states of Adam on CPUs", plan->optimizer_offload);
+    return scenario->device.node_host_adam_bytes_per_s > 0 ||
+           refuse(scenario, system, "optimizer_offload", err,
+                  "%g needs the bandwidth of Adam on the CPUs, and device %s has no node.host_adam",
+                  plan->optimizer_offload, scenario->device.name);
+}
+
 static bool check_recompute(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     if (scenario_recompute_fits(system->plan.recompute, &scenario->model))
@@ -269,7 +290,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);
     ok &= check_schedule(scenario, system, err);
-    ok &= check_sharding(scenario, system, err);
+    ok &= check_sharding(scenario, system, err) && check_optimizer(scenario, system, err);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
         if (!model_has_kind(model, kind))
             continue;

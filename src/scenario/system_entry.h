@@ -100,6 +100,7 @@ struct scenario_plan {
     int32_t optimizer;        /* enum scenario_kernels: one kernel for Adam, or one for each operation */
     int32_t main_params;      /* enum scenario_main_params */
     int32_t moments;          /* enum scenario_gradients: precision of both moments of Adam */
+    double optimizer_offload; /* share of the optimizer's states and step that is the host's, 0..1 */
     bool sequence_parallel;   /* applies to tensor parallelism */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* layers of a stage that recompute, with recompute full; 0: all */
@@ -140,7 +141,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 30 };
+enum { SYSTEM_ENTRY_N_KEYS = 31 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /**

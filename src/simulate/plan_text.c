@@ -36,9 +36,12 @@ void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[P
                                                                    : trace_sharding_names.text[plan->sharding]);
     if (plan->recompute != RECOMPUTE_NONE)
         n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s", scenario_recompute_name[plan->recompute]);
+    if (plan->optimizer_offload > 0)
+        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " optimizer offload %.0f%%",
+                              100 * plan->optimizer_offload);
     if (plan->offload > 0)
         snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload %.0f%%", 100 * plan->offload);
-    else if (offloads)
+    else if (offloads && plan->optimizer_offload <= 0)
         snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload");
 }
 
@@ -181,7 +184,9 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
     if (plan->early_stop)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " but the last GEMM of each layer (early_stop)");
     double host = host_bytes(system);
-    if (host > 0 && plan->offload <= 0)
+    if (plan->optimizer_offload > 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", optimizer offload %g%%", 100 * plan->optimizer_offload);
+    if (host > 0 && plan->offload <= 0 && plan->optimizer_offload <= 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload by the system");
     else
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
