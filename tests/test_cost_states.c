@@ -170,6 +170,27 @@ TEST(adam__moves_the_bytes_of_its_states)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (10 + 16 / 4.0) * 2, 1e-14);
 }
 
+/* zero3 with stages has 2 + 4 whole, and 4 + 8 of a quarter. Gradients are whole. A layer's bf16 gradients are there
+ * for a while, 2 x 80. With one stage that frees no parameters it is 2 x (68 + 3 x 80). The step of 12 parameters
+ * copies 2 x 4 of each. Of a share of 3 it adds 3 x 4, clips 4 + 8 and moves 28. bf16 gradients are 2 x 2, and 2 + 4
+ * converts them. */
+TEST(staged__has_whole_weights_and_gradients)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    setting.sharding = SCENARIO_ZERO3;
+    setting.fsdp = 2;
+    setting.keeps_gathered = true;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * (68 + 3 * 80.0), 1e-14);
+    setting.staged = true;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80.0, 1e-14);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
+    CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (12 * 8 + 3 * (12 + 12 + 28.0)), 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (12 * 4 + 3 * (6 + 12 + 12 + 28.0)), 1e-14);
+}
+
 /* Half of the optimizer of 12 parameters in 4 shards is on the host. The GPU has 2 + 4 + 12/4/2 bytes a parameter. It
  * takes 4 for the norm, half of 28 + 6, and 144. The host has 16 bytes for each of 1.5 parameters. 4 go there and 2
  * come back. All 8 GPUs of a node move 30 each at 10 B/s. */

@@ -204,6 +204,10 @@ static void print_sharding(const struct point_view *view, FILE *file)
         fprintf(file, "--use-megatron-fsdp\n--data-parallel-sharding-strategy %s\n--ckpt-format fsdp_dtensor\n",
                 plan->sharding == SCENARIO_ZERO2 ? "optim_grads" : "optim_grads_params");
         say_if(file, true, "The plan counts PyTorch's FSDP, whose copies differ from those of Megatron-FSDP.");
+        say_if(file, plan->pp > 1,
+               "The plan gathers and reduces as PyTorch's stages do: gradients once, behind the last micro-batch.");
+        say_if(file, plan->reshard_after_forward == SCENARIO_RESHARD_NEVER,
+               "The plan keeps gathered parameters (reshard_after_forward), and Megatron-FSDP frees them.");
     }
     if (sharded && scenario_plan_shard_groups(plan) > 1)
         number(file, "--num-distributed-optimizer-instances", scenario_plan_shard_groups(plan));

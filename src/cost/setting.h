@@ -40,7 +40,10 @@ struct cost_setting {
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
     int32_t main_params, moments;                                                                /* scenario_plan */
-    bool cp_overlap, sequence_parallel, early_stop, filler[5];
+    bool cp_overlap, sequence_parallel, early_stop;
+    bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
+    bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
+    bool filler[3];
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
@@ -118,11 +121,10 @@ static inline bool cost_gathers_inputs(const struct cost_setting *setting)
     return setting->tensor > 1 && setting->sequence_parallel;
 }
 
-/** Return whether passes gather parameters or reduce gradients (zero2, zero3). Otherwise the end of the iteration
- * does. */
+/** Return whether passes reduce gradients (zero2, zero3 with one stage). Otherwise the end of the iteration does. */
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 {
-    return setting->sharding == SCENARIO_ZERO2 || setting->sharding == SCENARIO_ZERO3;
+    return setting->sharding == SCENARIO_ZERO2 || (setting->sharding == SCENARIO_ZERO3 && !setting->staged);
 }
 
 /** Return the number of ranks that share states. It is 1 without sharding. */

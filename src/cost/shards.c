@@ -18,9 +18,9 @@ struct traffic {
 /** Return the ranks of a group in an NVLink domain. A single group begins at the start of a domain. */
 static int32_t ranks_each(const struct cost_setting *setting)
 {
-    int32_t n = cost_shards(setting);
-    bool one_domain =
-        cost_shard_groups(setting) == 1 && n * setting->tensor <= platform_nvlink_domain(setting->platform);
+    int32_t n = cost_shards(setting), domain = platform_nvlink_domain(setting->platform);
+    bool starts = !setting->staged || domain % (n * setting->tensor) == 0; /* each stage's group does */
+    bool one_domain = cost_shard_groups(setting) == 1 && n * setting->tensor <= domain && starts;
     return one_domain ? n : cost_ranks_each(setting, n);
 }
 
@@ -164,16 +164,57 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
                                (copies.whole + copies.shard / cost_shards(setting)) * parameters);
 }
 
+/** Return the time in which whole gradients of some parameters are added up: both are read, and the sum is written. */
+static double addition_s(const struct cost_setting *setting, double parameters)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    return cost_memory_bound_s(setting->device, DEVICE_COPY, (bytes.activation + 2 * bytes.gradient) * parameters);
+}
+
+static double layers_s(const struct cost_pass *cost)
+{
+    return cost->kernels_s + cost->attention_s + cost->tensor_s;
+}
+
+void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *layers)
+{
+    struct cost_setting room;
+    double all_s = layers_s(layers), products_s = layers->product_s, n = cost_n_layers(setting), first_s = 0;
+    for (int32_t i = 0; i < setting->n_runs && n > 0; i++) {
+        const struct cost_setting *of_run = cost_of_one_run(setting, i, &room);
+        double parameters = cost_largest_layer_parameters(of_run),
+               copies_s = conversion_s(of_run, PASS_FORWARD, parameters, true);
+        struct traffic one = traffic_of(of_run, PASS_FORWARD, parameters, true);
+        struct overlap_kernels layer = {all_s / n + copies_s, products_s / n};
+        first_s = i == 0 ? one.gather_s : first_s;
+        layers->kernels_s += of_run->runs[0].n * copies_s;
+        layers->shard_bytes += of_run->runs[0].n * one.bytes;
+        layers->shard_s += (of_run->runs[0].n - (i == 0)) * (beside_s(setting, layer, one.gather_s, 0) - layer.all_s);
+    }
+    layers->shard_s += first_s;
+}
+
+void shards_gather_ends(const struct cost_setting *setting, bool first, bool last, struct cost_pass *end)
+{
+    double parameters = cost_ends_parameters(setting->model, setting->tensor, first, last);
+    struct traffic ends = traffic_of(setting, PASS_FORWARD, parameters, true);
+    end->kernels_s += conversion_s(setting, PASS_FORWARD, parameters, true);
+    end->shard_bytes += ends.bytes;
+    end->shard_s += ends.gather_s;
+}
+
 void shards_of_layers(const struct cost_setting *setting, bool first, enum pass pass, struct cost_pass *cost)
 {
     int32_t layers = setting->runs[0].n;
-    bool gathers = pass != PASS_WEIGHT;
+    bool gathers = pass == PASS_FORWARD || (pass != PASS_WEIGHT && !setting->keeps_gathered);
+    if (setting->staged && (pass == PASS_BACKWARD || pass == PASS_WEIGHT))
+        cost->kernels_s += layers * addition_s(setting, cost_largest_layer_parameters(setting));
     if (!cost_shards_in_passes(setting) || layers == 0) /* 0: a stage that has only the embedding or the head */
         return;
     double parameters = cost_largest_layer_parameters(setting);
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
     cost->kernels_s += layers * conversion_s(setting, pass, parameters, gathers);
-    double layer_s = (cost->kernels_s + cost->attention_s + cost->tensor_s) / layers;
+    double layer_s = layers_s(cost) / layers;
     struct overlap_kernels layer = {layer_s, cost->product_s / layers};
     double reduce_s = one.scatter_s + one.across_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
     double group_s = one.gather_s + (one.reduce_hides ? one.scatter_s : 0);
@@ -185,6 +226,8 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
 
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
+    if (setting->staged && (pass == PASS_BACKWARD || pass == PASS_WEIGHT))
+        cost->kernels_s += addition_s(setting, cost_ends_parameters(setting->model, setting->tensor, false, true));
     if (!cost_shards_in_passes(setting))
         return;
     double all = cost_ends_parameters(setting->model, setting->tensor, true, true);
@@ -193,7 +236,7 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     cost->kernels_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
     cost->shard_bytes += root.bytes;
     cost->shard_s += root.gather_s + root.scatter_s + root.across_s;
-    if (pass == PASS_FORWARD || pass == PASS_WEIGHT)
+    if (pass == PASS_FORWARD || pass == PASS_WEIGHT || setting->keeps_gathered)
         return;
     double first_s = traffic_of(setting, PASS_FORWARD, cost_largest_layer_parameters(setting), true).gather_s;
     cost->shard_s += beside_s(setting, head, first_s, 0) - head.all_s;

@@ -50,6 +50,8 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
     const struct cost_precisions bytes = cost_precisions(setting);
     const double optimizer = optimizer_bytes(setting);
     CHECK(shards >= 1 && (setting->sharding != SCENARIO_UNSHARDED || shards == 1));
+    if (setting->staged)
+        return parameters * (bytes.weight + bytes.gradient + (bytes.shard + 2 * bytes.moment) / shards);
     if (setting->sharding == SCENARIO_ZERO3)
         return parameters * ((2 * bytes.shard + 2 * bytes.moment) / shards);
     if (setting->sharding == SCENARIO_ZERO2)
@@ -89,7 +91,7 @@ double cost_host_optimizer_s(const struct cost_setting *setting, double paramete
 double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    if (setting->sharding == SCENARIO_ZERO3)
+    if (setting->sharding == SCENARIO_ZERO3 && !setting->staged)
         return parameters * (bytes.shard / shards);
     return parameters * (setting->sharding == SCENARIO_ZERO2 ? bytes.gradient / shards : bytes.gradient);
 }
@@ -126,7 +128,7 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
 {
     const struct model *model = setting->model;
     const struct cost_precisions bytes = cost_precisions(setting);
-    if (cost_shards_in_passes(setting))
+    if (cost_shards_in_passes(setting) || setting->staged)
         return 0;
     double parameters = cost_stage_parameters(setting, first, last);
     double sum = cost_frees_gradients(setting) ? 0 : rest(bytes.gradient * parameters);
@@ -153,9 +155,9 @@ static struct share_bytes share_bytes(const struct cost_setting *setting)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
     const double half = bytes.weight, full = precision_bytes(PRECISION_FP32), moment = bytes.moment;
-    bool zero1 = !cost_shards_in_passes(setting), zero3 = setting->sharding == SCENARIO_ZERO3;
+    bool zero3 = setting->sharding == SCENARIO_ZERO3, zero1 = !zero3 && setting->sharding != SCENARIO_ZERO2;
     bool plain = bytes.main == full && moment == full;
-    bool before = cost_shards_in_passes(setting) && setting->fsdp == 2;
+    bool before = !zero1 && setting->fsdp == 2;
     bool converts = plain && setting->gradients == SCENARIO_BF16 && !before;
     double gradient = converts ? full : zero3 || before ? bytes.shard : bytes.gradient;
     double norm = gradient, clipped = zero1 ? 0 : 2 * gradient;
@@ -171,9 +173,12 @@ static struct share_bytes share_bytes(const struct cost_setting *setting)
 double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     CHECK(shards >= 1);
-    double whole_bytes = !cost_shards_in_passes(setting) ? 3 * cost_precisions(setting).gradient : 0;
+    const struct cost_precisions precisions = cost_precisions(setting);
+    double gradient = precisions.gradient, converted = gradient != precisions.shard ? gradient + precisions.shard : 0;
+    double whole_bytes = cost_shards_in_passes(setting) ? 0 : (setting->staged ? 2 : 3) * gradient;
+    double reduced = setting->staged ? converted + 3 * precisions.shard : 0;
     const struct share_bytes share = share_bytes(setting);
     double bytes = parameters * whole_bytes +
-                   parameters / shards * (share.gradient + (1 - setting->optimizer_offload) * share.adam);
+                   parameters / shards * (reduced + share.gradient + (1 - setting->optimizer_offload) * share.adam);
     return cost_memory_bound_s(setting->device, DEVICE_COPY, bytes);
 }

@@ -44,6 +44,8 @@ static inline bool cost_frees_gradients(const struct cost_setting *setting)
  *   zero3   (2 s + 2 m)/n    sharded weight and gradient of s = p bytes, 2 without main parameters; the gathered weight
  *                            exists only for a while
  *
+ *   zero3 with stages    2 + g + (s + 2 m)/n    the gathered weight and the gradient are whole in all micro-batches
+ *
  * The share `optimizer_offload` of a is on the host (cost_host_state_bytes).
  * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
  */
@@ -99,7 +101,9 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
  * 3. With zero1 and none each parameter of the stage also counts 3 gradients, which are set to zero and divided by the
  *    ranks.
  *
- * 4. The host has the share optimizer_offload of the kernels of Adam.
+ * 4. With zero3 and stages each parameter of the stage counts 2 gradients, which are copied to be reduced. The share
+ *    counts the conversion of the reduced gradient and 3 of it, as FSDP2's passes do with one stage (cost/shards.h).
+ * 5. The host has the share optimizer_offload of the kernels of Adam.
  *
  * docs/model.md, States and optimizer, has each term and its source.
  */

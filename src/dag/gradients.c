@@ -219,14 +219,15 @@ static double rank_exposed_s(const struct builder *builder, int32_t dag_rank, en
 
 /*
  * Find the exposed part of a collective of all parameters, `bytes` each: the part that the passes `pass` of each rank
- * do not hide. @return seconds of the whole collective without other traffic
+ * do not hide. FSDP's stages reduce behind their last backward, so nothing hides it. @return seconds of the whole
+ * collective without other traffic
  */
 static double find_exposed(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
     double across, all_s = uncontended_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
-    if (builder->setting->dp_overlap >= hides && all_s > 0) {
+    if (builder->setting->dp_overlap >= hides && !builder->setting->staged && all_s > 0) {
         double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
         double bucket_s = uncontended_s(builder, replicas, pass, bucket, bytes, &across);
         double chunk_s = bucket_s * chunk / bucket, loss = loss_of(builder, replicas, pass, across);

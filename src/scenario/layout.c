@@ -168,6 +168,25 @@ static bool check_fsdp(const struct scenario *scenario, const struct scenario_sy
     return true;
 }
 
+/** Check zero2 or zero3 with pipeline stages. PyTorch's stages know FSDP2 (torch/distributed/pipelining/stage.py). */
+static bool check_staged(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->sharding == SCENARIO_ZERO2)
+        return refuse(scenario, system, "sharding", err,
+                      "zero2 needs pp 1, which is %" PRId64 ", since DeepSpeed's pipelines refuse it; with pipeline "
+                      "stages zero1, none, and zero3 with fsdp 2 are allowed",
+                      plan->pp);
+    if (plan->fsdp != 2)
+        return refuse(scenario, system, "sharding", err,
+                      "zero3 with fsdp 1 needs pp 1, which is %" PRId64 "; with pipeline stages zero1, none, and zero3 "
+                      "with fsdp 2 are allowed",
+                      plan->pp);
+    return !scenario->model.tied_embeddings ||
+           refuse(scenario, system, "sharding", err,
+                  "zero3 with pipeline stages needs untied embeddings, since PyTorch's stages share no parameters");
+}
+
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
@@ -181,11 +200,9 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
         return refuse(scenario, system, "fsdp", err, "2 needs sharding zero2 or zero3");
     if (in_passes && system->plan.schedule == SCENARIO_ZERO_BUBBLE)
         return refuse(scenario, system, "schedule", err, "zero-bubble needs sharding zero1 or none");
-    if (!in_passes || system->plan.pp == 1)
-        return true;
-    return refuse(scenario, system, "sharding", err,
-                  "zero2 and zero3 need pp 1, which is %" PRId64 "; with pipeline stages zero1 and none are allowed",
-                  system->plan.pp);
+    if (system->plan.reshard_after_forward != SCENARIO_RESHARD_DEFAULT && system->plan.sharding != SCENARIO_ZERO3)
+        return refuse(scenario, system, "reshard_after_forward", err, "needs sharding zero3");
+    return !in_passes || system->plan.pp == 1 || check_staged(scenario, system, err);
 }
 
 /** Check that an optimizer on the host has a model, and a node whose CPUs are known. */

@@ -54,7 +54,7 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.stages.count_head)},
     {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, framework_value, "zero1|zero2|zero3|none",
      "states that DP x CP ranks share: zero1: those of the optimizer; zero2: also gradients; zero3: also parameters "
-     "(FSDP); none: nothing (DDP); zero2 and zero3 need pp 1",
+     "(FSDP); none: nothing (DDP); zero2 needs pp 1, zero3 with stages fsdp 2",
      SYSTEM(plan.sharding)},
     {"plan.shard_group", SCHEMA_INT, "GPUs", 0, 1 << 30, "0", NULL,
      "number of consecutive DP x CP ranks that share states; all such groups hold the same (HSDP: zero3 with the GPUs "
@@ -74,6 +74,11 @@ const struct schema_key system_entry_keys[] = {
      "pass (torchtitan of 2024); own: as units of their own, only while they work (torchtitan of 2025); only memory "
      "depends on it, since times are always those of root",
      SYSTEM(plan.fsdp_ends)},
+    {"plan.reshard_after_forward", SCHEMA_CHOICE, "-", 0, 0, "default", "default|always|never",
+     "with sharding zero3, whether a forward pass frees the parameters that it gathered: always: the backward gathers "
+     "them again; never: memory holds them to the backward, with stages to the end of the iteration; default: always "
+     "with pp 1, otherwise never (torchtitan)",
+     SYSTEM(plan.reshard_after_forward)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
      "precision of gradients and of their reduction", SYSTEM(plan.gradients)},
     {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, framework_value, "kept|freed",
