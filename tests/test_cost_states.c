@@ -172,8 +172,8 @@ TEST(adam__moves_the_bytes_of_its_states)
 
 /* zero3 with stages has 2 + 4 whole, and 4 + 8 of a quarter. Gradients are whole. A layer's bf16 gradients are there
  * for a while, 2 x 80. With one stage that frees no parameters it is 2 x (68 + 3 x 80). The step of 12 parameters
- * copies 2 x 4 of each. Of a share of 3 it adds 3 x 4, clips 4 + 8 and moves 28. bf16 gradients are 2 x 2, and 2 + 4
- * converts them. */
+ * copies 2 x 4 of each. Each of the 3 in a share adds 3 x 4, clips 4 + 8 and moves 28. bf16 gradients are 2 x 2, and 2
+ * + 4 converts them. */
 TEST(staged__has_whole_weights_and_gradients)
 {
     struct scenario_plan plan = hand_toy_plan;

@@ -525,7 +525,7 @@ bool search_check(const struct scenario *scenario, struct error *err)
                 "plan: the plan space %s holds no plan of %s for %s on the %d GPUs of %s; tp divides the "
                 "%d GPUs of a node, heads and kv_heads, pp the %d layers (or those with the head, or embedding and "
                 "head, as one more each), tp x pp x cp x dp is all GPUs; vpp above 1 needs pp above 1, layers that pp "
-                "x vpp divides and a system that interleaves; zero2 and zero3 need pp 1",
+                "x vpp divides and a system that interleaves; zero2 and zero3 with pp 1",
                 entry->space.name, system->name, scenario->model.name, platform_n_gpus(&scenario->platform),
                 scenario->platform.name, platform_nvlink_domain(&scenario->platform), (int)scenario->model.layers);
     }

@@ -24,6 +24,14 @@ static bool any_sharded(const struct scenario *scenario)
     return any;
 }
 
+static bool any_staged(const struct scenario *scenario)
+{
+    bool any = false;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        any = any || (scenario->systems[i].plan.sharding == SCENARIO_ZERO3 && scenario->systems[i].plan.pp > 1);
+    return any;
+}
+
 /** Print how `attention: fastest` chose the kernel. @return false: the scenario names the kernel */
 static bool print_attention_choice(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {
@@ -231,6 +239,11 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
+    if (any_staged(scenario))
+        snprintf(
+            lines[n++], ASSUMPTIONS_SIZE,
+            "zero3 with stages: gathered in the first forward, weights and gradients whole, reduced once behind the "
+            "last backward, not hidden");
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
              scenario->model.dropout ? "with" : "no", model_has_biases(&scenario->model) ? "with" : "no");
     return n;
