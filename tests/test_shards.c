@@ -297,3 +297,34 @@ TEST(reshard_after_forward__never_gathers_once)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_bytes, 3 * 240.0, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4, 1e-14);
 }
+
+/* zero2 with the optimizer on the host. Behind each reduction of bf16 gradients, 13 s, a rank copies 4 bytes for each
+ * of 80/4 parameters, p s, on the same stream. It is exposed for each layer, or for the last one only. For 68
+ * parameters of the root it is in addition to 1 + 10.2. The GPU has 2 bytes of 100 parameters, the host 16 of a
+ * quarter. */
+TEST(zero2__copies_reduced_gradients_to_the_host)
+{
+    struct platform nodes = hand_links;
+    struct device device = hand_device;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
+    struct cost_setting setting = hand_toy_setting();
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE), empty = {.context = 2};
+    setting.platform = &nodes;
+    setting.device = &device;
+    setting.ranks = 4;
+    setting.sharding = SCENARIO_ZERO2;
+    setting.gradients = SCENARIO_BF16;
+    setting.optimizer_offload = 1;
+    double p = cost_of_transfer(&setting, COST_PCIE, 80, 1).duration_s;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 3 * (13 + p), 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s,
+                1 + 10.2 + cost_of_transfer(&setting, COST_PCIE, 68, 1).duration_s, 1e-14);
+    setting.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 13 + p, 1e-14);
+    device.hbm_bytes_per_s = 1e30;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (13 + p), 1e-14);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200.0, 1e-14);
+    CHECK_TRUE(cost_gradient_state_bytes(&setting, 100, 4) == 0);
+    CHECK_CLOSE(cost_host_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_TRUE(cost_optimizer_copies(&setting, 100, 4).to_host_bytes == 0);
+}

@@ -12,6 +12,7 @@
  * kernels. Reductions are a reduce-scatter in each group and then an all-reduce across groups. */
 struct traffic {
     double gather_s, scatter_s, across_s, bytes;
+    double copy_s; /* copy of the reduced gradients to the host */
     bool reduce_hides;
 };
 
@@ -119,6 +120,8 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     if (reduces(setting, pass)) {
         traffic.scatter_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
         traffic.across_s = group_reduce_s(&on_links, parameters, &traffic.bytes);
+        double copied = cost_host_gradient_bytes(setting, parameters, cost_shards(setting));
+        traffic.copy_s = cost_of_transfer(setting, COST_PCIE, copied, 1).duration_s;
     }
     return traffic;
 }
@@ -216,9 +219,11 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
     cost->kernels_s += layers * conversion_s(setting, pass, parameters, gathers);
     double layer_s = layers_s(cost) / layers;
     struct overlap_kernels layer = {layer_s, cost->product_s / layers};
-    double reduce_s = one.scatter_s + one.across_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
+    double reduce_s = one.scatter_s + one.across_s + one.copy_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
     double group_s = one.gather_s + (one.reduce_hides ? one.scatter_s : 0);
     double longer_s = beside_s(setting, layer, group_s, one.reduce_hides ? one.across_s : 0) - layer_s;
+    if (one.reduce_hides && one.copy_s > 0)
+        longer_s = fmax(longer_s, one.gather_s + reduce_s - layer_s);
     double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? reduce_s : 0);
     cost->shard_bytes += layers * one.bytes;
     cost->shard_s += layers * exposed_s + (layers - first) * longer_s + (first ? ends_s : 0);
@@ -235,7 +240,7 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     struct overlap_kernels head = {cost->kernels_s + cost->tensor_s, cost->product_s};
     cost->kernels_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
     cost->shard_bytes += root.bytes;
-    cost->shard_s += root.gather_s + root.scatter_s + root.across_s;
+    cost->shard_s += root.gather_s + root.scatter_s + root.across_s + root.copy_s;
     if (pass == PASS_FORWARD || pass == PASS_WEIGHT || setting->keeps_gathered)
         return;
     double first_s = traffic_of(setting, PASS_FORWARD, cost_largest_layer_parameters(setting), true).gather_s;

@@ -26,7 +26,8 @@
  * 7. A layer hides the collectives of its own kind, also if the next layer is of another kind.
  * 8. The kind of the first layer has these sums (`first`). Other kinds hide all their collectives, L in place of L - 1.
  *
- * 9. With stages (`staged`) the backward only adds the layers' bf16 gradients to the whole ones, in the precision of
+ * 9. With zero2's optimizer on the host each reduction is followed by a copy on its stream (cost_host_gradient_bytes).
+ * 10. With stages (`staged`) the backward only adds the layers' bf16 gradients to the whole ones, in the precision of
  *    their reduction. shards_gather has the gathers.
  *
  * docs/model.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.

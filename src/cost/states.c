@@ -48,14 +48,14 @@ static double optimizer_bytes(const struct cost_setting *setting)
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    const double optimizer = optimizer_bytes(setting);
+    const double optimizer = optimizer_bytes(setting), gpu = 1 - setting->optimizer_offload;
     CHECK(shards >= 1 && (setting->sharding != SCENARIO_UNSHARDED || shards == 1));
     if (setting->staged)
         return parameters * (bytes.weight + bytes.gradient + (bytes.shard + 2 * bytes.moment) / shards);
     if (setting->sharding == SCENARIO_ZERO3)
         return parameters * ((2 * bytes.shard + 2 * bytes.moment) / shards);
     if (setting->sharding == SCENARIO_ZERO2)
-        return parameters * (bytes.weight + (bytes.gradient + optimizer) / shards);
+        return parameters * (bytes.weight + (gpu * bytes.gradient + optimizer) / shards);
     return parameters * (bytes.weight + bytes.gradient + optimizer / shards);
 }
 
@@ -72,11 +72,19 @@ double cost_host_state_bytes(const struct cost_setting *setting, double paramete
     return on_host(setting, parameters, shards) * (bytes.main + 2 * bytes.moment + gradient);
 }
 
+double cost_host_gradient_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    return setting->sharding != SCENARIO_ZERO2
+               ? 0
+               : 2 * cost_precisions(setting).weight * on_host(setting, parameters, shards);
+}
+
 struct cost_host_copies cost_optimizer_copies(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
     double copied = on_host(setting, parameters, shards);
-    return (struct cost_host_copies){copied * bytes.gradient, copied * bytes.weight};
+    double gradient = setting->sharding == SCENARIO_ZERO2 ? 0 : bytes.gradient;
+    return (struct cost_host_copies){copied * gradient, copied * bytes.weight};
 }
 
 double cost_host_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards)
@@ -93,7 +101,9 @@ double cost_gradient_state_bytes(const struct cost_setting *setting, double para
     const struct cost_precisions bytes = cost_precisions(setting);
     if (setting->sharding == SCENARIO_ZERO3 && !setting->staged)
         return parameters * (bytes.shard / shards);
-    return parameters * (setting->sharding == SCENARIO_ZERO2 ? bytes.gradient / shards : bytes.gradient);
+    return parameters * (setting->sharding == SCENARIO_ZERO2
+                             ? (1 - setting->optimizer_offload) * bytes.gradient / shards
+                             : bytes.gradient);
 }
 
 double cost_block_bytes(double bytes)

@@ -46,7 +46,7 @@ static inline bool cost_frees_gradients(const struct cost_setting *setting)
  *
  *   zero3 with stages    2 + g + (s + 2 m)/n    the gathered weight and the gradient are whole in all micro-batches
  *
- * The share `optimizer_offload` of a is on the host (cost_host_state_bytes).
+ * The share `optimizer_offload` of a, and of zero2's g, is on the host (cost_host_state_bytes).
  * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
@@ -58,7 +58,12 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
  */
 double cost_host_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
 
-/** Bytes that a rank copies for an optimizer on the host: gradients to it, and bf16 weights back. */
+/** Return the bytes of gradients that a backward of zero2 copies to the host, where they are added up: 2 a parameter
+ * there and 2 of the sum back, or 4 of the last sum. Others copy them behind the last backward. */
+double cost_host_gradient_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/** Bytes that a rank copies behind the last backward for an optimizer on the host: gradients to it, and bf16 weights
+ * back. */
 struct cost_host_copies {
     double to_host_bytes, from_host_bytes;
 };

@@ -362,10 +362,13 @@ static int32_t add_host_step(struct builder *builder, const struct replicas *rep
     struct cost_host_copies copies = cost_optimizer_copies(setting, replicas->parameters, replicas->group);
     if (host_s <= 0)
         return -1;
-    add_host_copy(builder, dag_rank, DAG_OFFLOAD, copies.to_host_bytes);
-    builder_edge(builder, norm, DAG_COLLECTIVE);
+    if (copies.to_host_bytes > 0) {
+        add_host_copy(builder, dag_rank, DAG_OFFLOAD, copies.to_host_bytes);
+        builder_edge(builder, norm, DAG_COLLECTIVE);
+    }
     int32_t step =
         builder_task(builder, builder_task_of(builder, dag_rank, DAG_STREAM_TO_HOST, DAG_SYNC, DAG_OFFLOAD), host_s);
+    builder_edge(builder, norm, DAG_COLLECTIVE);
     int32_t back = add_host_copy(builder, dag_rank, DAG_PREFETCH, copies.from_host_bytes);
     builder_edge(builder, step, DAG_COLLECTIVE);
     return back;

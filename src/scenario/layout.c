@@ -211,12 +211,11 @@ static bool check_optimizer(const struct scenario *scenario, const struct scenar
     const struct scenario_plan *plan = &system->plan;
     if (plan->optimizer_offload <= 0)
         return true;
-    if (plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3)
-        return refuse(scenario, system, "optimizer_offload", err, "%g needs sharding zero1 or none; %s",
-                      plan->optimizer_offload,
-                      plan->sharding == SCENARIO_ZERO2
-                          ? "DeepSpeed's stage 2 also copies and adds gradients on the host in every micro-batch"
-                          : "PyTorch's CPUOffloadPolicy and DeepSpeed's stage 3 also have parameters on the host");
+    if (plan->sharding == SCENARIO_ZERO3)
+        return refuse(scenario, system, "optimizer_offload", err,
+                      "%g needs sharding zero1, zero2 or none; PyTorch's CPUOffloadPolicy and DeepSpeed's stage 3 also "
+                      "have parameters on the host",
+                      plan->optimizer_offload);
     if (plan->main_params != SCENARIO_MAIN_FP32 || plan->moments != SCENARIO_FP32)
         return refuse(scenario, system, "optimizer_offload", err,
                       "%g needs main_params and moments fp32, the states of Adam on CPUs", plan->optimizer_offload);

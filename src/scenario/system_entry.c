@@ -99,8 +99,9 @@ const struct schema_key system_entry_keys[] = {
      "precision of both moments of Adam (Megatron-LM's --exp-avg-dtype and --exp-avg-sq-dtype)", SYSTEM(plan.moments)},
     {"plan.optimizer_offload", SCHEMA_REAL, "-", 0, 1, "0", NULL,
      "share of the optimizer's states that is in the host's memory, where the CPUs update it (Megatron-LM's "
-     "--optimizer-cpu-offload and --optimizer-offload-fraction; offload_optimizer of DeepSpeed's stage 1); needs "
-     "sharding zero1 or none, main_params and moments fp32",
+     "--optimizer-cpu-offload and --optimizer-offload-fraction; DeepSpeed's offload_optimizer, with zero2 "
+     "ZeRO-Offload); "
+     "zero3 has none; needs main_params and moments fp32",
      SYSTEM(plan.optimizer_offload)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "split norms, dropouts and residuals over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
