@@ -160,21 +160,11 @@ static int recompute_text(const struct point_system *system, char *text, size_t 
                     100 * micro_batches.none, 100 * micro_batches.listed, 100 * micro_batches.full);
 }
 
-static const char *adam_text(const struct scenario_plan *plan)
-{
-    static const char *const main_params[] = {"fp32 main parameters", "fp16 main parameters", "no main parameters"};
-    static _Thread_local char text[64];
-    const char *moments = plan->moments == SCENARIO_BF16 ? "bf16" : "fp32";
-    if (plan->main_params == SCENARIO_MAIN_FP32 && plan->moments == SCENARIO_FP32)
-        return "fp32";
-    snprintf(text, sizeof text, "%s with %s", moments, main_params[plan->main_params]);
-    return text;
-}
-
 static void states_line(const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     static const char *const shared[] = {"optimizer states (zero1)", "optimizer states and gradients (zero2)",
                                          "optimizer states, gradients and parameters (zero3)", "all states (none)"};
+    static const char *const main_params[] = {"fp32 main parameters", "fp16 main parameters", "no main parameters"};
     const struct scenario_plan *plan = &system->entry->plan;
     int n = snprintf(line, PLAN_TEXT_SIZE, "%s: sequence parallelism %s; recompute ", system->entry->label,
                      plan->sequence_parallel ? "on" : "off");
@@ -197,11 +187,14 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
     const char *memory = plan->fsdp_ends == SCENARIO_ENDS_OWN            ? ", embedding and head by themselves"
                          : plan->fsdp_prefetch == SCENARIO_BACKWARD_POST ? ", gathered behind the backward before"
                                                                          : "";
-    snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-             "; %s on %d of %d DP x CP ranks%s%s; gradients %s%s, weights bf16, Adam %s", shared[plan->sharding],
-             scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies, memory,
-             plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
-             plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "", adam_text(plan));
+    n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
+                  "; %s on %d of %d DP x CP ranks%s%s; gradients %s%s, weights bf16, Adam %s", shared[plan->sharding],
+                  scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies, memory,
+                  plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
+                  plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "",
+                  plan->moments == SCENARIO_BF16 ? "bf16" : "fp32");
+    if (plan->main_params != SCENARIO_MAIN_FP32 || plan->moments == SCENARIO_BF16)
+        snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " with %s", main_params[plan->main_params]);
 }
 
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,
