@@ -122,6 +122,97 @@ TEST(cost_gradient_state_bytes__follow_precision_and_sharding)
     }
 }
 
+/* 100 parameters over 4 ranks. bf16 moments take 2 + 4 + (4 + 2 + 2)/4, with fp16 main parameters 2 + 4 + (2 + 4)/4.
+ * Without main parameters and with bf16 gradients that is 2 + 2 + 4/4, unsharded 2 + 2 + 4 and with zero3 (2 + 2 +
+ * 4)/4, of which the gradient has 2/4. zero3 with fp32 shards and bf16 moments takes (4 + 4 + 4)/4. */
+TEST(cost_state_bytes__follow_the_precision_of_adam)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    setting.moments = SCENARIO_BF16;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 800.0, 1e-14);
+    setting.main_params = SCENARIO_MAIN_FP16;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 750.0, 1e-14);
+    setting.main_params = SCENARIO_MAIN_NONE;
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 500.0, 1e-14);
+    setting.sharding = SCENARIO_UNSHARDED;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 1), 800.0, 1e-14);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200.0, 1e-14);
+    CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), 50.0, 1e-14);
+    setting.main_params = SCENARIO_MAIN_FP32;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 300.0, 1e-14);
+}
+
+/* 12 parameters take 2 s a byte, in 4 shards of 3. With bf16 moments the norm reads 4 of the gradient. Adam reads 4 of
+ * it, moves 2 x 4 of the main parameter and 4 x 2 of the moments, and writes the weight: 26. 12 x 3 x 4 are whole.
+ * Without main parameters and with bf16 gradients it is 2, and 2 + 2 x 2 + 8. Eager kernels move 4 of the weight, 2 x
+ * 10 of moments, 12 of the denominator and 4 + 4 of the weight: 44. zero3 also clips, 2 + 4 + 14. FSDP2 then gathers 2
+ * + 2 whole and 2 + 2 of the shard, which needs no conversion. fp32 gradients (2 + 4 whole) are converted, 4 + 2, and
+ * added, 3 x 2. */
+TEST(adam__moves_the_bytes_of_its_states)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    const struct cost_micro_batch empty = {.context = 2};
+    setting.moments = SCENARIO_BF16;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (3 * 26 + 144.0), 1e-14);
+    setting.main_params = SCENARIO_MAIN_NONE;
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (3 * 16 + 72.0), 1e-14);
+    setting.optimizer = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (3 * 46 + 72.0), 1e-14);
+    setting.optimizer = SCENARIO_FUSED;
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * 3 * 20.0, 1e-14);
+    setting.gradients = SCENARIO_FP32;
+    setting.fsdp = 2;
+    setting.ranks = 4;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s, 3 * 80 * (4 + 4 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (10 + 16 / 4.0) * 2, 1e-14);
+}
+
+/* zero3 with stages has 2 + 4 whole, and 4 + 8 of a quarter. Gradients are whole. A layer's bf16 gradients are there
+ * for a while, 2 x 80. With one stage that frees no parameters it is 2 x (68 + 3 x 80). The step of 12 parameters
+ * copies 2 x 4 of each. Each of the 3 in a share adds 3 x 4, clips 4 + 8 and moves 28. bf16 gradients are 2 x 2, and 2
+ * + 4 converts them. */
+TEST(staged__has_whole_weights_and_gradients)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    setting.sharding = SCENARIO_ZERO3;
+    setting.fsdp = 2;
+    setting.keeps_gathered = true;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * (68 + 3 * 80.0), 1e-14);
+    setting.staged = true;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80.0, 1e-14);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
+    CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (12 * 8 + 3 * (12 + 12 + 28.0)), 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (12 * 4 + 3 * (6 + 12 + 12 + 28.0)), 1e-14);
+}
+
+/* Half of the optimizer of 12 parameters in 4 shards is on the host. The GPU has 2 + 4 + 12/4/2 bytes a parameter. It
+ * takes 4 for the norm, half of 28 + 6, and 144. The host has 16 bytes for each of 1.5 parameters. 4 go there and 2
+ * come back. All 8 GPUs of a node move 30 each at 10 B/s. */
+TEST(optimizer_offload__shares_states_and_step)
+{
+    struct device device = hand_device;
+    struct scenario_plan plan = hand_toy_plan;
+    plan.optimizer_offload = 0.5;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    device.node_host_adam_bytes_per_s = 10;
+    setting.device = &device;
+    CHECK_CLOSE(cost_state_bytes(&setting, 12, 4), 12 * 7.5, 1e-14);
+    CHECK_CLOSE(cost_host_state_bytes(&setting, 12, 4), 24.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 2 * (3 * (4 + 17) + 144.0), 1e-14);
+    CHECK_CLOSE(cost_host_optimizer_s(&setting, 12, 4), 8 * 1.5 * 30 / 10, 1e-14);
+    CHECK_CLOSE(cost_optimizer_copies(&setting, 12, 4).to_host_bytes, 6.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_copies(&setting, 12, 4).from_host_bytes, 3.0, 1e-14);
+}
+
 /* Without TP the stages hold the model once. Tied embeddings are on both ends, and once if there is one stage. */
 TEST(cost_stage_parameters__add_up_to_the_model)
 {

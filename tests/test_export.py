@@ -118,12 +118,13 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
     micro-batch-size global-batch-size tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size cp-comm-type
     decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers num-virtual-stages-per-pipeline-rank
     num-layers-per-virtual-pipeline-stage pipeline-model-parallel-layout data-parallel-sharding-strategy ckpt-format num-distributed-optimizer-instances
-    recompute-granularity recompute-method recompute-num-layers attention-backend window-size window-attn-skip-freq""".split()}
+    recompute-granularity recompute-method recompute-num-layers attention-backend main-params-dtype main-grads-dtype exp-avg-dtype exp-avg-sq-dtype
+    optimizer-offload-fraction window-size window-attn-skip-freq""".split()}
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
     no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion squared-relu
-    qk-layernorm""".split()}
+    qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload""".split()}
 KNOWN["recompute-modules"] = None  # any number
 
 
@@ -227,12 +228,25 @@ class Megatron(unittest.TestCase):
         degrees = [int(flags[f"--{name}-parallel-size"]) for name in ("tensor-model", "pipeline-model", "context")]
         self.assertEqual(16 % (degrees[0] * degrees[1] * degrees[2]), 0)
 
+    def test_export__prints_the_optimizer(self):
+        plan = "systems.0.plan."
+        flags, _ = self.flags(plan + "main_params=fp16", plan + "moments=bf16", plan + "gradients=bf16")
+        self.assertEqual([flags["--" + name] for name in ("use-precision-aware-optimizer", "main-params-dtype", "exp-avg-dtype",
+                                                          "exp-avg-sq-dtype", "main-grads-dtype")], ["", "fp16", "bf16", "bf16", "bf16"])
+        flags, _ = self.flags(plan + "optimizer_offload=0.5")
+        self.assertEqual((flags["--optimizer-cpu-offload"], flags["--optimizer-offload-fraction"]), ("", "0.5"))
+        self.assertNotIn("--exp-avg-dtype", flags)
+
     def test_export__says_what_megatron_cannot_do(self):
         plan = "systems.0.plan."
         for settings, said in (([plan + "schedule=zero-bubble"], "is no schedule of Megatron-LM"),
                                ([plan + "cp=2", plan + "cp_type=ring-contiguous"], "no choice of --cp-comm-type"),
                                ([plan + "recompute=activation"], "activation function of dense layers"),
                                ([plan + "sharding=zero3", plan + "pp=1", plan + "recompute=full"], "counts PyTorch's FSDP"),
+                               ([plan + "sharding=zero3", plan + "fsdp=2", plan + "reshard_after_forward=never"], "as PyTorch's stages do"),
+                               ([plan + "main_params=none"], "always has main parameters"),
+                               ([plan + "moments=bf16"], "keep only 16 bits of each fp32 parameter"),
+                               ([plan + "optimizer_offload=1", plan + "sharding=none"], "needs its distributed optimizer"),
                                (["communication.pp_overlap=true"], "only with virtual stages"),
                                (["kernels=eager"], "kernels: is not fused"),
                                (["communication.tp_overlap=chunked", plan + "sequence_parallel=false"], "only with sequence parallelism"),

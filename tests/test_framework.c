@@ -120,8 +120,8 @@ TEST(framework__a_value_counts_only_in_a_plan_that_can_have_it)
     scenario_free(&s);
     CHECK_TRUE(!read_beside(mine, named, "systems.0.plan={tp: 2, pp: 1, early_stop: true}", &s, &err));
     CHECK_CONTAINS(err.text, "plan.early_stop: true needs recompute: full");
-    CHECK_TRUE(!read_beside(mine, named, "systems.0.plan={tp: 2, pp: 2}", &s, &err));
-    CHECK_CONTAINS(err.text, "/framework/mine.yaml): zero2 and zero3 need pp 1");
+    CHECK_TRUE(!read_beside(mine, named, "systems.0.plan={tp: 2, pp: 2, fsdp: 1}", &s, &err));
+    CHECK_CONTAINS(err.text, "/framework/mine.yaml): zero3 with fsdp 1 needs pp 1");
     CHECK_CONTAINS(err.text, "plan.sharding (of framework /");
     free(named);
 }
@@ -229,7 +229,7 @@ static const struct {
     {"gradients: bf16", "tp: 2",
      "framework/mine.yaml:6:50: plan.tp: unknown key; allowed: cp_type, spread, sharding, fsdp, fsdp_prefetch, "
      "fsdp_ends, "
-     "gradients, gradient_buffers, optimizer, sequence_parallel, kv_copies, early_stop"},
+     "gradients, gradient_buffers, optimizer, main_params, moments, sequence_parallel, kv_copies, early_stop"},
     {"kernels: eager", "seed: 2", "framework/mine.yaml:3:1: seed: unknown key; "},
     {"source: a test\n", "", "framework/mine.yaml:1:1: source: is required (where the values come from)"},
     {"loss: a page", "swiglu: a page",
@@ -294,7 +294,7 @@ TEST(framework__every_shipped_one_is_read_and_has_a_source_for_each_value)
         CHECK_TRUE(scenario_framework(names[i], &framework, &err));
         CHECK_TEXT(err.text, "");
         CHECK_TEXT(framework.name, names[i]);
-        CHECK_EQUAL(framework.n_values, 21);
+        CHECK_EQUAL(framework.n_values, 23);
         for (int32_t value = 0; value < framework.n_values; value++)
             CHECK_EQUAL(*framework.values[value].source != '\0', *framework.values[value].text != '\0');
         free(names[i]);

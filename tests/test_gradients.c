@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "hand_dag.h"
+#include "hand_memory.h"
 #include "hand_plan.h"
 #include "harness.h"
 #include "plan/order.h"
@@ -39,6 +40,94 @@ TEST(zero1__reduces_gradients_and_gathers_parameters)
     CHECK_TRUE(!dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
     CHECK_CONTAINS(err.text, "unequal pipelines");
     plan_free(&plan);
+}
+
+/* The same with the optimizer on the host. Behind the norm half of the gradients goes there, and half of the weights
+ * comes back before the gather. The GPU's own work is shorter than the host's, which moves 30 bytes of a parameter for
+ * each of 8 GPUs. Each rank's host has 16 bytes of its half, and the GPU has no fp32 states. */
+TEST(optimizer_offload__copies_gradients_and_weights)
+{
+    struct plan plan;
+    struct cost_setting setting = *hand_setting();
+    struct device device = *setting.device;
+    device.node_host_adam_bytes_per_s = 1e3;
+    setting.device = &device;
+    hand_whole_samples(&plan, 2, 1, 16);
+    struct dag gpu = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+    double optimizer_s = gpu.duration_s[hand_find(&gpu, DAG_OPTIMIZER, DAG_PASS, 0)];
+    setting.optimizer_offload = 1;
+    struct hand_run run;
+    hand_open_run(&run, &plan, &setting, false);
+    double half = hand_stage_parameters(setting.model, 1, 840, true, true) / 2, host_s = 8 * half * 30 / 1e3;
+    int32_t out = hand_find(&run.dag, DAG_SEND, DAG_OFFLOAD, 0), in = hand_find(&run.dag, DAG_SEND, DAG_PREFETCH, 0);
+    CHECK_EQUAL(hand_count(&run.dag, DAG_SEND, DAG_OFFLOAD), 2);
+    CHECK_EQUAL(run.dag.tasks[out].to_rank, -1);
+    CHECK_EQUAL(run.dag.tasks[in].from_rank, -1);
+    CHECK_CLOSE(run.dag.duration_s[out], cost_of_transfer(&setting, COST_PCIE, 4 * half, 1).duration_s, 1e-15);
+    CHECK_CLOSE(run.dag.duration_s[in], cost_of_transfer(&setting, COST_PCIE, 2 * half, 1).duration_s, 1e-15);
+    CHECK_CLOSE(run.dag.duration_s[hand_find(&run.dag, DAG_SYNC, DAG_OFFLOAD, 0)], host_s, 1e-15);
+    CHECK_CLOSE(hand_makespan_s(&run.dag),
+                hand_makespan_s(&gpu) + run.dag.duration_s[out] + host_s - optimizer_s + run.dag.duration_s[in], 1e-12);
+    CHECK_CLOSE(run.memory.host_peak_bytes[1], 16 * half, 1e-15);
+    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, setting.platform, 0).bytes, 2 * 16 * half, 1e-15);
+    dag_free(&gpu);
+    hand_close_run(&run);
+    plan_free(&plan);
+}
+
+/* Make two pipelines of two stages and three micro-batches. zero3 shares a stage of 420 layers between two ranks. */
+static void open_staged(struct plan *plan, struct cost_setting *setting, int32_t reshard)
+{
+    const struct scenario_plan layout = {.pp = 2,
+                                         .cp = 1,
+                                         .dp = 2,
+                                         .sharding = SCENARIO_ZERO3,
+                                         .fsdp = 2,
+                                         .reshard_after_forward = reshard,
+                                         .gradient_buffers = SCENARIO_GRADIENTS_FREED};
+    *setting = *hand_setting();
+    hand_options(setting, &layout);
+    setting->ranks = 2;
+    setting->dp_overlap = SCENARIO_OVERLAP_BOTH;
+    hand_plan(plan, 2, 2, 1);
+    plan->shards = 2;
+    for (int32_t i = 0; i < 6; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_micro_batch(&plan->phases[0].pipelines[i / 3].partition[pass], (struct slice){i, 0, 16});
+    hand_order(plan);
+}
+
+/* The first forward gathers a stage: half of 2 bytes a parameter arrives, and 4 + 10/2 are copied. Other passes gather
+ * nothing. Where forwards free the parameters, each backward gathers the layers. Behind the last backward 4 bytes are
+ * reduced, which nothing hides, and nothing is gathered. A rank has 2 + 4 bytes of the stage and 12/2, and 2 of a
+ * layer. The 4 come with the first backward. */
+TEST(fsdp_stages__gather_first_and_reduce_last)
+{
+    for (int32_t reshard = SCENARIO_RESHARD_DEFAULT; reshard <= SCENARIO_RESHARD_NEVER; reshard++) {
+        struct plan plan;
+        struct cost_setting setting;
+        struct hand_run run;
+        open_staged(&plan, &setting, reshard);
+        const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[1];
+        double stage = hand_stage_parameters(setting.model, 1, 420, true, false),
+               layers = hand_stage_parameters(setting.model, 1, 420, false, false);
+        struct cost_pass first = dag_pass_cost(pipeline, &setting, PASS_FORWARD, 0, 0),
+                         second = dag_pass_cost(pipeline, &setting, PASS_FORWARD, 1, 0),
+                         backward = dag_pass_cost(pipeline, &setting, PASS_BACKWARD, 1, 0);
+        CHECK_CLOSE(first.shard_bytes, stage, 1e-14);
+        CHECK_CLOSE(first.kernels_s, second.kernels_s + 9 * stage / 1e12, 1e-12);
+        CHECK_TRUE(first.shard_s > 0 && second.shard_s == 0 && second.shard_bytes == 0);
+        CHECK_CLOSE(backward.shard_bytes, reshard == SCENARIO_RESHARD_ALWAYS ? layers : 0, 1e-14);
+        hand_open_run(&run, &plan, &setting, false);
+        int32_t scatter = hand_find(&run.dag, DAG_SEND, DAG_REDUCE_SCATTER, 0);
+        CHECK_EQUAL(hand_count(&run.dag, DAG_SEND, DAG_REDUCE_SCATTER), 4);
+        CHECK_EQUAL(hand_count(&run.dag, DAG_SEND, DAG_ALL_GATHER), 0);
+        CHECK_CLOSE(run.dag.tasks[scatter].wire_bytes, stage * 4 / 2, 1e-14);
+        CHECK_CLOSE(hand_highest(&run.memory, 0, MEMORY_STATES), 12 * stage + 2 * layers / 420, 1e-12);
+        CHECK_CLOSE(run.memory.events[0].bytes[MEMORY_STATES], 8 * stage + 2 * layers / 420, 1e-12);
+        hand_close_run(&run);
+        plan_free(&plan);
+    }
 }
 
 /* Make a model of 10^6 words, which has more than three buckets of 40e6 parameters, with bf16 gradients. */

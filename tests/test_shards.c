@@ -239,3 +239,92 @@ TEST(shard_group__reduces_gradients_between_groups)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
 }
+
+/* The same layers on a stage of FSDP2, in 4 shards. Backwards add bf16 gradients to whole ones: 2 + 2 x 4 bytes, 2 + 2
+ * x 2 for sums in bf16. They gather nothing and reduce nothing. A pass that finds sharded layers gathers them as
+ * zero3's forward does, and copies 4 whole and 10 of the shard. A layer's 13 s show once, or for each layer with
+ * nothing to hide them. The embedding's 32 parameters take 1 + 4.8 s, norm and head with 36 take 1 + 5.4 s. */
+TEST(staged__gathers_apart_and_adds_whole_gradients)
+{
+    struct platform nodes = hand_links;
+    struct device device = hand_device;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
+    struct cost_setting setting = hand_toy_setting();
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE), empty = {.context = 2};
+    setting.platform = &nodes;
+    setting.device = &device;
+    setting.ranks = 4;
+    setting.fsdp = 2;
+    setting.sharding = SCENARIO_ZERO3;
+    setting.staged = setting.keeps_gathered = true;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &empty).kernels_s == 0);
+    CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s == 0);
+    CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_bytes == 0);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * 10 * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).kernels_s, 36 * 10 * 2, 1e-14);
+    CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &empty).shard_s == 0);
+    struct cost_pass layers = cost_of_pass(&setting, PASS_FORWARD, &micro_batch), first = {0}, last = {0}, none = {0};
+    double kernels_s = layers.kernels_s;
+    shards_gather_layers(&setting, &layers);
+    CHECK_CLOSE(layers.shard_s, 13.0, 1e-14);
+    CHECK_CLOSE(layers.shard_bytes, 3 * 120.0, 1e-14);
+    CHECK_CLOSE(layers.kernels_s, kernels_s + 3 * 80 * (4 + 10 / 4.0) * 2, 1e-14);
+    shards_gather_ends(&setting, true, false, &first);
+    shards_gather_ends(&setting, false, true, &last);
+    CHECK_CLOSE(first.shard_s, 5.8, 1e-14);
+    CHECK_CLOSE(last.shard_s, 6.4, 1e-14);
+    CHECK_CLOSE(last.kernels_s, 36 * (4 + 10 / 4.0) * 2, 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * 6 * 2, 1e-14);
+    device.hbm_bytes_per_s = 1e30;
+    shards_gather_layers(&setting, &none);
+    CHECK_CLOSE(none.shard_s, 3 * 13.0, 1e-14);
+}
+
+/* With one stage whose forward frees nothing the backward only reduces, 1 + 24 s for the last layer. */
+TEST(reshard_after_forward__never_gathers_once)
+{
+    struct platform nodes = hand_links;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
+    struct cost_setting setting = hand_toy_setting();
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE), empty = {.context = 2};
+    setting.platform = &nodes;
+    setting.ranks = 4;
+    setting.sharding = SCENARIO_ZERO3;
+    setting.keeps_gathered = true;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).shard_s, 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 25.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_bytes, 3 * 240.0, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4, 1e-14);
+}
+
+/* zero2 with the optimizer on the host. Behind each reduction of bf16 gradients, 13 s, a rank copies 4 bytes for each
+ * of 80/4 parameters, p s, on the same stream. It is exposed for each layer, or for the last one only. For 68
+ * parameters of the root it is in addition to 1 + 10.2. The GPU has 2 bytes of 100 parameters, the host 16 of a
+ * quarter. */
+TEST(zero2__copies_reduced_gradients_to_the_host)
+{
+    struct platform nodes = hand_links;
+    struct device device = hand_device;
+    nodes.gpus_per_node = nodes.nvlink_domain = 8;
+    struct cost_setting setting = hand_toy_setting();
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE), empty = {.context = 2};
+    setting.platform = &nodes;
+    setting.device = &device;
+    setting.ranks = 4;
+    setting.sharding = SCENARIO_ZERO2;
+    setting.gradients = SCENARIO_BF16;
+    setting.optimizer_offload = 1;
+    double p = cost_of_transfer(&setting, COST_PCIE, 80, 1).duration_s;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 3 * (13 + p), 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s,
+                1 + 10.2 + cost_of_transfer(&setting, COST_PCIE, 68, 1).duration_s, 1e-14);
+    setting.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 13 + p, 1e-14);
+    device.hbm_bytes_per_s = 1e30;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (13 + p), 1e-14);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200.0, 1e-14);
+    CHECK_TRUE(cost_gradient_state_bytes(&setting, 100, 4) == 0);
+    CHECK_CLOSE(cost_host_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_TRUE(cost_optimizer_copies(&setting, 100, 4).to_host_bytes == 0);
+}

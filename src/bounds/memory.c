@@ -501,6 +501,8 @@ static void close_walk(struct memory_walk *walk)
 {
     struct memory *memory = walk->memory;
     for (int32_t dag_rank = 0; dag_rank < memory->n_ranks; dag_rank++)
+        memory->host_peak_bytes[dag_rank] += states_host_bytes(walk->plan, walk->setting, &walk->dag->ranks[dag_rank]);
+    for (int32_t dag_rank = 0; dag_rank < memory->n_ranks; dag_rank++)
         if (memory->peak_bytes[dag_rank] > memory->peak_bytes[memory->worst_rank])
             memory->worst_rank = dag_rank;
     for (int32_t i = 0; i < walk->dag->n_pipes; i++)

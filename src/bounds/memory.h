@@ -52,7 +52,7 @@ struct memory {
     double *peak_bytes;                  /* [n_ranks] largest sum over classes */
     double (*at_peak)[MEMORY_N_CLASSES]; /* classes at that moment */
     int32_t worst_rank;                  /* rank of the largest peak; ties: lowest index */
-    double *host_peak_bytes;             /* [n_ranks] largest size of the rank's offloaded activations */
+    double *host_peak_bytes;             /* [n_ranks] largest size of the rank's offloaded activations, and optimizer */
     int64_t n_events;                    /* by rank, then in order of time; 0 without with_events */
     struct memory_event *events;
     struct memory_sums sums; /* filled in by memory_above only */
@@ -87,7 +87,7 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
 void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                   const struct cost_setting *setting, double limit_bytes, struct memory *memory);
 
-/** The node with most offloaded bytes. */
+/** The node with most offloaded bytes, of activations and of the optimizer. */
 struct memory_host {
     /* sum of its GPUs' host_peak_bytes, because pinned buffers stay once they are made; 0: no offload */
     double bytes;

@@ -25,7 +25,7 @@ void memory_copies_of(const struct dag *dag, const struct timeline *timeline, co
     size_t n = 0;
     int32_t task = memory_first_of(dag, dag_rank, stream);
     for (bool more = true; more; n++) {
-        more = task >= 0;
+        more = task >= 0 && dag->tasks[task].micro_batch >= 0; /* behind them are copies of an optimizer */
         copies->all = check_grow(copies->all, n, &copies->capacity, sizeof *copies->all);
         copies->all[n] =
             more ? copy_of(dag, timeline, pipe, task) : (struct memory_copy){.start_s = INFINITY, .finish_s = INFINITY};

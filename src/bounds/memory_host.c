@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file finds the node whose host holds most offloaded activations. */
+/* This file finds the node whose host holds most offloaded bytes. */
 #include <stdlib.h>
 
 #include "base/check.h"

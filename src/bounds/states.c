@@ -21,6 +21,16 @@ double states_standing_bytes(const struct plan *plan, const struct cost_setting 
     return memory.states_bytes + memory.gathered_bytes;
 }
 
+double states_host_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank)
+{
+    const struct plan_phase *phase = &plan->phases[dag_rank->phase];
+    const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
+    return setting->optimizer_offload <= 0
+               ? 0
+               : cost_host_state_bytes(setting, dag_stage_parameters(setting, layout, dag_rank->stage),
+                                       shards_of(plan, phase));
+}
+
 /* Return the most parameters that a layout of a phase has on one of n GPUs, beginning with `rank`. */
 static double parameters_of_ranks(const struct plan_phase *phase, const struct cost_setting *setting, int32_t rank,
                                   int32_t n)

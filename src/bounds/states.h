@@ -19,6 +19,9 @@ double states_standing_bytes(const struct plan *plan, const struct cost_setting 
 double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting,
                            const struct dag_rank *dag_rank);
 
+/** Return the bytes of the optimizer that a rank's host holds. */
+double states_host_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank);
+
 /** Gradients of a virtual stage that are not kept, in the order in which its backward adds them [bytes]. */
 struct states_gradients {
     int32_t layers;

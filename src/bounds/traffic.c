@@ -80,6 +80,10 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
         traffic->bytes[TRAFFIC_TENSOR] += source->ranks * copied_bytes;
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
     }
+    struct cost_host_copies copies = cost_optimizer_copies(setting, parameters, group);
+    traffic->bytes[TRAFFIC_HOST] +=
+        copies.to_host_bytes + copies.from_host_bytes +
+        source->plan->partition[PASS_BACKWARD].n_micro_batches * cost_host_gradient_bytes(setting, parameters, group);
     if (!cost_shards_in_passes(setting))
         traffic->bytes[TRAFFIC_SYNC] += parameters * gradient_bytes * (others + 2 * other_groups / group);
     if (setting->sharding != SCENARIO_ZERO3)

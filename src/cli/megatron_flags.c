@@ -286,12 +286,38 @@ static void print_sharding(const struct point_view *view, FILE *file)
         fprintf(file, "--use-megatron-fsdp\n--data-parallel-sharding-strategy %s\n--ckpt-format fsdp_dtensor\n",
                 plan->sharding == SCENARIO_ZERO2 ? "optim_grads" : "optim_grads_params");
         say_if(file, true, "The plan counts PyTorch's FSDP, whose copies differ from those of Megatron-FSDP.");
+        say_if(file, plan->pp > 1,
+               "The plan gathers and reduces as PyTorch's stages do: gradients once, behind the last micro-batch.");
+        say_if(file, plan->reshard_after_forward == SCENARIO_RESHARD_NEVER,
+               "The plan keeps gathered parameters (reshard_after_forward), and Megatron-FSDP frees them.");
     }
     if (sharded && scenario_plan_shard_groups(plan) > 1)
         number(file, "--num-distributed-optimizer-instances", scenario_plan_shard_groups(plan));
     flag_if(file, overlap != SCENARIO_OVERLAP_NONE, "--overlap-grad-reduce");
     flag_if(file, overlap == SCENARIO_OVERLAP_BOTH && sharded, "--overlap-param-gather");
     flag_if(file, plan->gradients == SCENARIO_BF16, "--grad-reduce-in-bf16");
+}
+
+/** Print the precisions of the optimizer's states. Other than fp32 they need Transformer Engine's Adam. */
+static void print_states(const struct scenario_plan *plan, FILE *file)
+{
+    bool fp16 = plan->main_params == SCENARIO_MAIN_FP16, bf16 = plan->moments == SCENARIO_BF16;
+    say_if(file, plan->main_params == SCENARIO_MAIN_NONE,
+           "The plan updates bf16 parameters themselves, and Megatron-LM always has main parameters.");
+    say_if(file, (fp16 || bf16) && plan->sharding == SCENARIO_UNSHARDED,
+           "Megatron-LM needs its distributed optimizer for states that are not fp32.");
+    flag_if(file, fp16 || bf16, "--use-precision-aware-optimizer");
+    flag_if(file, fp16, "--main-params-dtype fp16");
+    flag_if(file, bf16, "--exp-avg-dtype bf16\n--exp-avg-sq-dtype bf16");
+    flag_if(file, (fp16 || bf16) && plan->gradients == SCENARIO_BF16, "--main-grads-dtype bf16");
+    if (plan->optimizer_offload > 0)
+        fprintf(file, "--optimizer-cpu-offload\n--optimizer-offload-fraction %g\n--use-precision-aware-optimizer\n",
+                plan->optimizer_offload);
+    say_if(file, plan->optimizer_offload > 0 && plan->sharding == SCENARIO_UNSHARDED,
+           "Megatron-LM needs its distributed optimizer for an optimizer on the host.");
+    say_if(file, bf16 && plan->main_params == SCENARIO_MAIN_FP32,
+           "With --use-precision-aware-optimizer newer versions keep only 16 bits of each fp32 parameter, which "
+           "main_params: fp16 counts.");
 }
 
 static void print_overlap(const struct point_view *view, FILE *file)
@@ -358,6 +384,7 @@ void megatron_flags_print(const struct point_view *view, FILE *file)
     print_batch(view, &found, file);
     print_parallel(view, file);
     print_sharding(view, file);
+    print_states(&view->system->entry->plan, file);
     print_overlap(view, file);
     print_recompute(&view->system->entry->plan, file);
     print_kernels(view, file);

@@ -13,10 +13,10 @@ static double root_parameters(const struct cost_setting *setting)
     return cost_ends_parameters(setting->model, setting->tensor, true, true);
 }
 
-/** Return the bytes of a gathered weight that is not a state. */
+/** Return the bytes of a weight that is gathered for a layer's pass only. */
 static double weight_bytes(const struct cost_setting *setting)
 {
-    return setting->sharding == SCENARIO_ZERO3 ? cost_precisions(setting).weight : 0;
+    return setting->sharding == SCENARIO_ZERO3 && !setting->keeps_gathered ? cost_precisions(setting).weight : 0;
 }
 
 static double head_parameters(const struct cost_setting *setting)
@@ -32,6 +32,11 @@ static bool has_own_ends(const struct cost_setting *setting)
 
 double cost_gathered_bytes(const struct cost_setting *setting)
 {
+    const struct cost_precisions bytes = cost_precisions(setting);
+    if (setting->staged)
+        return bytes.activation * cost_largest_layer_parameters(setting);
+    if (setting->keeps_gathered)
+        return bytes.weight * (root_parameters(setting) + cost_layers_parameters(setting));
     return has_own_ends(setting) ? 0 : weight_bytes(setting) * root_parameters(setting);
 }
 

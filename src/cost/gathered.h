@@ -8,8 +8,15 @@
 #include "cost/setting.h"
 #include "cost/slice.h"
 
-/** Return the bytes of bf16 weights of embedding, last norm and head [bytes]. zero3 has them from the first forward
- * to the last backward, as FSDP's root unit. zero2, whose weights are states, zero1 and none have 0. */
+/**
+ * Return the bytes of whole tensors that last as long as passes do, beside the states [bytes].
+ *
+ * 1. zero3 has the bf16 weights of embedding, last norm and head from the first forward to the last backward, as FSDP's
+ *    root unit. If no forward frees what it gathered, it has those of the layers, too.
+ * 2. zero3 with stages has the bf16 gradients of the largest layer, which are added to the whole ones behind it. Its
+ *    gathered weights are states.
+ * 3. zero2, whose weights are states, zero1 and none have 0.
+ */
 double cost_gathered_bytes(const struct cost_setting *setting);
 
 /** Moments of a backward pass, in their order. Each of them may be the largest of the pass. */

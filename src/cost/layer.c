@@ -309,7 +309,7 @@ int64_t layer_matrix_parameters(const struct model *model, int32_t kind)
 
 double cost_sum_bytes(const struct cost_setting *setting)
 {
-    bool anew = cost_shards_in_passes(setting) || setting->kernels != SCENARIO_FUSED;
+    bool anew = cost_shards_in_passes(setting) || setting->staged || setting->kernels != SCENARIO_FUSED;
     return anew ? 0 : 2 * cost_precisions(setting).gradient;
 }
 

@@ -18,6 +18,14 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
     setting->gradients = plan->gradients;
     setting->gradient_buffers = plan->gradient_buffers;
     setting->optimizer = plan->optimizer;
+    int32_t reshard = plan->reshard_after_forward;
+    setting->staged = plan->sharding == SCENARIO_ZERO3 && plan->pp > 1;
+    setting->keeps_gathered =
+        plan->sharding == SCENARIO_ZERO3 &&
+        (reshard == SCENARIO_RESHARD_NEVER || (reshard == SCENARIO_RESHARD_DEFAULT && plan->pp > 1));
+    setting->main_params = plan->main_params;
+    setting->moments = plan->moments;
+    setting->optimizer_offload = plan->optimizer_offload;
     setting->sequence_parallel = plan->sequence_parallel;
     setting->kv_copies = plan->kv_copies;
     setting->early_stop = plan->early_stop;

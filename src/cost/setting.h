@@ -31,6 +31,7 @@ struct cost_setting {
     int64_t ranks;                /* DP x CP ranks of the plan */
     int64_t shard_group;          /* number of them that share states; 0: all */
     int64_t fsdp;                 /* version of FSDP; 0 counts as 1 */
+    double optimizer_offload;     /* scenario_plan */
     enum precision precision;     /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;
@@ -38,7 +39,11 @@ struct cost_setting {
     enum scenario_swiglu swiglu;
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
-    bool cp_overlap, sequence_parallel, kv_copies, early_stop, filler[4];
+    int32_t main_params, moments;                                                                /* scenario_plan */
+    bool cp_overlap, sequence_parallel, kv_copies, early_stop;
+    bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
+    bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
+    bool filler[2];
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
@@ -70,17 +75,26 @@ const struct cost_setting *cost_of_one_run(const struct cost_setting *setting, i
 /** Return the setting with the layers that recompute in full. */
 struct cost_setting cost_setting_again(const struct cost_setting *setting);
 
-/** Bytes of an element. wire: of tensors that collectives of activations send. state: of the master weight and of each
- * moment. */
+/** Bytes of an element. wire: of tensors that collectives of activations send. main: of the main copy of the weights,
+ * 0 without one. shard: of what zero3 shards, the main copy or the weights. moment: of each moment of Adam. */
 struct cost_precisions {
-    double weight, activation, gradient, wire, state;
+    double weight, activation, gradient, wire, main, shard, moment;
 };
 
 static inline struct cost_precisions cost_precisions(const struct cost_setting *setting)
 {
     double operand = precision_bytes(setting->precision), fp32 = precision_bytes(PRECISION_FP32);
-    double gradient = setting->gradients == SCENARIO_BF16 ? precision_bytes(PRECISION_BF16) : fp32;
-    return (struct cost_precisions){operand, operand, gradient, operand, fp32};
+    double half = precision_bytes(PRECISION_BF16), gradient = setting->gradients == SCENARIO_BF16 ? half : fp32;
+    double main = setting->main_params == SCENARIO_MAIN_NONE   ? 0
+                  : setting->main_params == SCENARIO_MAIN_FP16 ? half
+                                                               : fp32;
+    return (struct cost_precisions){.weight = operand,
+                                    .activation = operand,
+                                    .gradient = gradient,
+                                    .wire = operand,
+                                    .main = main,
+                                    .shard = main > 0 ? main : operand,
+                                    .moment = setting->moments == SCENARIO_BF16 ? half : fp32};
 }
 
 /** Return the number of TP ranks that hold a copy of one head of keys and values. With kv_copies and fewer heads than
@@ -127,11 +141,10 @@ static inline bool cost_gathers_inputs(const struct cost_setting *setting)
     return setting->tensor > 1 && setting->sequence_parallel;
 }
 
-/** Return whether passes gather parameters or reduce gradients (zero2, zero3). Otherwise the end of the iteration
- * does. */
+/** Return whether passes reduce gradients (zero2, zero3 with one stage). Otherwise the end of the iteration does. */
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 {
-    return setting->sharding == SCENARIO_ZERO2 || setting->sharding == SCENARIO_ZERO3;
+    return setting->sharding == SCENARIO_ZERO2 || (setting->sharding == SCENARIO_ZERO3 && !setting->staged);
 }
 
 /** Return the number of ranks that share states. It is 1 without sharding. */

@@ -12,15 +12,16 @@
  * kernels. Reductions are a reduce-scatter in each group and then an all-reduce across groups. */
 struct traffic {
     double gather_s, scatter_s, across_s, bytes;
+    double copy_s; /* copy of the reduced gradients to the host */
     bool reduce_hides;
 };
 
 /** Return the ranks of a group in an NVLink domain. A single group begins at the start of a domain. */
 static int32_t ranks_each(const struct cost_setting *setting)
 {
-    int32_t n = cost_shards(setting);
-    bool one_domain =
-        cost_shard_groups(setting) == 1 && n * setting->tensor <= platform_nvlink_domain(setting->platform);
+    int32_t n = cost_shards(setting), domain = platform_nvlink_domain(setting->platform);
+    bool starts = !setting->staged || domain % (n * setting->tensor) == 0; /* each stage's group does */
+    bool one_domain = cost_shard_groups(setting) == 1 && n * setting->tensor <= domain && starts;
     return one_domain ? n : cost_ranks_each(setting, n);
 }
 
@@ -121,6 +122,8 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     if (reduces(setting, pass)) {
         traffic.scatter_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
         traffic.across_s = group_reduce_s(&on_links, parameters, &traffic.bytes);
+        double copied = cost_host_gradient_bytes(setting, parameters, cost_shards(setting));
+        traffic.copy_s = cost_of_transfer(setting, COST_PCIE, copied, 1).duration_s;
     }
     return traffic;
 }
@@ -130,23 +133,28 @@ struct copies {
     double whole, shard;
 };
 
-/* half and full are the bytes of bf16 and fp32. */
+/** Return the bytes of a conversion, which reads and writes; 0 if there is none. */
+static double converted_bytes(double from, double to)
+{
+    return from != to ? from + to : 0;
+}
+
 static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    const double half = cost_precisions(setting).weight, full = cost_precisions(setting).state;
+    const double half = cost_precisions(setting).weight, shard = cost_precisions(setting).shard;
     double bytes = cost_precisions(setting).gradient;
     double converted = setting->gradients == SCENARIO_FP32 ? half + bytes : 0;
     return (struct copies){.whole = reduces ? 2 * half + converted + 2 * bytes : 0,
-                           .shard = (gathers ? full + half : 0) + (reduces ? (2 + 3) * bytes : 0)};
+                           .shard = (gathers ? converted_bytes(shard, half) : 0) + (reduces ? (2 + 3) * bytes : 0)};
 }
 
 static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
 {
-    const double half = cost_precisions(setting).weight, full = cost_precisions(setting).state;
-    double bytes = cost_precisions(setting).gradient;
-    double converted = setting->gradients == SCENARIO_FP32 ? 0 : half + full;
+    const double half = cost_precisions(setting).weight, shard = cost_precisions(setting).shard;
+    double bytes = cost_precisions(setting).gradient, converted = converted_bytes(bytes, shard);
     return (struct copies){.whole = (gathers ? 2 * half : 0) + (reduces ? half + bytes : 0),
-                           .shard = (gathers ? full + 3 * half : 0) + (reduces ? converted + 3 * full : 0)};
+                           .shard = (gathers ? converted_bytes(shard, half) + 2 * half : 0) +
+                                    (reduces ? converted + 3 * shard : 0)};
 }
 
 /** Return the time of conversions and copies of whole tensors and of a rank's shards, beside the collectives. */
@@ -161,20 +169,63 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
                                (copies.whole + copies.shard / cost_shards(setting)) * parameters);
 }
 
+/** Return the time in which whole gradients of some parameters are added up: both are read, and the sum is written. */
+static double addition_s(const struct cost_setting *setting, double parameters)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    return cost_memory_bound_s(setting->device, DEVICE_COPY, (bytes.activation + 2 * bytes.gradient) * parameters);
+}
+
+static double layers_s(const struct cost_pass *cost)
+{
+    return cost->kernels_s + cost->attention_s + cost->tensor_s;
+}
+
+void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *layers)
+{
+    struct cost_setting room;
+    double all_s = layers_s(layers), products_s = layers->product_s, n = cost_n_layers(setting), first_s = 0;
+    for (int32_t i = 0; i < setting->n_runs && n > 0; i++) {
+        const struct cost_setting *of_run = cost_of_one_run(setting, i, &room);
+        double parameters = cost_largest_layer_parameters(of_run),
+               copies_s = conversion_s(of_run, PASS_FORWARD, parameters, true);
+        struct traffic one = traffic_of(of_run, PASS_FORWARD, parameters, true);
+        struct overlap_kernels layer = {all_s / n + copies_s, products_s / n};
+        first_s = i == 0 ? one.gather_s : first_s;
+        layers->kernels_s += of_run->runs[0].n * copies_s;
+        layers->shard_bytes += of_run->runs[0].n * one.bytes;
+        layers->shard_s += (of_run->runs[0].n - (i == 0)) * (beside_s(setting, layer, one.gather_s, 0) - layer.all_s);
+    }
+    layers->shard_s += first_s;
+}
+
+void shards_gather_ends(const struct cost_setting *setting, bool first, bool last, struct cost_pass *end)
+{
+    double parameters = cost_ends_parameters(setting->model, setting->tensor, first, last);
+    struct traffic ends = traffic_of(setting, PASS_FORWARD, parameters, true);
+    end->kernels_s += conversion_s(setting, PASS_FORWARD, parameters, true);
+    end->shard_bytes += ends.bytes;
+    end->shard_s += ends.gather_s;
+}
+
 void shards_of_layers(const struct cost_setting *setting, bool first, enum pass pass, struct cost_pass *cost)
 {
     int32_t layers = setting->runs[0].n;
-    bool gathers = pass != PASS_WEIGHT;
+    bool gathers = pass == PASS_FORWARD || (pass != PASS_WEIGHT && !setting->keeps_gathered);
+    if (setting->staged && (pass == PASS_BACKWARD || pass == PASS_WEIGHT))
+        cost->kernels_s += layers * addition_s(setting, cost_largest_layer_parameters(setting));
     if (!cost_shards_in_passes(setting) || layers == 0) /* 0: a stage that has only the embedding or the head */
         return;
     double parameters = cost_largest_layer_parameters(setting);
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
     cost->kernels_s += layers * conversion_s(setting, pass, parameters, gathers);
-    double layer_s = (cost->kernels_s + cost->attention_s + cost->tensor_s) / layers;
+    double layer_s = layers_s(cost) / layers;
     struct overlap_kernels layer = {layer_s, cost->product_s / layers};
-    double reduce_s = one.scatter_s + one.across_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
+    double reduce_s = one.scatter_s + one.across_s + one.copy_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
     double group_s = one.gather_s + (one.reduce_hides ? one.scatter_s : 0);
     double longer_s = beside_s(setting, layer, group_s, one.reduce_hides ? one.across_s : 0) - layer_s;
+    if (one.reduce_hides && one.copy_s > 0)
+        longer_s = fmax(longer_s, one.gather_s + reduce_s - layer_s);
     double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? reduce_s : 0);
     cost->shard_bytes += layers * one.bytes;
     cost->shard_s += layers * exposed_s + (layers - first) * longer_s + (first ? ends_s : 0);
@@ -182,6 +233,8 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
 
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
+    if (setting->staged && (pass == PASS_BACKWARD || pass == PASS_WEIGHT))
+        cost->kernels_s += addition_s(setting, cost_ends_parameters(setting->model, setting->tensor, false, true));
     if (!cost_shards_in_passes(setting))
         return;
     double all = cost_ends_parameters(setting->model, setting->tensor, true, true);
@@ -189,8 +242,8 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     struct overlap_kernels head = {cost->kernels_s + cost->tensor_s, cost->product_s};
     cost->kernels_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
     cost->shard_bytes += root.bytes;
-    cost->shard_s += root.gather_s + root.scatter_s + root.across_s;
-    if (pass == PASS_FORWARD || pass == PASS_WEIGHT)
+    cost->shard_s += root.gather_s + root.scatter_s + root.across_s + root.copy_s;
+    if (pass == PASS_FORWARD || pass == PASS_WEIGHT || setting->keeps_gathered)
         return;
     double first_s = traffic_of(setting, PASS_FORWARD, cost_largest_layer_parameters(setting), true).gather_s;
     cost->shard_s += beside_s(setting, head, first_s, 0) - head.all_s;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** These are gathers of parameters and reductions of gradients inside passes, for zero2 and zero3. The file is used
- * in cost/ only. */
+/** These are gathers of parameters and reductions of gradients inside passes, for zero2 and zero3. */
 #ifndef SLIMSIM_COST_SHARDS_H
 #define SLIMSIM_COST_SHARDS_H
 
@@ -17,6 +16,7 @@
  *    layer's gradients are reduce-scattered (r s) while the next one computes. Both share one stream of NCCL:  (L - 1)
  *    (beside(c, g + r) - c) + r
  * 3. zero2 backward:  (L - 1) (beside(c, r) - c) + r, with dp_overlap none (DeepSpeed's default)  L r
+ *    If no forward frees what it gathered (keeps_gathered), the backward gathers nothing.
  * 4. If m groups hold the same shards (HSDP), r also has the all-reduce of a rank's shard of the gradients. Each of m
  *    ranks sends 2 (m - 1)/m of it, in every backward pass.
  * 5. Each collective takes multiprocessors by its own extent (enum overlap_extent). For g and the reduce-scatter it is
@@ -26,11 +26,26 @@
  * 7. A layer hides the collectives of its own kind, also if the next layer is of another kind.
  * 8. The kind of the first layer has these sums (`first`). Other kinds hide all their collectives, L in place of L - 1.
  *
+ * 9. With zero2's optimizer on the host each reduction is followed by a copy on its stream (cost_host_gradient_bytes).
+ * 10. With stages (`staged`) the backward only adds the layers' bf16 gradients to the whole ones, in the precision of
+ *    their reduction. shards_gather has the gathers.
+ *
  * docs/model.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.
  */
 void shards_of_layers(const struct cost_setting *setting, bool first, enum pass pass, struct cost_pass *cost);
 
-/** Add the collectives of embedding, last norm and head, which are FSDP's root unit: cost_of_head. */
+/** Add the collectives of embedding, last norm and head, which are FSDP's root unit: cost_of_head. With stages these
+ * are the additions of gradients of last norm and head. */
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost);
+
+/**
+ * Add the gathers of a pass that finds the parameters of its stage sharded, to components of its cost: cost/cache.h.
+ * Only stages of zero3 (`staged`) have them.
+ *
+ * 1. Layers take what zero3's forward takes with one stage:  g + (L - 1) (beside(c, g) - c)
+ * 2. Embedding, and last norm with head, are exposed. Backwards do not gather them.
+ */
+void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *layers);
+void shards_gather_ends(const struct cost_setting *setting, bool first, bool last, struct cost_pass *end);
 
 #endif

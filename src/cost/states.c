@@ -65,30 +65,72 @@ double cost_model_parameters(const struct model *model)
     return cost_stage_parameters(&whole, true, true);
 }
 
-/** Return the bytes of a parameter's master weight and both moments of Adam. */
+/** Return the bytes of a parameter's main copy and both moments of Adam that the GPU holds. */
 static double optimizer_bytes(const struct cost_setting *setting)
 {
-    return 3 * cost_precisions(setting).state;
+    const struct cost_precisions bytes = cost_precisions(setting);
+    return (1 - setting->optimizer_offload) * (bytes.main + 2 * bytes.moment);
 }
 
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    double optimizer = optimizer_bytes(setting);
+    const double optimizer = optimizer_bytes(setting), gpu = 1 - setting->optimizer_offload;
     CHECK(shards >= 1 && (setting->sharding != SCENARIO_UNSHARDED || shards == 1));
+    if (setting->staged)
+        return parameters * (bytes.weight + bytes.gradient + (bytes.shard + 2 * bytes.moment) / shards);
     if (setting->sharding == SCENARIO_ZERO3)
-        return parameters * ((optimizer + bytes.state) / shards);
+        return parameters * ((2 * bytes.shard + 2 * bytes.moment) / shards);
     if (setting->sharding == SCENARIO_ZERO2)
-        return parameters * (bytes.weight + (bytes.gradient + optimizer) / shards);
+        return parameters * (bytes.weight + (gpu * bytes.gradient + optimizer) / shards);
     return parameters * (bytes.weight + bytes.gradient + optimizer / shards);
+}
+
+/** Return the parameters of a rank that the host updates. */
+static double on_host(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    return setting->optimizer_offload * parameters / shards;
+}
+
+double cost_host_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    double gradient = precision_bytes(PRECISION_FP32);
+    return on_host(setting, parameters, shards) * (bytes.main + 2 * bytes.moment + gradient);
+}
+
+double cost_host_gradient_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    return setting->sharding != SCENARIO_ZERO2
+               ? 0
+               : 2 * cost_precisions(setting).weight * on_host(setting, parameters, shards);
+}
+
+struct cost_host_copies cost_optimizer_copies(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    double copied = on_host(setting, parameters, shards);
+    double gradient = setting->sharding == SCENARIO_ZERO2 ? 0 : bytes.gradient;
+    return (struct cost_host_copies){copied * gradient, copied * bytes.weight};
+}
+
+double cost_host_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    double gradient = precision_bytes(PRECISION_FP32), moved = gradient + 2 * (bytes.main + 2 * bytes.moment);
+    double node_bytes =
+        setting->platform->gpus_per_node * on_host(setting, parameters, shards) * (moved + bytes.weight);
+    return node_bytes > 0 ? node_bytes / setting->device->node_host_adam_bytes_per_s : 0;
 }
 
 double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    if (setting->sharding == SCENARIO_ZERO3)
-        return parameters * (bytes.state / shards);
-    return parameters * (setting->sharding == SCENARIO_ZERO2 ? bytes.gradient / shards : bytes.gradient);
+    if (setting->sharding == SCENARIO_ZERO3 && !setting->staged)
+        return parameters * (bytes.shard / shards);
+    return parameters * (setting->sharding == SCENARIO_ZERO2
+                             ? (1 - setting->optimizer_offload) * bytes.gradient / shards
+                             : bytes.gradient);
 }
 
 double cost_block_bytes(double bytes)
@@ -103,11 +145,12 @@ static double rest(double bytes)
     return cost_block_bytes(bytes) - bytes;
 }
 
-/** Return the rest of a matrix. Its weight, master weight and two moments are tensors of their own. */
+/** Return the rest of a matrix. Its weight, main copy and two moments are tensors of their own. */
 static double matrix_rest(const struct cost_setting *setting, double parameters)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    return rest(bytes.weight * parameters) + 3 * rest(bytes.state * parameters);
+    double adam = rest(bytes.main * parameters) + 2 * rest(bytes.moment * parameters);
+    return rest(bytes.weight * parameters) + (1 - setting->optimizer_offload) * adam;
 }
 
 static double layer_rest(const struct cost_setting *setting, const struct layer *layer)
@@ -122,7 +165,7 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
 {
     const struct model *model = setting->model;
     const struct cost_precisions bytes = cost_precisions(setting);
-    if (cost_shards_in_passes(setting))
+    if (cost_shards_in_passes(setting) || setting->staged)
         return 0;
     double parameters = cost_stage_parameters(setting, first, last);
     double sum = cost_frees_gradients(setting) ? 0 : rest(bytes.gradient * parameters);
@@ -133,24 +176,46 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
     return sum + layer_sum(setting, layer_rest) + tables * matrix_rest(setting, table);
 }
 
-/** Return the bytes to and from HBM for a parameter of a rank's share. */
-static double share_bytes(const struct cost_setting *setting)
+/** Bytes to and from HBM for a parameter of a rank's share: of its gradient before Adam, and of Adam itself. */
+struct share_bytes {
+    double gradient, adam;
+};
+
+/**
+ * Return the bytes of a parameter of a rank's share.
+ *
+ * 1. Adam on fp32 states first makes bf16 gradients fp32. FSDP2 has done so in the passes. Adam on others reads the
+ *    gradients as they are, as Transformer Engine's does.
+ * 2. Behind Adam fp32 main parameters are copied to the bf16 weights. Adam on other states writes the weights itself.
+ */
+static struct share_bytes share_bytes(const struct cost_setting *setting)
 {
-    const double half = cost_precisions(setting).weight, full = cost_precisions(setting).state;
-    bool zero1 = !cost_shards_in_passes(setting);
-    bool before = cost_shards_in_passes(setting) && setting->fsdp == 2;
-    double converted = setting->gradients == SCENARIO_BF16 && !before ? half + full : 0;
-    double norm = full, clipped = zero1 ? 0 : 2 * full, weight = setting->sharding == SCENARIO_ZERO3 ? 0 : full + half;
-    double fused = 7 * full; /* gradient, weight, two moments read; weight and moments written */
+    const struct cost_precisions bytes = cost_precisions(setting);
+    const double half = bytes.weight, full = precision_bytes(PRECISION_FP32), moment = bytes.moment;
+    bool zero3 = setting->sharding == SCENARIO_ZERO3, zero1 = !zero3 && setting->sharding != SCENARIO_ZERO2;
+    bool plain = bytes.main == full && moment == full;
+    bool before = !zero1 && setting->fsdp == 2;
+    bool converts = plain && setting->gradients == SCENARIO_BF16 && !before;
+    double gradient = converts ? full : zero3 || before ? bytes.shard : bytes.gradient;
+    double norm = gradient, clipped = zero1 ? 0 : 2 * gradient;
+    double weight = zero3 || bytes.main == 0 ? 0 : plain ? full + half : half;
+    /* gradient, weight, two moments read; weight and moments written */
+    double fused = gradient + 2 * bytes.shard + 4 * moment;
     /* decay, moments (read and added to), denominator, weight */
-    double eager = 2 * full + (2 + 3) * full + (2 + 3) * full + (2 + 2 + 2) * full + 4 * full;
-    return converted + norm + clipped + weight + (setting->optimizer == SCENARIO_FUSED ? fused : eager);
+    double eager = 2 * bytes.shard + 2 * (4 * moment + gradient) + (2 + 2 + 2) * moment + 2 * bytes.shard + 2 * moment;
+    return (struct share_bytes){.gradient = (converts ? half + full : 0) + norm + clipped,
+                                .adam = weight + (setting->optimizer == SCENARIO_FUSED ? fused : eager)};
 }
 
 double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     CHECK(shards >= 1);
-    double whole_bytes = !cost_shards_in_passes(setting) ? 3 * cost_precisions(setting).gradient : 0;
-    double bytes = parameters * whole_bytes + parameters / shards * share_bytes(setting);
+    const struct cost_precisions precisions = cost_precisions(setting);
+    double gradient = precisions.gradient, converted = gradient != precisions.shard ? gradient + precisions.shard : 0;
+    double whole_bytes = cost_shards_in_passes(setting) ? 0 : (setting->staged ? 2 : 3) * gradient;
+    double reduced = setting->staged ? converted + 3 * precisions.shard : 0;
+    const struct share_bytes share = share_bytes(setting);
+    double bytes = parameters * whole_bytes +
+                   parameters / shards * (reduced + share.gradient + (1 - setting->optimizer_offload) * share.adam);
     return cost_memory_bound_s(setting->device, DEVICE_COPY, bytes);
 }

@@ -40,16 +40,47 @@ static inline bool cost_frees_gradients(const struct cost_setting *setting)
 
 /**
  * Return the bytes of weights, gradients and optimizer states of one rank of a stage of `parameters` parameters. They
- * depend on the plan's `sharding`, with n = shards and g = 4 or 2 bytes by its `gradients` [bytes a parameter]:
+ * depend on the plan's `sharding`, with n = shards and g = 4 or 2 bytes by its `gradients`. a = p + 2 m are the bytes
+ * of Adam: p = 4, 2 or 0 by `main_params`, and m = 4 or 2 by `moments` [bytes a parameter]:
  *
- *   none    2 + g + 12
- *   zero1   2 + g + 12/n     bf16 weight, gradient; fp32 master weight and two moments, sharded
- *   zero2   2 + (g + 12)/n
- *   zero3   16/n             fp32 weight, moments and gradient; the bf16 weight exists only while it is gathered
+ *   none    2 + g + a
+ *   zero1   2 + g + a/n      bf16 weight, gradient; main parameter and two moments, sharded
+ *   zero2   2 + (g + a)/n
+ *   zero3   (2 s + 2 m)/n    sharded weight and gradient of s = p bytes, 2 without main parameters; the gathered weight
+ *                            exists only for a while
  *
+ *   zero3 with stages    2 + g + (s + 2 m)/n    the gathered weight and the gradient are whole in all micro-batches
+ *
+ * The share `optimizer_offload` of a, and of zero2's g, is on the host (cost_host_state_bytes).
  * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/**
+ * Return the bytes that a rank has in its host's memory: for the share of the parameters that is updated there, the
+ * main parameter, both moments and the gradient in fp32, 16 bytes. Megatron-LM (core/optimizer/cpu_offloading) and
+ * DeepSpeed (runtime/zero, estimate_zero2_model_states_mem_needs) have these.
+ */
+double cost_host_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/** Return the bytes of gradients that a backward of zero2 copies to the host, where they are added up: 2 a parameter
+ * there and 2 of the sum back, or 4 of the last sum. Others copy them behind the last backward. */
+double cost_host_gradient_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/** Bytes that a rank copies behind the last backward for an optimizer on the host: gradients to it, and bf16 weights
+ * back. */
+struct cost_host_copies {
+    double to_host_bytes, from_host_bytes;
+};
+
+struct cost_host_copies cost_optimizer_copies(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/**
+ * Return the time of the optimizer's step on the host [s]. Each parameter moves 30 bytes to and from its memory:
+ * gradient, main parameter and two moments read, the last three and the bf16 weight written. All GPUs of a node share
+ * the bandwidth that Adam reaches there (device.node.host_adam). It is 0 without offload.
+ */
+double cost_host_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /** Return the bytes of gradients in cost_state_bytes. If they are freed, they exist only from the first backward to
  * the optimizer's end. */
@@ -65,7 +96,7 @@ double cost_block_bytes(double bytes);
  *
  * 1. zero1's gradients are one tensor. Gradients that are freed are left out.
  * 2. With several shards the weights are one tensor, too.
- * 3. With one shard, the weight, master weight and moments of each matrix are tensors of their own.
+ * 3. With one shard, the weight, main parameters and moments of each matrix are tensors of their own.
  * 4. zero2 and zero3 are left out.
  */
 double cost_state_block_bytes(const struct cost_setting *setting, bool first, bool last, int32_t shards);
@@ -74,11 +105,15 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
  * Return the time of the optimizer step of a rank, on a stage of `parameters` parameters [s]. The rank updates 1/shards
  * of them.
  *
- * 1. The optimizer is Adam with fp32 states. It is memory-bound, and all its bytes follow the device's curve of copies.
- * 2. Each parameter of the rank's share counts: gradient 4 to 18, fused kernel 28 or eager kernels 88, bf16 weight 6
- *    (zero3: 0).
+ * 1. The optimizer is Adam. It is memory-bound, and all its bytes follow the device's curve of copies.
+ * 2. With fp32 states each parameter of the rank's share counts: gradient 4 to 18, fused kernel 28 or eager kernels 88,
+ *    bf16 weight 6 (zero3: 0). With others the kernels count the bytes of these states.
  * 3. With zero1 and none each parameter of the stage also counts 3 gradients, which are set to zero and divided by the
  *    ranks.
+ *
+ * 4. With zero3 and stages each parameter of the stage counts 2 gradients, which are copied to be reduced. The share
+ *    counts the conversion of the reduced gradient and 3 of it, as FSDP2's passes do with one stage (cost/shards.h).
+ * 5. The host has the share optimizer_offload of the kernels of Adam.
  *
  * docs/model.md, States and optimizer, has each term and its source.
  */

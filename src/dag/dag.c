@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cost/activation.h"
 #include "cost/cache.h"
+#include "cost/shards.h"
 #include "cost/states.h"
 #include "dag/builder.h"
 #include "dag/equal_pipelines.h"
@@ -153,11 +154,30 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
     return priced;
 }
 
-static void look_up(const struct priced *priced, enum pass pass, int32_t micro_batch, int32_t first,
-                    struct cost_pass *costs)
+/* Return the forward micro-batch that all stages begin with. */
+static int32_t first_forward(const struct plan_pipeline *pipeline)
 {
-    struct cost_micro_batch work = dag_micro_batch(priced->pipeline, pass, micro_batch);
-    cost_cached(&priced->stage_setting[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], costs);
+    return pipeline->steps != NULL ? pipeline->steps[0].micro_batch : 0;
+}
+
+/*
+ * Fill in the components' costs of a micro-batch on one setting. FSDP's stages gather parameters in the first forward.
+ * A forward that frees them leaves a gather to the next pass. Here it counts in the micro-batch's backward, so that
+ * there are as many. Backwards free nothing.
+ */
+static void look_up(const struct plan_pipeline *pipeline, const struct cost_setting *stage_setting, enum pass pass,
+                    int32_t micro_batch, unsigned parts, struct cost_pass *costs)
+{
+    struct cost_micro_batch work = dag_micro_batch(pipeline, pass, micro_batch);
+    cost_cached(stage_setting, cost_pass_of(pipeline, pass), &work, parts, costs);
+    bool first = pass == PASS_FORWARD && micro_batch == first_forward(pipeline);
+    if (!stage_setting->staged || (!first && (pass != PASS_BACKWARD || stage_setting->keeps_gathered)))
+        return;
+    shards_gather_layers(stage_setting, &costs[COST_LAYERS]);
+    if (first && (parts & 1U << COST_EMBEDDING))
+        shards_gather_ends(stage_setting, true, false, &costs[COST_EMBEDDING]);
+    if (first && (parts & 1U << COST_HEAD))
+        shards_gather_ends(stage_setting, false, true, &costs[COST_HEAD]);
 }
 
 /* Fill in the costs or the seconds of a micro-batch on all kinds; the other pointer is NULL. */
@@ -168,7 +188,7 @@ static void price_micro_batch(const struct priced *priced, enum pass pass, int32
     for (int32_t first = 0; first < priced->n; first++) {
         if (priced->first[first] < first)
             continue;
-        look_up(priced, pass, micro_batch, first, costs);
+        look_up(priced->pipeline, &priced->stage_setting[first], pass, micro_batch, priced->all[first], costs);
         for (int32_t kind = first; kind < priced->n; kind++) {
             if (priced->first[kind] != first)
                 continue;
@@ -223,10 +243,9 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
                                int32_t micro_batch, int32_t stage)
 {
     struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, stage);
-    struct cost_micro_batch work = dag_micro_batch(pipeline, pass, micro_batch);
     struct cost_pass costs[COST_N_COMPONENTS], sum;
     unsigned parts = parts_of(&pipeline->layout, stage);
-    cost_cached(&stage_setting, cost_pass_of(pipeline, pass), &work, parts, costs);
+    look_up(pipeline, &stage_setting, pass, micro_batch, parts, costs);
     sum_up(costs, parts, &sum);
     return sum;
 }

@@ -80,7 +80,7 @@ bool builder_has_faults(const struct builder *builder, int32_t gpu)
     const struct faults *faults = builder->setting->faults;
     if (!faults_any(faults))
         return false;
-    if (cost_shards_in_passes(builder->setting) &&
+    if ((cost_shards_in_passes(builder->setting) || builder->setting->staged) &&
         (faults_worst(faults, FAULT_NVLINK) > 1 || faults_worst(faults, FAULT_NIC) > 1))
         return true;
     return faults_factor(faults, FAULT_GPU, gpu) > 1 || faults_factor(faults, FAULT_NVLINK, gpu) > 1 ||

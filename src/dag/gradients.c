@@ -221,14 +221,15 @@ static double rank_exposed_s(const struct builder *builder, int32_t dag_rank, en
 
 /*
  * Find the exposed part of a collective of all parameters, `bytes` each: the part that the passes `pass` of each rank
- * do not hide. @return seconds of the whole collective without other traffic
+ * do not hide. FSDP's stages reduce behind their last backward, so nothing hides it. @return seconds of the whole
+ * collective without other traffic
  */
 static double find_exposed(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
     double across, all_s = uncontended_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
-    if (builder->setting->dp_overlap >= hides && all_s > 0) {
+    if (builder->setting->dp_overlap >= hides && !builder->setting->staged && all_s > 0) {
         double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
         double bucket_s = uncontended_s(builder, replicas, pass, bucket, bytes, &across);
         double chunk_s = bucket_s * chunk / bucket, loss = loss_of(builder, replicas, pass, across);
@@ -343,6 +344,40 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
     return last;
 }
 
+/* Append a copy of a rank to or from the host. @return its number */
+static int32_t add_host_copy(struct builder *builder, int32_t dag_rank, enum dag_purpose purpose, double bytes)
+{
+    bool out = purpose == DAG_OFFLOAD;
+    struct dag_task task =
+        builder_task_of(builder, dag_rank, out ? DAG_STREAM_TO_HOST : DAG_STREAM_FROM_HOST, DAG_SEND, purpose);
+    *(out ? &task.to_rank : &task.from_rank) = -1;
+    return builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
+}
+
+/*
+ * Append the step on the host of a rank: its gradients go there, the CPUs work, and the weights come back. @return the
+ * last copy, -1: the host has no share
+ */
+static int32_t add_host_step(struct builder *builder, const struct replicas *replicas, int32_t dag_rank, int32_t norm)
+{
+    const struct cost_setting *setting = builder->setting;
+    double host_s = cost_host_optimizer_s(setting, replicas->parameters, replicas->group);
+    struct cost_host_copies copies = cost_optimizer_copies(setting, replicas->parameters, replicas->group);
+    if (host_s <= 0)
+        return -1;
+    if (copies.to_host_bytes > 0) {
+        add_host_copy(builder, dag_rank, DAG_OFFLOAD, copies.to_host_bytes);
+        builder_edge(builder, norm, DAG_COLLECTIVE);
+    }
+    int32_t step =
+        builder_task(builder, builder_task_of(builder, dag_rank, DAG_STREAM_TO_HOST, DAG_SYNC, DAG_OFFLOAD), host_s);
+    builder_edge(builder, norm, DAG_COLLECTIVE);
+    int32_t back = add_host_copy(builder, dag_rank, DAG_PREFETCH, copies.from_host_bytes);
+    builder_edge(builder, step, DAG_COLLECTIVE);
+    return back;
+}
+
+/* Append the optimizers behind the gradients' norm. The GPU updates its own share beside the host. */
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
     const struct cost_setting *setting = builder->setting;
@@ -353,6 +388,7 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
         struct dag_task task = builder_task_of(builder, dag_rank, DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
         set_ready(&replicas->ready[N_READY * i], builder_task(builder, task, factor * seconds));
         builder_edge(builder, norm, DAG_COLLECTIVE);
+        replicas->ready[N_READY * i + 1] = add_host_step(builder, replicas, dag_rank, norm);
     }
 }
 

@@ -87,6 +87,8 @@ static const struct schema_key sheet[] = {
         node_numa_bytes_per_s),
     KEY("node.host_memory", "bytes", 0, 1e18, "0", "host memory of a node, for platforms that give none; 0: unknown",
         node_host_memory_bytes),
+    KEY("node.host_adam", "bytes/s", 0, 1e15, "0",
+        "bandwidth of a node's host memory that Adam on its CPUs reaches; 0: unknown", node_host_adam_bytes_per_s),
     {"power", SCHEMA_WORD, "-", 0, 0, "", NULL, "power of nodes with this device, a name of model/power", FIELD(power)},
     KEY("measured.nvlink", "bytes/s", 0, 1e15, "0",
         "bandwidth of one direction on the machines of measured collectives", measured_nvlink_bytes_per_s),

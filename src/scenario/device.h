@@ -189,6 +189,7 @@ struct device {
     double node_pcie_bytes_per_s;
     double node_numa_bytes_per_s;
     double node_host_memory_bytes;
+    double node_host_adam_bytes_per_s; /* of all CPUs of a node; 0: unknown */
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s,
         measured_pcie_bytes_per_s; /* links of the machines that were measured */
     struct device_training training;

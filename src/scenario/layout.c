@@ -238,20 +238,61 @@ static bool check_fsdp(const struct scenario *scenario, const struct scenario_sy
     return true;
 }
 
+/** Check zero2 or zero3 with pipeline stages. PyTorch's stages know FSDP2 (torch/distributed/pipelining/stage.py). */
+static bool check_staged(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->sharding == SCENARIO_ZERO2)
+        return refuse(scenario, system, "sharding", err,
+                      "zero2 needs pp 1, which is %" PRId64 ", since DeepSpeed's pipelines refuse it; with pipeline "
+                      "stages zero1, none, and zero3 with fsdp 2 are allowed",
+                      plan->pp);
+    if (plan->fsdp != 2)
+        return refuse(scenario, system, "sharding", err,
+                      "zero3 with fsdp 1 needs pp 1, which is %" PRId64 "; with pipeline stages zero1, none, and zero3 "
+                      "with fsdp 2 are allowed",
+                      plan->pp);
+    return !scenario->model.tied_embeddings ||
+           refuse(scenario, system, "sharding", err,
+                  "zero3 with pipeline stages needs untied embeddings, since PyTorch's stages share no parameters");
+}
+
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
     if (!check_fsdp(scenario, system, in_passes, err))
         return false;
+    if (system->plan.sharding == SCENARIO_ZERO3 && system->plan.main_params == SCENARIO_MAIN_FP16)
+        return refuse(scenario, system, "main_params", err,
+                      "fp16 needs sharding zero1, zero2 or none; with zero3 the shards are the parameters themselves: "
+                      "fp32, or none for a model in bf16");
     if (!in_passes && system->plan.fsdp == 2)
         return refuse(scenario, system, "fsdp", err, "2 needs sharding zero2 or zero3");
     if (in_passes && system->plan.schedule == SCENARIO_ZERO_BUBBLE)
         return refuse(scenario, system, "schedule", err, "zero-bubble needs sharding zero1 or none");
-    if (!in_passes || system->plan.pp == 1)
+    if (system->plan.reshard_after_forward != SCENARIO_RESHARD_DEFAULT && system->plan.sharding != SCENARIO_ZERO3)
+        return refuse(scenario, system, "reshard_after_forward", err, "needs sharding zero3");
+    return !in_passes || system->plan.pp == 1 || check_staged(scenario, system, err);
+}
+
+/** Check that an optimizer on the host has a model, and a node whose CPUs are known. */
+static bool check_optimizer(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->optimizer_offload <= 0)
         return true;
-    return refuse(scenario, system, "sharding", err,
-                  "zero2 and zero3 need pp 1, which is %" PRId64 "; with pipeline stages zero1 and none are allowed",
-                  system->plan.pp);
+    if (plan->sharding == SCENARIO_ZERO3)
+        return refuse(scenario, system, "optimizer_offload", err,
+                      "%g needs sharding zero1, zero2 or none; PyTorch's CPUOffloadPolicy and DeepSpeed's stage 3 also "
+                      "have parameters on the host",
+                      plan->optimizer_offload);
+    if (plan->main_params != SCENARIO_MAIN_FP32 || plan->moments != SCENARIO_FP32)
+        return refuse(scenario, system, "optimizer_offload", err,
+                      "%g needs main_params and moments fp32, the states of Adam on CPUs", plan->optimizer_offload);
+    return scenario->device.node_host_adam_bytes_per_s > 0 ||
+           refuse(scenario, system, "optimizer_offload", err,
+                  "%g needs the bandwidth of Adam on the CPUs, and device %s has no node.host_adam",
+                  plan->optimizer_offload, scenario->device.name);
 }
 
 static bool check_recompute(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
@@ -362,7 +403,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
                    "rank; allowed: 1",
                    plan->tp, model->name);
     ok &= check_schedule(scenario, system, err);
-    ok &= check_sharding(scenario, system, err);
+    ok &= check_sharding(scenario, system, err) && check_optimizer(scenario, system, err);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
         if (!model_has_kind(model, kind))
             continue;

@@ -26,7 +26,8 @@ static const struct schema_key keys[] = {
      "list has plan.spread of the framework",
      FIELD(spread)},
     {"sharding", SCHEMA_CHOICES, "-", 0, 0, "", "zero1|zero2|zero3",
-     "states that DP x CP ranks share; zero2 and zero3 need a single stage; a space without this list has those of the "
+     "states that DP x CP ranks share; zero2 and zero3 are tried with a single stage; a space without this list has "
+     "those of the "
      "system, zero1 except for flexsp (zero3)",
      FIELD(sharding)},
     {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|selective|full",

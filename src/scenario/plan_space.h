@@ -30,7 +30,7 @@ enum plan_space_feature {
  * - spread: the framework's
  *
  * A layout takes only values of vpp and sharding that it can have. vpp above 1 needs several stages of whole chunks and
- * a system with an interleaved order. zero2 and zero3 need one stage.
+ * a system with an interleaved order. zero2 and zero3 are tried with one stage.
  */
 struct plan_space {
     char name[SCHEMA_TEXT_BYTES], source[SCHEMA_TEXT_BYTES]; /* name: if it is a user's file, its absolute path */

@@ -64,7 +64,7 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.stages.count_head)},
     {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, framework_value, "zero1|zero2|zero3|none",
      "states that DP x CP ranks share: zero1: those of the optimizer; zero2: also gradients; zero3: also parameters "
-     "(FSDP); none: nothing (DDP); zero2 and zero3 need pp 1",
+     "(FSDP); none: nothing (DDP); zero2 needs pp 1, zero3 with stages fsdp 2",
      SYSTEM(plan.sharding)},
     {"plan.shard_group", SCHEMA_INT, "GPUs", 0, 1 << 30, "0", NULL,
      "number of consecutive DP x CP ranks that share states; all such groups hold the same (HSDP: zero3 with the GPUs "
@@ -84,6 +84,11 @@ const struct schema_key system_entry_keys[] = {
      "pass (torchtitan of 2024); own: as units of their own, only while they work (torchtitan of 2025); only memory "
      "depends on it, since times are always those of root",
      SYSTEM(plan.fsdp_ends)},
+    {"plan.reshard_after_forward", SCHEMA_CHOICE, "-", 0, 0, "default", "default|always|never",
+     "with sharding zero3, whether a forward pass frees the parameters that it gathered: always: the backward gathers "
+     "them again; never: memory holds them to the backward, with stages to the end of the iteration; default: always "
+     "with pp 1, otherwise never (torchtitan)",
+     SYSTEM(plan.reshard_after_forward)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
      "precision of gradients and of their reduction", SYSTEM(plan.gradients)},
     {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, framework_value, "kept|freed",
@@ -94,6 +99,20 @@ const struct schema_key system_entry_keys[] = {
      "kernels of Adam: fused: one (Apex, Megatron, PyTorch's fused=True); eager: one for each operation (PyTorch's "
      "default)",
      SYSTEM(plan.optimizer)},
+    {"plan.main_params", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|fp16|none",
+     "main copy of the parameters that Adam updates: fp32; fp16: 2 bytes (Megatron-LM's --main-params-dtype fp16, or "
+     "its "
+     "16-bit remainders of fp32 with --use-precision-aware-optimizer); none: Adam updates bf16 parameters (a model in "
+     "bf16 with torch.optim.AdamW; with zero3 the shards are then bf16)",
+     SYSTEM(plan.main_params)},
+    {"plan.moments", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
+     "precision of both moments of Adam (Megatron-LM's --exp-avg-dtype and --exp-avg-sq-dtype)", SYSTEM(plan.moments)},
+    {"plan.optimizer_offload", SCHEMA_REAL, "-", 0, 1, "0", NULL,
+     "share of the optimizer's states that is in the host's memory, where the CPUs update it (Megatron-LM's "
+     "--optimizer-cpu-offload and --optimizer-offload-fraction; DeepSpeed's offload_optimizer, with zero2 "
+     "ZeRO-Offload); "
+     "zero3 has none; needs main_params and moments fp32",
+     SYSTEM(plan.optimizer_offload)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "split norms, dropouts and residuals over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
     {"plan.kv_copies", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,

@@ -42,6 +42,11 @@ enum scenario_prefetch { SCENARIO_BACKWARD_PRE, SCENARIO_BACKWARD_POST };
 enum scenario_ends { SCENARIO_ENDS_ROOT, SCENARIO_ENDS_OWN };
 /** The time when memory holds main gradients: always, or only from the first backward to the optimizer's end. */
 enum scenario_gradient_buffers { SCENARIO_GRADIENTS_KEPT, SCENARIO_GRADIENTS_FREED };
+/** Whether FSDP frees gathered parameters behind a forward. By default it does with one stage only (torchtitan). */
+enum scenario_reshard { SCENARIO_RESHARD_DEFAULT, SCENARIO_RESHARD_ALWAYS, SCENARIO_RESHARD_NEVER };
+/** Precision of the main copy of the parameters, which the optimizer updates. fp16 also is Megatron-LM's 16-bit
+ * remainders of fp32. With none it updates the bf16 parameters themselves. */
+enum scenario_main_params { SCENARIO_MAIN_FP32, SCENARIO_MAIN_FP16, SCENARIO_MAIN_NONE };
 /** Order of a pipeline's passes: plan/schedule.h. */
 enum scenario_schedule {
     SCENARIO_ONE_F_ONE_B,
@@ -87,21 +92,25 @@ struct scenario_plan {
     int32_t schedule; /* enum scenario_schedule */
     int64_t slices;   /* slices of a micro-batch, with a schedule of slices; 0: the schedule's default */
     struct scenario_stages stages;
-    int32_t sharding;         /* enum scenario_sharding */
-    int64_t shard_group;      /* number of DP x CP ranks that share states; other groups hold the same; 0: all share */
-    int64_t fsdp;             /* version of FSDP, 1 or 2, whose copies zero2 and zero3 make; 0 counts as 1 */
-    int32_t fsdp_prefetch;    /* enum scenario_prefetch */
-    int32_t fsdp_ends;        /* enum scenario_ends */
-    int32_t gradients;        /* enum scenario_gradients */
-    int32_t gradient_buffers; /* enum scenario_gradient_buffers */
-    int32_t optimizer;        /* enum scenario_kernels: one kernel for Adam, or one for each operation */
-    bool sequence_parallel;   /* applies to tensor parallelism */
-    bool kv_copies;           /* several ranks may hold one head of keys and values */
-    int32_t recompute;        /* enum recompute */
-    int64_t recompute_layers; /* layers of a stage that recompute, with recompute full; 0: all */
-    bool early_stop;          /* with recompute full, stop after the last tensor that the backward needs */
-    int32_t offload_mode;     /* enum scenario_offload, the entry's key `offload` */
-    double offload;           /* share of activations that goes to the host, 0..1 */
+    int32_t sharding;      /* enum scenario_sharding */
+    int64_t shard_group;   /* number of DP x CP ranks that share states; other groups hold the same; 0: all share */
+    int64_t fsdp;          /* version of FSDP, 1 or 2, whose copies zero2 and zero3 make; 0 counts as 1 */
+    int32_t fsdp_prefetch; /* enum scenario_prefetch */
+    int32_t fsdp_ends;     /* enum scenario_ends */
+    int32_t reshard_after_forward; /* enum scenario_reshard, with zero3 */
+    int32_t gradients;             /* enum scenario_gradients */
+    int32_t gradient_buffers;      /* enum scenario_gradient_buffers */
+    int32_t optimizer;             /* enum scenario_kernels: one kernel for Adam, or one for each operation */
+    int32_t main_params;           /* enum scenario_main_params */
+    int32_t moments;               /* enum scenario_gradients: precision of both moments of Adam */
+    double optimizer_offload;      /* share of the optimizer's states and step that is the host's, 0..1 */
+    bool sequence_parallel;        /* applies to tensor parallelism */
+    bool kv_copies;                /* several ranks may hold one head of keys and values */
+    int32_t recompute;             /* enum recompute */
+    int64_t recompute_layers;      /* layers of a stage that recompute, with recompute full; 0: all */
+    bool early_stop;               /* with recompute full, stop after the last tensor that the backward needs */
+    int32_t offload_mode;          /* enum scenario_offload, the entry's key `offload` */
+    double offload;                /* share of activations that goes to the host, 0..1 */
 };
 
 /** Return the number of `ranks` DP x CP ranks that share states, and so hold them together. It is 1 without sharding.
@@ -136,7 +145,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 31 };
+enum { SYSTEM_ENTRY_N_KEYS = 35 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /**

@@ -16,12 +16,14 @@ static const char *const attention_name[] = {"flash-attention 2", "flash-attenti
                                              "flash-attention 1 (a multiple of 2's curve)",
                                              "unfused (GEMMs and passes over all scores)"};
 
-static bool any_sharded(const struct scenario *scenario)
+/** Return whether a plan with at least so many stages has zero2 or zero3. */
+static bool any_sharded(const struct scenario *scenario, int64_t stages)
 {
     bool any = false;
-    for (int32_t i = 0; i < scenario->n_systems; i++)
-        any = any || scenario->systems[i].plan.sharding == SCENARIO_ZERO2 ||
-              scenario->systems[i].plan.sharding == SCENARIO_ZERO3;
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct scenario_plan *plan = &scenario->systems[i].plan;
+        any = any || (plan->pp >= stages && (plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3));
+    }
     return any;
 }
 
@@ -245,12 +247,17 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
                  "keys and values: up to %" PRId64 " TP ranks hold a copy of each head and sum its gradients; "
                  "Megatron-Core gathers heads instead of copying them",
                  most_kv_copies(scenario));
-    if (any_sharded(scenario))
+    if (any_sharded(scenario, 0))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
+    if (any_sharded(scenario, 2))
+        snprintf(
+            lines[n++], ASSUMPTIONS_SIZE,
+            "zero3 with stages: gathered in the first forward, weights and gradients whole, reduced once behind the "
+            "last backward, not hidden");
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal%s",
              scenario->model.dropout ? "with" : "no", model_has_biases(&scenario->model) ? "with" : "no",
              model_has_windows(&scenario->model) ? ", in sliding windows" : "");
@@ -290,7 +297,7 @@ bool assumptions_oversubscription(const struct scenario *scenario, char line[ASS
     else if (given && scenario->engine == SCENARIO_CRITICAL_PATH)
         snprintf(line, ASSUMPTIONS_SIZE,
                  "oversubscription has no effect on the critical path, which has no contention: use SimGrid");
-    else if (given && any_sharded(scenario))
+    else if (given && any_sharded(scenario, 0))
         snprintf(line, ASSUMPTIONS_SIZE,
                  "oversubscription does not slow zero2's and zero3's collectives, whose time is part of a pass");
     else

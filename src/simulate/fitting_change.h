@@ -15,7 +15,7 @@ struct fitting_change {
  * Change one part of the plan of a system that does not fit, the mildest first:
  *
  * 1. recompute selective, then full
- * 2. sharding zero1, zero2, then zero3; the last two need one stage
+ * 2. sharding zero1, zero2, then zero3; zero2 needs one stage, zero3 with stages FSDP2
  * 3. offload, in steps of a fifth, unless the entry says `offload: never`
  * 4. twice the degree of cp, pp or tp, with half the replicas
  *

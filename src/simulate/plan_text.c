@@ -36,9 +36,12 @@ void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[P
                                                                    : trace_sharding_names.text[plan->sharding]);
     if (plan->recompute != RECOMPUTE_NONE)
         n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s", scenario_recompute_name[plan->recompute]);
+    if (plan->optimizer_offload > 0)
+        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " optimizer offload %.0f%%",
+                              100 * plan->optimizer_offload);
     if (plan->offload > 0)
         snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload %.0f%%", 100 * plan->offload);
-    else if (offloads)
+    else if (offloads && plan->optimizer_offload <= 0)
         snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload");
 }
 
@@ -161,6 +164,7 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
 {
     static const char *const shared[] = {"optimizer states (zero1)", "optimizer states and gradients (zero2)",
                                          "optimizer states, gradients and parameters (zero3)", "all states (none)"};
+    static const char *const main_params[] = {"fp32 main parameters", "fp16 main parameters", "no main parameters"};
     const struct scenario_plan *plan = &system->entry->plan;
     int n = snprintf(line, PLAN_TEXT_SIZE, "%s: sequence parallelism %s; recompute ", system->entry->label,
                      plan->sequence_parallel ? "on" : "off");
@@ -170,7 +174,9 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
     if (plan->early_stop)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " but the last GEMM of each layer (early_stop)");
     double host = host_bytes(system);
-    if (host > 0 && plan->offload <= 0)
+    if (plan->optimizer_offload > 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", optimizer offload %g%%", 100 * plan->optimizer_offload);
+    if (host > 0 && plan->offload <= 0 && plan->optimizer_offload <= 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload by the system");
     else
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
@@ -181,11 +187,14 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
     const char *memory = plan->fsdp_ends == SCENARIO_ENDS_OWN            ? ", embedding and head by themselves"
                          : plan->fsdp_prefetch == SCENARIO_BACKWARD_POST ? ", gathered behind the backward before"
                                                                          : "";
-    snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-             "; %s on %d of %d DP x CP ranks%s%s; gradients %s%s, weights bf16, Adam fp32", shared[plan->sharding],
-             scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies, memory,
-             plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
-             plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "");
+    n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
+                  "; %s on %d of %d DP x CP ranks%s%s; gradients %s%s, weights bf16, Adam %s", shared[plan->sharding],
+                  scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies, memory,
+                  plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
+                  plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "",
+                  plan->moments == SCENARIO_BF16 ? "bf16" : "fp32");
+    if (plan->main_params != SCENARIO_MAIN_FP32 || plan->moments == SCENARIO_BF16)
+        snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " with %s", main_params[plan->main_params]);
 }
 
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,

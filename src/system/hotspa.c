@@ -81,7 +81,7 @@ struct hotspa {
 static bool check_request(const struct plan_request *request, struct error *err)
 {
     const struct hotspa_knobs *knobs = request->knobs;
-    if (cost_shards_in_passes(request->setting) || request->layout.shard_group > 0)
+    if (cost_shards_in_passes(request->setting) || request->setting->staged || request->layout.shard_group > 0)
         return error_set(err, "hotspa: plan.sharding must be zero1 or none, without plan.shard_group: the strategies "
                               "share weights differently");
     if (!model_shares_heads(request->setting->model, request->layout.tp, false))
