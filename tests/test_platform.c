@@ -170,6 +170,18 @@ static struct platform built(const struct platform_keys *keys)
     return platform;
 }
 
+/* Two racks of 18 nodes are more than 32, but a leaf switch of 32 would cut the second one. */
+TEST(leaf__is_a_multiple_of_the_nodes_of_a_domain)
+{
+    struct platform_keys keys = keys_of(36, 4);
+    keys.leaf = 0;
+    CHECK_EQUAL(built(&keys).keys.leaf, 32);
+    keys.nvlink_domain = 72;
+    CHECK_EQUAL(built(&keys).keys.leaf, 36);
+    keys.nvlink_domain = 2;
+    CHECK_EQUAL(built(&keys).keys.leaf, 32);
+}
+
 static double all_reduce_s(const struct dag *dag, const struct timeline *timeline)
 {
     double first_s = INFINITY, last_s = 0;

@@ -170,7 +170,7 @@ TEST(platform__wrong_keys_are_refused)
         {"platform: {name: dgx, oversubscription: 0.5}", "platform.oversubscription: '0.5' is out of range"},
         {"platform: {name: dgx, topology: torus}",
          "platform.topology: 'torus' is not known; allowed: fat-tree, rail, "},
-        {"platform: {name: dgx, leaf: 0}", "platform.leaf: '0' is out of range"},
+        {"platform: {name: dgx, leaf: -1}", "platform.leaf: '-1' is out of range"},
         {"platform: {nic: 4GBps}", "run.yaml:3:11: platform.nodes: is required if no file gives it"},
         {"platform: {nodes: 2}", "platform.nic: is required, since the file of device h800 does not give it either"},
         {"platform: {name: dgx, nodes: 5000, leaf: 2, topology: dragonfly}",

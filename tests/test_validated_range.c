@@ -49,3 +49,24 @@ TEST(validated_range__names_each_excess_once)
     CHECK_TEXT(items[4], "cp 4 (measured to 2)");
     CHECK_TEXT(items[5], "system slimpack");
 }
+
+TEST(validated_range__names_options_of_plans_that_no_run_has)
+{
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    struct training_system training = {.name = "best-fit"};
+    struct scenario_plan plan = {.tp = 1, .pp = 2, .cp = 1, .dp = 8, .vpp = 1, .sharding = SCENARIO_ZERO3};
+    plan.main_params = SCENARIO_MAIN_NONE;
+    plan.optimizer_offload = 0.5;
+    struct scenario_system entry = {.plan = plan};
+    struct point_system system = {.entry = &entry, .system = &training};
+    struct point point = {.n_systems = 1, .systems = &system};
+    struct scenario scenario = {.device = {.name = "h100-sxm"},
+                                .framework_name = "nemo",
+                                .platform = {.n_nodes = 2, .gpus_per_node = 8, .nvlink_domain = 8},
+                                .model = {.layers = 2},
+                                .data = {.lengths = "fixed", .context = 4096}};
+    CHECK_EQUAL(validated_range_outside(&range, &scenario, &point, items), 3);
+    CHECK_TEXT(items[0], "FSDP with pipeline stages");
+    CHECK_TEXT(items[1], "Adam below fp32");
+    CHECK_TEXT(items[2], "an optimizer on the host");
+}

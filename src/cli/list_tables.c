@@ -301,13 +301,13 @@ static void print_kinds(const struct listing *listing)
 {
     size_t i;
     json_t *row;
-    puts("\nwindows and kinds of layers, by model:");
+    int n = 0;
     json_array_foreach(listing->rows, i, row)
     {
         const char *name, *kinds;
         json_unpack(row, "{s:s, s:s}", "model", &name, "kinds", &kinds);
         if (*kinds != '\0')
-            printf("  %s: %s\n", name, kinds);
+            printf("%s  %s: %s\n", n++ == 0 ? "\nwindows and kinds of layers, by model:\n" : "", name, kinds);
     }
 }
 

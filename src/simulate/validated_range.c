@@ -70,7 +70,25 @@ static void add_name(struct items *items, const char *what, const char *names, c
         add(items, text);
 }
 
-/** Add the largest degrees of all systems, and the systems. */
+/** Add options of plans that no measured run has. */
+static void add_options(const struct point *point, struct items *items)
+{
+    bool staged = false, narrow = false, host = false;
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        const struct scenario_plan *plan = &point->systems[i].entry->plan;
+        staged = staged || (plan->pp > 1 && plan->sharding == SCENARIO_ZERO3);
+        narrow = narrow || plan->main_params != SCENARIO_MAIN_FP32 || plan->moments != SCENARIO_FP32;
+        host = host || plan->optimizer_offload > 0;
+    }
+    if (staged)
+        add(items, "FSDP with pipeline stages");
+    if (narrow)
+        add(items, "Adam below fp32");
+    if (host)
+        add(items, "an optimizer on the host");
+}
+
+/** Add the largest degrees of all systems, the systems, and what their plans have. */
 static void add_systems(const struct validated_range *range, const struct point *point, struct items *items)
 {
     int64_t tp = 0, pp = 0, vpp = 0, cp = 0;
@@ -87,6 +105,7 @@ static void add_systems(const struct validated_range *range, const struct point 
     add_number(items, "cp", cp, range->cp);
     for (int32_t i = 0; i < point->n_systems; i++)
         add_name(items, "system", range->systems, point->systems[i].system->name);
+    add_options(point, items);
 }
 
 int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
