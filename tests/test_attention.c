@@ -4,6 +4,7 @@
 #include "cost/cache.h"
 #include "hand_cost.h"
 #include "hand_model.h"
+#include "hand_plan.h"
 #include "harness.h"
 
 #include <math.h>
@@ -155,8 +156,8 @@ TEST(slice__enters_the_curve_as_a_causal_sample_of_its_mean)
 }
 
 /* [0, 1024) with a window of 300 has 300 (2048 - 299)/2 keys. 724 queries have a full window, and the kernel computes
- * 64 masked keys for each of them. A query sees 262350/1024 keys, and a key is seen by as many. The longest of 8 tiles
- * has 300 + 128 keys. [512, 1024) has 512 x 300 keys of 1024 - 213 tokens. */
+ * 64 masked keys for each of them, 308686 in all. A query meets 308686/1024 keys, and a key meets as many. The longest
+ * of 8 tiles has 300 + 128 keys. [512, 1024) has 512 x 364 keys of 1024 - 213 tokens. */
 TEST(window__bounds_the_work_and_the_longest_tile)
 {
     struct device device = hand_device;
@@ -169,8 +170,8 @@ TEST(window__bounds_the_work_and_the_longest_tile)
     setting.model = &model;
     const struct slice slices[] = {{0, 0, 1024}, {0, 512, 1024}, {0, 0, 300}};
     const struct cost_attention by_hand[] = {
-        {8 * (262350 + 724 * 64), 2 * 262350 / 1024.0, 2 * 262350 / 1024.0, 2, 4 * 428 * 128 * 2, 8, 511},
-        {8 * (512 * 300 + 512 * 64), 2 * 512 * 300 / 811.0, 600, 2, 4 * 428 * 128 * 2, 4, 599},
+        {8 * 308686, 2 * 308686 / 1024.0, 2 * 308686 / 1024.0, 2, 4 * 428 * 128 * 2, 8, 601},
+        {8 * 512 * 364, 2 * 512 * 364 / 811.0, 728, 2, 4 * 428 * 128 * 2, 4, 727},
         {8 * 150 * 301, 301, 301, 2, 4 * 300 * 128 * 2, 3, 300}};
     for (int i = 0; i < 3; i++) {
         struct cost_micro_batch micro_batch = {.slices = &slices[i], .n_slices = 1, .context = 1};
@@ -181,6 +182,26 @@ TEST(window__bounds_the_work_and_the_longest_tile)
                     kernel_sustained_s(&device, cost_attention_s(&device, DEVICE_FLASH2, PASS_FORWARD, &by_hand[i])),
                     1e-14);
         CHECK_CLOSE(kernels.kernel[0].flop, i == 0 ? 8 * 262350 : i == 1 ? 8 * 512 * 300 : 8 * 150 * 301, 1e-15);
+    }
+}
+
+/* A tile of keys is computed whatever the window is, so a smaller window never takes longer. */
+TEST(window__never_takes_longer_than_a_larger_one)
+{
+    struct cost_setting setting = *hand_setting();
+    struct model model = *setting.model;
+    const struct slice slice = {0, 0, 32768};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    setting.model = &model;
+    for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
+        double before_s = 0;
+        for (model.kinds[0].window = 1; model.kinds[0].window <= 32768; model.kinds[0].window *= 2) {
+            double now_s = cost_of_pass(&setting, pass, &micro_batch).attention_s;
+            CHECK_TRUE(now_s >= before_s * (1 - 1e-12));
+            before_s = now_s;
+        }
+        model.kinds[0].window = 0;
+        CHECK_TRUE(cost_of_pass(&setting, pass, &micro_batch).attention_s > 0.9 * before_s);
     }
 }
 

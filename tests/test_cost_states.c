@@ -267,7 +267,7 @@ TEST(copied_kv_heads__are_whole_on_each_rank)
     CHECK_CLOSE(cost_kv_width(&setting, 0), 16, 0);
     CHECK_EQUAL(cost_kv_copies(&setting, 0), 4);
     CHECK_CLOSE(cost_layers_parameters(&setting), 3 * 10368.0, 0);
-    CHECK_CLOSE(cost_state_bytes(&setting, cost_layers_parameters(&setting), 2), 3 * 10368.0 * (2 + 4 + 12 / 2), 0);
+    CHECK_CLOSE(cost_state_bytes(&setting, cost_layers_parameters(&setting), 2), 3 * 10368.0 * (2 + 4 + 12 / 2.0), 0);
     CHECK_CLOSE(4 * (cost_layers_parameters(&setting) - 3 * 128), 3 * (34816.0 + 3 * 64 * 32), 0);
     CHECK_CLOSE(cost_model_parameters(&one_kv_head), 3 * (34816.0 + 128) + 2 * 16 * 64 + 64, 0);
     CHECK_CLOSE(cost_kv_bytes(&setting, 0), 2 * 2 * 16.0, 0);

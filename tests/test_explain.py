@@ -113,6 +113,15 @@ class Explain(unittest.TestCase):
         self.assertGreater(gain, 0.001)
         self.assertAlmostEqual(explain(scenario)["best-fit"]["gain_if_free"]["latency"], gain, delta=1e-9)
 
+    def test_critical_path__counts_the_hosts_step_as_the_optimizer(self):
+        """The CPUs' Adam of llama-7b takes longer than its copies, and PCIe at zero gains no more than the copies."""
+        path = write("host.yaml", SMALL)
+        options = ("engine=critical-path", "systems.0.plan.optimizer_offload=1")
+        plain, moved = (explain(path, *sets, arguments=("--system", "best-fit"))["best-fit"] for sets in (options[:1], options))
+        seconds, before = moved["critical_path_s"], plain["critical_path_s"]
+        self.assertGreater(seconds["optimizer"], before["optimizer"] + seconds["host copies"])
+        self.assertLess(moved["gain_if_free"]["pcie"], seconds["host copies"] / (moved["critical_path_mean_s"] - seconds["host copies"]) + 1e-9)
+
     def test_gain__of_recomputation_equals_the_same_plan_without_it(self):
         scenario = scenario_of("again", ["{name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: full}}"])
         (system,) = explain(scenario).values()

@@ -11,6 +11,7 @@
 #include "hand_plan.h"
 #include "hand_setting.h"
 #include "harness.h"
+#include "scenario/layout.h"
 #include "scenario/scenario_read.h"
 #include "scenario_fixture.h"
 
@@ -20,6 +21,19 @@ static void check_layers(const struct scenario_stages *split, int64_t layers, in
     for (int32_t i = 0; i < stages * chunks; i++)
         CHECK_EQUAL(scenario_stage_layers(split, layers, stages, chunks, i), expected[i]);
     CHECK_TRUE(scenario_stages_fit(split, layers, stages, chunks));
+}
+
+/* 64 stages of one layer hold two sequences if only the first layer differs. 64 stages of 17 layers of a pattern of 61
+ * hold more than 30. */
+TEST(stages__are_few_if_they_hold_the_same_layers)
+{
+    struct model model = {.layers = 64, .n_runs = 2, .pattern = {{0, 1}, {1, 63}}};
+    const struct scenario_plan plan = {.pp = 64, .vpp = 1};
+    CHECK_TRUE(layout_stages_are_few(&model, &plan));
+    model = (struct model){.layers = 1088, .n_runs = 8};
+    for (int i = 0; i < 8; i++)
+        model.pattern[i] = (struct model_run){i % 4, (const int32_t[]){3, 5, 7, 9, 4, 11, 6, 16}[i]};
+    CHECK_TRUE(!layout_stages_are_few(&model, &plan));
 }
 
 TEST(stages__share_layers_equally)

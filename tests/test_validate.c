@@ -592,7 +592,7 @@ TEST(predict_run__spreads_70_layers_over_12_stages)
     struct validate validate = validated(path, NULL);
     if (!CHECK_TRUE(validate.n_rows == 1))
         return;
-    CHECK_CLOSE(validate.rows[0].measured, 2048 * 2048 / 384 / 105.2, 1e-4);
+    CHECK_CLOSE(validate.rows[0].measured, 2048 * 2048 / 384.0 / 105.2, 1e-4);
     CHECK_TRUE(fabs(validate.rows[0].predicted / validate.rows[0].measured - 1) < 0.15);
     validate_free(&validate);
 }

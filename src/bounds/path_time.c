@@ -75,7 +75,8 @@ struct path_time path_time_of(const struct plan *plan, const struct dag *dag, co
             add_compute(plan, dag, setting, task, &time);
         else if (kind == DAG_ATTENTION)
             time.seconds[PATH_ATTENTION] += dag->duration_s[task];
-        else if (kind == DAG_OPTIMIZER)
+        else if (kind == DAG_OPTIMIZER ||
+                 (kind == DAG_SYNC && dag->tasks[task].purpose == DAG_OFFLOAD)) /* on the host */
             time.seconds[PATH_OPTIMIZER] += dag->duration_s[task];
         else
             time.seconds[class_of_transfer((enum dag_purpose)dag->tasks[task].purpose)] += dag->duration_s[task];

@@ -64,12 +64,13 @@ static struct cost_attention attention_in_window(const struct sharing *of, struc
 {
     bool forward = of->pass == PASS_FORWARD;
     double window = (double)of->window, queries = slice_tokens(slice) / of->query_ranks;
-    double twice_keys = (double)flop_twice_keys(of->window, slice.begin, slice.end) / of->query_ranks;
+    double visible = (double)flop_twice_keys(of->window, slice.begin, slice.end);
+    double computed = attention_twice_keys(of->window, slice.begin, slice.end), twice_keys = computed / of->query_ranks;
     double keys = slice.end - fmax(0, slice.begin + 1 - window); /* keys that any query sees */
     keys = fmin(keys, queries + 2 * (window - 1));
     double longest = fmin(forward ? slice.end : queries, window + COST_ATTENTION_TILE);
     return (struct cost_attention){
-        .flop = flop * (attention_twice_keys(of->window, slice.begin, slice.end) / (twice_keys * of->query_ranks)),
+        .flop = flop * (computed / visible),
         .queries = twice_keys / keys,
         .keys = twice_keys / queries,
         .span = twice_keys / queries - 1,

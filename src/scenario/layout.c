@@ -104,35 +104,53 @@ static char *fitting_stages(const struct scenario_plan *plan, int64_t n_gpus, in
     return text;
 }
 
-/** Check that few virtual stages differ. A sequence of layers is known by its length and its place in the pattern. */
-static bool check_kinds(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+/** Layers of a virtual stage: how many of each kind, in the order of their first layers. */
+struct stage_layers {
+    int32_t n;
+    struct model_run runs[MODEL_MAX_KINDS];
+};
+
+static struct stage_layers stage_layers_of(const struct model *model, int64_t first, int64_t n_layers)
 {
-    const struct scenario_plan *plan = &system->plan;
-    const struct model *model = &scenario->model;
-    struct {
-        int64_t layers, place;
-    } seen[SCENARIO_MOST_STAGE_KINDS];
-    int64_t period = 0, first = 0;
+    struct stage_layers stage = {0};
+    for (int64_t layer = first; layer < first + n_layers; layer++) {
+        int32_t kind = model_kind_of(model, layer), i = 0;
+        while (i < stage.n && stage.runs[i].kind != kind)
+            i++;
+        stage.runs[i].kind = kind;
+        stage.runs[i].n++;
+        stage.n += i == stage.n;
+    }
+    return stage;
+}
+
+bool layout_stages_are_few(const struct model *model, const struct scenario_plan *plan)
+{
+    struct stage_layers seen[SCENARIO_MOST_STAGE_KINDS];
+    int64_t first = 0;
     int32_t n = 0, stages = (int32_t)plan->pp, chunks = (int32_t)plan->vpp;
-    for (int32_t i = 0; i < model->n_runs; i++)
-        period += model->pattern[i].n;
     for (int32_t stage = 0; stage < stages * chunks; stage++) {
-        int64_t layers = scenario_stage_layers(&plan->stages, model->layers, stages, chunks, stage);
-        int64_t place = period > 0 && layers > 0 ? first % period : 0;
+        int64_t n_layers = scenario_stage_layers(&plan->stages, model->layers, stages, chunks, stage);
+        struct stage_layers own = stage_layers_of(model, first, n_layers);
         int32_t i = 0;
-        while (i < n && (seen[i].layers != layers || seen[i].place != place))
+        while (i < n && memcmp(&seen[i], &own, sizeof own) != 0)
             i++;
         if (i == SCENARIO_MOST_STAGE_KINDS)
-            return refuse(
-                scenario, system, "pp", err,
-                "the %d virtual stages hold more than %d different sequences of layers, which is not modelled",
-                stages * chunks, SCENARIO_MOST_STAGE_KINDS);
-        seen[i].layers = layers;
-        seen[i].place = place;
+            return false;
+        seen[i] = own;
         n += i == n;
-        first += layers;
+        first += n_layers;
     }
     return true;
+}
+
+/** Check that few virtual stages differ. */
+static bool check_kinds(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    return layout_stages_are_few(&scenario->model, &system->plan) ||
+           refuse(scenario, system, "pp", err,
+                  "the %d virtual stages hold more than %d different sequences of layers, which is not modelled",
+                  (int)(system->plan.pp * system->plan.vpp), SCENARIO_MOST_STAGE_KINDS);
 }
 
 /** Check plan.layers: its length, its sum, and that no other key shares layers. */
@@ -349,6 +367,17 @@ static bool check_schedule(const struct scenario *scenario, const struct scenari
     return true;
 }
 
+/** Return the heads of keys and values of the first kind of layer that does not share them among ranks. */
+static int64_t unshared_kv_heads(const struct model *model, int64_t ranks, bool copies)
+{
+    for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
+        int64_t heads = model->kinds[kind].kv_heads;
+        if (model_has_kind(model, kind) && heads % ranks != 0 && !(copies && ranks % heads == 0))
+            return heads;
+    }
+    return model->kinds[0].kv_heads;
+}
+
 /** Check that TP ranks have whole heads of keys and values, or copies of one. Heads must be right. */
 static bool check_kv_heads(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
@@ -360,10 +389,10 @@ static bool check_kv_heads(const struct scenario *scenario, const struct scenari
         return refuse(scenario, system, "kv_copies", err,
                       "false needs tp to divide the model's kv_heads, %" PRId64 ", but tp is %" PRId64
                       "; allowed: true, which copies them to several ranks",
-                      model->kinds[0].kv_heads, plan->tp);
+                      unshared_kv_heads(model, plan->tp, false), plan->tp);
     return refuse(scenario, system, "tp", err,
                   "%" PRId64 " neither divides the model's kv_heads, %" PRId64 ", nor is a multiple of them", plan->tp,
-                  model->kinds[0].kv_heads);
+                  unshared_kv_heads(model, plan->tp, true));
 }
 
 void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_plan *plan)

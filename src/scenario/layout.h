@@ -10,6 +10,9 @@
  * its place. */
 bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err);
 
+/** Return whether a plan's virtual stages hold at most SCENARIO_MOST_STAGE_KINDS different sequences of layers. */
+bool layout_stages_are_few(const struct model *model, const struct scenario_plan *plan);
+
 /**
  * Reset values of the framework that the plan cannot have. Keys that the entry itself sets stay.
  * - `early_stop` needs recompute full.

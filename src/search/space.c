@@ -90,6 +90,8 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
         if (layout.vpp > 1 && (layout.pp == 1 || listing->decides & SYSTEM_SCHEDULE ||
                                !shares_chunks(&layout, listing->scenario->model.layers)))
             continue;
+        if (!layout_stages_are_few(&listing->scenario->model, &layout))
+            continue;
         for (int32_t j = 0; j < listing->sharding.n; j++) {
             layout.sharding = listing->sharding.at[j];
             if (layout.pp == 1 || layout.sharding == SCENARIO_ZERO1)

@@ -406,7 +406,8 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
              "GiB of it; blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
              point->memory_bytes / TEXT_GIB, share, device->context_bytes / TEXT_GIB,
              device->workspace_bytes / TEXT_GIB);
-    snprintf(lines[n++], ASSUMPTIONS_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
+    snprintf(lines[n++], ASSUMPTIONS_SIZE,
+             "host memory of a node: %.2f GiB, all of it for offloaded activations and the optimizer's share",
              platform->host_memory_bytes / TEXT_GIB);
     if (any_offloads(point))
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
