@@ -101,8 +101,8 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.optimizer)},
     {"plan.main_params", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|fp16|none",
      "main copy of the parameters that Adam updates: fp32; fp16: 2 bytes (Megatron-LM's --main-params-dtype fp16, or "
-     "its "
-     "16-bit remainders of fp32 with --use-precision-aware-optimizer); none: Adam updates bf16 parameters (a model in "
+     "its 16-bit remainders of fp32 with --use-precision-aware-optimizer); none: Adam updates bf16 parameters (a model "
+     "in "
      "bf16 with torch.optim.AdamW; with zero3 the shards are then bf16)",
      SYSTEM(plan.main_params)},
     {"plan.moments", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
