@@ -250,31 +250,45 @@ TEST(setting_read__says_what_is_wrong_with_a_cell)
         {"plan.sharding=zero4", "plan.sharding: 'zero4'"},
         {"plan.shardings=zero1", "plan.shardings: unknown key; did you mean 'sharding'?"},
         {"plan.recompute=[full", "plan.recompute: '[full': not valid YAML: did not find expected"},
-        {"plan.tp=3", "plan.tp: 3 does not divide the GPUs of a node"},
-        {"plan.dp=4", "tp x pp x cp x dp = 1 x 1 x 1 x 4 = 4, but platform 1x8 has 8 GPUs"},
-        {"plan.pp=3", "does not divide the 8 GPUs"},
-        {"plan.pp=8", "pp 8 does not divide the model's 4 layers; allowed: pp 1, 2, 4, or "},
         {"model=llama9", "model: there is no model 'llama9'"},
         {"model.heads=many", "model.heads: 'many' is not a number"},
         {"model.heads=7|model.kv_heads=7", "heads: 7 does not divide hidden = 1024"},
         {"model.depth=4", "model.depth: unknown key"},
-        {"model.positions=1024", "data.context: 2048 tokens are more than the learned positions of model tiny"},
         {"platform.nic=fast", "platform.nic: 'fast'"},
         {"platform.nodes=0", "platform.nodes: is required if no file gives it"},
         {"micro_batch=", "micro_batch: is required"},
-        {"micro_batch=3", "data.global_batch: 64 is not allowed; allowed: a multiple of micro_batch x dp = 3 x 8"},
-        {"data.global_batch=|data.global_batch_tokens=3000",
-         "data.global_batch_tokens: 3000 is not allowed; allowed: a multiple of data.context, 2048"},
         {"data.global_batch=", "data.global_batch: is required, or data.global_batch_tokens"},
-        {"plan.pp=2|plan.vpp=2|data.global_batch=12", "plan.vpp: 2 needs micro-batches in multiples of pp = 2"},
-        {"data.context=8Mi|data.global_batch=1024",
-         "data.context: 8388608 tokens times micro_batch or data.global_batch"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct error err;
         setting_with(cases[i][0], &err);
         CHECK_CONTAINS(err.text, "rows.csv:2: ");
         CHECK_CONTAINS(err.text, cases[i][1]);
+    }
+}
+
+/* Keys that no run can have together are a reason to skip the row. */
+TEST(setting_read__refuses_keys_that_cannot_go_together)
+{
+    static const char *const cases[][2] = {
+        {"plan.tp=3", "plan: tp x pp x cp = 3 x 1 x 1 = 3 does not divide the 8 GPUs"},
+        {"plan.dp=4", "tp x pp x cp x dp = 1 x 1 x 1 x 4 = 4, but platform 1x8 has 8 GPUs"},
+        {"plan.pp=3", "does not divide the 8 GPUs"},
+        {"plan.pp=8", "pp 8 does not divide the model's 4 layers; allowed: pp 1, 2, 4, or "},
+        {"model.positions=1024", "data.context: 2048 tokens are more than the learned positions of model tiny"},
+        {"micro_batch=3", "data.global_batch: 64 is not allowed; allowed: a multiple of micro_batch x dp = 3 x 8"},
+        {"data.global_batch=|data.global_batch_tokens=3000",
+         "data.global_batch_tokens: 3000 is not allowed; allowed: a multiple of data.context, 2048"},
+        {"plan.pp=2|plan.vpp=2|data.global_batch=12", "plan.vpp: 2 needs micro-batches in multiples of pp = 2"},
+        {"data.context=8Mi|data.global_batch=1024",
+         "data.context: 8388608 tokens times micro_batch or data.global_batch"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error err;
+        struct setting setting = setting_with(cases[i][0], &err);
+        CHECK_TEXT(err.text, "");
+        CHECK_CONTAINS(setting.refusal, cases[i][1]);
+        CHECK_TRUE(strstr(setting.refusal, "rows.csv") == NULL);
     }
 }
 
@@ -364,6 +378,12 @@ TEST(validate_run__says_every_wrong_row_and_none_that_is_skipped)
     CHECK_EQUAL(validate.n_rows, 1);
     CHECK_TEXT(validate.n_rows == 1 ? validate.rows[0].reason : "", "of no use");
     CHECK_EQUAL(validate.n_rows == 1 ? validate.rows[0].n_gpus : 0, 8);
+    validate_free(&validate);
+    static const char *const two[] = {"tps_per_gpu=1|platform.nodes=2|plan.tp=16", "tps_per_gpu=1"};
+    validate = validated(rows_with(2, two), NULL);
+    CHECK_CONTAINS(validate.rows[0].reason, "plan.tp: 16 does not divide the GPUs of a node");
+    CHECK_TEXT(validate.rows[1].reason, "");
+    CHECK_TRUE(validate.rows[1].predicted > 0);
     validate_free(&validate);
 }
 

@@ -255,6 +255,9 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
     own = (struct error){0};
     if (!setting_read(measured, row, setting, &own))
         return add_lines(err, &own);
+    copy_text(result->reason, sizeof result->reason, setting->refusal, "");
+    if (result->reason[0] != '\0')
+        return true;
     result->quantity = quantity_of(&file);
     bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
     doubt_parameters(&file, setting);

@@ -214,6 +214,14 @@ static bool read_platform(struct reading *reading, struct scenario *scenario)
     return ok;
 }
 
+/** Keep the first reason why no run can have these keys, without the row's place. */
+static void refuse(const struct reading *reading, const struct error *wrong, struct setting *setting)
+{
+    const char *what = wrong->text + (begins(wrong->text, reading->place) ? strlen(reading->place) : 0);
+    what += strspn(what, ":0123456789 ");
+    snprintf(setting->refusal, sizeof setting->refusal, "%.*s", (int)strcspn(what, "\n"), what);
+}
+
 /** Read the other keys and check that they match each other. */
 static bool read_scenario_keys(struct reading *reading, struct setting *setting)
 {
@@ -225,8 +233,9 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
     cache_free(&cache);
     ok = ok && read_platform(reading, &scenario);
     scenario.model = setting->scenario.model;
-    if (reading->err->status == ERROR_NONE)
-        ok = scenario_check(&scenario, reading->err);
+    struct error wrong = {0};
+    if (ok && reading->err->status == ERROR_NONE && !scenario_check(&scenario, &wrong))
+        refuse(reading, &wrong, setting);
     if (ok) {
         setting->plan = scenario.systems[0].plan;
         setting->scenario = scenario;
@@ -246,6 +255,11 @@ bool setting_read(const struct measured *measured, int32_t row, struct setting *
     *setting = (struct setting){0};
     snprintf(setting->assumed, sizeof setting->assumed, "%s", cell(&reading, "assumed"));
     bool ok = read_row_keys(&reading, setting);
-    return read_scenario_keys(&reading, setting) && ok && count_sequences(&reading, &setting->scenario.data) &&
-           check_batch(&reading, setting);
+    ok = read_scenario_keys(&reading, setting) && ok;
+    struct error wrong = {0};
+    reading.err = &wrong;
+    if (ok && setting->refusal[0] == '\0' &&
+        !(count_sequences(&reading, &setting->scenario.data) && check_batch(&reading, setting)))
+        refuse(&reading, &wrong, setting);
+    return ok;
 }

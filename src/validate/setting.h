@@ -6,12 +6,13 @@
 #include "scenario/scenario.h"
 #include "validate/measured.h"
 
-enum { SETTING_ASSUMED = 384 }; /* bytes of the assumptions */
+enum { SETTING_ASSUMED = 384, SETTING_REFUSAL = 192 }; /* bytes of texts */
 
 struct setting {
     struct scenario scenario; /* has no device, lengths and systems */
     struct scenario_plan plan;
     int64_t micro_batch;           /* whole sequences of a micro-batch */
+    char refusal[SETTING_REFUSAL]; /* why no run can have these keys; "": one can, and the rest holds */
     char assumed[SETTING_ASSUMED]; /* assumptions about values that the row does not give; "; " separates them */
 };
 
@@ -29,8 +30,10 @@ bool setting_is_key(const char *column);
  * a file of model/llm, and model.KEY replaces its values. All sequences have data.context tokens. data.global_batch
  * counts sequences.
  *
+ * Keys that cannot go together, such as a TP degree that does not divide a node, are a refusal.
+ *
  * @param err  {0}
- * @return     false with a line of err for each error: file, line, key, value and what is allowed
+ * @return     false with a line of err for each malformed cell: file, line, key, value and what is allowed
  */
 bool setting_read(const struct measured *measured, int32_t row, struct setting *setting, struct error *err);
 
