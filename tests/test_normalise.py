@@ -75,6 +75,22 @@ class Normalise(unittest.TestCase):
         self.assertEqual([(row["row"], row["skipped"]) for row in report["skipped"]],
                          [("X2", "precision 'fp8' has no model; bf16 and fp16 have")])
 
+    def test_framework__is_read_as_the_longest_text_that_it_begins_with(self):
+        rows = self.rows({"id": "A", "framework": "Megatron-LM core_r0.12"}, {"id": "B", "framework": "NeMo 2 (25.04)"},
+                         {"id": "C", "framework": "Megatron-LM"})
+        self.assertEqual([row["framework"] for row in rows], ["megatron-core", "nemo", "megatron-core"])
+        self.assertIn("framework Megatron-LM core_r0.12 as Megatron-LM", rows[0]["assumed"])
+        self.assertIn("framework NeMo 2 (25.04) as NeMo 2", rows[1]["assumed"])
+        self.assertNotIn("as Megatron-LM", rows[2]["assumed"])
+        done = normalise(table({"id": "D", "framework": "Megatron-LMX"}))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+
+    def test_model__needs_no_line_if_all_sizes_are_given(self):
+        (row,) = self.rows({"model": "Our own 7B"})
+        self.assertEqual(row["model.name"], "Our own 7B")
+        done = normalise(table({"model": "Our own 7B", "vocab": ""}))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+
     def test_unknown_text__is_listed_with_its_rows_and_nothing_is_written(self):
         path = table({"id": "A", "sharding": "ZeRO-9"}, {"id": "B"}, {"id": "C", "sharding": "ZeRO-9"},
                      {"id": "D", "seq_len": "8K"}, {"id": "E", "checkpointing": "on"}, {"id": "", "framework": "mine"})

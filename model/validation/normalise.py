@@ -5,9 +5,10 @@
     normalise.py RAW.csv [--dictionary MORE.csv ...] > FILE.csv
 
 A raw table says in its source's words what ran: gpu, fabric, framework, sharding, recompute and so on. dictionary.csv
-says which scenario keys each of these texts sets. Lines of MORE.csv come behind its own of their column, and win. A row
-need not repeat the values of its framework's preset. Degrees, batches and nodes that a row leaves out follow from the
-others. A text that no line knows is listed with its rows, and nothing is written. The raw cells stay in the column
+says which scenario keys each of these texts sets. Lines of MORE.csv come behind its own of their column, and win. A
+framework's text that no line has is read as the longest one that it begins with. A row need not repeat the values of
+its framework's preset. Degrees, batches and nodes that a row leaves out follow from the others. A model with all sizes
+needs no line. A text that no line knows is listed with its rows, and nothing is written. The raw cells stay in the column
 `printed`. A table that has this column is read by it, so that a changed dictionary can be applied again. Rows without
 `printed` stay as they are.
 """
@@ -194,9 +195,18 @@ class Row:
         if line.assumed:
             self.assumed.append(line)
 
+    def read_framework(self, dictionary):
+        """Take a framework's text that no line has as the longest one that it begins with."""
+        cell, texts = self.raw.get("framework", ""), {line.text for line in dictionary if line.column == "framework"}
+        begins = [text for text in texts if text and re.match(rf"{re.escape(text)}(?!\w)", cell)]
+        if cell not in texts and begins:
+            self.raw["framework"] = max(begins, key=len)
+            self.assume(f"framework {cell} as {self.raw['framework']}")
+
     def translate(self, dictionary):
         """Apply all lines that fit, in their order, and find the texts that none fits."""
-        known = set()
+        known = {"model"} if all(self.raw.get(name) for name in SIZES) else set()
+        self.read_framework(dictionary)
         for line in dictionary:
             cell = self.raw.get(line.column, "")
             framework = self.keys.get("framework", "")
