@@ -157,6 +157,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .pp_overlap = SCENARIO_STAGES_OVERLAP,
         .attention = (enum device_attention)arguments->attention,
         .kernels = (enum scenario_kernels)arguments->kernels,
+        .single = arguments->kernels == SCENARIO_EAGER ? COST_SINGLE_QKV | COST_SINGLE_GATE_UP : 0,
     };
     cost_take_plan(&question->setting, &question->plan);
     cost_hold_layers(&question->setting, 0,

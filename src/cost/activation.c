@@ -127,7 +127,7 @@ static double again_bytes(const struct cost_setting *setting, const struct layer
         return layer_listed_bytes(layer, recompute);
     /* the input is there; eager norms keep a copy in fp32, too */
     return layer_kept_bytes(layer, RECOMPUTE_NONE) -
-           (cost_is_eager_llama(setting, kind) ? 0 : full_bytes(setting, kind, false));
+           (cost_norm_is_single(setting, kind) ? 0 : full_bytes(setting, kind, false));
 }
 
 struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute)
@@ -205,7 +205,7 @@ double cost_head_workspace_bytes(const struct cost_setting *setting, double toke
 {
     bool passes = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES;
     double logit = passes ? 2 * precision_bytes(PRECISION_FP32) : cost_precisions(setting).activation;
-    return tokens * (logit * cost_logits(setting) + gathered_input_bytes(setting));
+    return tokens * (logit * cost_loss_logits(setting) + gathered_input_bytes(setting));
 }
 
 double cost_head_backward_bytes(const struct cost_setting *setting, double tokens)
@@ -213,5 +213,5 @@ double cost_head_backward_bytes(const struct cost_setting *setting, double token
     const double element = cost_precisions(setting).activation;
     double kept = setting->loss == SCENARIO_LOSS_PASSES ? precision_bytes(PRECISION_FP32) : element;
     double input = element * (double)setting->model->hidden;
-    return tokens * ((element - kept) * cost_logits(setting) + input + gathered_input_bytes(setting));
+    return tokens * ((element - kept) * cost_loss_logits(setting) + input + gathered_input_bytes(setting));
 }

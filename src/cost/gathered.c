@@ -110,7 +110,7 @@ void cost_forward_moments_of(const struct cost_setting *setting, const struct co
     double w = weight_bytes(setting), layer = w * cost_largest_layer_parameters(setting),
            head = w * head_parameters(setting);
     double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
-    double logits = cost_logits(setting) * work->tokens;
+    double logits = cost_loss_logits(setting) * work->tokens;
     double inner = cost_precisions(setting).activation * layer_most(setting, last_columns);
     bytes[COST_FORWARD_HEAD] = work->head_workspace - missing.at_head * logits + (two ? at_head : 0);
     bytes[COST_FORWARD_LOSS] =

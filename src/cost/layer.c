@@ -11,7 +11,7 @@ struct widths {
     double q, k, f, up;           /* columns of queries, of keys, of the inner width, of the up GEMM */
     double half, full;            /* bytes of an activation, bytes in fp32 */
     bool biases, gated, separate; /* separate: SwiGLU is two operations */
-    bool eager, eager_llama;
+    bool eager, rms_single, layer_norm; /* RMSNorm of single operations; PyTorch's LayerNorm */
 };
 
 static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
@@ -33,7 +33,8 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .gated = gated,
         .separate = gated && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
         .eager = eager,
-        .eager_llama = eager && gated,
+        .rms_single = cost_norm_is_single(setting, kind),
+        .layer_norm = eager && !cost_norm_is_single(setting, kind),
     };
 }
 
@@ -76,10 +77,9 @@ static struct layer_op *add_memory_bound(struct layer *layer, const char *name, 
     return op;
 }
 
-/** Return the curve of norms: PyTorch's LayerNorm in eager GELU models. */
 static enum device_memory_kind norm_curve(const struct widths *w)
 {
-    return w->eager && !w->eager_llama ? DEVICE_LAYER_NORM : DEVICE_NORM;
+    return w->layer_norm ? DEVICE_LAYER_NORM : DEVICE_NORM;
 }
 
 static struct layer_op *add_norm(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
@@ -89,9 +89,9 @@ static struct layer_op *add_norm(struct layer *layer, const struct cost_setting 
     struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * half * width, 3 * half * width);
     op->vectors = (double)model_norm_parameters(setting->model);
     op->kept_bytes = half * width;
-    op->listed_bytes = (w->eager_llama ? half + full : half) * width;
+    op->listed_bytes = (w->rms_single ? half + full : half) * width;
     op->list = RECOMPUTE_NORM;
-    op->work_bytes = (w->eager_llama ? 2 * half + 6 * full : 4 * half) * width;
+    op->work_bytes = (w->rms_single ? 2 * half + 6 * full : 4 * half) * width;
     return op;
 }
 
@@ -102,7 +102,7 @@ static void add_inner_norm(struct layer *layer, const struct widths *w, const ch
 {
     struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * w->half * width, 3 * w->half * width);
     op->vectors = weights;
-    op->kept_bytes = (w->eager_llama ? w->half + w->full : w->half) * width;
+    op->kept_bytes = (w->rms_single ? w->half + w->full : w->half) * width;
     op->list = again ? RECOMPUTE_ALTERNATE_GEMMS : RECOMPUTE_NONE;
     op->alternate.dropped_bytes = again ? op->kept_bytes : 0;
 }
@@ -125,14 +125,40 @@ static void add_norm_behind(struct layer *layer, const struct cost_setting *sett
         add_inner_norm(layer, w, name, w->sequence, (double)model_norm_parameters(setting->model), again);
 }
 
+/** Add a column-split GEMM that reads what the one before it reads. */
+static struct layer_op *add_follower(struct layer *layer, const struct widths *w, const char *const names[N_STEP_PASSES],
+                                     double out)
+{
+    struct layer_op *op = add_gemm(layer, names, LAYER_COLUMN, w->h, out);
+    op->vectors = w->biases ? out : 0;
+    op->kept_bytes = w->half * out;
+    op->shared = w->h;
+    op->follows = true;
+    return op;
+}
+
+/** Add the projections of queries, keys and values: one GEMM or three. Return the one of values. */
+static struct layer_op *add_qkv(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    bool joined = !(setting->single & COST_SINGLE_QKV), copied = cost_kv_copies(setting, layer->kind) > 1;
+    struct layer_op *op = joined ? add_gemm(layer, GEMM("QKV"), LAYER_COLUMN, w->h, w->q + 2 * w->k)
+                                 : add_gemm(layer, GEMM("query"), LAYER_COLUMN, w->h, w->q);
+    op->vectors = w->biases ? op->out : 0;
+    op->kept_bytes = w->half * op->out;
+    op->copied = joined && copied ? 2 * w->k : 0;
+    if (joined)
+        return op;
+    add_follower(layer, w, GEMM("key"), w->k)->copied = copied ? w->k : 0;
+    op = add_follower(layer, w, GEMM("value"), w->k);
+    op->copied = copied ? w->k : 0;
+    return op;
+}
+
 static void add_attention(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double heads = (double)setting->model->kinds[layer->kind].heads / setting->tensor;
     bool whole = setting->tensor == 1, parallel = setting->model->parallel_attention;
-    struct layer_op *op = add_gemm(layer, GEMM("QKV"), LAYER_COLUMN, w->h, w->q + 2 * w->k);
-    op->copied = cost_kv_copies(setting, layer->kind) > 1 ? 2 * w->k : 0;
-    op->vectors = w->biases ? op->out : 0;
-    op->kept_bytes = w->half * op->out;
+    struct layer_op *op = add_qkv(layer, setting, w);
     op->alternate.out = w->k;
     op->alternate.dropped_bytes = w->half * w->k;
 
@@ -153,10 +179,12 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
 static void add_feed_forward(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     bool whole = setting->tensor == 1, fused = w->gated && setting->kernels != SCENARIO_COMPILED;
-    struct layer_op *op = add_gemm(layer, GEMM("up"), LAYER_COLUMN, w->h, w->up);
+    bool two = w->gated && setting->single & COST_SINGLE_GATE_UP;
+    struct layer_op *op = add_gemm(layer, two ? GEMM("gate") : GEMM("up"), LAYER_COLUMN, w->h, two ? w->f : w->up);
     op->vectors = w->biases ? op->out : 0;
     op->shared = setting->model->norms == 1 ? w->h : 0;
     op->kept_bytes = w->half * op->out;
+    op = two ? add_follower(layer, w, GEMM("up"), w->f) : op;
     op->alternate.out = w->f;
     op->alternate.dropped_bytes = w->half * w->f;
 
@@ -202,29 +230,45 @@ static struct layer_op *add_single_norms(struct layer *layer, const struct width
     return op;
 }
 
+/** Return whether the rotation runs as Llama's single operations. */
+static bool rotates_singly(const struct cost_setting *setting, const struct widths *w)
+{
+    return w->gated && setting->model->positions == 0 && setting->kernels != SCENARIO_COMPILED &&
+           (w->eager || setting->single & COST_SINGLE_ROTATION);
+}
+
+/** Add the sums of inputs' gradients of projections that are GEMMs of their own. A compiler adds them up in GEMMs. */
+static void add_input_sums(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    int32_t sums = 0;
+    for (int32_t i = 0; i < layer->n_ops; i++)
+        sums += layer->ops[i].follows;
+    if (sums > 0 && setting->kernels != SCENARIO_COMPILED)
+        add_memory_bound(layer, "input's gradients summed", DEVICE_COPY, 0, sums * 3 * w->half * w->h);
+}
+
 static void add_single_operations(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double rotations = (10 - 2) * w->half * (w->q + w->k);
-    if (w->eager_llama)
+    if (w->rms_single)
         add_single_norms(layer, w, (setting->model->norms == 1 ? 1 : 2) * w->sequence);
-    if (w->eager_llama && setting->model->norms == 4)
+    if (w->rms_single && setting->model->norms == 4)
         add_single_norms(layer, w, 2 * w->sequence)->list = RECOMPUTE_NONE;
-    if (w->eager_llama && setting->model->kinds[layer->kind].qk_norm != MODEL_NO_QK_NORM)
+    if (w->rms_single && setting->model->kinds[layer->kind].qk_norm != MODEL_NO_QK_NORM)
         add_single_norms(layer, w, w->q + w->k)->list = RECOMPUTE_ALTERNATE_GEMMS;
-    if (w->eager_llama && setting->model->positions == 0)
+    if (rotates_singly(setting, w))
         add_memory_bound(layer, "rotations by single operations", DEVICE_COPY, rotations, rotations)->list =
             RECOMPUTE_ALTERNATE_GEMMS;
     if (w->separate)
         add_memory_bound(layer, "activation by single operations", DEVICE_COPY, (5 - 3) * w->half * w->f,
                          (9 - 5) * w->half * w->f)
             ->list = RECOMPUTE_ACTIVATION;
-    if (w->eager_llama)
-        add_memory_bound(layer, "input's gradients summed", DEVICE_COPY, 0, (2 + 1) * 3 * w->half * w->h);
-    if (!w->eager || w->eager_llama)
-        return;
-    add_memory_bound(layer, "norms' weight gradients", norm_curve(w), 0, 2 * 2 * w->half * w->sequence);
-    add_memory_bound(layer, "gradients of queries, keys and values joined", DEVICE_COPY, 0,
-                     2 * w->half * (w->q + 2 * w->k));
+    add_input_sums(layer, setting, w);
+    if (w->layer_norm)
+        add_memory_bound(layer, "norms' weight gradients", norm_curve(w), 0, 2 * 2 * w->half * w->sequence);
+    if (w->eager && !(setting->single & COST_SINGLE_QKV))
+        add_memory_bound(layer, "gradients of queries, keys and values joined", DEVICE_COPY, 0,
+                         2 * w->half * (w->q + 2 * w->k));
 }
 
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer)
@@ -254,15 +298,17 @@ static double loss_bytes(enum scenario_loss loss, const struct widths *w, bool f
 void layer_of_head(const struct cost_setting *setting, struct layer *layer)
 {
     const struct widths w = widths_of(setting, 0);
-    double logits = cost_logits(setting);
+    double logits = cost_loss_logits(setting), share = cost_logits(setting);
     *layer = (struct layer){0};
     add_norm(layer, setting, &w, "final norm");
-    if (w.eager_llama)
+    if (w.rms_single)
         add_single_norms(layer, &w, w.sequence);
     add_memory_bound(layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,
                      loss_bytes(setting->loss, &w, false) * logits)
         ->kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits;
-    add_gemm(layer, GEMM("head"), LAYER_COLUMN, w.h, logits);
+    if (logits > share) /* gathered one after the other, then joined; backward cuts the share out */
+        add_memory_bound(layer, "logits joined", DEVICE_COPY, 2 * w.half * logits, 2 * w.half * share);
+    add_gemm(layer, GEMM("head"), LAYER_COLUMN, w.h, share);
 }
 
 double layer_sum(const struct cost_setting *setting, layer_quantity *quantity)

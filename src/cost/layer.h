@@ -19,6 +19,7 @@ struct layer_op {
     enum layer_op_kind kind;
     enum layer_split split;              /* GEMM */
     double in, out;                      /* GEMM: columns; its weight is in x out */
+    bool follows;                        /* GEMM: reads the input of the GEMM before it, so no rank gathers it anew */
     double copied;                       /* GEMM: columns of `out` that other TP ranks hold, too */
     double shared;                       /* GEMM: columns of `in` and `out` that another GEMM reads or writes, too */
     double vectors;                      /* parameters beside this matrix: bias, weights of a norm */
@@ -34,7 +35,7 @@ struct layer_op {
     bool is_end; /* no backward needs its output, so full recomputation with early_stop leaves it out */
 };
 
-enum { LAYER_MAX_OPS = 24 };
+enum { LAYER_MAX_OPS = 28 };
 
 struct layer {
     int32_t kind; /* of the model's kinds of layers */

@@ -119,9 +119,8 @@ static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *sett
 
 /** Add a collective that no GEMM hides. */
 static void add_exposed(struct overlap_tensor *sum, const struct cost_setting *setting,
-                        enum device_collective_kind kind, double tokens)
+                        enum device_collective_kind kind, double bytes)
 {
-    double bytes = tensor_bytes(setting, tokens);
     add(sum, setting, kind, bytes, cost_collective_s(setting, kind, bytes, setting->tensor));
 }
 
@@ -132,9 +131,9 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
 {
     const struct cost_gemm input = {1, tokens, op->in, op->out, 0, setting->precision};
     if (pass == PASS_WEIGHT)
-        add_exposed(sum, setting, DEVICE_ALL_GATHER, tokens);
+        add_exposed(sum, setting, DEVICE_ALL_GATHER, tensor_bytes(setting, tokens));
     if (pass == PASS_INPUT)
-        add_exposed(sum, setting, DEVICE_REDUCE_SCATTER, tokens);
+        add_exposed(sum, setting, DEVICE_REDUCE_SCATTER, tensor_bytes(setting, tokens));
     if (pass != PASS_BACKWARD)
         return;
     add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, input);
@@ -150,7 +149,7 @@ static void add_all_reduce(struct overlap_tensor *sum, const struct cost_setting
     if (pass == PASS_BACKWARD && column)
         add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, layer_weight_gemm(setting, op, tokens));
     if (pass == PASS_FORWARD ? !column : pass == PASS_INPUT && column)
-        add_exposed(sum, setting, DEVICE_ALL_REDUCE, tokens);
+        add_exposed(sum, setting, DEVICE_ALL_REDUCE, tensor_bytes(setting, tokens));
 }
 
 /** Add the collectives of one operator. Operators without a split have none. */
@@ -162,6 +161,8 @@ static void add_op(struct overlap_tensor *sum, const struct cost_setting *settin
         return;
     if (!setting->sequence_parallel)
         add_all_reduce(sum, setting, op, pass, tokens);
+    else if (op->follows)
+        return;
     else if (forward)
         add_chunked(sum, setting, column ? DEVICE_ALL_GATHER : DEVICE_REDUCE_SCATTER, tokens, op->out, op->in);
     else if (column)
@@ -196,7 +197,9 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, co
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
     if (pass == PASS_FORWARD && setting->sequence_parallel)
-        add_exposed(&sum, setting, DEVICE_ALL_GATHER, tokens);
+        add_exposed(&sum, setting, DEVICE_ALL_GATHER, tensor_bytes(setting, tokens));
+    if (pass == PASS_FORWARD && setting->whole_logits)
+        add_exposed(&sum, setting, DEVICE_ALL_GATHER, activation_bytes(setting, tokens, cost_loss_logits(setting)));
     if (pass != PASS_FORWARD)
         add_op(&sum, setting, op, pass, tokens);
     return sum;
@@ -211,6 +214,6 @@ struct overlap_tensor overlap_tensor_embedding(const struct cost_setting *settin
     enum device_collective_kind kind = DEVICE_ALL_GATHER;
     if (forward)
         kind = whole ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
-    add_exposed(&sum, setting, kind, tokens);
+    add_exposed(&sum, setting, kind, tensor_bytes(setting, tokens));
     return sum;
 }

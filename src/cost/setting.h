@@ -10,6 +10,9 @@ struct cost_run {
     int32_t kind, n, again;
 };
 
+/** Operators that run as single operations or GEMMs. Names are those of struct scenario_fused. */
+enum cost_single { COST_SINGLE_NORM = 1, COST_SINGLE_ROTATION = 2, COST_SINGLE_QKV = 4, COST_SINGLE_GATE_UP = 8 };
+
 /* Settings are compared by their bytes, so the compiler refuses gaps between fields. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -37,13 +40,15 @@ struct cost_setting {
     enum scenario_kernels kernels;
     enum scenario_loss loss;
     enum scenario_swiglu swiglu;
+    enum cost_single single; /* operators that are not one kernel or GEMM, whatever kernels are */
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
     int32_t main_params, moments;                                                                /* scenario_plan */
     bool cp_overlap, sequence_parallel, kv_copies, early_stop;
     bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
     bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
-    bool filler[2];
+    bool whole_logits; /* every TP rank gathers all logits for the loss */
+    bool filler[5];
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
@@ -135,6 +140,12 @@ static inline double cost_logits(const struct cost_setting *setting)
     return model_vocabulary_share(setting->model, setting->tensor);
 }
 
+/** Return the logits of a token that a rank computes the loss of. */
+static inline double cost_loss_logits(const struct cost_setting *setting)
+{
+    return setting->whole_logits ? cost_logits(setting) * setting->tensor : cost_logits(setting);
+}
+
 /** Return whether a rank gathers the inputs of GEMMs. */
 static inline bool cost_gathers_inputs(const struct cost_setting *setting)
 {
@@ -159,10 +170,12 @@ static inline int32_t cost_shard_groups(const struct cost_setting *setting)
     return (int32_t)(setting->ranks / cost_shards(setting));
 }
 
-/** Return whether a model runs Llama's modules of single operations. */
-static inline bool cost_is_eager_llama(const struct cost_setting *setting, int32_t kind)
+/** Return whether norms run as single operations: RMSNorms of a model with a gate. Others run PyTorch's LayerNorm. */
+static inline bool cost_norm_is_single(const struct cost_setting *setting, int32_t kind)
 {
-    return setting->kernels == SCENARIO_EAGER && model_kind_is_gated(&setting->model->kinds[kind]);
+    return setting->model->norm == MODEL_RMSNORM && model_kind_is_gated(&setting->model->kinds[kind]) &&
+           setting->kernels != SCENARIO_COMPILED &&
+           (setting->kernels == SCENARIO_EAGER || setting->single & COST_SINGLE_NORM);
 }
 
 #endif

@@ -10,6 +10,13 @@ double request_memory_bytes(const struct scenario *scenario)
     return scenario->memory_limit * (scenario->device.memory_bytes - scenario->device.context_bytes);
 }
 
+/** Return the operators that the scenario does not run as one kernel or GEMM. */
+static enum cost_single single_of(const struct scenario_fused *fused)
+{
+    return (enum cost_single)((fused->norm ? 0 : COST_SINGLE_NORM) | (fused->rotation ? 0 : COST_SINGLE_ROTATION) |
+                              (fused->qkv ? 0 : COST_SINGLE_QKV) | (fused->gate_up ? 0 : COST_SINGLE_GATE_UP));
+}
+
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)
 {
     struct cost_setting setting = {
@@ -24,6 +31,8 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
+        .whole_logits = scenario->logits == SCENARIO_LOGITS_GATHERED,
+        .single = single_of(&scenario->fused),
     };
     cost_take_plan(&setting, plan);
     int32_t layers = 0;

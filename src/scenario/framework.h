@@ -10,7 +10,7 @@
 /** The framework of a scenario that names none. */
 #define FRAMEWORK_DEFAULT "megatron-core"
 
-enum { FRAMEWORK_MOST_KEYS = 32 };
+enum { FRAMEWORK_MOST_KEYS = 48 };
 
 /** A key with this fallback takes its default from the framework. The address marks such keys in a table. */
 extern const char framework_value[];

@@ -27,6 +27,12 @@ enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
 /** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). */
 enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE };
+/** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
+enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
+/** Operators that a framework runs as one kernel or GEMM (docs/model.md, Fused operators). */
+struct scenario_fused {
+    bool norm, rotation, qkv, gate_up;
+};
 
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, path of the user's file, "fixed", or a list of
@@ -85,6 +91,8 @@ struct scenario {
     int32_t kernels;           /* enum scenario_kernels */
     int32_t loss;              /* enum scenario_loss */
     int32_t swiglu;            /* enum scenario_swiglu */
+    struct scenario_fused fused;
+    int32_t logits;            /* enum scenario_logits */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
     double memory_limit;   /* share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first */

@@ -41,10 +41,27 @@ static const struct schema_key scenario_keys[] = {
      "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch); fused: one kernel on bf16 logits "
      "(flash-attention); fused-metrics: that kernel, and two metrics that compute the cross-entropy again (Composer)",
      FIELD(loss)},
+    {"logits", SCHEMA_CHOICE, "-", 0, 0, framework_value, "parallel|gathered",
+     "logits of the tp GPUs: parallel: each computes the loss of its share of the vocabulary; gathered: each gathers "
+     "all of them first",
+     FIELD(logits)},
     {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate",
      "kernels of SwiGLU: fused: one (Megatron-LM's default); separate: silu, then the product, so memory also keeps "
      "silu(x) (--no-bias-swiglu-fusion); `kernels: eager` always separates them",
      FIELD(swiglu)},
+    {"fused.norm", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "RMSNorm is one kernel; false: one for each operation. `kernels: eager` counts as false; LayerNorm always is one",
+     FIELD(fused.norm)},
+    {"fused.rotation", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "the rotation of queries and keys is one kernel each; false: one for each operation. `kernels: eager` counts as "
+     "false",
+     FIELD(fused.rotation)},
+    {"fused.qkv", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "one GEMM computes queries, keys and values; false: three, whose inputs' gradients are added up, and without "
+     "sequence parallelism each is reduced",
+     FIELD(fused.qkv)},
+    {"fused.gate_up", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "one GEMM computes both inputs of SwiGLU or GeGLU; false: two, as for fused.qkv", FIELD(fused.gate_up)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "lengths of documents: a law or table of model/lengths; the path of a file of lengths, drawn at random with "
      "replacement; a list of lengths, taken in their order, over and over (8Ki 4400); or fixed: every document fills "
