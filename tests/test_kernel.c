@@ -210,26 +210,40 @@ TEST(cost_kernel_gemm_s__shares_waves_in_a_batch)
                 2 * hand_gemm_s(&device, 128, 256, 1000), 1e-14);
 }
 
+/* Return the seconds that three GEMMs of queries (2 columns), keys and values (1 each) take beyond one of 4 columns,
+ * for 5 tokens of a rank of two. */
+static double cut_qkv_s(enum pass pass)
+{
+    static const double out[] = {2, 1, 1, 4};
+    double seconds[4];
+    for (int i = 0; i < 4; i++)
+        seconds[i] = pass == PASS_FORWARD
+                         ? hand_gemm_s(&hand_device, 5, out[i], 4)
+                         : hand_gemm_s(&hand_device, 5, 4, out[i]) + hand_gemm_s(&hand_device, 4, out[i], 5);
+    return seconds[0] + seconds[1] + seconds[2] - seconds[3];
+}
+
 /* A token at h 4, k 2, f 8 moves more in two norms: 2 x 32h = 256 forward, 2 x 62h = 496 backward. Rotations move 16(h
  * + k) = 96, SwiGLU 4f = 32 and 8f = 64. A byte takes 2 s, over TP 2, and a rank has 5 tokens. Half a layer's norms are
- * before the head. The sums of the inputs' gradients move 18h = 72 backward, whole on both TP ranks. GELU models move
- * two norms' weights backward, 2 x 4h, whole without sequence parallelism. They join queries, keys and values, 4(h +
- * 2k) = 32, over TP. */
+ * before the head. Projections are GEMMs of their own: the sums of their inputs' gradients move 18h = 72 backward,
+ * whole on both TP ranks. GELU models move two norms' weights backward, 2 x 4h, whole without sequence parallelism.
+ * Their gradients of queries, keys and values are joined, 4(h + 2k) = 32, over TP. */
 TEST(eager__moves_more_than_fused)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
     struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    setting.single = COST_SINGLE_QKV | COST_SINGLE_GATE_UP;
     const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 2 * 72};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        setting.kernels = SCENARIO_FUSED;
-        struct cost_pass fused = cost_of_pass(&setting, pass, &micro_batch),
-                         head = cost_of_head(&setting, pass, &micro_batch);
+        struct cost_setting joined = hand_toy_setting_of(&plan);
+        struct cost_pass fused = cost_of_pass(&joined, pass, &micro_batch),
+                         head = cost_of_head(&joined, pass, &micro_batch);
         setting.kernels = SCENARIO_EAGER;
         CHECK_CLOSE(cost_of_head(&setting, pass, &micro_batch).kernels_s - head.kernels_s,
                     2 * norm_bytes[pass] / 2 * 5 / 2, 1e-12);
         CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).kernels_s - fused.kernels_s,
-                    3 * 2 * layer_bytes[pass] * 5 / 2, 1e-12);
+                    3 * (2 * layer_bytes[pass] * 5 / 2 + cut_qkv_s(pass)), 1e-12);
     }
     setting.sequence_parallel = false; /* norms of all tokens on both TP ranks */
     double eager_s = cost_of_pass(&setting, PASS_FORWARD, &micro_batch).kernels_s;
@@ -239,12 +253,67 @@ TEST(eager__moves_more_than_fused)
     struct model gelu = hand_toy;
     gelu.kinds[0].activation = MODEL_GELU;
     setting.model = &gelu;
+    setting.single = 0;
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
     setting.kernels = SCENARIO_EAGER;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).kernels_s, forward.kernels_s, 1e-15);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).kernels_s - backward.kernels_s,
                 3 * 2 * 5 * (32 + 32 / 2.0), 1e-12);
+}
+
+/* Flags without `kernels: eager` move the same: a norm more 32h = 128 forward and 62h = 248 backward, rotations 16(h +
+ * k) = 96, sums of inputs' gradients 2 x 6h = 48 (QKV) and 6h = 24 backward. Norms are over TP, sums are whole.
+ * Compiled kernels fuse norms and rotations, and add inputs' gradients up in GEMMs. */
+TEST(single_operators__move_more_one_by_one)
+{
+    static const struct {
+        enum cost_single single;
+        double bytes[N_PASSES];
+    } rows[] = {{COST_SINGLE_NORM, {2 * 128, 2 * 248}},
+                {COST_SINGLE_ROTATION, {96, 96}},
+                {COST_SINGLE_QKV, {0, 2 * 48}},
+                {COST_SINGLE_GATE_UP, {0, 2 * 24}}};
+    struct cost_setting setting = hand_toy_setting();
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            setting.single = 0;
+            setting.kernels = SCENARIO_FUSED;
+            double fused_s = cost_of_pass(&setting, pass, &micro_batch).kernels_s;
+            setting.single = rows[i].single;
+            double cut_s = rows[i].single == COST_SINGLE_QKV ? cut_qkv_s(pass) : 0;
+            CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).kernels_s - fused_s,
+                        3 * (2 * rows[i].bytes[pass] * 5 / 2 + cut_s), 1e-12);
+            setting.kernels = SCENARIO_COMPILED;
+            double single_s = cost_of_pass(&setting, pass, &micro_batch).kernels_s;
+            setting.single = 0;
+            CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).kernels_s + 3 * cut_s, single_s, 1e-15);
+        }
+}
+
+/* With TP 2 a rank has 8 of 16 logits. Gathered, the loss moves 30 and 14 bytes of all 16. They are joined, 2 x 2 bytes
+ * of 16, and backward the rank's 8 are cut out, 2 x 2 bytes of 8. A byte takes 2 s, and 5 tokens are a rank's. The fp32
+ * copy of all logits is kept, 4 bytes each. Parameters and GEMM stay. */
+TEST(gathered_logits__compute_the_whole_loss_on_each_rank)
+{
+    struct cost_setting setting = hand_toy_setting();
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    static const double share[N_PASSES] = {30 * 8, 14 * 8}, whole[N_PASSES] = {30 * 16 + 4 * 16, 14 * 16 + 4 * 8};
+    double tokens = cost_micro_batch_tokens(&micro_batch), kept = cost_head_bytes(&setting, 10);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        setting.whole_logits = false;
+        struct cost_pass parallel = cost_of_head(&setting, pass, &micro_batch);
+        setting.whole_logits = true;
+        struct cost_pass gathered = cost_of_head(&setting, pass, &micro_batch);
+        CHECK_CLOSE(gathered.kernels_s - parallel.kernels_s, 2 * tokens * (whole[pass] - share[pass]), 1e-12);
+        CHECK_TRUE(gathered.flop == parallel.flop);
+    }
+    CHECK_CLOSE(cost_head_bytes(&setting, 10) - kept, 10 * 4 * 8, 1e-14);
+    setting.tensor = 1;
+    double whole_s = cost_of_head(&setting, PASS_FORWARD, &micro_batch).kernels_s;
+    setting.whole_logits = false;
+    CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &micro_batch).kernels_s == whole_s);
 }
 
 /* SwiGLU runs as two operations in three layers, as in Llama's modules. A token moves 4f = 32 bytes more forward and 8f

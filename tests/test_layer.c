@@ -42,6 +42,34 @@ TEST(layer_of__has_the_matrices_in_the_order_of_the_forward)
     CHECK_TEXT(layer_last_gemm(&layer)->name[PASS_FORWARD], "down GEMM");
 }
 
+/* With single projections a rank has query 4 x 2, key and value 4 x 1, gate and up 4 x 4: as many parameters, kept
+ * bytes and inputs of weight gradients as the joined ones. */
+TEST(layer_of__cuts_projections_without_changing_their_sums)
+{
+    struct cost_setting setting = hand_toy_setting();
+    struct layer joined, cut;
+    layer_of(&setting, 0, &joined);
+    setting.single = COST_SINGLE_QKV | COST_SINGLE_GATE_UP;
+    layer_of(&setting, 0, &cut);
+    static const char *const names[] = {"query GEMM", "key GEMM", "value GEMM", "projection GEMM",
+                                        "gate GEMM",  "up GEMM",  "down GEMM"};
+    static const double out[] = {2, 1, 1, 4, 4, 4, 4};
+    int n = 0;
+    for (int32_t i = 0; i < cut.n_ops; i++)
+        if (cut.ops[i].kind == LAYER_GEMM && n < 7) {
+            CHECK_TEXT(cut.ops[i].name[PASS_FORWARD], names[n]);
+            CHECK_TRUE(cut.ops[i].out == out[n]);
+            n++;
+        }
+    CHECK_EQUAL(n, 7);
+    CHECK_TRUE(layer_parameters(&setting, &cut) == layer_parameters(&setting, &joined));
+    CHECK_TRUE(layer_weight_gradient_bytes(&setting, &cut) == layer_weight_gradient_bytes(&setting, &joined));
+    static const enum recompute lists[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE,
+                                           RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS};
+    for (int i = 0; i < 3; i++)
+        CHECK_TRUE(layer_kept_bytes(&cut, lists[i]) == layer_kept_bytes(&joined, lists[i]));
+}
+
 /* Return the bytes that memory-bound kernels of a pass move for a token. */
 static double moved_bytes(const struct cost_setting *setting, const struct layer *layer, enum pass pass)
 {

@@ -187,4 +187,23 @@ TEST(all_reduce__hides_under_the_gemms_of_training)
     CHECK_TRUE(head_s(&setting, PASS_FORWARD) == 0);
     setting.tp_overlap = SCENARIO_EXPOSED;
     CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), 2 * 9.0, 1e-14);
+    setting.single = COST_SINGLE_QKV | COST_SINGLE_GATE_UP; /* five GEMMs reduce their input's gradient */
+    CHECK_CLOSE(layer_s(&setting, PASS_FORWARD), 2 * 9.0, 1e-14);
+    CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), 5 * 9.0, 1e-14);
+    setting.single = COST_SINGLE_GATE_UP;
+    CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), 3 * 9.0, 1e-14);
+    setting.sequence_parallel = true; /* the input is gathered once for all, and its gradients' sum is reduced once */
+    double single_s = layer_s(&setting, PASS_BACKWARD);
+    setting.single = 0;
+    CHECK_CLOSE(layer_s(&setting, PASS_BACKWARD), single_s, 1e-14);
+}
+
+/* TP 2 gathers 10 tokens x 16 logits of 2 bytes: a rank sends 160, which takes 1 + 160/10 s more. */
+TEST(gathered_logits__are_one_more_collective_of_the_forward)
+{
+    struct cost_setting setting = setting_of(&plain, 2, SCENARIO_EXPOSED);
+    double parallel_s = head_s(&setting, PASS_FORWARD), backward_s = head_s(&setting, PASS_BACKWARD);
+    setting.whole_logits = true;
+    CHECK_CLOSE(head_s(&setting, PASS_FORWARD) - parallel_s, 1 + 160 / 10.0, 1e-12);
+    CHECK_CLOSE(head_s(&setting, PASS_BACKWARD), backward_s, 1e-14);
 }

@@ -124,10 +124,10 @@ def read_preset(name):
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         indent, key, value = re.fullmatch(r"( *)(?:(\w+):)? ?(.*)", line).groups()
         if not indent:
-            group = f"{key}." if key in ("communication", "plan") else ""
+            group = f"{key}." if key in ("communication", "fused", "plan") else ""
         if value.startswith("{"):
             keys.update((group + pair.split(": ")[0], pair.split(": ")[1]) for pair in value.strip("{}").split(", "))
-        elif value and (group or (key in ("attention", "kernels", "loss", "swiglu") and not indent)):
+        elif value and (group or (key in ("attention", "kernels", "logits", "loss", "swiglu") and not indent)):
             keys[group + key] = value
         elif key == "sources":
             break

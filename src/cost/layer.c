@@ -7,10 +7,10 @@
 
 /** Widths of one rank's share of a layer, and bytes of an element. */
 struct widths {
-    double h, sequence;           /* hidden width, and that of norms and residuals */
-    double q, k, f, up;           /* columns of queries, of keys, of the inner width, of the up GEMM */
-    double half, full;            /* bytes of an activation, bytes in fp32 */
-    bool biases, gated, separate; /* separate: SwiGLU is two operations */
+    double h, sequence;                 /* hidden width, and that of norms and residuals */
+    double q, k, f, up;                 /* columns of queries, of keys, of the inner width, of the up GEMM */
+    double half, full;                  /* bytes of an activation, bytes in fp32 */
+    bool biases, gated, separate;       /* separate: SwiGLU is two operations */
     bool eager, rms_single, layer_norm; /* RMSNorm of single operations; PyTorch's LayerNorm */
 };
 
@@ -126,8 +126,8 @@ static void add_norm_behind(struct layer *layer, const struct cost_setting *sett
 }
 
 /** Add a column-split GEMM that reads what the one before it reads. */
-static struct layer_op *add_follower(struct layer *layer, const struct widths *w, const char *const names[N_STEP_PASSES],
-                                     double out)
+static struct layer_op *add_follower(struct layer *layer, const struct widths *w,
+                                     const char *const names[N_STEP_PASSES], double out)
 {
     struct layer_op *op = add_gemm(layer, names, LAYER_COLUMN, w->h, out);
     op->vectors = w->biases ? out : 0;

@@ -49,12 +49,14 @@ struct layer {
  * 1. A layer runs as in Megatron-LM: tensor-parallel, with sequence parallelism (Korthikanti et al. 2022,
  *    arXiv:2205.05198, section 4.2) or without.
  * 2. The time of biases is left out, as they are fused into their neighbours.
- * 3. A fused LayerNorm takes RMSNorm's time. Eager GELU models run PyTorch's LayerNorm.
- * 4. Eager SwiGLU models run Llama's modules: norms, rotations and SwiGLU of single operations. Their projections are
- *    modules of their own, whose inputs' gradients are added up. Each operation reads its inputs and writes its output
- *    once. The bytes of the fused kernel are subtracted, because it is another operator.
- * 5. Eager GELU models run a joint QKV, whose three gradients are joined in the backward. LayerNorm's gradients of
+ * 3. A fused LayerNorm takes RMSNorm's time. Eager models without RMSNorm run PyTorch's LayerNorm, whose gradients of
  *    weight and bias are a kernel of their own.
+ * 4. RMSNorm, rotation and SwiGLU run as Llama's single operations if kernels are eager or `single` names them. Each
+ *    operation reads its inputs and writes its output once. The bytes of the fused kernel are subtracted, because it is
+ *    another operator.
+ * 5. Projections that `single` names are GEMMs of their own. Their inputs' gradients are added up, and without sequence
+ *    parallelism each is reduced. With it their input is gathered once. Eager models join the three gradients of a
+ *    joint QKV in the backward.
  * 6. `swiglu: separate` runs silu and the product as two kernels, and keeps silu(x).
  * 7. GeGLU runs as SwiGLU, and squared ReLU as GELU: they differ in arithmetic, and bytes take the time.
  * 8. Norms of queries and keys keep their inputs beside what attention keeps. `recompute: norm` does not drop them.
@@ -65,7 +67,8 @@ struct layer {
  */
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer);
 
-/** Make the operators of the last norm, the head and the loss. Recomputation never drops anything of them. */
+/** Make the operators of the last norm, the head and the loss. Recomputation never drops anything of them. If a rank
+ * gathers all logits, it joins the others' parts, and the loss is of all of them. */
 void layer_of_head(const struct cost_setting *setting, struct layer *layer);
 
 /** A quantity of one layer of a setting. */

@@ -79,7 +79,7 @@ struct overlap_tensor {
  *    collective_multiprocessors.
  * 6. A split backward (PASS_INPUT, PASS_WEIGHT) exposes the collectives of column-split GEMMs.
  * 7. Without sequence parallelism there is an all-reduce forward after a row-split GEMM, which is exposed. Backward
- *    there is one of the input gradient of a column-split GEMM. With bulk or chunked it runs beside the GEMM of the
+ *    there is one of the input gradient of each column-split GEMM. With bulk or chunked it runs beside the GEMM of the
  *    weight gradient.
  * 8. Beside the collectives of bulk GEMMs lose c/S, persistent or not. The loss of persistent ones there is open
  *    (docs/model.md, What is not modelled).
@@ -93,7 +93,8 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, c
 /** Return the collective behind the forward of a row-split GEMM. */
 struct overlap_tensor overlap_tensor_row(const struct cost_setting *setting, const struct layer_op *op, double tokens);
 
-/** Return the collectives of the head's GEMM. Forward its input's all-gather is exposed. Backward they run as those of
+/** Return the collectives of the head's GEMM. Forward its input's all-gather is exposed, and that of the logits if every
+ * rank gathers them. Backward they run as those of
  * a layer's column-split GEMMs, and with none they are exposed. */
 struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, const struct layer_op *op, enum pass pass,
                                           double tokens);

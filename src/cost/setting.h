@@ -40,14 +40,14 @@ struct cost_setting {
     enum scenario_kernels kernels;
     enum scenario_loss loss;
     enum scenario_swiglu swiglu;
-    enum cost_single single; /* operators that are not one kernel or GEMM, whatever kernels are */
+    enum cost_single single;                    /* operators that are not one kernel or GEMM, whatever kernels are */
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
     int32_t main_params, moments;                                                                /* scenario_plan */
     bool cp_overlap, sequence_parallel, kv_copies, early_stop;
     bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
     bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
-    bool whole_logits; /* every TP rank gathers all logits for the loss */
+    bool whole_logits;   /* every TP rank gathers all logits for the loss */
     bool filler[5];
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */

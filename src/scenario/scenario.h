@@ -88,9 +88,9 @@ struct scenario {
     int32_t attention; /* enum device_attention */
     /* with `attention: fastest`, seconds of each kernel that it was chosen from; otherwise 0 */
     double attention_s[DEVICE_N_CURVES];
-    int32_t kernels;           /* enum scenario_kernels */
-    int32_t loss;              /* enum scenario_loss */
-    int32_t swiglu;            /* enum scenario_swiglu */
+    int32_t kernels; /* enum scenario_kernels */
+    int32_t loss;    /* enum scenario_loss */
+    int32_t swiglu;  /* enum scenario_swiglu */
     struct scenario_fused fused;
     int32_t logits;            /* enum scenario_logits */
     int64_t warm_up, measured; /* iterations */
