@@ -199,6 +199,20 @@ static bool print_every_rank(const struct point *point, char line[ASSUMPTIONS_SI
     return n > 0;
 }
 
+/** Print what the framework does not fuse, if it is anything. @return number of lines */
+static int32_t print_single(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
+{
+    const struct scenario_fused *fused = &scenario->fused;
+    bool gathered = scenario->logits == SCENARIO_LOGITS_GATHERED;
+    if (fused->norm && fused->rotation && fused->qkv && fused->gate_up && !gathered)
+        return 0;
+    snprintf(line, ASSUMPTIONS_SIZE, "run one by one:%s%s%s%s%s", fused->norm ? "" : " operations of RMSNorm;",
+             fused->rotation ? "" : " operations of the rotation;", fused->qkv ? "" : " GEMMs of queries, keys, values;",
+             fused->gate_up ? "" : " GEMMs of gate and up;",
+             gathered ? " the loss, on all logits, which every GPU of a tensor-parallel group gathers" : "");
+    return 1;
+}
+
 /** Print engine and kernels. @return number of lines */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
@@ -470,20 +484,6 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
     }
     return n;
 }
-/** Print what the framework does not fuse, if it is anything. @return number of lines */
-static int32_t print_single(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
-{
-    const struct scenario_fused *fused = &scenario->fused;
-    bool gathered = scenario->logits == SCENARIO_LOGITS_GATHERED;
-    if (fused->norm && fused->rotation && fused->qkv && fused->gate_up && !gathered)
-        return 0;
-    snprintf(line, ASSUMPTIONS_SIZE, "run one by one:%s%s%s%s%s", fused->norm ? "" : " operations of RMSNorm;",
-             fused->rotation ? "" : " operations of the rotation;", fused->qkv ? "" : " GEMMs of queries, keys, values;",
-             fused->gate_up ? "" : " GEMMs of gate and up;",
-             gathered ? " the loss, on all logits, which every GPU of a tensor-parallel group gathers" : "");
-    return 1;
-}
-
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
