@@ -296,6 +296,10 @@ static void print_sharding(const struct point_view *view, FILE *file)
     flag_if(file, overlap != SCENARIO_OVERLAP_NONE, "--overlap-grad-reduce");
     flag_if(file, overlap == SCENARIO_OVERLAP_BOTH && sharded, "--overlap-param-gather");
     flag_if(file, plan->gradients == SCENARIO_BF16, "--grad-reduce-in-bf16");
+    say_if(file, plan->gradient_reduction == SCENARIO_ALL_REDUCE && sharded && plan->sharding != SCENARIO_ZERO3,
+           "The plan all-reduces gradients, and Megatron-LM's distributed optimizer reduce-scatters them.");
+    say_if(file, plan->reduce_precision != SCENARIO_REDUCE_SAME,
+           "plan.reduce_precision: is set, and Megatron-LM reduces gradients in the precision of their sum.");
 }
 
 /** Print the precisions of the optimizer's states. Other than fp32 they need Transformer Engine's Adam. */
@@ -373,6 +377,9 @@ static void print_kernels(const struct point_view *view, FILE *file)
     flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
     flag_if(file, model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
+    flag_if(file, scenario->gradient_accumulation == SCENARIO_ACCUMULATE_AUTOGRAD, "--no-gradient-accumulation-fusion");
+    say_if(file, scenario->gradient_accumulation == SCENARIO_ACCUMULATE_FP32_COPY,
+           "gradient_accumulation: is fp32-copy, DeepSpeed's; Megatron-LM adds gradients in GEMMs.");
     say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
 }
 

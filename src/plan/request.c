@@ -24,6 +24,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
+        .gradient_accumulation = (enum scenario_accumulation)scenario->gradient_accumulation,
     };
     cost_take_plan(&setting, plan);
     int32_t layers = 0;
