@@ -45,13 +45,13 @@ TEST(cost_cached__gives_the_computed_cost)
     hand_layers(&settings[1], 5);
     const struct slice slices[] = {{0, 0, 100}, {1, 50, 300}, {2, 50, 301}};
     const struct cost_micro_batch micro_batches[] = {
-        {slices, 2, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
-        {slices + 1, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
-        {slices + 2, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
-        {slices + 2, 1, 7, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
-        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_DOCUMENT},
-        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_SEQUENCE},
-        {slices, 2, 0, 1, RECOMPUTE_FULL, SLICE_PER_DOCUMENT},
+        {slices, 2, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
+        {slices + 1, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
+        {slices + 2, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
+        {slices + 2, 1, 7, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
+        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
+        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_SEQUENCE, false},
+        {slices, 2, 0, 1, RECOMPUTE_FULL, SLICE_PER_DOCUMENT, false},
     };
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 2; i++)
@@ -130,6 +130,24 @@ TEST(cost_cached__follows_a_plan_that_changes_in_place)
             CHECK_TRUE(all_passes_same(&setting));
         }
     CHECK_EQUAL(cache.n_keys, 11);
+    cost_cache_free(&cache);
+}
+
+/* The first gradients of a step are not added by autograd, so the cache tells their passes apart. */
+TEST(cost_cached__tells_first_gradients_apart)
+{
+    static const struct slice slice = {0, 0, 64};
+    struct cost_cache cache = {0};
+    struct cost_setting setting = setting_with(&cache);
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 2};
+    setting.gradients = SCENARIO_BF16;
+    setting.gradient_accumulation = SCENARIO_ACCUMULATE_AUTOGRAD;
+    for (int i = 0; i < 4; i++) {
+        micro_batch.first = i % 2 == 0;
+        CHECK_TRUE(all_same(&setting, PASS_BACKWARD, &micro_batch));
+        CHECK_TRUE(all_same(&setting, PASS_WEIGHT, &micro_batch));
+    }
+    CHECK_EQUAL(cache.n_costs, 2 * 2);
     cost_cache_free(&cache);
 }
 

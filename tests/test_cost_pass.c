@@ -446,7 +446,8 @@ TEST(split_backward__adds_up_to_the_whole)
             struct cost_setting setting = *hand_setting();
             setting.tensor = tensor;
             setting.tp_overlap = SCENARIO_EXPOSED;
-            struct cost_micro_batch micro_batch = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT};
+            struct cost_micro_batch micro_batch = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT,
+                                                   false};
             struct cost_pass whole = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
             struct cost_pass input = cost_of_pass(&setting, PASS_INPUT, &micro_batch);
             struct cost_pass weight = cost_of_pass(&setting, PASS_WEIGHT, &micro_batch);
@@ -472,4 +473,41 @@ TEST(split_backward__adds_up_to_the_whole)
                        embedding_input.tensor_s == embedding.tensor_s);
             CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &micro_batch).kernels_s == 0);
         }
+}
+
+/* A TP rank has 80 parameters a layer, 32 of the embedding, 36 of last norm and head. Memory takes 2 s a byte. Autograd
+ * moves 6 bytes of each in a backward behind the first, BF16_Optimizer 26 in all. The embedding's gradient is zeroed, 2
+ * bytes, and added, 6 as with fused sums. */
+TEST(gradient_accumulation__is_a_kernel_of_the_backward)
+{
+    static const enum pass passes[] = {PASS_FORWARD, PASS_INPUT, PASS_WEIGHT, PASS_BACKWARD};
+    struct cost_setting setting = hand_toy_setting(), fused;
+    struct cost_micro_batch later = hand_toy_micro_batch(RECOMPUTE_FULL), first = later, empty = {.context = 2};
+    first.first = true;
+    setting.gradients = SCENARIO_BF16;
+    fused = setting;
+    setting.gradient_accumulation = SCENARIO_ACCUMULATE_AUTOGRAD;
+    for (int i = 0; i < 4; i++) {
+        double bytes = i < 2 ? 0 : 6;
+        CHECK_CLOSE(cost_of_pass(&setting, passes[i], &later).kernels_s -
+                        cost_of_pass(&setting, passes[i], &first).kernels_s,
+                    3 * 80 * bytes * 2, 1e-12);
+        CHECK_CLOSE(cost_of_head(&setting, passes[i], &later).kernels_s -
+                        cost_of_head(&setting, passes[i], &first).kernels_s,
+                    36 * bytes * 2, 1e-12);
+        CHECK_CLOSE(cost_of_embedding(&setting, passes[i], &later).kernels_s -
+                        cost_of_embedding(&setting, passes[i], &first).kernels_s,
+                    32 * bytes * 2, 1e-12);
+        CHECK_TRUE(cost_of_pass(&setting, passes[i], &empty).kernels_s == 0);
+    }
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &later).kernels_s,
+                cost_of_embedding(&fused, PASS_BACKWARD, &later).kernels_s, 1e-14);
+    double anew_s = cost_of_pass(&setting, PASS_WEIGHT, &first).kernels_s;
+    setting.gradient_accumulation = SCENARIO_ACCUMULATE_FP32_COPY;
+    setting.gradients = SCENARIO_FP32;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_WEIGHT, &first).kernels_s - anew_s, 3 * 80 * 26 * 2.0, 1e-12);
+    struct cost_kernels kernels;
+    cost_layer_kernels(&setting, 0, PASS_BACKWARD, &later, &kernels);
+    CHECK_TEXT(kernels.kernel[kernels.n - 1].name, "sum of gradients");
+    CHECK_TRUE(kernels.kernel[kernels.n - 1].bytes == 80 * 26);
 }

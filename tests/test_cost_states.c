@@ -304,3 +304,13 @@ TEST(copied_kv_heads__sum_their_gradients_among_their_ranks)
     model.kinds[0].kv_heads = 4;
     CHECK_TRUE(cost_copied_sum_s(&setting, 1, &sent_bytes) == 0 && sent_bytes == 0);
 }
+
+/* DeepSpeed's BF16_Optimizer keeps gradients of 2 bytes beside their sum of 4. Two shards of the optimizer's 12. */
+TEST(fp32_copy__keeps_gradients_beside_their_sum)
+{
+    struct cost_setting setting = *hand_setting();
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 2), 100 * (2 + 4 + 6.0), 1e-15);
+    setting.gradient_accumulation = SCENARIO_ACCUMULATE_FP32_COPY;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 2), 100 * (2 + 2 + 4 + 6.0), 1e-15);
+    CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 2), 100 * (2 + 4.0), 1e-15);
+}

@@ -492,3 +492,36 @@ TEST(dag_rebuild__gives_the_same_graph_as_a_new_build)
     }
     dag_free(&again);
 }
+
+/* One stage of P parameters runs three micro-batches in order, and makespans are sums of passes. Autograd adds bf16
+ * gradients, 6 bytes a parameter, in all backwards but the first. A stage of two has the parameters of its own. */
+TEST(gradient_accumulation__adds_nothing_to_the_first_backward)
+{
+    struct cost_setting setting = *hand_setting();
+    struct platform platform = hand_platform("hopper-1x8");
+    setting.gradients = SCENARIO_BF16;
+    setting.gradient_accumulation = SCENARIO_ACCUMULATE_AUTOGRAD;
+    for (int32_t stages = 1; stages <= 2; stages++) {
+        struct plan plan;
+        double all_s = 0;
+        hand_uniform(&plan, stages, 3, 16);
+        const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+        for (int32_t stage = 0; stage < stages; stage++) {
+            double parameters = hand_stage_parameters(setting.model, 1, 840 / stages, stage == 0, stage == stages - 1);
+            struct cost_pass first = dag_pass_cost(pipeline, &setting, PASS_BACKWARD, 0, stage);
+            for (int32_t i = 0; i < 3; i++) {
+                struct cost_pass forward = dag_pass_cost(pipeline, &setting, PASS_FORWARD, i, stage),
+                                 backward = dag_pass_cost(pipeline, &setting, PASS_BACKWARD, i, stage);
+                double added_s = i == 0 ? 0 : cost_memory_bound_s(setting.device, DEVICE_COPY, 6 * parameters);
+                CHECK_CLOSE(cost_pass_s(&backward), cost_pass_s(&first) + added_s, 1e-12);
+                all_s += cost_pass_s(&forward) + cost_pass_s(&backward);
+            }
+        }
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
+        if (stages == 1)
+            CHECK_CLOSE(hand_makespan_s(&dag), all_s, 1e-12);
+        hand_engines_agree(&dag, &platform);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}

@@ -123,7 +123,7 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
-    no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion squared-relu
+    no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion squared-relu
     qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload""".split()}
 KNOWN["recompute-modules"] = None  # any number
 
@@ -249,6 +249,9 @@ class Megatron(unittest.TestCase):
                                ([plan + "optimizer_offload=1", plan + "sharding=none"], "needs its distributed optimizer"),
                                (["communication.pp_overlap=true"], "only with virtual stages"),
                                (["kernels=eager"], "kernels: is not fused"),
+                               (["gradient_accumulation=fp32-copy"], "gradient_accumulation: is fp32-copy"),
+                               ([plan + "gradient_reduction=all-reduce"], "plan all-reduces gradients"),
+                               ([plan + "reduce_precision=bf16"], "plan.reduce_precision: is set"),
                                (["communication.tp_overlap=chunked", plan + "sequence_parallel=false"], "only with sequence parallelism"),
                                ([plan + "vpp=4", plan + "pp=2", "communication.pp_overlap=false"], "always overlaps the transfers"),
                                ([plan + "cp=4", "data.context=4100"], "no multiple of twice the context-parallel degree"),

@@ -73,6 +73,8 @@ TEST(framework__slimpack_paper_holds_what_the_paper_says)
     CHECK_TEXT(s.framework_name, "slimpack-paper");
     CHECK_TRUE(s.attention == DEVICE_FLASH2 && s.kernels == SCENARIO_FUSED && s.loss == SCENARIO_LOSS_PASSES);
     CHECK_EQUAL(s.swiglu, SCENARIO_SWIGLU_FUSED);
+    CHECK_EQUAL(s.gradient_accumulation, SCENARIO_ACCUMULATE_FUSED);
+    CHECK_TRUE(plan->gradient_reduction == SCENARIO_REDUCE_SCATTER && plan->reduce_precision == SCENARIO_REDUCE_SAME);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.dp_overlap == SCENARIO_OVERLAP_NONE);
     CHECK_TRUE(s.communication.cp_overlap && s.communication.pp_overlap == SCENARIO_STAGES_OVERLAP);
     CHECK_EQUAL(plan->offload_mode, SCENARIO_OFFLOAD_AUTO);
@@ -228,8 +230,8 @@ static const struct {
      "framework/mine.yaml:3:10: kernels: 'slow' is not known; allowed: fused, eager, compiled"},
     {"gradients: bf16", "tp: 2",
      "framework/mine.yaml:6:50: plan.tp: unknown key; allowed: cp_type, spread, sharding, fsdp, fsdp_prefetch, "
-     "fsdp_ends, "
-     "gradients, gradient_buffers, optimizer, main_params, moments, sequence_parallel, kv_copies, early_stop"},
+     "fsdp_ends, gradients, gradient_reduction, reduce_precision, gradient_buffers, optimizer, main_params, moments, "
+     "sequence_parallel, kv_copies, early_stop"},
     {"kernels: eager", "seed: 2", "framework/mine.yaml:3:1: seed: unknown key; "},
     {"source: a test\n", "", "framework/mine.yaml:1:1: source: is required (where the values come from)"},
     {"loss: a page", "swiglu: a page",
@@ -294,10 +296,33 @@ TEST(framework__every_shipped_one_is_read_and_has_a_source_for_each_value)
         CHECK_TRUE(scenario_framework(names[i], &framework, &err));
         CHECK_TEXT(err.text, "");
         CHECK_TEXT(framework.name, names[i]);
-        CHECK_EQUAL(framework.n_values, 28);
+        CHECK_EQUAL(framework.n_values, 31);
         for (int32_t value = 0; value < framework.n_values; value++)
             CHECK_EQUAL(*framework.values[value].source != '\0', *framework.values[value].text != '\0');
         free(names[i]);
     }
     free(names);
+}
+
+/* Megatron-LM adds up in GEMMs, PyTorch's frameworks by autograd. DeepSpeed alone all-reduces. */
+TEST(framework__says_how_gradients_are_added_up_and_reduced)
+{
+    static const char *const cases[][4] = {
+        {"megatron-core", "fused", "reduce-scatter", ""},     {"nemo", "fused", "reduce-scatter", ""},
+        {"fsdp1", "autograd", "reduce-scatter", ""},          {"fsdp2", "autograd", "reduce-scatter", ""},
+        {"composer", "autograd", "reduce-scatter", ""},       {"deepspeed", "autograd", "all-reduce", "same"},
+        {"slimpack-paper", "fused", "reduce-scatter", "same"}};
+    static const char *const keys[] = {"gradient_accumulation", "plan.gradient_reduction", "plan.reduce_precision"};
+    setenv("SLIMSIM_DATA", SLIMSIM_SOURCE_DIR, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct framework framework;
+        struct error err = {0};
+        CHECK_TRUE(scenario_framework(cases[i][0], &framework, &err));
+        for (int key = 0; key < 3; key++) {
+            int32_t value = 0;
+            while (strcmp(framework.values[value].key, keys[key]) != 0)
+                value++;
+            CHECK_TEXT(framework.values[value].text, cases[i][key + 1]);
+        }
+    }
 }

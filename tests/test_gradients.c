@@ -597,3 +597,36 @@ TEST(copied_kv_heads__are_summed_before_the_reductions)
         plan_free(&plan);
     }
 }
+
+/* Four replicas of one stage of P parameters are on a node. In an all-reduce of fp32 gradients 2 x 3/4 of 4P leave
+ * each, sent in bf16 half of that. A reduce-scatter in bf16 sends 3/4 of 2P. Each rank still updates and gathers its
+ * quarter. */
+TEST(gradient_reduction__sends_all_gradients_or_a_shard)
+{
+    static const struct {
+        struct scenario_plan layout;
+        double scattered, reduced;
+    } cases[] = {
+        {{.cp = 1, .dp = 4, .gradient_reduction = SCENARIO_ALL_REDUCE}, 0, 6},
+        {{.cp = 1, .dp = 4, .gradient_reduction = SCENARIO_ALL_REDUCE, .reduce_precision = SCENARIO_REDUCE_BF16}, 0, 3},
+        {{.cp = 1, .dp = 4, .reduce_precision = SCENARIO_REDUCE_BF16}, 1.5, 0},
+        {{.cp = 1, .dp = 4, .gradients = SCENARIO_BF16, .reduce_precision = SCENARIO_REDUCE_FP32}, 3, 0},
+    };
+    struct platform platform = hand_platform("hopper-1x8");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan plan;
+        struct cost_setting setting = *hand_setting();
+        hand_whole_samples(&plan, 4, 1, 16);
+        hand_options(&setting, &cases[i].layout);
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        double parameters = hand_stage_parameters(setting.model, 1, 840, true, true);
+        check_sends(&dag, DAG_REDUCE_SCATTER, cases[i].scattered > 0 ? 4 : 0, parameters * cases[i].scattered);
+        check_sends(&dag, DAG_ALL_REDUCE, cases[i].reduced > 0 ? 4 : 0, parameters * cases[i].reduced);
+        check_sends(&dag, DAG_ALL_GATHER, 4, parameters * 1.5);
+        int32_t optimizer = hand_find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
+        CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, 4), 1e-15);
+        hand_engines_agree(&dag, &platform);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}

@@ -107,8 +107,8 @@ TEST(cost_kernel_gemm_s__pays_memory_for_outputs_and_sums)
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &short_one), 128 * 8 / 100.0 + 2 * 24 / 500.0, 1e-14);
 }
 
-/* Fused kernels alone add weights' gradients to their fp32 or bf16 sum, and not if every pass reduces. */
-TEST(cost_sum_bytes__are_of_fused_kernels_only)
+/* GEMMs add weights' gradients to their fp32 or bf16 sum unless other kernels do, and not if every pass reduces. */
+TEST(cost_sum_bytes__are_of_fused_accumulation_only)
 {
     struct scenario_plan plan = hand_toy_plan;
     struct cost_setting setting = hand_toy_setting_of(&plan);
@@ -119,9 +119,39 @@ TEST(cost_sum_bytes__are_of_fused_kernels_only)
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
     setting.sharding = SCENARIO_ZERO1;
     setting.kernels = SCENARIO_COMPILED;
+    CHECK_TRUE(cost_sum_bytes(&setting) == 4);
+    setting.gradient_accumulation = SCENARIO_ACCUMULATE_AUTOGRAD;
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
-    setting.kernels = SCENARIO_EAGER;
+    setting.gradient_accumulation = SCENARIO_ACCUMULATE_FP32_COPY;
     CHECK_TRUE(cost_sum_bytes(&setting) == 0);
+}
+
+/* Autograd reads a gradient of 2 bytes and a sum of 2 or 4, and writes the sum. A first one of the sum's precision is
+ * the sum. BF16_Optimizer adds to zeros (2 + 2 + 2), copies (2 + 4), adds (4 + 4 + 4) and zeroes (2). */
+TEST(cost_added_bytes__are_those_of_kernels_beside_gemms)
+{
+    static const struct {
+        enum scenario_accumulation accumulation;
+        enum scenario_gradients gradients;
+        double first, later;
+    } cases[] = {{SCENARIO_ACCUMULATE_FUSED, SCENARIO_FP32, 0, 0},
+                 {SCENARIO_ACCUMULATE_AUTOGRAD, SCENARIO_BF16, 0, 6},
+                 {SCENARIO_ACCUMULATE_AUTOGRAD, SCENARIO_FP32, 10, 10},
+                 {SCENARIO_ACCUMULATE_FP32_COPY, SCENARIO_FP32, 26, 26}};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setting.sharding = SCENARIO_ZERO1;
+        setting.gradient_accumulation = cases[i].accumulation;
+        setting.gradients = (int32_t)cases[i].gradients;
+        CHECK_TRUE(cost_added_bytes(&setting, true) == cases[i].first);
+        CHECK_TRUE(cost_added_bytes(&setting, false) == cases[i].later);
+        setting.sharding = SCENARIO_ZERO3;
+        CHECK_TRUE(cost_added_bytes(&setting, false) == 0);
+        setting.staged = true;
+        CHECK_TRUE(cost_added_bytes(&setting, false) == 0);
+        setting.staged = false;
+    }
 }
 
 /* Count the kernels of a list whose name begins so, with their bytes and FLOPs. */

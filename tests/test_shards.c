@@ -49,7 +49,7 @@ TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
  * 2 x 4 (divided; bf16 2 x 2). It moves of the shard 4 + 2 again, but not with zero2, and 5 x 4 (divided, added; bf16 5
  * x 2). Embedding and head have 68 parameters: 102 B or 204 B and 1 s, exposed. With a head in no time the backward's
  * first gather shows, too, whatever the root's gradients then move. With zero2 everything that does not overlap is
- * exposed. */
+ * exposed. There an all-reduce sends twice as much, and fp32 on the wire twice as much as bf16. */
 TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
 {
     struct platform nodes = hand_links;
@@ -82,6 +82,15 @@ TEST(zero3__gathers_parameters_and_reduces_gradients_in_every_pass)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).kernels_s, 3 * 80 * (8 + 10 / 4.0) * 2, 1e-14);
     setting.dp_overlap = SCENARIO_OVERLAP_NONE;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 3 * 13.0, 1e-14);
+    device.collective[DEVICE_ALL_REDUCE] = device.collective[DEVICE_REDUCE_SCATTER];
+    setting.gradient_reduction = SCENARIO_ALL_REDUCE;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 3 * 25.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_bytes, 3 * 240.0, 1e-14);
+    setting.reduce_precision = SCENARIO_REDUCE_FP32;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 3 * 49.0, 1e-14);
+    setting.gradient_reduction = SCENARIO_REDUCE_SCATTER;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &micro_batch).shard_s, 3 * 25.0, 1e-14);
+    setting.reduce_precision = SCENARIO_REDUCE_SAME;
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
     setting.dp_overlap = SCENARIO_OVERLAP_BOTH;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);

@@ -62,6 +62,12 @@ TEST(traffic__counts_gradients_and_parameters_of_replicas)
         sent = traffic(&plan, &groups);
         double one = n == 2 ? 3 * parameters : parameters * (2 + 1 + 4 * (m - 1) / m);
         CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], n * one, 1e-14);
+        hand_options(&groups, &(struct scenario_plan){.cp = 1,
+                                                      .dp = n,
+                                                      .gradient_reduction = SCENARIO_ALL_REDUCE,
+                                                      .reduce_precision = SCENARIO_REDUCE_BF16});
+        sent = traffic(&plan, &groups);
+        CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], (n - 1) * (2 * 2 + 2) * parameters, 1e-14);
         plan_free(&plan);
     }
 }

@@ -36,6 +36,7 @@ static const struct {
     {"key", "moe_intermediate_size", "mixtures of experts"},
     {"key", "sliding_window", "a window is the key `window:`"},
     {"key", "kv_lora_rank", "latent attention"},
+    {"key", "gradient_accumulation_steps", "the number of micro-batches follows"},
     {"key", "hiden", NULL},
 };
 

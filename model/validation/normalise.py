@@ -127,7 +127,7 @@ def read_preset(name):
             group = f"{key}." if key in ("communication", "fused", "plan") else ""
         if value.startswith("{"):
             keys.update((group + pair.split(": ")[0], pair.split(": ")[1]) for pair in value.strip("{}").split(", "))
-        elif value and (group or (key in ("attention", "kernels", "logits", "loss", "swiglu") and not indent)):
+        elif value and (group or (key in ("attention", "kernels", "logits", "loss", "swiglu", "gradient_accumulation") and not indent)):
             keys[group + key] = value
         elif key == "sources":
             break

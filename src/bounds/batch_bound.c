@@ -46,10 +46,10 @@ static double attention_s(const struct plan_request *request, int32_t kind, int3
     return cost_attention_work_s(device, setting->attention, pass, &work);
 }
 
-/* Return one micro-batch of n_tokens tokens, at most 2^31 - 1, without attention. */
+/* Return the only micro-batch of a step, of n_tokens tokens, at most 2^31 - 1, without attention. */
 static struct cost_micro_batch all_tokens(double n_tokens)
 {
-    return (struct cost_micro_batch){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1};
+    return (struct cost_micro_batch){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1, .first = true};
 }
 
 /*
@@ -305,8 +305,11 @@ static double chain_s(const struct plan_request *request)
     const struct scenario_plan *layout = &request->layout;
     int32_t tokens = longest(request->batch), context = (int32_t)layout->cp;
     struct slice slice = {0, 0, tokens};
-    struct cost_micro_batch micro_batch = {
-        .slices = &slice, .n_slices = 1, .context = context, .recompute = (enum recompute)layout->recompute};
+    struct cost_micro_batch micro_batch = {.slices = &slice,
+                                           .n_slices = 1,
+                                           .context = context,
+                                           .recompute = (enum recompute)layout->recompute,
+                                           .first = true};
     double sum = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(setting, pass, &micro_batch),

@@ -85,7 +85,8 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
         copies.to_host_bytes + copies.from_host_bytes +
         source->plan->partition[PASS_BACKWARD].n_micro_batches * cost_host_gradient_bytes(setting, parameters, group);
     if (!cost_shards_in_passes(setting))
-        traffic->bytes[TRAFFIC_SYNC] += parameters * gradient_bytes * (others + 2 * other_groups / group);
+        traffic->bytes[TRAFFIC_SYNC] += parameters * cost_precisions(setting).reduced *
+                                        ((cost_all_reduces(setting) ? 2 : 1) * others + 2 * other_groups / group);
     if (setting->sharding != SCENARIO_ZERO3)
         traffic->bytes[TRAFFIC_SYNC] += parameters * cost_precisions(setting).weight * others;
     if (setting->model->tied_embeddings && layout->stages > 1)

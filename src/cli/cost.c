@@ -26,7 +26,7 @@ struct arguments {
     const char *model, *device, *platform, *slice[MAX_SLICES]; /* device and platform are NULL if they are not given */
     int32_t n_slices;
     int64_t tp, cp, layers; /* layers 0: all layers of the model */
-    int32_t recompute, attention, kernels, sequence_parallel, cp_type;
+    int32_t recompute, attention, kernels, accumulation, sequence_parallel, cp_type;
     struct options options;
 };
 
@@ -158,6 +158,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .attention = (enum device_attention)arguments->attention,
         .kernels = (enum scenario_kernels)arguments->kernels,
         .single = arguments->kernels == SCENARIO_EAGER ? COST_SINGLE_QKV | COST_SINGLE_GATE_UP : 0,
+        .gradient_accumulation = (enum scenario_accumulation)arguments->accumulation,
     };
     cost_take_plan(&question->setting, &question->plan);
     cost_hold_layers(&question->setting, 0,
@@ -379,7 +380,8 @@ enum {
     KEY_LAYERS,
     KEY_RECOMPUTE,
     KEY_ATTENTION,
-    KEY_KERNELS
+    KEY_KERNELS,
+    KEY_ACCUMULATION
 };
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
@@ -441,6 +443,9 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
     case KEY_KERNELS:
         arguments->kernels = parse_choice(argument, KERNELS, "kernels", state);
         return 0;
+    case KEY_ACCUMULATION:
+        arguments->accumulation = parse_choice(argument, SCENARIO_ACCUMULATION, "gradient-accumulation", state);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -500,6 +505,8 @@ static const struct argp_option cost_options[] = {
      0},
     {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
     {"kernels", KEY_KERNELS, "KIND", 0, "Element-wise kernels: " KERNELS " (default: fused)", 0},
+    {"gradient-accumulation", KEY_ACCUMULATION, "KIND", 0,
+     "Sum of gradients, of a micro-batch that is not the first: " SCENARIO_ACCUMULATION " (default: fused)", 0},
     {0},
 };
 static const struct argp argp = {

@@ -296,6 +296,10 @@ static void print_sharding(const struct point_view *view, FILE *file)
     flag_if(file, overlap != SCENARIO_OVERLAP_NONE, "--overlap-grad-reduce");
     flag_if(file, overlap == SCENARIO_OVERLAP_BOTH && sharded, "--overlap-param-gather");
     flag_if(file, plan->gradients == SCENARIO_BF16, "--grad-reduce-in-bf16");
+    say_if(file, plan->gradient_reduction == SCENARIO_ALL_REDUCE && sharded && plan->sharding != SCENARIO_ZERO3,
+           "The plan all-reduces gradients, and Megatron-LM's distributed optimizer reduce-scatters them.");
+    say_if(file, plan->reduce_precision != SCENARIO_REDUCE_SAME,
+           "plan.reduce_precision: is set, and Megatron-LM reduces gradients in the precision of their sum.");
 }
 
 /** Print the precisions of the optimizer's states. Other than fp32 they need Transformer Engine's Adam. */
@@ -377,6 +381,9 @@ static void print_kernels(const struct point_view *view, FILE *file)
     say_if(file, !scenario->fused.qkv || !scenario->fused.gate_up,
            "fused: queries, keys and values, and gate and up, are one GEMM each in Megatron-LM.");
     say_if(file, scenario->logits == SCENARIO_LOGITS_GATHERED, "logits: Megatron-LM computes the loss in parallel.");
+    flag_if(file, scenario->gradient_accumulation == SCENARIO_ACCUMULATE_AUTOGRAD, "--no-gradient-accumulation-fusion");
+    say_if(file, scenario->gradient_accumulation == SCENARIO_ACCUMULATE_FP32_COPY,
+           "gradient_accumulation: is fp32-copy, DeepSpeed's; Megatron-LM adds gradients in GEMMs.");
     say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
 }
 

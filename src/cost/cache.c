@@ -9,9 +9,9 @@
 
 enum { MAX_KEYS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
 
-/** Costs that depend on a rank's tokens only. */
+/** Costs that depend on a rank's tokens only, and on whether its gradients are the first. */
 struct cost_known {
-    int32_t key, pass;
+    int32_t key, pass; /* pass: of pass_of */
     double tokens;
     unsigned known; /* components that were computed, a bit each */
     struct cost_pass components[COST_N_COMPONENTS];
@@ -22,7 +22,13 @@ static struct cost_known *cost_at(const struct cost_cache *cache, int32_t index)
     return &cache->costs[index / BLOCK_COSTS][index % BLOCK_COSTS];
 }
 
-static uint64_t hash_of(int32_t key, enum pass pass, double tokens)
+/** Return the number of a pass. A pass that makes the first gradients has its own. */
+static int32_t pass_of(enum pass pass, const struct cost_micro_batch *micro_batch)
+{
+    return (int32_t)pass + (micro_batch->first ? N_COST_PASSES : 0);
+}
+
+static uint64_t hash_of(int32_t key, int32_t pass, double tokens)
 {
     uint64_t bits;
     memcpy(&bits, &tokens, sizeof bits);
@@ -105,28 +111,28 @@ static void add_slots(struct cost_cache *cache)
     cache->slot = check_calloc((size_t)cache->slots, sizeof *cache->slot);
     for (int32_t i = 0; i < cache->n_costs; i++) {
         const struct cost_known *known = cost_at(cache, i);
-        uint64_t hash = hash_of(known->key, (enum pass)known->pass, known->tokens), at = first_slot(hash);
+        uint64_t hash = hash_of(known->key, known->pass, known->tokens), at = first_slot(hash);
         while (cache->slot[at & (uint64_t)(cache->slots - 1)] != 0)
             at++;
         cache->slot[at & (uint64_t)(cache->slots - 1)] = slot_for(i, hash);
     }
 }
 
-static struct cost_known *add_known(struct cost_cache *cache, int32_t key, enum pass pass, double tokens)
+static struct cost_known *add_known(struct cost_cache *cache, int32_t key, int32_t pass, double tokens)
 {
     struct cost_known **block = &cache->costs[cache->n_costs / BLOCK_COSTS];
     if (*block == NULL)
         *block = check_malloc(BLOCK_COSTS * sizeof **block);
     struct cost_known *known = cost_at(cache, cache->n_costs++);
     known->key = key;
-    known->pass = (int32_t)pass;
+    known->pass = pass;
     known->tokens = tokens;
     known->known = 0;
     return known;
 }
 
 /** Return the entry of so many tokens, which may be new. */
-static struct cost_known *known_of(struct cost_cache *cache, const struct cost_setting *setting, enum pass pass,
+static struct cost_known *known_of(struct cost_cache *cache, const struct cost_setting *setting, int32_t pass,
                                    double tokens)
 {
     if (cache->n_costs == MAX_COSTS)
@@ -138,7 +144,7 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
     for (uint32_t slot; (slot = cache->slot[at & mask]) != 0; at++) {
         struct cost_known *known = cost_in(cache, slot);
         if (slot >> INDEX_BITS == hash >> TAG_SHIFT && known->tokens == tokens && known->key == number &&
-            known->pass == (int32_t)pass)
+            known->pass == pass)
             return known;
     }
     cache->slot[at & mask] = slot_for(cache->n_costs, hash);
@@ -167,7 +173,8 @@ static void look_up(const struct cost_setting *setting, enum pass pass, const st
         compute(setting, &layer, pass, micro_batch, components, costs);
         return;
     }
-    struct cost_known *known = known_of(setting->cache, setting, pass, cost_micro_batch_tokens(micro_batch));
+    struct cost_known *known =
+        known_of(setting->cache, setting, pass_of(pass, micro_batch), cost_micro_batch_tokens(micro_batch));
     if ((components & ~known->known) != 0)
         compute(setting, &setting->cache->keys[known->key].layer, pass, micro_batch, components & ~known->known,
                 known->components);

@@ -355,8 +355,20 @@ int64_t layer_matrix_parameters(const struct model *model, int32_t kind)
 
 double cost_sum_bytes(const struct cost_setting *setting)
 {
-    bool anew = cost_shards_in_passes(setting) || setting->staged || setting->kernels != SCENARIO_FUSED;
-    return anew ? 0 : 2 * cost_precisions(setting).gradient;
+    bool anew = cost_shards_in_passes(setting) || setting->staged;
+    return anew || setting->gradient_accumulation != SCENARIO_ACCUMULATE_FUSED ? 0
+                                                                               : 2 * cost_precisions(setting).gradient;
+}
+
+double cost_added_bytes(const struct cost_setting *setting, bool first)
+{
+    const double made = cost_precisions(setting).activation, sum = cost_precisions(setting).gradient;
+    if (cost_shards_in_passes(setting) || setting->staged ||
+        setting->gradient_accumulation == SCENARIO_ACCUMULATE_FUSED)
+        return 0;
+    if (setting->gradient_accumulation == SCENARIO_ACCUMULATE_FP32_COPY)
+        return 3 * made + (made + sum) + 3 * sum + made;
+    return first && sum == made ? 0 : made + 2 * sum;
 }
 
 struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens)

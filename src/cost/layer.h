@@ -90,11 +90,21 @@ int64_t layer_matrix_parameters(const struct model *model, int32_t kind);
  *
  * It is 0 if the gradient is written anew:
  *
- * 1. zero2 and zero3 reduce gradients in every pass.
- * 2. If kernels are not `fused`, autograd writes the gradients of the first micro-batch. Its kernels that add later
- *    ones are not modelled.
+ * 1. zero2 and zero3 reduce gradients in every pass. Stages of zero3 add them up (cost/shards.h).
+ * 2. If `gradient_accumulation` is not fused, other kernels add the gradient (cost_added_bytes).
  */
 double cost_sum_bytes(const struct cost_setting *setting);
+
+/**
+ * Return the bytes a parameter that kernels move to add a backward's gradients to the sum. The bytes of the sum are g.
+ *
+ *   autograd     2 + 2 g   read the gradient and the sum, write the sum. With g = 2 the first gradient is the sum: 0
+ *   fp32-copy    26        add to a zeroed gradient 3 x 2, copy 2 + 4, add to the sum 3 x 4, zero 2
+ *   otherwise    0         the GEMM adds (cost_sum_bytes), or passes reduce
+ *
+ * @param first  no gradient of the step came before
+ */
+double cost_added_bytes(const struct cost_setting *setting, bool first);
 
 /** Return the GEMM of an operator's weight gradient, which adds to the sum. */
 struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens);

@@ -15,6 +15,7 @@ struct cost_micro_batch {
     int32_t context;        /* CP degree */
     enum recompute recompute;
     enum slice_sharding sharding; /* share of the micro-batch that the rank computes */
+    bool first;                   /* its backward makes the rank's first gradients of the step */
 };
 
 /** Return the tokens of all slices and padding on one of the `context` ranks. It is a real number, since ranks share

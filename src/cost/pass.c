@@ -31,6 +31,31 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
     cost->attention_s += times * attention_s;
 }
 
+/** Append the kernel that adds a backward's gradients of `parameters` to the sum. */
+static void add_sum(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                    const struct cost_micro_batch *micro_batch, double parameters)
+{
+    bool ends = pass == PASS_BACKWARD || pass == PASS_WEIGHT;
+    if (ends && cost_micro_batch_tokens(micro_batch) > 0)
+        kernel_add_memory_bound(kernels, setting->device, DEVICE_COPY, "sum of gradients",
+                                cost_added_bytes(setting, micro_batch->first) * parameters);
+}
+
+/** Add the sum of gradients of a run's layers. */
+static void add_layer_sums(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
+                           const struct cost_micro_batch *micro_batch)
+{
+    const struct cost_run *run = &setting->runs[0];
+    struct cost_kernels kernels;
+    struct layer layer;
+    if (cost_added_bytes(setting, micro_batch->first) <= 0)
+        return;
+    kernels.n = 0;
+    layer_of(setting, run->kind, &layer);
+    add_sum(&kernels, setting, pass, micro_batch, layer_parameters(setting, &layer));
+    add_kernels(cost, &kernels, run->n);
+}
+
 /** Add the attention of a run's layers, and the ring that feeds it. */
 static void add_attention(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                           const struct cost_micro_batch *micro_batch)
@@ -139,6 +164,7 @@ void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting,
     }
     if (backward)
         add_listed(cost, setting, micro_batch, cost_micro_batch_tokens(micro_batch));
+    add_layer_sums(cost, setting, pass, micro_batch);
     shards_of_layers(setting, first, pass, cost);
 }
 
@@ -181,14 +207,17 @@ void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum p
     if (pass != PASS_WEIGHT)
         attention_add_kernels(setting, kind, pass == PASS_INPUT ? PASS_BACKWARD : pass, micro_batch, kernels);
     layer_add_memory_bound(kernels, setting, &layer, pass, tokens);
+    add_sum(kernels, setting, pass, micro_batch, layer_parameters(setting, &layer));
 }
 
-static void head_kernels(const struct cost_setting *setting, const struct layer *head, enum pass pass, double tokens,
-                         struct cost_kernels *kernels)
+static void head_kernels(const struct cost_setting *setting, const struct layer *head, enum pass pass,
+                         const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
+    double tokens = cost_micro_batch_tokens(micro_batch);
     kernels->n = 0;
     layer_add_memory_bound(kernels, setting, head, pass, tokens);
     layer_add_gemms(kernels, setting, head, pass, tokens);
+    add_sum(kernels, setting, pass, micro_batch, layer_parameters(setting, head));
 }
 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch,
@@ -196,7 +225,7 @@ void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const
 {
     struct layer head;
     layer_of_head(setting, &head);
-    head_kernels(setting, &head, pass, cost_micro_batch_tokens(micro_batch), kernels);
+    head_kernels(setting, &head, pass, micro_batch, kernels);
 }
 
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass,
@@ -208,7 +237,7 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
         overlap_tensor_head(setting, layer_last_gemm(&head), pass, cost_micro_batch_tokens(micro_batch));
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
-    head_kernels(setting, &head, pass, cost_micro_batch_tokens(micro_batch), &kernels);
+    head_kernels(setting, &head, pass, micro_batch, &kernels);
     add_kernels(&cost, &kernels, 1);
     add_tensor(&cost, &tensor, 1);
     shards_of_tables(setting, pass, &cost);
@@ -216,14 +245,14 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
 }
 
 /** Return the bytes that a backward moves for each parameter of the rank's tables. The gradient is zeroed as an
- * activation and added to the main gradient or the head's. */
+ * activation and added to the main gradient or the head's, unless the kernel of all sums adds it. */
 static double table_gradient_bytes(const struct cost_setting *setting)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
     double added = bytes.activation + 2 * bytes.gradient;
     if (cost_shards_in_passes(setting))
         added = setting->model->tied_embeddings ? 3 * bytes.activation : 0;
-    return bytes.activation + added;
+    return bytes.activation + (cost_added_bytes(setting, false) > 0 ? 0 : added);
 }
 
 void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass,
@@ -236,6 +265,7 @@ void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass,
     double tokens = cost_micro_batch_tokens(micro_batch), h = (double)model->hidden, share = 1.0 / setting->tensor;
     double rows = h * (cost_logits(setting) + (double)model->positions);
     kernels->n = 0;
+    add_sum(kernels, setting, pass, micro_batch, rows);
     /* No other pass needs the table's gradient, so it stays in the input's pass. */
     if (tokens <= 0 || pass == PASS_WEIGHT)
         return;
@@ -257,10 +287,10 @@ struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass
 {
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
-    if (pass == PASS_WEIGHT)
-        return cost;
     cost_embedding_kernels(setting, pass, micro_batch, &kernels);
     add_kernels(&cost, &kernels, 1);
+    if (pass == PASS_WEIGHT)
+        return cost;
     struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, cost_micro_batch_tokens(micro_batch));
     add_tensor(&cost, &tensor, 1);
     return cost;

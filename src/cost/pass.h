@@ -14,7 +14,7 @@
  * 1. T = (tokens of all slices + padding) / context, as a real number: the ranks share evenly.
  * 2. A layer's operators are those of cost/layer.h, for each kind of layer.
  * 3. Each GEMM runs once forward and twice backward. A weight-gradient GEMM also adds to the sum of gradients
- *    (cost_sum_bytes).
+ *    (cost_sum_bytes), or a kernel does so in the same pass (cost_added_bytes).
  * 4. Attention is one packed kernel a layer for all slices. A ring has one for each block (cost/attention.h).
  * 5. Memory-bound kernels take the time of their bytes.
  * 6. A column-split GEMM has a collective before it, a row-split one behind it. tp_overlap decides what is exposed
@@ -22,8 +22,8 @@
  * 7. Context parallelism adds bytes and seconds (cost/context.h).
  * 8. A backward with full recomputation repeats the forward of the layers that recompute. With a list it repeats the
  *    kernels that the list names.
- * 9. PASS_WEIGHT has the weight-gradient GEMMs. PASS_INPUT has everything else of PASS_BACKWARD, including what it
- *    repeats.
+ * 9. PASS_WEIGHT has the weight-gradient GEMMs and the sum of gradients. PASS_INPUT has everything else of
+ * PASS_BACKWARD, including what it repeats.
  * 10. zero2 and zero3 add collectives to every pass (cost/shards.h). A rank does not wait in them for a slower one.
  *
  * docs/model.md, Layer passes, has the shapes, bytes and derivations.
@@ -51,7 +51,8 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
  *
  * 1. It has no FLOPs. All its kernels are copies to the device's curves.
  * 2. Forward it reads and writes rows, sets rows of other ranks to zero, adds learned positions and applies dropout.
- * 3. Backward it writes gradients of rows, zeroes the table's gradient and adds it to the main gradient.
+ * 3. Backward it writes gradients of rows, zeroes the table's gradient and adds it to the main gradient, as no GEMM
+ * does.
  * 4. cost/overlap.h has TP's collective of the output. cost_of_head has what zero2 and zero3 gather and reduce.
  *
  * docs/model.md, Head, loss and embedding, has the bytes and their sources.

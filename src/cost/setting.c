@@ -16,6 +16,8 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
     setting->fsdp_prefetch = plan->fsdp_prefetch;
     setting->fsdp_ends = plan->fsdp_ends;
     setting->gradients = plan->gradients;
+    setting->gradient_reduction = plan->gradient_reduction;
+    setting->reduce_precision = plan->reduce_precision;
     setting->gradient_buffers = plan->gradient_buffers;
     setting->optimizer = plan->optimizer;
     int32_t reshard = plan->reshard_after_forward;

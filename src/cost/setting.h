@@ -40,15 +40,16 @@ struct cost_setting {
     enum scenario_kernels kernels;
     enum scenario_loss loss;
     enum scenario_swiglu swiglu;
-    enum cost_single single;                    /* operators that are not one kernel or GEMM, whatever kernels are */
+    enum cost_single single; /* operators that are not one kernel or GEMM, whatever kernels are */
+    enum scenario_accumulation gradient_accumulation;
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
-    int32_t main_params, moments;                                                                /* scenario_plan */
+    int32_t main_params, moments, gradient_reduction, reduce_precision;                          /* scenario_plan */
     bool cp_overlap, sequence_parallel, kv_copies, early_stop;
     bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
     bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
     bool whole_logits;   /* every TP rank gathers all logits for the loss */
-    bool filler[5];
+    bool filler[1];
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
@@ -80,22 +81,27 @@ const struct cost_setting *cost_of_one_run(const struct cost_setting *setting, i
 /** Return the setting with the layers that recompute in full. */
 struct cost_setting cost_setting_again(const struct cost_setting *setting);
 
-/** Bytes of an element. wire: of tensors that collectives of activations send. main: of the main copy of the weights,
- * 0 without one. shard: of what zero3 shards, the main copy or the weights. moment: of each moment of Adam. */
+/** Bytes of an element. reduced: of gradients that data-parallel collectives send. wire: of tensors that collectives of
+ * activations send. main: of the main copy of the weights, 0 without one. shard: of what zero3 shards, the main copy or
+ * the weights. moment: of each moment of Adam. */
 struct cost_precisions {
-    double weight, activation, gradient, wire, main, shard, moment;
+    double weight, activation, gradient, reduced, wire, main, shard, moment;
 };
 
 static inline struct cost_precisions cost_precisions(const struct cost_setting *setting)
 {
     double operand = precision_bytes(setting->precision), fp32 = precision_bytes(PRECISION_FP32);
     double half = precision_bytes(PRECISION_BF16), gradient = setting->gradients == SCENARIO_BF16 ? half : fp32;
+    double reduced = setting->reduce_precision == SCENARIO_REDUCE_SAME   ? gradient
+                     : setting->reduce_precision == SCENARIO_REDUCE_BF16 ? half
+                                                                         : fp32;
     double main = setting->main_params == SCENARIO_MAIN_NONE   ? 0
                   : setting->main_params == SCENARIO_MAIN_FP16 ? half
                                                                : fp32;
     return (struct cost_precisions){.weight = operand,
                                     .activation = operand,
                                     .gradient = gradient,
+                                    .reduced = reduced,
                                     .wire = operand,
                                     .main = main,
                                     .shard = main > 0 ? main : operand,
@@ -156,6 +162,12 @@ static inline bool cost_gathers_inputs(const struct cost_setting *setting)
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 {
     return setting->sharding == SCENARIO_ZERO2 || (setting->sharding == SCENARIO_ZERO3 && !setting->staged);
+}
+
+/** Return whether ranks that share states each receive all of their gradients, and not a shard. */
+static inline bool cost_all_reduces(const struct cost_setting *setting)
+{
+    return setting->gradient_reduction == SCENARIO_ALL_REDUCE && setting->sharding != SCENARIO_ZERO3;
 }
 
 /** Return the number of ranks that share states. It is 1 without sharding. */

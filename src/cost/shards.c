@@ -9,7 +9,7 @@
 #include "cost/states.h"
 
 /** Collectives of some parameters: their seconds, the bytes that a rank sends, and whether the reductions run beside
- * kernels. Reductions are a reduce-scatter in each group and then an all-reduce across groups. */
+ * kernels. Reductions are a reduce-scatter or all-reduce in each group, then an all-reduce across groups. */
 struct traffic {
     double gather_s, scatter_s, across_s, bytes;
     double copy_s; /* copy of the reduced gradients to the host */
@@ -63,7 +63,7 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
 {
     int32_t n = cost_shards(setting);
     CHECK(n >= 1);
-    *sent_bytes += bytes * (n - 1) / n;
+    *sent_bytes += (kind == DEVICE_ALL_REDUCE ? 2 : 1) * bytes * (n - 1) / n;
     return cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
 }
 
@@ -93,7 +93,7 @@ static double group_reduce_s(const struct cost_setting *setting, double paramete
     int32_t m = cost_shard_groups(setting);
     if (m <= 1)
         return 0;
-    double bytes = parameters * cost_precisions(setting).gradient / cost_shards(setting);
+    double bytes = parameters * cost_precisions(setting).reduced / cost_shards(setting);
     int32_t fewest, most;
     count_groups(setting, &fewest, &most);
     *sent_bytes += 2 * bytes * (m - 1) / m;
@@ -115,12 +115,13 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
         on_links.platform = setting->shards_platform;
     bool hides = setting->dp_overlap >= SCENARIO_OVERLAP_GRADIENTS;
     struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
-    double gradient_bytes = cost_precisions(setting).gradient;
+    double gradient_bytes = cost_precisions(setting).reduced;
+    enum device_collective_kind reduction = cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
     if (gathers && setting->sharding == SCENARIO_ZERO3)
         traffic.gather_s =
             collective_s(&on_links, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &traffic.bytes);
     if (reduces(setting, pass)) {
-        traffic.scatter_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
+        traffic.scatter_s = collective_s(&on_links, reduction, gradient_bytes * parameters, &traffic.bytes);
         traffic.across_s = group_reduce_s(&on_links, parameters, &traffic.bytes);
         double copied = cost_host_gradient_bytes(setting, parameters, cost_shards(setting));
         traffic.copy_s = cost_of_transfer(setting, COST_PCIE, copied, 1).duration_s;

@@ -72,6 +72,14 @@ static double optimizer_bytes(const struct cost_setting *setting)
     return (1 - setting->optimizer_offload) * (bytes.main + 2 * bytes.moment);
 }
 
+/** Return the bytes of a parameter's whole gradient and of its sum. fp32-copy keeps both. */
+static double whole_gradient_bytes(const struct cost_setting *setting)
+{
+    const struct cost_precisions bytes = cost_precisions(setting);
+    bool copies = setting->gradient_accumulation == SCENARIO_ACCUMULATE_FP32_COPY && !setting->staged;
+    return bytes.gradient + (copies ? bytes.activation : 0);
+}
+
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
@@ -83,7 +91,7 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
         return parameters * ((2 * bytes.shard + 2 * bytes.moment) / shards);
     if (setting->sharding == SCENARIO_ZERO2)
         return parameters * (bytes.weight + (gpu * bytes.gradient + optimizer) / shards);
-    return parameters * (bytes.weight + bytes.gradient + optimizer / shards);
+    return parameters * (bytes.weight + whole_gradient_bytes(setting) + optimizer / shards);
 }
 
 /** Return the parameters of a rank that the host updates. */
@@ -130,7 +138,7 @@ double cost_gradient_state_bytes(const struct cost_setting *setting, double para
         return parameters * (bytes.shard / shards);
     return parameters * (setting->sharding == SCENARIO_ZERO2
                              ? (1 - setting->optimizer_offload) * bytes.gradient / shards
-                             : bytes.gradient);
+                             : whole_gradient_bytes(setting));
 }
 
 double cost_block_bytes(double bytes)

@@ -51,6 +51,7 @@ static inline bool cost_frees_gradients(const struct cost_setting *setting)
  *
  *   zero3 with stages    2 + g + (s + 2 m)/n    the gathered weight and the gradient are whole in all micro-batches
  *
+ * With none and zero1 `gradient_accumulation: fp32-copy` adds 2, the gradient beside its sum.
  * The share `optimizer_offload` of a, and of zero2's g, is on the host (cost_host_state_bytes).
  * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
  */

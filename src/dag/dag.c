@@ -154,10 +154,15 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
     return priced;
 }
 
-/* Return the forward micro-batch that all stages begin with. */
-static int32_t first_forward(const struct plan_pipeline *pipeline)
+/* Return the micro-batch with which the first stage begins a kind of pass; here all stages do. */
+static int32_t first_of(const struct plan_pipeline *pipeline, enum pass pass)
 {
-    return pipeline->steps != NULL ? pipeline->steps[0].micro_batch : 0;
+    int32_t i = 0;
+    if (pipeline->steps == NULL)
+        return 0;
+    while (i < pipeline->step_first[1] && pipeline->steps[i].pass != pass)
+        i++;
+    return i < pipeline->step_first[1] ? pipeline->steps[i].micro_batch : -1;
 }
 
 /*
@@ -169,8 +174,9 @@ static void look_up(const struct plan_pipeline *pipeline, const struct cost_sett
                     int32_t micro_batch, unsigned parts, struct cost_pass *costs)
 {
     struct cost_micro_batch work = dag_micro_batch(pipeline, pass, micro_batch);
+    bool begins = micro_batch == first_of(pipeline, pass), first = begins && pass == PASS_FORWARD;
+    work.first = begins && pass != PASS_FORWARD;
     cost_cached(stage_setting, cost_pass_of(pipeline, pass), &work, parts, costs);
-    bool first = pass == PASS_FORWARD && micro_batch == first_forward(pipeline);
     if (!stage_setting->staged || (!first && (pass != PASS_BACKWARD || stage_setting->keeps_gathered)))
         return;
     shards_gather_layers(stage_setting, &costs[COST_LAYERS]);

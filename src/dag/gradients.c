@@ -95,6 +95,12 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
 
+/* Return the collective that reduces gradients in a group. */
+static enum dag_purpose reduction_of(const struct builder *builder)
+{
+    return cost_all_reduces(builder->setting) ? DAG_ALL_REDUCE : DAG_REDUCE_SCATTER;
+}
+
 /* Return the collective of the g-th group over `parameters` with `bytes` each. */
 static struct builder_collective group_collective(const struct replicas *replicas, enum dag_purpose purpose,
                                                   double parameters, double bytes, int32_t g)
@@ -148,7 +154,7 @@ static double across_s(const struct builder *builder, const struct replicas *rep
 static double uncontended_s(const struct builder *builder, const struct replicas *replicas, enum pass pass,
                             double parameters, double bytes, double *across)
 {
-    enum dag_purpose purpose = pass == PASS_BACKWARD ? DAG_REDUCE_SCATTER : DAG_ALL_GATHER;
+    enum dag_purpose purpose = pass == PASS_BACKWARD ? reduction_of(builder) : DAG_ALL_GATHER;
     int32_t m = replicas->n / replicas->group;
     double group_s = 0;
     for (int32_t g = 0; g < m && replicas->group > 1; g++) {
@@ -305,7 +311,7 @@ static void fill_shard_collective(const struct replicas *replicas, const int32_t
 }
 
 /*
- * Append a reduce-scatter in each group, then an all-reduce of each shard. @return a task after both,
+ * Append the reduction of each group, then an all-reduce of each shard. @return a task after both,
  * -1: there is none
  */
 static int32_t add_reduction(struct builder *builder, struct replicas *replicas, double bytes)
@@ -321,7 +327,7 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
         done[g] = -1;
     for (int32_t g = 0; g < m && replicas->group > 1; g++) {
         struct builder_collective scatter =
-            group_collective(replicas, DAG_REDUCE_SCATTER, replicas->parameters, bytes, g);
+            group_collective(replicas, reduction_of(builder), replicas->parameters, bytes, g);
         scatter.share = share;
         done[g] = builder_collective(builder, &scatter);
     }
@@ -465,7 +471,7 @@ static void add_copied_sums(struct builder *builder, int32_t stage, int32_t tens
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
     int32_t n = n_stages * n_tensor, n_tied = 0;
-    double bytes = cost_precisions(builder->setting).gradient;
+    double bytes = cost_precisions(builder->setting).reduced;
     int32_t *reduced = check_malloc((size_t)n * sizeof *reduced), *tied = NULL;
     for (int32_t i = 0; i < n; i++) {
         collect(builder, i / n_tensor, i % n_tensor, replicas);

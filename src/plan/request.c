@@ -33,6 +33,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
         .whole_logits = scenario->logits == SCENARIO_LOGITS_GATHERED,
         .single = single_of(&scenario->fused),
+        .gradient_accumulation = (enum scenario_accumulation)scenario->gradient_accumulation,
     };
     cost_take_plan(&setting, plan);
     int32_t layers = 0;

@@ -193,8 +193,12 @@ static double slice_s(const struct plan_partition *partition, int32_t micro_batc
     struct plan_partition part = {0};
     int32_t padding = add_slices(partition, micro_batch, begin, end, &part);
     const struct plan_micro_batch *whole = &partition->micro_batches[micro_batch];
-    struct cost_micro_batch work = {part.slices,    part.n_slices,    padding,
-                                    whole->context, whole->recompute, whole->sharding};
+    struct cost_micro_batch work = {.slices = part.slices,
+                                    .n_slices = part.n_slices,
+                                    .padding_tokens = padding,
+                                    .context = whole->context,
+                                    .recompute = whole->recompute,
+                                    .sharding = whole->sharding};
     double seconds = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(setting, pass, &work);

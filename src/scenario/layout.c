@@ -293,6 +293,20 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
     return !in_passes || system->plan.pp == 1 || check_staged(scenario, system, err);
 }
 
+bool layout_check_accumulation(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (scenario->gradient_accumulation != SCENARIO_ACCUMULATE_FP32_COPY)
+        return true;
+    if (!system->auto_plan && (plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3))
+        return refuse(scenario, system, "sharding", err,
+                      "gradient_accumulation fp32-copy needs zero1 or none, since DeepSpeed's BF16_Optimizer has no "
+                      "others");
+    return plan->gradients == SCENARIO_FP32 ||
+           refuse(scenario, system, "gradients", err,
+                  "gradient_accumulation fp32-copy needs fp32, the precision of its sum");
+}
+
 /** Check that an optimizer on the host has a model, and a node whose CPUs are known. */
 static bool check_optimizer(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
@@ -432,7 +446,8 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
                    "rank; allowed: 1",
                    plan->tp, model->name);
     ok &= check_schedule(scenario, system, err);
-    ok &= check_sharding(scenario, system, err) && check_optimizer(scenario, system, err);
+    ok &= check_sharding(scenario, system, err) && layout_check_accumulation(scenario, system, err) &&
+          check_optimizer(scenario, system, err);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
         if (!model_has_kind(model, kind))
             continue;

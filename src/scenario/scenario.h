@@ -34,6 +34,16 @@ struct scenario_fused {
     bool norm, rotation, qkv, gate_up;
 };
 
+/**
+ * How the gradients of a rank's micro-batches are added up:
+ * - fused: GEMMs of weights' gradients add to the sum (Megatron-LM)
+ * - autograd: a kernel adds each new gradient to the sum (PyTorch)
+ * - fp32-copy: autograd's kernel adds to zeros, and others copy, add to an fp32 sum and zero (DeepSpeed's
+ *   BF16_Optimizer)
+ */
+enum scenario_accumulation { SCENARIO_ACCUMULATE_FUSED, SCENARIO_ACCUMULATE_AUTOGRAD, SCENARIO_ACCUMULATE_FP32_COPY };
+#define SCENARIO_ACCUMULATION "fused|autograd|fp32-copy"
+
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, path of the user's file, "fixed", or a list of
                                lengths */
@@ -88,9 +98,10 @@ struct scenario {
     int32_t attention; /* enum device_attention */
     /* with `attention: fastest`, seconds of each kernel that it was chosen from; otherwise 0 */
     double attention_s[DEVICE_N_CURVES];
-    int32_t kernels; /* enum scenario_kernels */
-    int32_t loss;    /* enum scenario_loss */
-    int32_t swiglu;  /* enum scenario_swiglu */
+    int32_t kernels;               /* enum scenario_kernels */
+    int32_t loss;                  /* enum scenario_loss */
+    int32_t swiglu;                /* enum scenario_swiglu */
+    int32_t gradient_accumulation; /* enum scenario_accumulation */
     struct scenario_fused fused;
     int32_t logits;            /* enum scenario_logits */
     int64_t warm_up, measured; /* iterations */

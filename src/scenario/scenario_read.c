@@ -34,8 +34,8 @@ static const struct schema_key scenario_keys[] = {
      "flash2, flash3 and cudnn that takes least time for the first batch (flash2 if their curves are of another chip)",
      FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
-     "kernels of element-wise operations: fused (Megatron-LM, which also adds up gradients in its GEMMs), eager "
-     "(PyTorch modules, one by one) or compiled (torch.compile, XLA)",
+     "kernels of element-wise operations: fused (Megatron-LM), eager (PyTorch modules, one by one) or compiled "
+     "(torch.compile, XLA)",
      FIELD(kernels)},
     {"loss", SCHEMA_CHOICE, "-", 0, 0, framework_value, "passes|fused|fused-metrics",
      "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch); fused: one kernel on bf16 logits "
@@ -62,6 +62,11 @@ static const struct schema_key scenario_keys[] = {
      FIELD(fused.qkv)},
     {"fused.gate_up", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "one GEMM computes both inputs of SwiGLU or GeGLU; false: two, as for fused.qkv", FIELD(fused.gate_up)},
+    {"gradient_accumulation", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_ACCUMULATION,
+     "sum of a step's gradients over micro-batches: fused: the weights' gradient GEMMs add to it (Megatron-LM); "
+     "autograd: a kernel adds each gradient (PyTorch); fp32-copy: that kernel, a copy to fp32, a second addition and "
+     "zeroing (DeepSpeed's BF16_Optimizer; needs plan.gradients fp32); without effect where passes reduce",
+     FIELD(gradient_accumulation)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "lengths of documents: a law or table of model/lengths; the path of a file of lengths, drawn at random with "
      "replacement; a list of lengths, taken in their order, over and over (8Ki 4400); or fixed: every document fills "
@@ -342,7 +347,8 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 {
     bool ok = true;
     for (int32_t i = 0; i < scenario->n_systems; i++)
-        ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
+        ok &= scenario->systems[i].auto_plan ? layout_check_accumulation(scenario, &scenario->systems[i], err)
+                                             : layout_check(scenario, &scenario->systems[i], err);
     return ok;
 }
 

@@ -90,7 +90,17 @@ const struct schema_key system_entry_keys[] = {
      "with pp 1, otherwise never (torchtitan)",
      SYSTEM(plan.reshard_after_forward)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fp32|bf16",
-     "precision of gradients and of their reduction", SYSTEM(plan.gradients)},
+     "precision of gradients, and of their reduction unless reduce_precision says another", SYSTEM(plan.gradients)},
+    {"plan.gradient_reduction", SCHEMA_CHOICE, "-", 0, 0, framework_value, "reduce-scatter|all-reduce",
+     "collective that reduces gradients with sharding zero1 and zero2: reduce-scatter: a rank receives its shard "
+     "(Megatron-LM, FSDP); all-reduce: every rank receives all gradients (DeepSpeed); zero3 always reduce-scatters, "
+     "none always all-reduces",
+     SYSTEM(plan.gradient_reduction)},
+    {"plan.reduce_precision", SCHEMA_CHOICE, "-", 0, 0, framework_value, "same|bf16|fp32",
+     "precision in which gradients are sent to be reduced: same: that of gradients; bf16 or fp32 (FSDP's reduce_dtype, "
+     "DeepSpeed's communication_data_type); only bytes on links depend on it, since conversions and their buffer are "
+     "left out",
+     SYSTEM(plan.reduce_precision)},
     {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, framework_value, "kept|freed",
      "kept: memory holds gradients all the time (Megatron-LM's buffers); freed: memory holds them from a step's first "
      "backward pass to the end of the optimizer (PyTorch's zero_grad, FSDP)",

@@ -30,11 +30,14 @@ enum recompute {
  */
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
 /** Kernels of a framework's element-wise operations: fused kernels made for them, one kernel an operation
- * (cost/layer.h), or kernels that a compiler fuses. Only the first adds up weights' gradients in GEMMs
- * (cost_sum_bytes). */
+ * (cost/layer.h), or kernels that a compiler fuses. */
 enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** Collective that reduces gradients with zero1 and zero2: each rank receives its shard, or all of them. */
+enum scenario_reduction { SCENARIO_REDUCE_SCATTER, SCENARIO_ALL_REDUCE };
+/** Precision in which gradients are sent: their own, or another. */
+enum scenario_reduce_precision { SCENARIO_REDUCE_SAME, SCENARIO_REDUCE_BF16, SCENARIO_REDUCE_FP32 };
 /** The time when FSDP1 gathers the weights of the layer after the current one: when its backward starts, or when it
  * ends. */
 enum scenario_prefetch { SCENARIO_BACKWARD_PRE, SCENARIO_BACKWARD_POST };
@@ -99,6 +102,8 @@ struct scenario_plan {
     int32_t fsdp_ends;     /* enum scenario_ends */
     int32_t reshard_after_forward; /* enum scenario_reshard, with zero3 */
     int32_t gradients;             /* enum scenario_gradients */
+    int32_t gradient_reduction;    /* enum scenario_reduction */
+    int32_t reduce_precision;      /* enum scenario_reduce_precision */
     int32_t gradient_buffers;      /* enum scenario_gradient_buffers */
     int32_t optimizer;             /* enum scenario_kernels: one kernel for Adam, or one for each operation */
     int32_t main_params;           /* enum scenario_main_params */
@@ -145,7 +150,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 35 };
+enum { SYSTEM_ENTRY_N_KEYS = 37 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /**

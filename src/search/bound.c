@@ -8,7 +8,7 @@
 #include "cost/states.h"
 
 /*
- * Return a reduce-scatter or all-gather of `bytes` in all among the replicas of one stage. 0 if passes may hide or
+ * Return a reduction or all-gather of `bytes` in all among the replicas of one stage. 0 if passes may hide or
  * include it.
  */
 static double ring_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t n)
@@ -27,8 +27,9 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
     int32_t n = (int32_t)(layout->dp * layout->cp);
     const struct cost_setting least = batch_bound_setting(setting, layout);
     double parameters = cost_stage_parameters(&least, whole, whole);
-    double gradient_bytes = parameters * cost_precisions(setting).gradient;
-    return ring_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
+    double gradient_bytes = parameters * cost_precisions(setting).reduced;
+    enum device_collective_kind reduction = cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
+    return ring_s(setting, reduction, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
            ring_s(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, n);
 }
 

@@ -81,10 +81,11 @@ static bool shares_chunks(const struct scenario_plan *plan, int64_t layers)
 
 /**
  * Add the variants that layout_check allows: chunks need stages and whole layers; sharding inside
- * passes has neither.
+ * passes has neither, and no fp32 copies of gradients.
  */
 static void add_layout(struct listing *listing, struct scenario_plan layout)
 {
+    bool copies = listing->scenario->gradient_accumulation == SCENARIO_ACCUMULATE_FP32_COPY;
     for (int32_t i = 0; i < listing->vpp.n; i++) {
         layout.vpp = listing->vpp.at[i];
         if (layout.vpp > 1 && (layout.pp == 1 || listing->decides & SYSTEM_SCHEDULE ||
@@ -94,7 +95,7 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
             continue;
         for (int32_t j = 0; j < listing->sharding.n; j++) {
             layout.sharding = listing->sharding.at[j];
-            if (layout.pp == 1 || layout.sharding == SCENARIO_ZERO1)
+            if (layout.sharding == SCENARIO_ZERO1 || (layout.pp == 1 && !copies))
                 add_memory(listing, layout);
         }
     }

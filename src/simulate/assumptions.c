@@ -183,6 +183,11 @@ static const char *const loss_text[] = {
     "", ", cross-entropy one kernel on bf16 logits",
     ", cross-entropy one kernel on bf16 logits and again by passes for two metrics"};
 
+static const char *const accumulation_text[] = {
+    [SCENARIO_ACCUMULATE_FUSED] = "",
+    [SCENARIO_ACCUMULATE_AUTOGRAD] = ", gradients added up by a kernel of their own",
+    [SCENARIO_ACCUMULATE_FP32_COPY] = ", gradients copied to fp32 and added up by four kernels of their own"};
+
 /** Print in how many iterations SimGrid ran every tensor rank by itself. @return false: in none */
 static bool print_every_rank(const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
@@ -207,8 +212,8 @@ static int32_t print_single(const struct scenario *scenario, char line[ASSUMPTIO
     if (fused->norm && fused->rotation && fused->qkv && fused->gate_up && !gathered)
         return 0;
     snprintf(line, ASSUMPTIONS_SIZE, "run one by one:%s%s%s%s%s", fused->norm ? "" : " operations of RMSNorm;",
-             fused->rotation ? "" : " operations of the rotation;", fused->qkv ? "" : " GEMMs of queries, keys, values;",
-             fused->gate_up ? "" : " GEMMs of gate and up;",
+             fused->rotation ? "" : " operations of the rotation;",
+             fused->qkv ? "" : " GEMMs of queries, keys, values;", fused->gate_up ? "" : " GEMMs of gate and up;",
              gathered ? " the loss, on all logits, which every GPU of a tensor-parallel group gathers" : "");
     return 1;
 }
@@ -230,13 +235,14 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
     n += print_attention_choice(scenario, lines[n]);
     print_tensor_overlap(scenario, point, lines[n++]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
-             "element-wise kernels: %s%s%s; training takes %.1f%% longer for GEMMs and attention than "
+             "element-wise kernels: %s%s%s%s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
              scenario->kernels == SCENARIO_EAGER      ? "eager, one operation each"
-             : scenario->kernels == SCENARIO_COMPILED ? "compiled, gradients' sums by kernels of their own"
+             : scenario->kernels == SCENARIO_COMPILED ? "compiled"
                                                       : "norms, rotation, activation and cross-entropy fused",
              scenario->swiglu == SCENARIO_SWIGLU_SEPARATE ? ", but silu and product separate" : "",
-             loss_text[scenario->loss], 100 * scenario->device.training.products);
+             loss_text[scenario->loss], accumulation_text[scenario->gradient_accumulation],
+             100 * scenario->device.training.products);
     n += print_single(scenario, lines[n]);
     print_outside(scenario, point, lines[n++]);
     return n;

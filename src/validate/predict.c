@@ -130,7 +130,8 @@ double predict_layer_s(const struct setting *setting, const struct device *devic
     struct cost_micro_batch micro_batch = {.slices = slices,
                                            .n_slices = (int32_t)setting->micro_batch,
                                            .context = (int32_t)setting->plan.cp,
-                                           .recompute = (enum recompute)setting->plan.recompute};
+                                           .recompute = (enum recompute)setting->plan.recompute,
+                                           .first = true};
     cost_hold_layers(&cost, 0, 1);
     struct cost_pass layer = cost_of_pass(&cost, pass, &micro_batch);
     free(slices);

@@ -51,6 +51,7 @@ bool setting_is_key(const char *column)
                                         "loss",
                                         "logits",
                                         "swiglu",
+                                        "gradient_accumulation",
                                         "data.context",
                                         "data.global_batch",
                                         "data.global_batch_tokens"};
