@@ -37,6 +37,8 @@ static const struct {
     {"key", "sliding_window", "a window is the key `window:`"},
     {"key", "kv_lora_rank", "latent attention"},
     {"key", "gradient_accumulation_steps", "the number of micro-batches follows"},
+    {"key", "grad_accum_dtype", "is the key gradient_accumulation"},
+    {"key", "reduce_dtype", "systems.0.plan.reduce_precision"},
     {"key", "hiden", NULL},
 };
 

@@ -27,6 +27,18 @@ static bool any_sharded(const struct scenario *scenario, int64_t stages)
     return any;
 }
 
+/** Return whether a plan all-reduces gradients of which a rank needs a shard. */
+static bool any_all_reduced(const struct scenario *scenario)
+{
+    bool any = false;
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct scenario_plan *plan = &scenario->systems[i].plan;
+        bool shares = plan->sharding == SCENARIO_ZERO1 || plan->sharding == SCENARIO_ZERO2;
+        any = any || (shares && plan->gradient_reduction == SCENARIO_ALL_REDUCE);
+    }
+    return any;
+}
+
 /** Return the most TP ranks of a system that hold a copy of one head of keys and values. */
 static int64_t most_kv_copies(const struct scenario *scenario)
 {
@@ -268,6 +280,9 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
                  "keys and values: up to %" PRId64 " TP ranks hold a copy of each head and sum its gradients; "
                  "Megatron-Core gathers heads instead of copying them",
                  most_kv_copies(scenario));
+    if (any_all_reduced(scenario))
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "zero1, zero2: gradients are all-reduced, so every rank receives all of them");
     if (any_sharded(scenario, 0))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
@@ -493,7 +508,7 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 28 };
+    enum { MOST_LINES = 29 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);
