@@ -445,7 +445,7 @@ class Messages(unittest.TestCase):
         self.assertEqual(said.count("plan_space.name"), 1, "a mistake of both systems is told once")
 
     def test_systems_are_checked_before_any_of_them_runs(self):
-        text = SMALL.replace("name: best-fit", "name: best-fat").replace("selective}}\n", "selective}, knobs: {x: 1}}\n")
+        text = SMALL.replace("name: best-fit", "name: best-fat").replace("norm+activation}}\n", "norm+activation}, knobs: {x: 1}}\n")
         self.refuse(["small.yaml:12:", "best-fat", "small.yaml:13:", "knobs.x: unknown key"], text, "--set", "systems.0.knobs={}")
         self.refuse(["small.yaml:13:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
         self.refuse(["small.yaml:13:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
@@ -459,7 +459,7 @@ class Messages(unittest.TestCase):
     LONG = (  # one iteration takes minutes: on SimGrid; in the plan of a system; while plans are searched
         HUGE.replace("both", "simgrid"),
         HUGE.replace("both", "critical-path").replace("slimpack,", "wlb-llm,"),
-        HUGE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace("2x8", "512x8"))
+        HUGE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "plan: auto").replace("2x8", "512x8"))
 
     def test_signals_end_a_run_at_once_and_leave_nothing(self):
         for case, (number, text) in enumerate(zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self.LONG)):

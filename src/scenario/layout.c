@@ -317,9 +317,10 @@ static bool check_recompute(const struct scenario *scenario, const struct scenar
 {
     if (scenario_recompute_fits(system->plan.recompute, &scenario->model))
         return true;
-    return refuse(scenario, system, "recompute", err,
-                  "alternate-gemms needs norm and activation beside it ([selective, alternate-gemms]), and a model "
-                  "with swiglu or geglu and without dropout");
+    return refuse(
+        scenario, system, "recompute", err,
+        "alternate-gemms needs norm and activation beside it ([norm, activation, alternate-gemms]), and a model "
+        "with swiglu or geglu and without dropout");
 }
 
 /** Check the number of layers of a stage that recompute, which are spread evenly over its chunks. */
