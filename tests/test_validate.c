@@ -387,6 +387,19 @@ TEST(validate_run__says_every_wrong_row_and_none_that_is_skipped)
     validate_free(&validate);
 }
 
+/* 64 samples of 8Ki tokens in one micro-batch keep far more than 80 GB. Only the second row says that it keeps all. */
+TEST(validate_run__skips_a_row_whose_recomputation_is_unknown_and_not_none)
+{
+    static const char *const rows[] = {"tps_per_gpu=1|data.context=32Ki|micro_batch=8",
+                                       "tps_per_gpu=1|data.context=32Ki|micro_batch=8|plan.recompute=none",
+                                       "fitted=no|data.context=32Ki|micro_batch=8"};
+    struct validate validate = validated(rows_with(3, rows), NULL);
+    CHECK_CONTAINS(validate.rows[0].reason, "plan.recompute is not given, and none does not fit: ");
+    CHECK_TRUE(*validate.rows[1].reason == '\0' && validate.rows[1].exceeded_limit != EXCEEDED_NONE);
+    CHECK_TEXT(validate.rows[2].reason, "");
+    validate_free(&validate);
+}
+
 /* The formula of activations assumes equal layers. The seconds of a layer are those of a layer that recomputes. */
 TEST(row_predict__knows_no_recomputation_of_some_layers_for_metrics_of_one)
 {

@@ -316,7 +316,7 @@ static bool read_keys(struct document *document, struct scenario_cache *cache, s
     strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
     const struct system_entry_defaults of_systems = {
-        defaults.keys + N_SCENARIO_KEYS, defaults.named.name,
+        defaults.keys + N_SCENARIO_KEYS,
         named_framework(&scenario->document) != NULL ? defaults.named.selective : RECOMPUTE_SELECTIVE};
     *systems_ok = system_entries_read(&scenario->document, &of_systems, scenario_data_dir(), &scenario->systems,
                                       &scenario->n_systems, err);

@@ -180,16 +180,12 @@ struct reader {
 static bool resolve_recompute(const struct reader *reader, struct scenario_system *system, struct error *err)
 {
     enum { SELECTIVE = 1 << 5 }; /* its index among the key's words */
-    const struct system_entry_defaults *defaults = reader->defaults;
     int32_t *list = &system->plan.recompute, node = document_find(reader->document, system->node, "plan.recompute");
-    if ((*list & SELECTIVE) && defaults->selective == RECOMPUTE_NONE)
-        return document_error(reader->document, node, err,
-                              "plan.recompute: 'selective' has no meaning in framework %s; allowed: none, full, or a "
-                              "list of norm, activation, attention-core, alternate-gemms",
-                              defaults->framework);
-    if (*list & SELECTIVE)
-        *list = (*list & ~SELECTIVE) | defaults->selective;
-    if (*list <= RECOMPUTE_FULL)
+    if ((*list & SELECTIVE) && reader->defaults->selective == RECOMPUTE_NONE)
+        *list = RECOMPUTE_REFUSED;
+    else if (*list & SELECTIVE)
+        *list = (*list & ~SELECTIVE) | reader->defaults->selective;
+    if (*list <= RECOMPUTE_FULL || *list == RECOMPUTE_REFUSED)
         return true;
     return document_error(reader->document, node, err,
                           "plan.recompute: 'full' repeats whole layers, so it allows no other entry; allowed: none, "

@@ -17,7 +17,8 @@ enum recompute {
     RECOMPUTE_SELECTIVE = 3,       /* both of these, a level of the search */
     RECOMPUTE_ATTENTION_CORE = 4,  /* everything between queries, keys, values and the projection's input */
     RECOMPUTE_ALTERNATE_GEMMS = 8, /* beside both: every second GEMM of a layer (cost_activation_bytes) */
-    RECOMPUTE_FULL = 16
+    RECOMPUTE_FULL = 16,
+    RECOMPUTE_REFUSED = 32 /* `selective` in a framework without the word: layout_check refuses it */
 };
 /**
  * The states that the DP x CP ranks share:
@@ -151,8 +152,7 @@ extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 /** It holds what the scenario's framework says of its systems. */
 struct system_entry_defaults {
     const struct schema_key *keys; /* system_entry_keys with the framework's defaults */
-    const char *framework;
-    int32_t selective; /* enum recompute: meaning of the word; none: the framework has no such word */
+    int32_t selective;             /* enum recompute: meaning of the word; none: the framework has no such word */
 };
 
 /**

@@ -51,7 +51,7 @@ static void note_selective(const struct scenario *scenario, struct error *notes)
         bool older = (system->plan.recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
         space = space || says_selective(document, system->node, "plan_space.recompute");
         if (!says_selective(document, system->node, "plan.recompute") || (named && older) ||
-            system->plan.recompute > RECOMPUTE_FULL) /* refused */
+            system->plan.recompute > RECOMPUTE_FULL)
             continue;
         error_add(notes, "plan.recompute: 'selective' is taken as %s, since %s%s",
                   scenario_recompute_name[system->plan.recompute],
