@@ -733,6 +733,19 @@ static void check_predicted_memory(const struct validate *validate)
     CHECK_TRUE(allocated / n[VALIDATE_ALLOCATED] < 0.05);
 }
 
+TEST(statistics__count_a_row_in_its_group_only)
+{
+    static const char *const rows[] = {"tps_per_gpu=1", "tps_per_gpu=1|group=other", "fitted=no|group=other"};
+    static const char *const groups[] = {NULL, "", "other", "none"};
+    static const int32_t n[] = {1, 1, 1, 0}, n_outcomes[] = {1, 2, 2, 0};
+    struct validate validate = validated(rows_with(3, rows), NULL);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQUAL(validate_statistics_of(&validate, (struct validate_group){.group = groups[i]}).n, n[i]);
+        CHECK_EQUAL(validate_outcomes_of(&validate, groups[i]).n, n_outcomes[i]);
+    }
+    validate_free(&validate);
+}
+
 /* Every shipped row is read, and each has a prediction or a reason. They are simulated only once, since it takes
  * seconds. */
 TEST(shipped_rows__are_complete_and_keep_the_promises_about_memory)
@@ -743,8 +756,8 @@ TEST(shipped_rows__are_complete_and_keep_the_promises_about_memory)
         const struct validate_row *row = &validate.rows[i];
         CHECK_TRUE(row->id[0] != '\0' && row->source[0] != '\0');
         n_reasons += row->reason[0] != '\0';
-        CHECK_TRUE(row->reason[0] != '\0' || (row->measured > 0 && row->predicted > 0));
-        CHECK_EQUAL(row->exceeded_limit, EXCEEDED_NONE); /* it ran */
+        CHECK_TRUE(row->reason[0] != '\0' || row->group[0] != '\0' || (row->measured > 0 && row->predicted > 0));
+        CHECK_TRUE(row->exceeded_limit == EXCEEDED_NONE || row->ran_out); /* the others ran */
     }
     struct validate_full_runs full = validate_full_runs_of(&validate, (struct validate_group){.full_plan = true});
     CHECK_EQUAL(full.n, validate.pressure.runs); /* what model/memory_pressure.yaml says */

@@ -192,6 +192,7 @@ static void name_row(const struct file *file, struct validate_row *result)
     *result = (struct validate_row){.calibration = strcmp(text(file, "split"), "calib") == 0};
     copy_text(result->id, sizeof result->id, text(file, "id"), "");
     copy_text(result->framework, sizeof result->framework, text(file, "framework"), "");
+    copy_text(result->group, sizeof result->group, text(file, "group"), "");
     copy_text(result->source, sizeof result->source, text(file, "source"), "@ ,(");
     copy_text(result->model, sizeof result->model, text(file, model), "");
     copy_text(result->trust, sizeof result->trust, text(file, "trust"), " ");
