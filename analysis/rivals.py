@@ -163,7 +163,7 @@ REASONS = {
          "At 2Mi all that fits recomputes attention, so MFU is two thirds of HFU."),
         (lambda g: max((row["mfu"] for row in g.rows("slimpipe-memory", "slimpipe, selective")), default=0) > 0.45 and
          holds(lambda row: not row["fits"], g.rows("slimpipe-memory", "slimpipe, selective")),
-         "If attention is not recomputed (selective, `slimpipe-memory.yaml`), MFU reaches the printed value with enough samples. "
+         "If attention is not recomputed (norm+activation, `slimpipe-memory.yaml`), MFU reaches the printed value with enough samples. "
          "But this takes more than the 1000 GiB of our hosts; how much theirs have is not known to us."),
         (ALWAYS, "Speed-ups are over best-fit with context parallelism, which has no bubbles on equal samples.")),
 }
@@ -194,7 +194,7 @@ and memory: geometric means).
   side, and of a pipeline's units on its first stage. Pipelines of one unit do not count."""
 
 PLANS = """\
-TP·PP·CP·DP, virtual stages of a rank if several (v2), ZeRO-2 and 3 (z2, z3), recomputation (sel: selective, full),
+TP·PP·CP·DP, virtual stages of a rank if several (v2), ZeRO-2 and 3 (z2, z3), recomputation (n+a: norm+activation, full),
 offload.
 
 - dynapipe chooses by itself, batch by batch, what it recomputes.
@@ -364,7 +364,7 @@ def speed(row):
 
 def short_plan(row):
     offload = f" {100 * row['offload']:.0f}%" if row["offload"] else ""
-    recompute = "" if row["recompute"] == "none" else " " + row["recompute"][:4].replace("sele", "sel")
+    recompute = "" if row["recompute"] == "none" else " " + row["recompute"][:4].replace("norm", "n+a")
     chunks, sharding = f" v{row['vpp']}" if row["vpp"] > 1 else "", row["sharding"].replace("zero", " z").replace(" z1", "")
     return "{tp}·{pp}·{cp}·{dp}".format(**row) + chunks + sharding + recompute + offload
 

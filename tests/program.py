@@ -24,8 +24,8 @@ seed: 7
 engine: critical-path
 framework: slimpack-paper
 systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
+  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}}
+  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: norm+activation}}
 """
 
 QUESTION = """\
@@ -47,8 +47,8 @@ capacity:
     - {name: first, nodes: {from: 1, to: 4}}
     - {name: second, device: h200, platform: h100, price: {usd_per_gpu_hour: 5}, nodes: {from: 1, to: 2}}
 systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
+  - {name: best-fit, plan: {tp: 2, pp: 2, recompute: norm+activation}}
+  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: norm+activation}}
 """
 
 

@@ -16,7 +16,7 @@ from common import Trace  # noqa: E402
 
 TOKENS = 192 * 1024
 BY_TOKENS = SMALL.replace("global_batch: 48", "global_batch_tokens: 192Ki").replace(
-    "systems:\n", "plan_space: {tp: [2, 4], recompute: selective}\nsystems:\n  - {name: wlb-llm, plan: auto}\n"
+    "systems:\n", "plan_space: {tp: [2, 4], recompute: norm+activation}\nsystems:\n  - {name: wlb-llm, plan: auto}\n"
     "  - {name: best-fit, label: searched, plan: auto}\n")
 
 

@@ -394,7 +394,7 @@ class Words(unittest.TestCase):
     def test_a_size_that_the_scenario_refuses_is_a_result(self):
         """The plan takes an even number of nodes. Rounds after the first have only odd ones."""
         question = re.sub("plan_space: .*\n", "", QUESTION)
-        sets = ("model=llama-7b", "systems=[{name: best-fit, plan: {tp: 8, pp: 1, cp: 2, recompute: selective}}]", "capacity.days=none")
+        sets = ("model=llama-7b", "systems=[{name: best-fit, plan: {tp: 8, pp: 1, cp: 2, recompute: norm+activation}}]", "capacity.days=none")
         candidates = answer(*sets, ONE.replace("from: 1, to: 8", "from: 2, to: 32"), question=question)["candidates"]
         self.assertTrue({2, 4, 7, 8, 16, 32} <= {row["nodes"] for row in candidates}, candidates)
         for row in candidates:

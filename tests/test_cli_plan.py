@@ -12,8 +12,8 @@ import program
 from cli_case import SMALL, SOURCE, simulate
 from program import SCRATCH, fresh, point_of, run, write
 
-AUTO = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
-    "plan: {tp: 2, pp: 2, recompute: selective}", "plan: auto, plan_space: {pp: [2, 4], offload: [0, 1]}")
+AUTO = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "plan: auto").replace(
+    "plan: {tp: 2, pp: 2, recompute: norm+activation}", "plan: auto, plan_space: {pp: [2, 4], offload: [0, 1]}")
 
 PLAN_KEYS = ("tp", "pp", "cp", "dp", "vpp", "sharding", "recompute", "offload")
 
@@ -152,7 +152,7 @@ class PlanSearch(unittest.TestCase):
 class Frameworks(unittest.TestCase):
     """Presets of model/framework."""
     COMPOSER = AUTO.replace("plan: auto}", "plan: auto, plan_space: {pp: 1, sharding: zero3, recompute: full}}").replace(
-        "pp: [2, 4], offload: [0, 1]", "pp: 2, recompute: selective")
+        "pp: [2, 4], offload: [0, 1]", "pp: 2, recompute: norm+activation")
 
     def test_list__names_each_with_its_values_and_their_sources(self):
         done = run("list", "frameworks")

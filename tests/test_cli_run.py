@@ -127,7 +127,7 @@ systems:
     def test_what_offload_saves_stands_with_the_results_that_offload(self):
         """On one stage copies run beside the passes: memory is saved, and hardly any time is lost."""
         plain, offloads = [simulate("offloads", scenario=SMALL.replace("pp: 2, cp: 2", f"pp: 1, offload: {share}").replace(
-            "pp: 2, recompute: selective}}", "pp: 1, recompute: selective}, offload: plan}")) for share in (0, 1)]
+            "pp: 2, recompute: norm+activation}}", "pp: 1, recompute: norm+activation}, offload: plan}")) for share in (0, 1)]
         plain, offloads = point_of(plain.stdout), point_of(offloads.stdout)
         told = [[line for line in report["assumed"] if line.startswith("offload: ")] for report in (plain, offloads)]
         self.assertEqual([len(lines) for lines in told], [0, 1])
@@ -462,7 +462,7 @@ class Platforms(unittest.TestCase):
 
     def test_oversubscription__searches_with_every_tensor_rank(self):
         text = program.SMALL.split("  - {name: slimpack")[0].replace("critical-path", "simgrid")
-        text = text.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace("32Ki", "128Ki")
+        text = text.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "plan: auto").replace("32Ki", "128Ki")
         done = simulate("auto", "--set", f"platform={write('keys.yaml', NARROW)}", scenario=text)
         self.assertEqual(done.returncode, 0, done.stderr)
 

@@ -16,7 +16,7 @@ iterations: {warm_up: 1, measured: 3}
 framework: slimpack-paper
 """
 BEST_FIT = "  - {name: best-fit, plan: auto, plan_space: {tp: [2, 8], pp: 1, sharding: zero1}}\n"
-SLIMPACK = "  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}\n"
+SLIMPACK = "  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: norm+activation}}\n"
 SMALL = BASE + "systems:\n" + BEST_FIT
 CHANGES = ("data.context=64Ki", "platform.nic=100Gbps", "memory_limit=0.7")
 

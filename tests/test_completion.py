@@ -64,7 +64,7 @@ class Values(unittest.TestCase):
         for key, expected in (("device", sorted(path.stem for path in (SOURCE / "model/gpu").glob("*.yaml"))),
                               ("engine", ["simgrid", "critical-path", "both"]), ("data.context", []),
                               ("systems.3.plan.sequence_parallel", ["true", "false"]), ("systems.0.plan", ["auto"]),
-                              ("plan_space.recompute", ["none", "selective", "full"]),
+                              ("plan_space.recompute", ["none", "norm+activation", "full", "selective"]),
                               ("capacity.offers.1.framework", run("list", "values", "framework").stdout.split())):
             self.assertEqual(run("list", "values", key).stdout.split(), expected, key)
         keys = run("list", "values").stdout.split()

@@ -28,8 +28,8 @@ iterations: {{warm_up: 1, measured: 2}}
 engine: both
 systems:
 """
-PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: selective}
-    "best-fit": "{tp: 2, pp: 2, cp: 2, recompute: selective}",
+PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: norm+activation}
+    "best-fit": "{tp: 2, pp: 2, cp: 2, recompute: norm+activation}",
     "flexsp": "{tp: 1, pp: 1, cp_type: ulysses, sharding: zero3, recompute: full}",
     "hotspa": "{tp: 4, pp: 2, recompute: full}",
 }
@@ -40,7 +40,7 @@ def systems():
 
 
 def scenario(name, platform, labels):
-    entries = "".join(f"  - {{name: {label}, plan: {PLANS.get(label, '{tp: 2, pp: 2, recompute: selective}')}}}\n"
+    entries = "".join(f"  - {{name: {label}, plan: {PLANS.get(label, '{tp: 2, pp: 2, recompute: norm+activation}')}}}\n"
                       for label in labels)
     return write(f"{name}.yaml", SCENARIO.format(name=name, platform=platform) + entries)
 

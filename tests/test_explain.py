@@ -16,7 +16,7 @@ from program import PROGRAM, SCRATCH, SMALL, fresh, point_of, run, write
 sys.path.insert(0, str(SOURCE / "analysis"))
 import explain as figures  # noqa: E402  after the path
 
-PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: selective}
+PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: norm+activation}
     "best-fit": "{tp: 2, pp: 2, cp: 2, recompute: full}",
     "flexsp": "{tp: 1, pp: 1, cp_type: ulysses, sharding: zero3, recompute: full}",
     "hotspa": "{tp: 4, pp: 2, recompute: full}",
@@ -59,7 +59,7 @@ def scenario_of(name, entries):
 
 def all_systems(without=()):
     names = re.findall(r"(?m)^(\S+): ", run("list", "systems").stdout)
-    return scenario_of("all", [f"{{name: {name}, plan: {PLANS.get(name, '{tp: 2, pp: 2, recompute: selective}')}}}"
+    return scenario_of("all", [f"{{name: {name}, plan: {PLANS.get(name, '{tp: 2, pp: 2, recompute: norm+activation}')}}}"
                                for name in names if name not in without])
 
 

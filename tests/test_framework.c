@@ -9,6 +9,7 @@
 #include "document/library.h"
 #include "harness.h"
 #include "scenario/scenario_read.h"
+#include "scenario/taken.h"
 #include "scenario_fixture.h"
 
 static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
@@ -136,6 +137,59 @@ TEST(framework__a_search_takes_what_it_does_not_decide)
     CHECK_TRUE(s.systems[0].auto_plan && s.systems[0].plan.gradients == SCENARIO_BF16);
     CHECK_TRUE(s.systems[0].plan.sequence_parallel && s.systems[0].plan.tp == 0);
     scenario_free(&s);
+}
+
+static int32_t recompute_beside(const char *framework, const char *text, const char *set)
+{
+    struct scenario s;
+    struct error err;
+    char *named = fixture_replace(text, "pp: 1", "pp: 1, recompute: selective");
+    CHECK_TRUE(read_beside(framework, named, set, &s, &err));
+    CHECK_TEXT(err.text, "");
+    int32_t recompute = s.systems[0].plan.recompute;
+    scenario_free(&s);
+    free(named);
+    return recompute;
+}
+
+/* Megatron's --recompute-activations is the attention core. Without a framework's name the word keeps its older
+ * meaning. */
+TEST(framework__selective_means_what_the_named_framework_means)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_EQUAL(recompute_beside(mine, minimal, NULL), RECOMPUTE_NORM | RECOMPUTE_ACTIVATION);
+    CHECK_EQUAL(recompute_beside(mine, minimal, "framework=megatron-core"), RECOMPUTE_ATTENTION_CORE);
+    CHECK_EQUAL(recompute_beside(mine, minimal, "framework=slimpack-paper"), RECOMPUTE_NORM | RECOMPUTE_ACTIVATION);
+    char *own = fixture_replace(mine, "kernels:", "selective: [norm, attention-core]\nkernels:");
+    CHECK_EQUAL(recompute_beside(own, planned, NULL), RECOMPUTE_NORM | RECOMPUTE_ATTENTION_CORE);
+    char *named = fixture_replace(planned, "pp: 1", "pp: 1, recompute: [selective, norm]");
+    CHECK_TRUE(!read_beside(mine, named, NULL, &s, &err));
+    CHECK_CONTAINS(err.text, "plan.recompute: 'selective' has no meaning in framework /");
+    CHECK_CONTAINS(err.text,
+                   "/mine.yaml; allowed: none, full, or a list of norm, activation, attention-core, alternate-gemms");
+    CHECK_TEXT(err.notes, "");
+    CHECK_TRUE(read_beside(mine, named, "systems.0.plan.recompute=norm+activation", &s, &err));
+    CHECK_EQUAL(s.systems[0].plan.recompute, RECOMPUTE_NORM | RECOMPUTE_ACTIVATION);
+    scenario_free(&s);
+    free(own);
+    free(named);
+}
+
+TEST(framework__a_search_reads_the_older_name_of_its_level)
+{
+    struct scenario s;
+    struct error err = {0}, notes = {0};
+    char *old = fixture_replace(searched, "systems:", "plan_space: {recompute: [selective, full]}\nsystems:");
+    CHECK_TRUE(read_beside(mine, old, "framework=megatron-core", &s, &err));
+    CHECK_TRUE(s.systems[0].space.recompute.n == 2 && s.systems[0].space.recompute.at[0] == 1);
+    char *written = scenario_text(&s);
+    CHECK_CONTAINS(written, "recompute: [norm+activation, full]");
+    taken_words(&s, &notes);
+    CHECK_CONTAINS(notes.text, "plan_space.recompute: 'selective' is taken as norm+activation");
+    scenario_free(&s);
+    free(written);
+    free(old);
 }
 
 /* Finished points of a sweep are known by this text. Another source therefore does not run them again. */

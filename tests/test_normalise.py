@@ -48,6 +48,19 @@ class Normalise(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertEqual(done.stdout, (VALIDATION / name).read_text(), name)
 
+    def test_public_rows__are_graded_by_the_lines_and_can_be_had_as_delivered(self):
+        path = VALIDATION / "public.csv"
+        done = subprocess.run([sys.executable, VALIDATION / "regrade.py", path], capture_output=True, text=True)
+        self.assertEqual((done.stdout, done.stderr), (path.read_text(), ""))
+        delivered = subprocess.run([sys.executable, VALIDATION / "regrade.py", "--delivered", path], capture_output=True, text=True)
+        old, new = ({row["id"]: row for row in csv.DictReader(io.StringIO(text.partition("\n")[2]))}
+                    for text in (delivered.stdout, done.stdout))
+        self.assertEqual((old.keys(), "group" in old["G080"]), (new.keys(), False))
+        self.assertEqual((old["G080"]["framework"], new["G080"]["framework"]), ("deepspeed", "megatron-deepspeed"))
+        self.assertIn("framework=deepspeed", new["G080"]["delivered"])
+        self.assertEqual({row["split"] for row in new.values()}, {"open"})
+        self.assertEqual([row for row in new.values() if not row["group"] or (row["delivered"] and not row["graded"])], [])
+
     def test_dictionary__has_a_source_for_what_holds_in_every_row(self):
         """Such lines are conventions that somebody wrote down, or are said to be assumed."""
         lines = (VALIDATION / "dictionary.csv").read_text().splitlines(keepends=True)

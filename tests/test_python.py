@@ -69,7 +69,7 @@ class Package(unittest.TestCase):
         self.assertEqual(tasks["finish_s"].tolist(), rows["finish_s"].tolist())
         self.assertEqual(tasks["kind"].tolist(), [names[kind] for kind in rows["kind"]])
         self.assertEqual(tasks["system"].tolist(), [labels[system] for system in rows["system"]])
-        self.assertEqual(result.summary["recompute"].tolist(), ["selective", "selective"])
+        self.assertEqual(result.summary["recompute"].tolist(), ["norm+activation", "norm+activation"])
         self.assertEqual(result.summary["sharding"].tolist(), ["zero1", "zero1"])
         self.assertGreater(len(result.table("assumed")), 5)
         with self.assertRaisesRegex(KeyError, "has no table nothing; it has assumed, "):

@@ -116,7 +116,7 @@ class Numbers(unittest.TestCase):
                       " ".join(content["verdict"]))
 
     def test_misfit__has_no_throughput_but_its_reason(self):
-        scenario = SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: selective}", "{tp: 1, pp: 2, cp: 1}")
+        scenario = SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "{tp: 1, pp: 2, cp: 1}")
         path, _ = report_of("exceeded_limit", scenario, "--set", "trace=summary")
         told = point_of(run("run", write("exceeded_limit.yaml", scenario), "--json", "--quiet", "--output", fresh("again")).stdout)
         content = report_run.content_of(Trace(path))
@@ -269,7 +269,7 @@ class Pages(Browser):
         self.check_page()
 
     def test_search__has_all_plans(self):
-        trace, page = report_of("search", SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: selective}", "auto"), "--set", "trace=summary")
+        trace, page = report_of("search", SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "auto"), "--set", "trace=summary")
         self.open(page)
         circles = self.driver.find_elements(By.CSS_SELECTOR, "circle")
         self.assertEqual(len(circles), sum((row["time_s"] or row["bound_time_s"]) > 0 for row in Trace(trace).table("plans")))

@@ -188,7 +188,7 @@ TEST(ranking__decides_on_recomputations_near_the_fastest)
     for (int i = 0; i < 7; i++) {
         struct hand_cell cell = {"llama-13b", "hopper-2x8", "slimpack", "64Ki", "", "max_factor: 16", 2 + i};
         struct hand_search hand;
-        cell.space = i == 0 ? "" : "recompute: [none, selective], pp: [1, 2]";
+        cell.space = i == 0 ? "" : "recompute: [none, norm+activation], pp: [1, 2]";
         if (i == 6)
             cell = (struct hand_cell){"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: wide, offload: 0", "", 1};
         hand_search_cell(&hand, &cell, true);
@@ -582,7 +582,7 @@ TEST(search__fits_adaptive_plans_in_the_whole_run)
                                    "hopper-1x8",
                                    "slimpack",
                                    "64Ki",
-                                   "recompute: [none, selective], tp: 2",
+                                   "recompute: [none, norm+activation], tp: 2",
                                    "offload: plan, max_factor: 16",
                                    1};
     struct hand_search hand;

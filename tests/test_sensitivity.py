@@ -21,8 +21,8 @@ seed: 7
 framework: slimpack-paper
 systems:
 """
-TENSOR = "  - {name: best-fit, label: tensor, plan: {tp: 8, pp: 1, cp: 1, recompute: selective}}\n"
-RING = "  - {name: best-fit, label: ring, plan: {tp: 2, pp: 1, cp: 8, recompute: selective}}\n"
+TENSOR = "  - {name: best-fit, label: tensor, plan: {tp: 8, pp: 1, cp: 1, recompute: norm+activation}}\n"
+RING = "  - {name: best-fit, label: ring, plan: {tp: 2, pp: 1, cp: 8, recompute: norm+activation}}\n"
 SEARCHED = "  - {name: best-fit, label: searched, plan: auto, plan_space: {tp: 8, pp: [1, 2], recompute: none}}\n"
 ERRORS = (SOURCE / "model" / "model_error.yaml").read_text()
 

@@ -282,7 +282,7 @@ class Best(Sweep):
         one = ("--top", "1", "--where", "system=slimpack", "--where", "seed=7")
         done, first = run("best", self.whole / "small.csv", *one), self.best(*one)[0]
         plan = "TP{tp} PP{pp} DP{dp} {recompute}".format(**first)
-        self.assertEqual(plan, "TP2 PP2 DP4 selective")
+        self.assertEqual(plan, "TP2 PP2 DP4 norm+activation")
         self.assertRegex(done.stdout, rf"slimpack +{plan} +{first['gpus']} ")
         for row in rows(self.whole / "small.csv"):
             self.assertRegex(row["plan_text"], f"^TP{row['tp']} PP{row['pp']} (CP{row['cp']} )?DP{row['dp']} {row['recompute']}$")
@@ -467,7 +467,7 @@ class Engines(Sweep):
         self.same(one, folder)
 
     def test_searched_plans_are_those_of_single_runs(self):
-        scenario = BASE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
+        scenario = BASE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "plan: auto").replace(
             "engine: critical-path", "engine: simgrid\ntrace: full") + "sweep: {data.context: [4Ki, 64Ki]}\n"
         folder = fresh("auto")
         self.sweep(folder, "--quiet", "--jobs", "2", scenario=scenario)

@@ -387,6 +387,19 @@ TEST(validate_run__says_every_wrong_row_and_none_that_is_skipped)
     validate_free(&validate);
 }
 
+/* 64 samples of 8Ki tokens in one micro-batch keep far more than 80 GB. Only the second row says that it keeps all. */
+TEST(validate_run__skips_a_row_whose_recomputation_is_unknown_and_not_none)
+{
+    static const char *const rows[] = {"tps_per_gpu=1|data.context=32Ki|micro_batch=8",
+                                       "tps_per_gpu=1|data.context=32Ki|micro_batch=8|plan.recompute=none",
+                                       "fitted=no|data.context=32Ki|micro_batch=8"};
+    struct validate validate = validated(rows_with(3, rows), NULL);
+    CHECK_CONTAINS(validate.rows[0].reason, "plan.recompute is not given, and none does not fit: ");
+    CHECK_TRUE(*validate.rows[1].reason == '\0' && validate.rows[1].exceeded_limit != EXCEEDED_NONE);
+    CHECK_TEXT(validate.rows[2].reason, "");
+    validate_free(&validate);
+}
+
 /* The formula of activations assumes equal layers. The seconds of a layer are those of a layer that recomputes. */
 TEST(row_predict__knows_no_recomputation_of_some_layers_for_metrics_of_one)
 {
@@ -720,6 +733,19 @@ static void check_predicted_memory(const struct validate *validate)
     CHECK_TRUE(allocated / n[VALIDATE_ALLOCATED] < 0.05);
 }
 
+TEST(statistics__count_a_row_in_its_group_only)
+{
+    static const char *const rows[] = {"tps_per_gpu=1", "tps_per_gpu=1|group=other", "fitted=no|group=other"};
+    static const char *const groups[] = {NULL, "", "other", "none"};
+    static const int32_t n[] = {1, 1, 1, 0}, n_outcomes[] = {1, 2, 2, 0};
+    struct validate validate = validated(rows_with(3, rows), NULL);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQUAL(validate_statistics_of(&validate, (struct validate_group){.group = groups[i]}).n, n[i]);
+        CHECK_EQUAL(validate_outcomes_of(&validate, groups[i]).n, n_outcomes[i]);
+    }
+    validate_free(&validate);
+}
+
 /* Every shipped row is read, and each has a prediction or a reason. They are simulated only once, since it takes
  * seconds. */
 TEST(shipped_rows__are_complete_and_keep_the_promises_about_memory)
@@ -730,8 +756,8 @@ TEST(shipped_rows__are_complete_and_keep_the_promises_about_memory)
         const struct validate_row *row = &validate.rows[i];
         CHECK_TRUE(row->id[0] != '\0' && row->source[0] != '\0');
         n_reasons += row->reason[0] != '\0';
-        CHECK_TRUE(row->reason[0] != '\0' || (row->measured > 0 && row->predicted > 0));
-        CHECK_EQUAL(row->exceeded_limit, EXCEEDED_NONE); /* it ran */
+        CHECK_TRUE(row->reason[0] != '\0' || row->group[0] != '\0' || (row->measured > 0 && row->predicted > 0));
+        CHECK_TRUE(row->exceeded_limit == EXCEEDED_NONE || row->ran_out); /* the others ran */
     }
     struct validate_full_runs full = validate_full_runs_of(&validate, (struct validate_group){.full_plan = true});
     CHECK_EQUAL(full.n, validate.pressure.runs); /* what model/memory_pressure.yaml says */

@@ -12,7 +12,7 @@ import unittest
 
 from program import PROGRAM, SANITIZED, SCRATCH, SMALL, children, fresh, run, write
 
-SEARCHED = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}",
+SEARCHED = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}",
                          "plan: auto, plan_space: {tp: [2, 4], pp: [1, 2]}").replace("measured: 2", "measured: 6")
 LONG = SEARCHED.replace("name: small", "name: long").replace("global_batch: 48", "global_batch: 1536")
 OTHER = LONG.replace("32Ki", "64Ki")
@@ -103,7 +103,7 @@ class Journal(unittest.TestCase):
 
     def test_a_refused_change_is_a_result(self):
         """The first plan needs 16 GPUs, so its second node cannot be taken away alone."""
-        plan = "plan: {tp: 2, pp: 2, cp: 2, recompute: selective}"
+        plan = "plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}"
         one = write("one.yaml", SMALL.replace(plan, "plan: {tp: 2, pp: 8}"))
         other = write("other.yaml", SMALL.replace(plan, "plan: {tp: 2, pp: 4}").replace("hopper-2x8", "hopper-1x8"))
         shutil.rmtree(SCRATCH / "refused", ignore_errors=True)

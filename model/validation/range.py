@@ -78,7 +78,7 @@ def errors_text(report):
     """model_error.yaml of the output of `slimsim validate --json`."""
     framework = {row["id"]: row["framework"] for row in compared()}
     errors = [(framework[row["row"]], row["device"], row["error"]) for row in report["rows"]
-              if row["quantity"] == "tokens/s/GPU" and row["trust"] in ("A", "A-") and not row["calib"]]
+              if row["row"] in framework and row["quantity"] == "tokens/s/GPU" and row["trust"] in ("A", "A-") and not row["calib"]]
     names = sorted({name for name, _, _ in errors} - {""})
     lines = [line for name in names for family in FAMILIES for line in group(errors, name, family)]
     lines += [line for name in names for line in group(errors, name)] + group(errors)

@@ -74,13 +74,21 @@ static void add_space(struct listing *listing, const char *name)
         what_if_set(change, "plan_space.name", name);
 }
 
+/** Change the framework. Recomputation stays, though frameworks mean different things by `selective`. */
 static void add_framework(struct listing *listing, const char *name)
 {
     char text[SCHEMA_WORD_BYTES];
     if (strcmp(listing->scenario->framework_name, name) == 0)
         return;
     snprintf(text, sizeof text, "framework %s", name);
-    add_value(listing, text, "framework", name);
+    struct what_if *change = what_if_add(listing->questions, text, listing->document);
+    what_if_set(change, "framework", name);
+    for (int32_t i = 0; i < listing->scenario->n_systems; i++) {
+        const struct scenario_system *system = &listing->scenario->systems[i];
+        snprintf(text, sizeof text, "systems.%d.plan.recompute", (int)i);
+        if (!system->auto_plan)
+            what_if_set(change, text, scenario_recompute_name[system->plan.recompute]);
+    }
 }
 
 /** List the changes that are run. */

@@ -138,7 +138,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         return false;
     if (!scenario_recompute_fits(arguments->recompute, &question->model))
         return error_set(
-            err, "--recompute: alternate-gemms needs norm and activation beside it (selective+alternate-gemms), "
+            err, "--recompute: alternate-gemms needs norm and activation beside it (norm+activation+alternate-gemms), "
                  "and a model with swiglu or geglu and without dropout");
     question->plan = (struct scenario_plan){.tp = arguments->tp,
                                             .pp = 1,
@@ -360,7 +360,7 @@ static void print_json(const struct question *question)
         (json_int_t)forward.attention, "backward_attention", (json_int_t)backward.attention, "forward_head",
         (json_int_t)forward.head, "backward_head", (json_int_t)backward.head, "forward",
         json_of_pass(question, PASS_FORWARD), "backward", json_of_pass(question, PASS_BACKWARD), "activation_bytes",
-        "none", activation_bytes(question, RECOMPUTE_NONE), "selective",
+        "none", activation_bytes(question, RECOMPUTE_NONE), "norm+activation",
         activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     json_object_set_new(root, "cp_type", json_string(cp_type));
@@ -408,7 +408,7 @@ static int32_t parse_recompute(const char *text, struct argp_state *state)
         recompute++;
     if (recompute > RECOMPUTE_FULL)
         argp_error(state,
-                   "--recompute must be none, full or entries of norm, activation (both: selective), attention-core, "
+                   "--recompute must be none, full or entries of norm, activation, attention-core, "
                    "alternate-gemms in this order joined by +, is '%s'",
                    text);
     return recompute;
@@ -500,7 +500,7 @@ static const struct argp_option cost_options[] = {
      0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
-     "none, full or entries joined by +: norm, activation (both: selective), attention-core, "
+     "none, full or entries joined by +: norm, activation, attention-core, "
      "alternate-gemms (default: none)",
      0},
     {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},

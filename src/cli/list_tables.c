@@ -291,6 +291,10 @@ static bool add_framework(const char *name, struct listing *listing, struct erro
             json_array_append_new(
                 values, json_pack("{s:s, s:s, s:s}", "key", value->key, "value", value->text, "source", value->source));
     }
+    if (framework.selective != RECOMPUTE_NONE)
+        json_array_append_new(values, json_pack("{s:s, s:s, s:s}", "key", "selective", "value",
+                                                scenario_recompute_name[framework.selective], "source",
+                                                framework.selective_source));
     json_object_set_new(listing->row, "source", json_string(framework.source));
     json_object_set_new(listing->row, "values", values);
     return true;

@@ -41,6 +41,11 @@ static const char *framework_of(const struct validate_row *row)
     return row->framework;
 }
 
+static const char *group_of(const struct validate_row *row)
+{
+    return row->group;
+}
+
 static const char *id_of(const struct validate_row *row)
 {
     return row->id;
@@ -182,27 +187,48 @@ static void add_statistics_by(struct text_table *table, const struct validate *v
     }
 }
 
+/** Add one line for each group, and one for all of known settings. */
+static void add_groups(struct text_table *table, const struct validate *validate)
+{
+    struct texts groups = texts_of(validate, group_of);
+    for (int32_t i = 0; i < groups.n; i++)
+        if (*groups.text[i] != '\0')
+            add_statistics(table, validate, groups.text[i], (struct validate_group){.group = groups.text[i]});
+    add_statistics(table, validate, "all groups, trust A and A-",
+                   (struct validate_group){.group = "", .full_plan = true});
+    texts_free(&groups);
+}
+
 /** Print rows of runs that ran out of memory, or that fitted, if the prediction differs. */
-static void print_misjudged(const struct validate *validate, bool ran_out)
+static void print_misjudged(const struct validate *validate, bool grouped, bool ran_out)
 {
     for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
-        if (validate->rows[i].ran_out == ran_out && validate_misjudged(&validate->rows[i]))
+        if (validate->rows[i].ran_out == ran_out && (validate->rows[i].group[0] != '\0') == grouped &&
+            validate_misjudged(&validate->rows[i]))
             printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
     putchar('\n');
 }
 
 /** Print how many simulated runs are wrongly predicted to fit or not. Rows with an open plan are left out. */
-static void print_outcomes(const struct validate *validate)
+static void print_fits(const struct validate *validate, bool grouped)
 {
-    struct validate_outcomes outcomes = validate_outcomes_of(validate);
-    printf("whether runs fit: %d of %d predicted right\n",
+    struct validate_outcomes outcomes = validate_outcomes_of(validate, grouped ? "" : NULL);
+    if (grouped && outcomes.n == 0)
+        return;
+    printf("whether runs%s fit: %d of %d predicted right\n", grouped ? " of groups" : "",
            (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), (int)outcomes.n);
     printf("predicted not to fit, though they ran: %d of %d runs", (int)outcomes.n_false_alarm,
            (int)(outcomes.n - outcomes.n_ran_out));
-    print_misjudged(validate, false);
+    print_misjudged(validate, grouped, false);
     printf("predicted to fit, though they ran out of memory: %d of %d runs", (int)outcomes.n_missed,
            (int)outcomes.n_ran_out);
-    print_misjudged(validate, true);
+    print_misjudged(validate, grouped, true);
+}
+
+static void print_outcomes(const struct validate *validate)
+{
+    print_fits(validate, false);
+    print_fits(validate, true);
     struct validate_full_runs full =
         validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
     printf(
@@ -222,6 +248,7 @@ static void print_summary(const struct validate *validate, const struct texts *s
         if (q == VALIDATE_THROUGHPUT) {
             add_statistics_by(&table, validate, sources, false);
             add_statistics_by(&table, validate, devices, true);
+            add_groups(&table, validate);
             add_statistics(&table, validate, "tokens/s/GPU: trust A and A-",
                            (struct validate_group){.quantity = q, .full_plan = true});
         }
@@ -260,6 +287,8 @@ static json_t *row_json(const struct validate_row *row)
         return json;
     }
     json_object_set_new(json, "device", json_string(row->device));
+    if (row->group[0] != '\0')
+        json_object_set_new(json, "group", json_string(row->group));
     json_object_set_new(json, "assumed", json_string(row->assumed));
     if (row->cause[0] != '\0')
         json_object_set_new(json, "cause", json_string(row->cause));
@@ -286,6 +315,8 @@ static void append_statistics(json_t *list, const struct validate *validate, str
         "rows", (int)statistics.n, "mape", statistics.mape, "bias", statistics.bias, "max", statistics.max, "max_row",
         validate->rows[statistics.worst].id, "pairs", (int)statistics.n_pairs, "pairs_right", (int)statistics.n_right,
         "predicted_below", (int)statistics.n_below);
+    if (group.group != NULL)
+        json_object_set_new(json, "group", json_string(group.group));
     if (statistics.n_families > 0) {
         json_object_set_new(json, "spearman", json_real(statistics.spearman));
         json_object_set_new(json, "families", json_integer(statistics.n_families));
@@ -293,9 +324,9 @@ static void append_statistics(json_t *list, const struct validate *validate, str
     json_array_append_new(list, json);
 }
 
-static json_t *outcomes_json(const struct validate *validate)
+static json_t *outcomes_json(const struct validate *validate, const char *group)
 {
-    struct validate_outcomes outcomes = validate_outcomes_of(validate);
+    struct validate_outcomes outcomes = validate_outcomes_of(validate, group);
     return json_pack("{s:i, s:i, s:i, s:i, s:i}", "rows", (int)outcomes.n, "right",
                      (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), "ran_out_of_memory",
                      (int)outcomes.n_ran_out, "fitted_predicted_not_to", (int)outcomes.n_false_alarm,
@@ -304,8 +335,9 @@ static json_t *outcomes_json(const struct validate *validate)
 
 void validation_print_json(const struct validate *validate)
 {
-    struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of);
-    json_t *rows = json_array(), *skipped = json_array(), *statistics = json_array();
+    struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of),
+                 groups = texts_of(validate, group_of);
+    json_t *rows = json_array(), *skipped = json_array(), *statistics = json_array(), *of_groups = json_array();
     for (enum validate_quantity q = 0; q < VALIDATE_N_QUANTITIES; q++) {
         int32_t n;
         int32_t *worst = validate_worst_first(validate, q, &n);
@@ -316,6 +348,9 @@ void validation_print_json(const struct validate *validate)
             append_statistics(statistics, validate, (struct validate_group){.quantity = q, .source = sources.text[i]});
         for (int32_t i = 0; i < devices.n; i++)
             append_statistics(statistics, validate, (struct validate_group){.quantity = q, .device = devices.text[i]});
+        for (int32_t i = 0; i < groups.n; i++)
+            if (*groups.text[i] != '\0')
+                append_statistics(of_groups, validate, (struct validate_group){.quantity = q, .group = groups.text[i]});
         append_statistics(statistics, validate, (struct validate_group){.quantity = q, .full_plan = true});
         append_statistics(statistics, validate, (struct validate_group){.quantity = q});
         append_statistics(statistics, validate, (struct validate_group){.quantity = q, .calibration = true});
@@ -324,10 +359,14 @@ void validation_print_json(const struct validate *validate)
         if (validate->rows[i].reason[0] != '\0')
             json_array_append_new(skipped, row_json(&validate->rows[i]));
     json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics,
-                             "outcomes", outcomes_json(validate));
+                             "outcomes", outcomes_json(validate, NULL));
+    json_object_set_new(root, "groups", of_groups);
+    if (validate_outcomes_of(validate, "").n > 0)
+        json_object_set_new(root, "outcomes_of_groups", outcomes_json(validate, ""));
     if (validate->unread[0] != '\0')
         json_object_set_new(root, "unread_columns", json_string(validate->unread));
     command_print_json(root);
+    texts_free(&groups);
     texts_free(&sources);
     texts_free(&devices);
 }
@@ -346,6 +385,7 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .model = texts[2].index[i],
             .framework = texts[3].index[i],
             .device = texts[4].index[i],
+            .group = texts[5].index[i],
             .quantity = (int32_t)row->quantity,
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
@@ -372,12 +412,12 @@ bool validation_may_write(const char *directory, struct error *err)
 
 bool validation_write(const struct validate *validate, const char *directory, struct error *err)
 {
-    enum { N_TEXTS = 5 };
-    static const char *const names[N_TEXTS] = {"rows", "sources", "models", "frameworks", "devices"};
+    enum { N_TEXTS = 6 };
+    static const char *const names[N_TEXTS] = {"rows", "sources", "models", "frameworks", "devices", "groups"};
     static const char *const systems[] = {"best-fit"};
-    struct texts texts[N_TEXTS] = {texts_of(validate, id_of), texts_of(validate, source_of),
-                                   texts_of(validate, model_of), texts_of(validate, framework_of),
-                                   texts_of(validate, device_of)};
+    struct texts texts[N_TEXTS] = {texts_of(validate, id_of),     texts_of(validate, source_of),
+                                   texts_of(validate, model_of),  texts_of(validate, framework_of),
+                                   texts_of(validate, device_of), texts_of(validate, group_of)};
     struct trace *trace = trace_create(directory, "validation", err);
     bool ok = trace != NULL && trace_set_systems(trace, 1, systems, err);
     for (int i = 0; ok && i < N_TEXTS; i++)

@@ -60,7 +60,8 @@ static void add_throughput(struct text_table *table, const struct validate *vali
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
         number[i] = -1;
-        if (row->quantity == VALIDATE_THROUGHPUT && row->reason[0] == '\0' && !row->calibration)
+        if (row->quantity == VALIDATE_THROUGHPUT && row->reason[0] == '\0' && !row->calibration &&
+            row->group[0] == '\0')
             parts[number[i] = part_of(parts, &n_parts, row)].n++;
     }
     qsort(parts, (size_t)n_parts, sizeof *parts, compare_parts);
@@ -79,6 +80,24 @@ static void add_throughput(struct text_table *table, const struct validate *vali
     free(place);
 }
 
+/** Add the errors of throughput of all groups. If every row names one, add those of each before, in the order of their
+ * first rows. */
+static void add_groups(struct text_table *table, const struct validate *validate)
+{
+    bool each = true;
+    for (int32_t i = 0; i < validate->n_rows; i++)
+        each = each && validate->rows[i].group[0] != '\0';
+    for (int32_t i = 0; each && i < validate->n_rows; i++) {
+        const char *group = validate->rows[i].group;
+        int32_t first = 0;
+        while (strcmp(validate->rows[first].group, group) != 0)
+            first++;
+        if (first == i)
+            add_line(table, validate, group, (struct validate_group){.group = group});
+    }
+    add_line(table, validate, "groups (-v), of trust A, A-", (struct validate_group){.group = "", .full_plan = true});
+}
+
 void validation_print_summary(const struct validate *validate)
 {
     int32_t n_calibration = 0, n_skipped = 0;
@@ -94,9 +113,12 @@ void validation_print_summary(const struct validate *validate)
         if (quantity != VALIDATE_FITTED)
             add_line(&table, validate, trace_quantity_names.text[quantity],
                      (struct validate_group){.quantity = quantity});
+    add_groups(&table, validate);
     text_table_print(&table, stdout, 0);
-    struct validate_outcomes outcomes = validate_outcomes_of(validate);
+    struct validate_outcomes own = validate_outcomes_of(validate, NULL), grouped = validate_outcomes_of(validate, "");
+    if (grouped.n > 0)
+        printf("runs of groups fit: %d of %d right\n", (int)(grouped.n - grouped.n_false_alarm - grouped.n_missed),
+               (int)grouped.n);
     printf("runs fit: %d of %d right; not counted: %d calibration rows, %d skipped (-v prints every row)\n",
-           (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), (int)outcomes.n, (int)n_calibration,
-           (int)n_skipped);
+           (int)(own.n - own.n_false_alarm - own.n_missed), (int)own.n, (int)n_calibration, (int)n_skipped);
 }

@@ -155,12 +155,18 @@ static const char *store_text(const struct schema_key *key, const char *text, ch
     return NULL;
 }
 
+/** Add a word, or several joined by +, to the key's set. @return what is wrong, or NULL */
 static const char *add_to_set(const struct schema_key *key, const char *text, int32_t *field)
 {
-    int32_t choice = schema_choice(key->choices, text);
-    if (choice < 0)
-        return "is not known";
-    *field |= 1 << choice;
+    char word[SCHEMA_WORD_BYTES];
+    for (const char *at = text; at != NULL; at = strchr(at, '+')) {
+        at += *at == '+';
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, "+"), at);
+        int32_t choice = schema_choice(key->choices, word);
+        if (choice < 0)
+            return "is not known";
+        *field |= 1 << choice;
+    }
     return NULL;
 }
 

@@ -14,7 +14,7 @@ enum schema_type {
     SCHEMA_OPTION, /* struct schema_option: a SCHEMA_INT, or the word `choices` */
     SCHEMA_REAL,   /* double:  0.5, 80GiB, 400Gbps, 2us; never NaN or infinite */
     SCHEMA_CHOICE, /* int32_t: index into choices */
-    SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], or none */
+    SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], a+b, or none */
     SCHEMA_WORD,   /* char[SCHEMA_WORD_BYTES] */
     SCHEMA_TEXT,   /* char[SCHEMA_TEXT_BYTES] */
     /* Lists of these: one value or a sequence of up to SCHEMA_LIST_MOST values. An empty list means "not restricted"

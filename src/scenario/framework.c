@@ -50,7 +50,7 @@ static bool read_texts(const struct document *document, struct framework *framew
 /** `sources:` has the keys that the file sets, and no other. */
 static bool read_sources(const struct document *document, struct reading *reading, struct error *err)
 {
-    struct schema_key keys[FRAMEWORK_MOST_KEYS];
+    struct schema_key keys[FRAMEWORK_MOST_KEYS + 1];
     struct framework *framework = &reading->framework;
     int32_t sources = document_find(document, 0, "sources");
     for (int32_t i = 0; i < framework->n_values; i++)
@@ -60,7 +60,10 @@ static bool read_sources(const struct document *document, struct reading *readin
                                       .meaning = "where the value comes from",
                                       .offset = FIELD(values) + (size_t)i * sizeof *framework->values +
                                                 offsetof(struct framework_value, source)};
-    bool ok = schema_read(document, sources, keys, framework->n_values, NULL, reading, err);
+    keys[framework->n_values] = keys[0];
+    keys[framework->n_values].name = "selective";
+    keys[framework->n_values].offset = FIELD(selective_source);
+    bool ok = schema_read(document, sources, keys, framework->n_values + 1, NULL, reading, err);
     for (int32_t i = 0; i < framework->n_values; i++) {
         const struct framework_value *value = &framework->values[i];
         if (*value->source != '\0' && *value->text == '\0')
@@ -73,11 +76,13 @@ static bool read_sources(const struct document *document, struct reading *readin
 static bool read_document(const struct document *document, const struct schema_key *keys, int32_t n_keys,
                           struct reading *reading, struct error *err)
 {
-    enum { N_OWN = 2 };
+    enum { N_OWN = 3 };
     static const char *const others[] = {"sources", NULL};
     struct schema_key table[N_OWN + FRAMEWORK_MOST_KEYS] = {
         {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the framework", FIELD(name)},
-        {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the values come from", FIELD(source)}};
+        {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the values come from", FIELD(source)},
+        {"selective", SCHEMA_SET, "-", 0, 0, "none", FRAMEWORK_SELECTIVE, "what plan.recompute: selective means",
+         FIELD(selective)}};
     char fallback[FRAMEWORK_MOST_KEYS][SCHEMA_WORD_BYTES];
     struct framework *framework = &reading->framework;
     for (int32_t i = 0; i < n_keys; i++) {

@@ -23,13 +23,18 @@ struct framework_value {
 
 struct framework {
     char name[SCHEMA_WORD_BYTES], source[SCHEMA_TEXT_BYTES];
+    int32_t selective; /* a set of FRAMEWORK_SELECTIVE: what its users call selective recomputation; 0: no such word */
+    char selective_source[SCHEMA_TEXT_BYTES];
     int32_t n_values; /* one for each marked key of the table, in its order */
     struct framework_value values[FRAMEWORK_MOST_KEYS];
 };
 
+/** Words of the key `selective`: entries of plan.recompute. */
+#define FRAMEWORK_SELECTIVE "norm|activation|attention-core|alternate-gemms"
+
 /**
- * Read the file of a framework. It holds `name`, `source` and any of the marked keys as a scenario would write them.
- * Below `sources` it has a source for each key.
+ * Read the file of a framework. It holds `name`, `source`, perhaps `selective`, and any of the marked keys as a
+ * scenario would write them. Below `sources` it has a source for each key.
  *
  * @param keys  of a scenario and of an entry of its systems
  */

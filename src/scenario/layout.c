@@ -329,11 +329,17 @@ static bool check_optimizer(const struct scenario *scenario, const struct scenar
 
 static bool check_recompute(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
+    if (system->plan.recompute == RECOMPUTE_REFUSED)
+        return refuse(scenario, system, "recompute", err,
+                      "'selective' has no meaning in framework %s; allowed: none, full, or a list of norm, activation, "
+                      "attention-core, alternate-gemms",
+                      scenario->framework_name);
     if (scenario_recompute_fits(system->plan.recompute, &scenario->model))
         return true;
-    return refuse(scenario, system, "recompute", err,
-                  "alternate-gemms needs norm and activation beside it ([selective, alternate-gemms]), and a model "
-                  "with swiglu or geglu and without dropout");
+    return refuse(
+        scenario, system, "recompute", err,
+        "alternate-gemms needs norm and activation beside it ([norm, activation, alternate-gemms]), and a model "
+        "with swiglu or geglu and without dropout");
 }
 
 /** Check the number of layers of a stage that recompute, which are spread evenly over its chunks. */

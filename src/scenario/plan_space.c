@@ -30,8 +30,9 @@ static const struct schema_key keys[] = {
      "those of the "
      "system, zero1 except for flexsp (zero3)",
      FIELD(sharding)},
-    {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|selective|full",
-     "activations that the backward pass computes again", FIELD(recompute)},
+    {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|norm+activation|full|selective",
+     "activations that the backward pass computes again; selective is an older name of norm+activation",
+     FIELD(recompute)},
     {"offload", SCHEMA_REALS, "-", 0, 1, "", NULL,
      "shares of activations that go to the host's memory; with offload: never of the entry only 0", FIELD(offload)},
     {"on_demand", SCHEMA_CHOICES, "-", 0, 0, "", "cp|cp-across-nodes|full-recompute|offload",
@@ -52,6 +53,15 @@ static bool read_named(const struct document *document, int32_t node, const char
     if (!library_find(folder, name, ".yaml", "plan space", path, &unknown))
         return document_error(document, at >= 0 ? at : node, err, "plan_space.name: %s", unknown.text);
     return schema_read_file(path, keys + 1, N_FILE_KEYS, NULL, space, err);
+}
+
+/** Read the older name of norm+activation, which stored scenarios have, as that level. */
+static void rename_levels(struct schema_choices *recompute)
+{
+    enum { LEVEL = 1, OLDER = 3 }; /* their indices among the key's words */
+    for (int32_t i = 0; i < recompute->n; i++)
+        if (recompute->at[i] == OLDER)
+            recompute->at[i] = LEVEL;
 }
 
 #define REPLACE(list)                                                                                                  \
@@ -75,6 +85,7 @@ bool plan_space_read(const struct document *document, int32_t node, const char *
     REPLACE(spread);
     REPLACE(sharding);
     REPLACE(recompute);
+    rename_levels(&space->recompute);
     REPLACE(offload);
     REPLACE(on_demand);
     return true;

@@ -36,7 +36,7 @@ struct plan_space {
     char name[SCHEMA_TEXT_BYTES], source[SCHEMA_TEXT_BYTES]; /* name: if it is a user's file, its absolute path */
     struct schema_ints tp, pp, cp, dp, vpp;
     struct schema_choices sharding;  /* enum scenario_sharding, except SCENARIO_UNSHARDED */
-    struct schema_choices recompute; /* none, selective, full, in this order */
+    struct schema_choices recompute; /* none, norm+activation, full, in this order */
     struct schema_choices spread;    /* enum scenario_spread */
     struct schema_reals offload;
     struct schema_choices on_demand; /* enum plan_space_feature */

@@ -164,13 +164,19 @@ static bool read_defaults(struct scenario_cache *cache, const char *name, struct
     return true;
 }
 
-/** Find the scenario's framework, or the default if it names none. A path becomes absolute. */
-static bool find_framework(const struct document *document, char name[SCHEMA_TEXT_BYTES], struct error *err)
+/** Return the framework that the scenario names, or NULL. */
+static const char *named_framework(const struct document *document)
 {
     int32_t node = document_find(document, 0, "framework");
     const struct document_node *at = node >= 0 ? &document->node[node] : NULL;
-    bool named = at != NULL && at->kind == DOCUMENT_SCALAR && !document_is_null(at);
-    snprintf(name, SCHEMA_TEXT_BYTES, "%s", named ? at->value : FRAMEWORK_DEFAULT);
+    return at != NULL && at->kind == DOCUMENT_SCALAR && !document_is_null(at) ? at->value : NULL;
+}
+
+/** Find the scenario's framework, or the default if it names none. A path becomes absolute. */
+static bool find_framework(const struct document *document, char name[SCHEMA_TEXT_BYTES], struct error *err)
+{
+    const char *named = named_framework(document);
+    snprintf(name, SCHEMA_TEXT_BYTES, "%s", named != NULL ? named : FRAMEWORK_DEFAULT);
     return files_framework(document, name, err);
 }
 
@@ -331,8 +337,11 @@ static bool read_keys(struct document *document, struct scenario_cache *cache, s
     ok &= check_batch(scenario, ok, err);
     strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
-    *systems_ok = system_entries_read(&scenario->document, defaults.keys + N_SCENARIO_KEYS, scenario_data_dir(),
-                                      &scenario->systems, &scenario->n_systems, err);
+    const struct system_entry_defaults of_systems = {
+        defaults.keys + N_SCENARIO_KEYS,
+        named_framework(&scenario->document) != NULL ? defaults.named.selective : RECOMPUTE_SELECTIVE};
+    *systems_ok = system_entries_read(&scenario->document, &of_systems, scenario_data_dir(), &scenario->systems,
+                                      &scenario->n_systems, err);
     return ok && *systems_ok;
 }
 

@@ -130,8 +130,10 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.kv_copies)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
      "results that the backward pass computes again: norm: outputs of norms; activation: those of SwiGLU or GELU; "
-     "attention-core: core attention; selective: [norm, activation]; alternate-gemms: beside selective, every second "
-     "GEMM of a Llama layer (keys, projection, up), which is torchtitan's selective op; full: whole layers",
+     "attention-core: core attention; alternate-gemms: beside norm and activation, every second GEMM of a Llama layer "
+     "(keys, projection, up), which is torchtitan's selective op; full: whole layers; selective: what the named "
+     "framework calls so (megatron-core: attention-core), without one norm+activation. norm+activation is [norm, "
+     "activation]",
      SYSTEM(plan.recompute)},
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
      "with recompute full, number of layers of a stage that recompute; the others keep all; 0: every layer",
@@ -153,19 +155,19 @@ static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
 const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
                                                                  "norm",
                                                                  "activation",
-                                                                 "selective",
+                                                                 "norm+activation",
                                                                  "attention-core",
                                                                  "norm+attention-core",
                                                                  "activation+attention-core",
-                                                                 "selective+attention-core",
+                                                                 "norm+activation+attention-core",
                                                                  "alternate-gemms",
                                                                  "norm+alternate-gemms",
                                                                  "activation+alternate-gemms",
-                                                                 "selective+alternate-gemms",
+                                                                 "norm+activation+alternate-gemms",
                                                                  "attention-core+alternate-gemms",
                                                                  "norm+attention-core+alternate-gemms",
                                                                  "activation+attention-core+alternate-gemms",
-                                                                 "selective+attention-core+alternate-gemms",
+                                                                 "norm+activation+attention-core+alternate-gemms",
                                                                  "full"};
 
 bool scenario_recompute_fits(int32_t recompute, const struct model *model)
@@ -176,17 +178,26 @@ bool scenario_recompute_fits(int32_t recompute, const struct model *model)
     return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
 }
 
-/** Replace `selective` by the two entries that it names. `full` repeats all, so other entries beside it would mean
+/** It holds what all entries share: the framework's defaults, and the folder of plan spaces. */
+struct reader {
+    const struct document *document;
+    const struct system_entry_defaults *defaults;
+    const char *data_dir;
+};
+
+/** Replace `selective` by the entries that it means. `full` repeats all, so other entries beside it would mean
  * nothing. */
-static bool resolve_recompute(const struct document *document, struct scenario_system *system, struct error *err)
+static bool resolve_recompute(const struct reader *reader, struct scenario_system *system, struct error *err)
 {
     enum { SELECTIVE = 1 << 5 }; /* its index among the key's words */
-    int32_t *list = &system->plan.recompute;
-    if (*list & SELECTIVE)
-        *list = (*list & ~SELECTIVE) | RECOMPUTE_SELECTIVE;
-    if (*list <= RECOMPUTE_FULL)
+    int32_t *list = &system->plan.recompute, node = document_find(reader->document, system->node, "plan.recompute");
+    if ((*list & SELECTIVE) && reader->defaults->selective == RECOMPUTE_NONE)
+        *list = RECOMPUTE_REFUSED;
+    else if (*list & SELECTIVE)
+        *list = (*list & ~SELECTIVE) | reader->defaults->selective;
+    if (*list <= RECOMPUTE_FULL || *list == RECOMPUTE_REFUSED)
         return true;
-    return document_error(document, document_find(document, system->node, "plan.recompute"), err,
+    return document_error(reader->document, node, err,
                           "plan.recompute: 'full' repeats whole layers, so it allows no other entry; allowed: none, "
                           "full, or a list of norm, activation, attention-core, alternate-gemms");
 }
@@ -228,20 +239,13 @@ static bool resolve_offload(const struct document *document, struct scenario_sys
     return true;
 }
 
-/** It holds what all entries share: keys with the framework's defaults, and the folder of plan spaces. */
-struct reader {
-    const struct document *document;
-    const struct schema_key *keys;
-    const char *data_dir;
-};
-
 /** Take the framework's values of a plan; a search completes it. */
 static bool read_framework_plan(const struct reader *reader, struct scenario_system *system, struct error *err)
 {
     bool ok = true;
     for (int32_t i = 0; i < SYSTEM_ENTRY_N_KEYS; i++)
         if (system_entry_keys[i].fallback == framework_value)
-            ok = schema_read(reader->document, -1, &reader->keys[i], 1, NULL, system, err) && ok;
+            ok = schema_read(reader->document, -1, &reader->defaults->keys[i], 1, NULL, system, err) && ok;
     return ok;
 }
 
@@ -270,7 +274,7 @@ static bool read_plan(const struct reader *reader, int32_t node, struct scenario
         plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0;
     if (system->auto_plan)
         return read_framework_plan(reader, system, err) &&
-               schema_read(document, node, reader->keys, N_AUTO_KEYS, auto_others, system, err) &&
+               schema_read(document, node, reader->defaults->keys, N_AUTO_KEYS, auto_others, system, err) &&
                plan_space_read(document, from, reader->data_dir, &system->space, err) &&
                resolve_offload(document, system, from, err);
     if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && !document_is_null(&document->node[plan]))
@@ -280,7 +284,7 @@ static bool read_plan(const struct reader *reader, int32_t node, struct scenario
         return document_key_error(
             document, space, err,
             "plan_space: restricts a search, but this entry names its plan; leave the key out, or write plan: auto");
-    return schema_read(document, node, reader->keys, SYSTEM_ENTRY_N_KEYS, system_others, system, err) &&
+    return schema_read(document, node, reader->defaults->keys, SYSTEM_ENTRY_N_KEYS, system_others, system, err) &&
            resolve_offload(document, system, -1, err);
 }
 
@@ -291,7 +295,7 @@ static bool read_system(const struct reader *reader, int32_t node, struct scenar
     *system = (struct scenario_system){.node = node, .knobs = -1};
     if (!read_plan(reader, node, system, err))
         return false;
-    if (!resolve_recompute(document, system, err))
+    if (!resolve_recompute(reader, system, err))
         return false;
     read_old_stages(document, system);
     int32_t knobs = document_find(document, node, "knobs");
@@ -340,10 +344,10 @@ static bool check_space(const struct document *document, const struct scenario_s
                               "write plan: auto in an entry without a plan_space of its own");
 }
 
-bool system_entries_read(const struct document *document, const struct schema_key *keys, const char *data_dir,
-                         struct scenario_system **entries, int32_t *n_entries, struct error *err)
+bool system_entries_read(const struct document *document, const struct system_entry_defaults *defaults,
+                         const char *data_dir, struct scenario_system **entries, int32_t *n_entries, struct error *err)
 {
-    const struct reader reader = {document, keys, data_dir};
+    const struct reader reader = {document, defaults, data_dir};
     int32_t list = document_find(document, 0, "systems"), n = 0;
     if (list < 0)
         return document_error(document, -1, err, "systems: is required; allowed: a list of {name: ..., plan: {...}}");

@@ -14,10 +14,11 @@ enum recompute {
     RECOMPUTE_NONE = 0,
     RECOMPUTE_NORM = 1,            /* outputs of both norms */
     RECOMPUTE_ACTIVATION = 2,      /* output of SwiGLU or GELU */
-    RECOMPUTE_SELECTIVE = 3,       /* both of these */
+    RECOMPUTE_SELECTIVE = 3,       /* both of these, a level of the search */
     RECOMPUTE_ATTENTION_CORE = 4,  /* everything between queries, keys, values and the projection's input */
-    RECOMPUTE_ALTERNATE_GEMMS = 8, /* beside selective: every second GEMM of a layer (cost_activation_bytes) */
-    RECOMPUTE_FULL = 16
+    RECOMPUTE_ALTERNATE_GEMMS = 8, /* beside both: every second GEMM of a layer (cost_activation_bytes) */
+    RECOMPUTE_FULL = 16,
+    RECOMPUTE_REFUSED = 32 /* `selective` in a framework without the word: layout_check refuses it */
 };
 /**
  * The states that the DP x CP ranks share:
@@ -72,7 +73,7 @@ static inline bool scenario_is_ring(int32_t cp_type)
     return cp_type == SCENARIO_RING || cp_type == SCENARIO_RING_CONTIGUOUS;
 }
 
-/** Names by enum recompute: "none", "norm", ... Entries are joined by +; norm+activation is "selective". */
+/** Names by enum recompute: "none", "norm", ... Entries are joined by +. */
 extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
 
 /** Return whether this recomputation has a model. alternate-gemms needs norm, activation, SwiGLU and no dropout. */
@@ -153,13 +154,18 @@ struct scenario_system {
 enum { SYSTEM_ENTRY_N_KEYS = 37 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
+/** It holds what the scenario's framework says of its systems. */
+struct system_entry_defaults {
+    const struct schema_key *keys; /* system_entry_keys with the framework's defaults */
+    int32_t selective;             /* enum recompute: meaning of the word; none: the framework has no such word */
+};
+
 /**
  * Read the entries of `systems:` and check their labels and spaces.
- * @param keys     system_entry_keys with the framework's defaults
  * @param entries  the caller frees them, also after a failure
  */
-bool system_entries_read(const struct document *document, const struct schema_key *keys, const char *data_dir,
-                         struct scenario_system **entries, int32_t *n_entries, struct error *err);
+bool system_entries_read(const struct document *document, const struct system_entry_defaults *defaults,
+                         const char *data_dir, struct scenario_system **entries, int32_t *n_entries, struct error *err);
 
 /** Write the entries as `systems:` of a resolved scenario. The document holds their knobs. */
 void system_entries_write(FILE *file, const struct document *document, const struct scenario_system *entries,

@@ -29,6 +29,40 @@ static void note_platform(const struct scenario *scenario, struct error *notes)
         note_name(scenario, "platform.name", taken, notes);
 }
 
+/** Return whether the scalar or list under a key has `selective`. */
+static bool says_selective(const struct document *document, int32_t mapping, const char *key)
+{
+    int32_t node = document_find(document, mapping, key);
+    bool list = node >= 0 && document->node[node].kind == DOCUMENT_SEQUENCE, says = false;
+    for (int32_t i = list ? document->node[node].child : node; i >= 0; i = list ? document->node[i].next : -1)
+        says = says || (document->node[i].kind == DOCUMENT_SCALAR && strstr(document->node[i].value, "selective"));
+    return says;
+}
+
+/** Note the meaning of `selective` for the first system that says it. A framework that is named and means
+ * norm+activation surprises nobody. */
+static void note_selective(const struct scenario *scenario, struct error *notes)
+{
+    const struct document *document = &scenario->document;
+    bool named = value_of(document, 0, "framework") != NULL,
+         space = says_selective(document, 0, "plan_space.recompute");
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct scenario_system *system = &scenario->systems[i];
+        bool older = (system->plan.recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
+        space = space || says_selective(document, system->node, "plan_space.recompute");
+        if (!says_selective(document, system->node, "plan.recompute") || (named && older) ||
+            system->plan.recompute > RECOMPUTE_FULL)
+            continue;
+        error_add(notes, "plan.recompute: 'selective' is taken as %s, since %s%s",
+                  scenario_recompute_name[system->plan.recompute],
+                  named ? "this is its meaning in framework " : "the scenario names no framework",
+                  named ? scenario->framework_name : "");
+        break;
+    }
+    if (space)
+        error_add(notes, "plan_space.recompute: 'selective' is taken as norm+activation");
+}
+
 void taken_words(const struct scenario *scenario, struct error *notes)
 {
     if (scenario->document.n_nodes == 0) /* it could not be read */
@@ -38,4 +72,5 @@ void taken_words(const struct scenario *scenario, struct error *notes)
     note_name(scenario, "framework", scenario->framework_name, notes);
     note_name(scenario, "power", scenario->power_name, notes);
     note_platform(scenario, notes);
+    note_selective(scenario, notes);
 }

@@ -8,7 +8,7 @@
 /**
  * Add a line for each of these:
  * 1. a name that was taken for a shipped one (library_shipped);
- * 2. a first or last stage of 0 layers, which has as many as the others.
+ * 2. `selective`, whose meaning depends on the framework.
  */
 void taken_words(const struct scenario *scenario, struct error *notes);
 

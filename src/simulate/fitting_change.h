@@ -6,7 +6,7 @@
 #include "simulate/point_runner.h"
 
 struct fitting_change {
-    char text[64];                /* "plan.recompute=selective"; "": the system takes none of the changes */
+    char text[64];                /* "plan.recompute=norm+activation"; "": the system takes none of the changes */
     bool fits;                    /* false: none of the changes fits, and this one comes nearest */
     struct evaluation evaluation; /* with the change, on the iteration with the largest excess */
 };
@@ -14,7 +14,7 @@ struct fitting_change {
 /**
  * Change one part of the plan of a system that does not fit, the mildest first:
  *
- * 1. recompute selective, then full
+ * 1. recompute norm+activation, then full
  * 2. sharding zero1, zero2, then zero3; zero2 needs one stage, zero3 with stages FSDP2
  * 3. offload, in steps of a fifth, unless the entry says `offload: never`
  * 4. twice the degree of cp, pp or tp, with half the replicas

@@ -153,8 +153,7 @@ static int recompute_text(const struct point_system *system, char *text, size_t 
     int32_t plan = system->entry->plan.recompute;
     struct plan_text_recompute micro_batches = plan_text_recompute_of(system);
     if (micro_batches.as_planned)
-        return snprintf(text, size, "%s%s", scenario_recompute_name[plan],
-                        plan == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
+        return snprintf(text, size, "%s", scenario_recompute_name[plan]);
     return snprintf(text, size,
                     "by the system: none in %.3g%% of micro-batches, listed kernels in %.3g%%, full in %.3g%%",
                     100 * micro_batches.none, 100 * micro_batches.listed, 100 * micro_batches.full);

@@ -149,9 +149,21 @@ static enum ranks ranks_of(const struct file *file)
     return (enum ranks)choice(file, "ranks", "all|first|last");
 }
 
+/** Skip a row that ran if it does not say what it recomputes, and nothing cannot have been it. */
+static void skip_unknown(const struct file *file, const struct predict_result *predicted, struct validate_row *result)
+{
+    if (*text(file, "plan.recompute") != '\0' || result->ran_out || predicted->exceeded_limit == EXCEEDED_NONE)
+        return;
+    snprintf(result->reason, sizeof result->reason,
+             "plan.recompute is not given, and none does not fit: %.3g of %.3g GiB (%s %+.1f%% off)",
+             predicted->peak_bytes / 0x1p30, predicted->memory_bytes / 0x1p30,
+             result->quantity == VALIDATE_THROUGHPUT ? "tokens/s" : "memory",
+             100 * (result->predicted / result->measured - 1));
+}
+
 /** Simulate a row. If the simulation fails, the row is skipped. */
-static void simulate(const struct setting *setting, const struct device *device, enum ranks ranks,
-                     struct validate_row *result)
+static void simulate(const struct file *file, const struct setting *setting, const struct device *device,
+                     enum ranks ranks, struct validate_row *result)
 {
     struct predict_result predicted = {0};
     struct error err = {0};
@@ -170,6 +182,7 @@ static void simulate(const struct setting *setting, const struct device *device,
     result->peak_bytes = predicted.peak_bytes;
     result->memory_bytes = predicted.memory_bytes;
     result->exceeded_limit = predicted.exceeded_limit;
+    skip_unknown(file, &predicted, result);
 }
 
 /** Fill in everything of a row except measured and predicted. */
@@ -179,6 +192,7 @@ static void name_row(const struct file *file, struct validate_row *result)
     *result = (struct validate_row){.calibration = strcmp(text(file, "split"), "calib") == 0};
     copy_text(result->id, sizeof result->id, text(file, "id"), "");
     copy_text(result->framework, sizeof result->framework, text(file, "framework"), "");
+    copy_text(result->group, sizeof result->group, text(file, "group"), "");
     copy_text(result->source, sizeof result->source, text(file, "source"), "@ ,(");
     copy_text(result->model, sizeof result->model, text(file, model), "");
     copy_text(result->trust, sizeof result->trust, text(file, "trust"), " ");
@@ -210,7 +224,7 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->predicted =
             predict_layer_s(setting, device, result->quantity == VALIDATE_LAYER_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
     else
-        simulate(setting, device, ranks, result);
+        simulate(file, setting, device, ranks, result);
     if (result->reason[0] == '\0')
         result->error = result->quantity == VALIDATE_FITTED ? result->predicted - result->measured
                                                             : result->predicted / result->measured - 1;

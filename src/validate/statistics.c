@@ -9,13 +9,20 @@
 #include "base/check.h"
 #include "base/compare.h"
 
+static bool is_of_group(const struct validate_row *row, const char *group)
+{
+    if (group == NULL || *group == '\0')
+        return (group != NULL) == (row->group[0] != '\0');
+    return strcmp(row->group, group) == 0;
+}
+
 /** Return whether a row belongs to a group. */
 static bool counts(const struct validate *validate, int32_t i, struct validate_group group)
 {
     const struct validate_row *row = &validate->rows[i];
     return (group.part == NULL || (group.first <= group.part[i] && group.part[i] < group.end)) &&
            row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
-           (group.source == NULL || strcmp(row->source, group.source) == 0) &&
+           is_of_group(row, group.group) && (group.source == NULL || strcmp(row->source, group.source) == 0) &&
            (group.device == NULL || strcmp(row->device, group.device) == 0) &&
            (!group.full_plan || strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0);
 }
@@ -136,12 +143,14 @@ bool validate_misjudged(const struct validate_row *row)
     return row->memory_bytes > 0 && row->ran_out == (row->exceeded_limit == EXCEEDED_NONE);
 }
 
-struct validate_outcomes validate_outcomes_of(const struct validate *validate)
+struct validate_outcomes validate_outcomes_of(const struct validate *validate, const char *group)
 {
     struct validate_outcomes outcomes = {0};
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
         bool simulated = row->memory_bytes > 0, wrong = validate_misjudged(row);
+        if (!is_of_group(row, group))
+            continue;
         outcomes.n += simulated;
         outcomes.n_ran_out += simulated && row->ran_out;
         outcomes.n_false_alarm += wrong && !row->ran_out;

@@ -24,6 +24,7 @@ struct validate_statistics {
 /** The rows of a group. */
 struct validate_group {
     enum validate_quantity quantity;
+    const char *group;  /* NULL: rows that name no group; "": rows that name one; otherwise those of this group */
     const char *source; /* NULL: all */
     const char *device; /* NULL: all */
     bool full_plan;     /* only trust A or A- */
@@ -60,7 +61,8 @@ struct validate_outcomes {
  * prediction. */
 bool validate_misjudged(const struct validate_row *row);
 
-struct validate_outcomes validate_outcomes_of(const struct validate *validate);
+/** Return the outcomes of a group's rows. @param group  as in struct validate_group */
+struct validate_outcomes validate_outcomes_of(const struct validate *validate, const char *group);
 
 /** List the indices of simulated rows of one quantity, including calibration rows. The largest |error| comes first,
  * then the smaller index. The caller frees the list. */

@@ -9,7 +9,8 @@
 #include "base/nearest.h"
 #include "validate/cause.h"
 
-static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv", "memory.csv"};
+static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv", "memory.csv",
+                                      "public.csv"};
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
 /** A filter "COLUMN=VALUE". */
@@ -168,7 +169,8 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
 /* Columns that are read besides keys, and the other columns of the shipped files. */
 static const char known_columns[] = " id trust split skip step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct "
                                     "hfu_pct tflops_per_gpu layer_fwd_ms layer_bwd_ms metric value_bytes value_ms "
-                                    "value_printed flops_formula params_b ranks fitted source notes assumed printed ";
+                                    "value_printed flops_formula params_b ranks fitted source notes assumed printed "
+                                    "group graded delivered ";
 
 static bool is_known(const char *column)
 {

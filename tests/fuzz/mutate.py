@@ -64,7 +64,7 @@ tied_embeddings: false
 norm: rmsnorm
 """
 PLATFORM = "nodes: 2\ngpus_per_node: 2\nnvlink: 200GBps\nnic: 400Gbps\nleaf: 1\noversubscription: 2\ntopology: rail\n"
-SPACE = "tp: [1, 2]\npp: [1, 2]\nrecompute: [none, selective]\noffload: [0, 0.5]\non_demand: [cp, offload]\nsource: of a test\n"
+SPACE = "tp: [1, 2]\npp: [1, 2]\nrecompute: [none, norm+activation]\noffload: [0, 0.5]\non_demand: [cp, offload]\nsource: of a test\n"
 JSON = """\
 {"name": "tiny", "model": "model.yaml", "device": "h800", "platform": "platform.xml",
  "data": {"lengths": "4Ki 1000 300", "context": 8192, "global_batch": 6},
