@@ -60,10 +60,10 @@ double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, 
  */
 double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens, double n, double k);
 
-/** Tensor-parallel collectives of one layer: seconds that they add to the kernels, bytes that a rank sends, and the
- * extrapolated share of the seconds. */
+/** Tensor-parallel collectives of one layer: seconds that they add to the kernels, bytes that a rank sends, the
+ * extrapolated share of the seconds, and the number of collectives. */
 struct overlap_tensor {
-    double exposed_s, bytes, extrapolated_s;
+    double exposed_s, bytes, extrapolated_s, launches;
 };
 
 /**

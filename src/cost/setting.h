@@ -10,6 +10,12 @@ struct cost_run {
     int32_t kind, n, again;
 };
 
+/** Host's seconds of launches: of a kernel outside layers, of a kernel of a layer, and of a layer's graph in a pass. 0: the
+ * host launches no kernel of its own. */
+struct cost_host {
+    double kernel_s, layer_kernel_s, layer_s;
+};
+
 /* Settings are compared by their bytes, so the compiler refuses gaps between fields. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -32,6 +38,7 @@ struct cost_setting {
     int64_t shard_group;          /* number of them that share states; 0: all */
     int64_t fsdp;                 /* version of FSDP; 0 counts as 1 */
     double optimizer_offload;     /* scenario_plan */
+    struct cost_host host;
     enum precision precision;     /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;

@@ -10,6 +10,17 @@ double request_memory_bytes(const struct scenario *scenario)
     return scenario->memory_limit * (scenario->device.memory_bytes - scenario->device.context_bytes);
 }
 
+/** Return the host's time of launches. A graph of a layer has one launch and a time for each kernel. */
+static struct cost_host host_of(const struct scenario *scenario)
+{
+    const struct scenario_host *host = &scenario->host;
+    if (scenario->cuda_graphs == SCENARIO_GRAPH_FULL)
+        return (struct cost_host){0};
+    bool graphs = scenario->cuda_graphs == SCENARIO_GRAPH_LAYER;
+    return (struct cost_host){host->launch_s, graphs ? host->graph_kernel_s : host->launch_s,
+                              graphs ? host->graph_s : 0};
+}
+
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)
 {
     struct cost_setting setting = {
@@ -24,6 +35,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .kernels = (enum scenario_kernels)scenario->kernels,
         .loss = (enum scenario_loss)scenario->loss,
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
+        .host = host_of(scenario),
     };
     cost_take_plan(&setting, plan);
     int32_t layers = 0;

@@ -26,6 +26,7 @@ enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
  */
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
 /** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). */
+enum scenario_graphs { SCENARIO_GRAPH_NONE, SCENARIO_GRAPH_LAYER, SCENARIO_GRAPH_FULL };
 enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE };
 
 struct scenario_data {
@@ -65,6 +66,11 @@ struct scenario_communication {
     int32_t dp_overlap; /* enum scenario_data_overlap */
 };
 
+/** The host's time of launches [s]. */
+struct scenario_host {
+    double launch_s, graph_s, graph_kernel_s; /* of a kernel, of a graph, of a kernel inside a graph */
+};
+
 struct scenario {
     struct document document; /* the file with its --set; holds the knobs */
     char name[64];
@@ -85,6 +91,8 @@ struct scenario {
     int32_t kernels;           /* enum scenario_kernels */
     int32_t loss;              /* enum scenario_loss */
     int32_t swiglu;            /* enum scenario_swiglu */
+    int32_t cuda_graphs;       /* enum scenario_graphs */
+    struct scenario_host host;
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
     double memory_limit;   /* share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first */
