@@ -21,7 +21,7 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
     for (int32_t i = 0; i < kernels->n; i++) {
         const struct cost_kernel *kernel = &kernels->kernel[i];
         flop += kernel->flop;
-        launches += kernel->launches;
+        launches += kernel->seconds > 0 ? kernel->launches : 0;
         *(kernel->family == COST_ATTENTION ? &attention_s : &kernels_s) += kernel->seconds;
         product_s += kernel->family == COST_GEMM ? kernel->seconds : 0;
         product_flop += kernel->family == COST_GEMM ? kernel->flop : 0;
@@ -59,7 +59,7 @@ static void add_tokens(struct cost_pass *cost, const struct cost_setting *settin
     layer_add_memory_bound(&kernels, setting, layer, pass, tokens);
     add_kernels(cost, &kernels, setting->host.layer_kernel_s, run->n);
     add_tensor(cost, &tensor, setting->host.layer_kernel_s, run->n);
-    cost->host_s += run->n * setting->host.layer_s;
+    cost->host_s += tokens > 0 ? run->n * setting->host.layer_s : 0;
 }
 
 /** Add the forward of a run's layers without their attention, which is already known. */

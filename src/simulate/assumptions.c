@@ -199,6 +199,21 @@ static bool print_every_rank(const struct point *point, char line[ASSUMPTIONS_SI
     return n > 0;
 }
 
+static void print_launches(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
+{
+    const struct scenario_host *host = &scenario->host;
+    if (scenario->cuda_graphs == SCENARIO_GRAPH_FULL)
+        snprintf(line, ASSUMPTIONS_SIZE, "one CUDA graph launches an iteration's kernels; its memory is left out");
+    else if (scenario->cuda_graphs == SCENARIO_GRAPH_LAYER)
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "a CUDA graph launches a layer's kernels in %.3g us + %.3g us for each, the host others in %.3g us "
+                 "each; a pass takes at least as long; memory of graphs is left out",
+                 1e6 * host->graph_s, 1e6 * host->graph_kernel_s, 1e6 * host->launch_s);
+    else
+        snprintf(line, ASSUMPTIONS_SIZE, "the host launches a kernel in %.3g us; a pass takes at least as long",
+                 1e6 * host->launch_s);
+}
+
 /** Print engine and kernels. @return number of lines */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
@@ -223,6 +238,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
                                                       : "norms, rotation, activation and cross-entropy fused",
              scenario->swiglu == SCENARIO_SWIGLU_SEPARATE ? ", but silu and product separate" : "",
              loss_text[scenario->loss], 100 * scenario->device.training.products);
+    print_launches(scenario, lines[n++]);
     print_outside(scenario, point, lines[n++]);
     return n;
 }
@@ -472,7 +488,7 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 28 };
+    enum { MOST_LINES = 29 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);
