@@ -373,6 +373,8 @@ static void print_kernels(const struct point_view *view, FILE *file)
     flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
     flag_if(file, model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
+    say_if(file, scenario->cuda_graphs != SCENARIO_GRAPH_NONE,
+           "cuda_graphs: is not none; --cuda-graph-impl and its scope differ between versions.");
     say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
 }
 

@@ -43,9 +43,17 @@ static bool is_of_row(const char *column)
 
 bool setting_is_key(const char *column)
 {
-    static const char *const names[] = {
-        "model", "device", "framework",    "attention",         "kernels",
-        "loss",  "swiglu", "data.context", "data.global_batch", "data.global_batch_tokens"};
+    static const char *const names[] = {"model",
+                                        "device",
+                                        "framework",
+                                        "attention",
+                                        "kernels",
+                                        "loss",
+                                        "swiglu",
+                                        "cuda_graphs",
+                                        "data.context",
+                                        "data.global_batch",
+                                        "data.global_batch_tokens"};
     bool is =
         is_of_row(column) || begins(column, "plan.") || begins(column, "platform.") || begins(column, "communication.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

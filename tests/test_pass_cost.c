@@ -87,7 +87,7 @@ TEST(host__launches_a_graph_of_each_layer)
     CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &empty).host_s == 0);
 }
 
-/* The GPU's 8 s hide a host's 6 s. Of 20 s it waits for 12. Head and embedding are part of the pass, so their kernels
+/* The GPU's 8 s hide a host's 6 s. It waits for 12 of 20 s. Head and embedding are part of the pass, so their kernels
  * hide launches of the layers. */
 TEST(pass__waits_for_the_host)
 {
@@ -131,8 +131,8 @@ static struct cost_host host_with(const char *change, struct error *err)
                                "host: {launch: 8us, graph: 15us, graph_kernel: 0.5us}\n"
                                "systems: [{name: best-fit, plan: {tp: 1, pp: 1}}]\n";
     struct scenario scenario;
-    fixture_data("launches");
-    if (!scenario_read(fixture_write("launches/run.yaml", text), 1, &change, &scenario, err))
+    fixture_data("pass_cost");
+    if (!scenario_read(fixture_write("pass_cost/run.yaml", text), 1, &change, &scenario, err))
         return (struct cost_host){0};
     struct cost_host host = request_setting(&scenario, &scenario.systems[0].plan).host;
     scenario_free(&scenario);
@@ -158,7 +158,7 @@ TEST(cuda_graphs__need_equal_shapes)
     struct scenario scenario;
     struct error err = {0};
     (void)host_with("cuda_graphs=none", &err);
-    CHECK_TRUE(!scenario_read(harness_path("launches/run.yaml"), 2, set, &scenario, &err));
+    CHECK_TRUE(!scenario_read(harness_path("pass_cost/run.yaml"), 2, set, &scenario, &err));
     CHECK_CONTAINS(err.text, "cuda_graphs: a graph repeats kernels of the same shapes, and data.lengths is not fixed; "
                              "allowed: none, or data.lengths fixed");
 }
