@@ -15,7 +15,7 @@ from output import exit_with
 
 GROUPS = {  # colour: keys of steps
     "#4477AA": ("gemms_below_peak", "attention_below_peak", "other_kernels"),
-    "#CCBB44": ("padding", "recomputation", "uncounted_flop"),
+    "#CCBB44": ("padding", "recomputation", "uncounted_flop", "host_launches"),
     "#EE6677": ("tensor_collectives", "shard_collectives", "context", "gradients_parameters", "resharding"),
     "#9A9A9A": ("warm_up", "imbalance", "cool_down", "waiting"),
     "#228833": ("mfu",),

@@ -8,6 +8,7 @@
 const char *const path_class_name[PATH_N_CLASSES] = {"GEMMs",
                                                      "attention",
                                                      "other kernels",
+                                                     "waiting for launches",
                                                      "tensor collectives",
                                                      "zero2/3 collectives",
                                                      "context parallelism",
@@ -29,7 +30,8 @@ static enum path_class class_of_transfer(enum dag_purpose purpose)
     return classes[purpose];
 }
 
-/** Split a COMPUTE into its kernels and exposed collectives. Without a ring it includes the attention. */
+/** Split a COMPUTE into its kernels, waits for the host and exposed collectives. Without a ring it includes the
+ * attention. */
 static void add_compute(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
                         int32_t number, struct path_time *time)
 {
@@ -38,11 +40,12 @@ static void add_compute(const struct plan *plan, const struct dag *dag, const st
     struct work_exposed exposed = {.shard_s = cost.shard_s};
     if (dag->ranks[task->dag_rank].n_gpus == plan->phases[task->phase].pipelines[task->pipeline].layout.tensor)
         exposed.tensor_s = cost.tensor_s;
-    double kernels_s = dag->duration_s[number] - exposed.tensor_s - exposed.shard_s;
+    double kernels_s = dag->duration_s[number] - exposed.tensor_s - exposed.shard_s - cost_wait_s(&cost);
     double attention_s = fmax(0, kernels_s - cost.kernels_s);
     time->seconds[PATH_PRODUCTS] += cost.product_s;
     time->seconds[PATH_ATTENTION] += attention_s;
     time->seconds[PATH_OTHER_KERNELS] += kernels_s - attention_s - cost.product_s;
+    time->seconds[PATH_LAUNCHES] += cost_wait_s(&cost);
     time->seconds[PATH_TENSOR] += exposed.tensor_s;
     time->seconds[PATH_SHARDS] += exposed.shard_s;
 }

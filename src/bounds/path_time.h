@@ -10,6 +10,7 @@ enum path_class {
     PATH_PRODUCTS,
     PATH_ATTENTION,
     PATH_OTHER_KERNELS, /* of passes */
+    PATH_LAUNCHES,      /* waits for the host's launches */
     PATH_TENSOR,        /* exposed tensor-parallel collectives */
     PATH_SHARDS,        /* exposed collectives of zero2 and zero3 inside passes */
     PATH_CONTEXT,       /* context parallelism, and attention's exchange between stages */

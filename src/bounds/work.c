@@ -10,6 +10,7 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
     work->attention_s += cost->attention_s * n_gpus;
     work->tensor_s += cost->tensor_s * n_gpus;
     work->shard_s += cost->shard_s * n_gpus;
+    work->wait_s += cost_wait_s(cost) * n_gpus;
     work->pass_s += cost_pass_s(cost) * n_gpus;
     for (int i = 0; i < COST_N_FAMILIES; i++)
         work->extrapolated_s[i] += cost->extrapolated_s[i] * n_gpus;

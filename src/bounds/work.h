@@ -13,7 +13,8 @@ struct work {
     double product_s, attention_s; /* GEMMs and attention within kernels_s */
     double tensor_s;               /* exposed tensor-parallel collectives */
     double shard_s;                /* exposed collectives of zero2 and zero3 */
-    double pass_s;                 /* all passes, with tensor_s and shard_s */
+    double wait_s;                 /* waits for the host's launches */
+    double pass_s;                 /* all passes, with tensor_s, shard_s and wait_s */
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */
     double extrapolated_s[COST_N_FAMILIES];
 };

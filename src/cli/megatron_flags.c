@@ -384,6 +384,8 @@ static void print_kernels(const struct point_view *view, FILE *file)
     flag_if(file, scenario->gradient_accumulation == SCENARIO_ACCUMULATE_AUTOGRAD, "--no-gradient-accumulation-fusion");
     say_if(file, scenario->gradient_accumulation == SCENARIO_ACCUMULATE_FP32_COPY,
            "gradient_accumulation: is fp32-copy, DeepSpeed's; Megatron-LM adds gradients in GEMMs.");
+    say_if(file, scenario->cuda_graphs != SCENARIO_GRAPH_NONE,
+           "cuda_graphs: is not none; --cuda-graph-impl and its scope differ between versions.");
     say_if(file, scenario->kernels != SCENARIO_FUSED, "kernels: is not fused, and kernels of Megatron-LM are.");
 }
 

@@ -25,6 +25,7 @@ void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device,
     kernel_add(kernels,
                (struct cost_kernel){.name = name,
                                     .family = COST_GEMM,
+                                    .launches = 1,
                                     .flop = 2 * gemm.batch * m * n * k,
                                     .bytes = gemm.batch * (output_bytes * m * n + operand_bytes * (m * k + n * k)),
                                     .seconds = seconds,
@@ -35,8 +36,11 @@ void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *
                              const char *name, double bytes)
 {
     struct device_range range = device->memory_range;
-    struct cost_kernel kernel = {
-        .name = name, .family = COST_MEMORY_BOUND, .bytes = bytes, .seconds = cost_memory_bound_s(device, kind, bytes)};
+    struct cost_kernel kernel = {.name = name,
+                                 .family = COST_MEMORY_BOUND,
+                                 .launches = 1,
+                                 .bytes = bytes,
+                                 .seconds = cost_memory_bound_s(device, kind, bytes)};
     kernel.extrapolated_s = range.max > 0 && (bytes < range.min || bytes > range.max) ? kernel.seconds : 0;
     if (bytes > 0)
         kernel_add(kernels, kernel);

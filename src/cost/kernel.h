@@ -49,6 +49,7 @@ struct cost_kernel {
     enum cost_family family;
     double flop, bytes, seconds;
     double extrapolated_s; /* seconds within `seconds` that are extrapolated */
+    double launches;       /* kernels that the host launches for it */
 };
 
 enum { COST_MAX_KERNELS = 40 };

@@ -77,6 +77,14 @@ static struct layer_op *add_memory_bound(struct layer *layer, const char *name, 
     return op;
 }
 
+/** Say how many kernels more or less than one run a memory-bound operator. */
+static struct layer_op *count(struct layer_op *op, int32_t forward, int32_t backward)
+{
+    op->more_launches[PASS_FORWARD] = forward;
+    op->more_launches[PASS_BACKWARD] = backward;
+    return op;
+}
+
 static enum device_memory_kind norm_curve(const struct widths *w)
 {
     return w->layer_norm ? DEVICE_LAYER_NORM : DEVICE_NORM;
@@ -206,11 +214,13 @@ static void add_between(struct layer *layer, const struct cost_setting *setting,
 {
     double width = w->sequence, sum = 3 * w->half * width, q = 2 * w->half * w->q, k = 2 * w->half * w->k;
     const double mask = 1;
-    if (setting->model->dropout)
-        add_memory_bound(layer, "dropout of both residuals", DEVICE_COPY, 2 * mask * width,
-                         (2 * mask + 4 * w->half) * width)
-            ->kept_bytes = 2 * mask * width;
-    struct layer_op *op = add_memory_bound(layer, "residual add of attention", DEVICE_COPY, sum, sum);
+    struct layer_op *op;
+    if (setting->model->dropout) {
+        op = add_memory_bound(layer, "dropout of both residuals", DEVICE_COPY, 2 * mask * width,
+                              (2 * mask + 4 * w->half) * width);
+        count(op, w->eager ? 1 : -1, 1)->kept_bytes = 2 * mask * width;
+    }
+    op = add_memory_bound(layer, "residual add of attention", DEVICE_COPY, sum, sum);
     op->list = setting->model->parallel_attention ? RECOMPUTE_NONE : RECOMPUTE_ALTERNATE_GEMMS;
     op->is_end = setting->model->parallel_attention; /* no norm reads the sum */
     add_memory_bound(layer, "residual add of the feed-forward block", DEVICE_COPY, sum, sum)->is_end = true;
@@ -220,14 +230,15 @@ static void add_between(struct layer *layer, const struct cost_setting *setting,
     add_memory_bound(layer, "rotation of keys", DEVICE_COPY, k, k)->list = RECOMPUTE_ALTERNATE_GEMMS;
 }
 
-/** Add the bytes of norms of single operations on `width` columns in all, beside those of the fused ones. */
-static struct layer_op *add_single_norms(struct layer *layer, const struct widths *w, double width)
+/** Add the bytes of n norms of single operations on `width` columns in all, beside those of the fused ones. Each has 8
+ * kernels forward and 8 backward, and one is the fused one's. */
+static struct layer_op *add_single_norms(struct layer *layer, const struct widths *w, double width, int32_t n)
 {
     double forward = 4 * w->half + 7 * w->full - 2 * w->half, backward = 8 * w->half + 13 * w->full - 3 * w->half;
     struct layer_op *op =
         add_memory_bound(layer, "norms by single operations", DEVICE_COPY, forward * width, backward * width);
     op->list = RECOMPUTE_NORM;
-    return op;
+    return count(op, 7 * n - 1, 7 * n - 1);
 }
 
 /** Return whether the rotation runs as Llama's single operations. */
@@ -244,28 +255,32 @@ static void add_input_sums(struct layer *layer, const struct cost_setting *setti
     for (int32_t i = 0; i < layer->n_ops; i++)
         sums += layer->ops[i].follows;
     if (sums > 0 && setting->kernels != SCENARIO_COMPILED)
-        add_memory_bound(layer, "input's gradients summed", DEVICE_COPY, 0, sums * 3 * w->half * w->h);
+        count(add_memory_bound(layer, "input's gradients summed", DEVICE_COPY, 0, sums * 3 * w->half * w->h), 0,
+              sums - 1);
 }
 
 static void add_single_operations(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double rotations = (10 - 2) * w->half * (w->q + w->k);
+    int32_t outside = setting->model->norms == 1 ? 1 : 2;
     if (w->rms_single)
-        add_single_norms(layer, w, (setting->model->norms == 1 ? 1 : 2) * w->sequence);
+        add_single_norms(layer, w, outside * w->sequence, outside);
     if (w->rms_single && setting->model->norms == 4)
-        add_single_norms(layer, w, 2 * w->sequence)->list = RECOMPUTE_NONE;
+        add_single_norms(layer, w, 2 * w->sequence, 2)->list = RECOMPUTE_NONE;
     if (w->rms_single && setting->model->kinds[layer->kind].qk_norm != MODEL_NO_QK_NORM)
-        add_single_norms(layer, w, w->q + w->k)->list = RECOMPUTE_ALTERNATE_GEMMS;
+        add_single_norms(layer, w, w->q + w->k, 2)->list = RECOMPUTE_ALTERNATE_GEMMS;
     if (rotates_singly(setting, w))
-        add_memory_bound(layer, "rotations by single operations", DEVICE_COPY, rotations, rotations)->list =
-            RECOMPUTE_ALTERNATE_GEMMS;
+        count(add_memory_bound(layer, "rotations by single operations", DEVICE_COPY, rotations, rotations), 7, 7)
+            ->list = RECOMPUTE_ALTERNATE_GEMMS;
     if (w->separate)
-        add_memory_bound(layer, "activation by single operations", DEVICE_COPY, (5 - 3) * w->half * w->f,
-                         (9 - 5) * w->half * w->f)
+        count(add_memory_bound(layer, "activation by single operations", DEVICE_COPY, (5 - 3) * w->half * w->f,
+                               (9 - 5) * w->half * w->f),
+              0, 1)
             ->list = RECOMPUTE_ACTIVATION;
     add_input_sums(layer, setting, w);
     if (w->layer_norm)
-        add_memory_bound(layer, "norms' weight gradients", norm_curve(w), 0, 2 * 2 * w->half * w->sequence);
+        count(add_memory_bound(layer, "norms' weight gradients", norm_curve(w), 0, 2 * 2 * w->half * w->sequence), 0,
+              1);
     if (w->eager && !(setting->single & COST_SINGLE_QKV))
         add_memory_bound(layer, "gradients of queries, keys and values joined", DEVICE_COPY, 0,
                          2 * w->half * (w->q + 2 * w->k));
@@ -302,7 +317,7 @@ void layer_of_head(const struct cost_setting *setting, struct layer *layer)
     *layer = (struct layer){0};
     add_norm(layer, setting, &w, "final norm");
     if (w.rms_single)
-        add_single_norms(layer, &w, w.sequence);
+        add_single_norms(layer, &w, w.sequence, 1);
     add_memory_bound(layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,
                      loss_bytes(setting->loss, &w, false) * logits)
         ->kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits;
@@ -392,6 +407,8 @@ void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *se
                              (struct cost_gemm){1, tokens, op->in, op->out, 0, setting->precision});
         if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
             kernel_add_gemms(kernels, device, op->name[PASS_WEIGHT], layer_weight_gemm(setting, op, tokens));
+        if ((pass == PASS_BACKWARD || pass == PASS_WEIGHT) && op->vectors > 0)
+            kernels->kernel[kernels->n - 1].launches++; /* the bias's gradient */
     }
 }
 
@@ -400,7 +417,10 @@ static void add_moved(struct cost_kernels *kernels, const struct cost_setting *s
                       enum pass pass, double tokens)
 {
     enum pass of = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+    int32_t n = kernels->n;
     kernel_add_memory_bound(kernels, setting->device, op->memory_kind, op->name[of], op->bytes[of] * tokens);
+    if (kernels->n > n)
+        kernels->kernel[n].launches += op->more_launches[of];
 }
 
 void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,

@@ -25,6 +25,7 @@ struct layer_op {
     double vectors;                      /* parameters beside this matrix: bias, weights of a norm */
     enum device_memory_kind memory_kind; /* MEMORY_BOUND: the curve of its bytes */
     double bytes[N_PASSES];              /* MEMORY_BOUND: bytes to and from HBM */
+    int32_t more_launches[N_PASSES];     /* MEMORY_BOUND: kernels beside one; -1: a neighbour's kernel does it */
     double kept_bytes;                   /* bytes from forward to backward under every list of recomputation */
     double listed_bytes;                 /* bytes that are kept, too, unless `list` drops them */
     enum recompute list;                 /* entry of the list that drops them and repeats the operator */

@@ -80,6 +80,7 @@ static void add(struct overlap_tensor *sum, const struct cost_setting *setting, 
                 double bytes, double exposed_s)
 {
     sum->exposed_s += exposed_s;
+    sum->launches++;
     sum->bytes += (kind == DEVICE_ALL_REDUCE ? 2 : 1) * bytes * (setting->tensor - 1) / setting->tensor;
     if (cost_collective_extrapolates(setting, kind, bytes, setting->tensor))
         sum->extrapolated_s += exposed_s;

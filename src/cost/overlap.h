@@ -60,10 +60,10 @@ double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, 
  */
 double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens, double n, double k);
 
-/** Tensor-parallel collectives of one layer: seconds that they add to the kernels, bytes that a rank sends, and the
- * extrapolated share of the seconds. */
+/** Tensor-parallel collectives of one layer: seconds that they add to the kernels, bytes that a rank sends, the
+ * extrapolated share of the seconds, and the number of collectives. */
 struct overlap_tensor {
-    double exposed_s, bytes, extrapolated_s;
+    double exposed_s, bytes, extrapolated_s, launches;
 };
 
 /**
@@ -93,9 +93,9 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, c
 /** Return the collective behind the forward of a row-split GEMM. */
 struct overlap_tensor overlap_tensor_row(const struct cost_setting *setting, const struct layer_op *op, double tokens);
 
-/** Return the collectives of the head's GEMM. Forward its input's all-gather is exposed, and that of the logits if every
- * rank gathers them. Backward they run as those of
- * a layer's column-split GEMMs, and with none they are exposed. */
+/** Return the collectives of the head's GEMM. Forward its input's all-gather is exposed, and that of the logits if
+ * every rank gathers them. Backward they run as those of a layer's column-split GEMMs, and with none they are exposed.
+ */
 struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, const struct layer_op *op, enum pass pass,
                                           double tokens);
 

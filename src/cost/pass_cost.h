@@ -24,13 +24,35 @@ struct cost_pass {
                                   node */
     double boundary_bytes;     /* bytes to the next (backward: previous) stage, per TP and CP rank; without sequence
                                   parallelism each TP rank sends all of them */
+    double host_s;             /* the host takes to launch all kernels, beside all other fields: cost_wait_s */
     double extrapolated_s[COST_N_FAMILIES]; /* seconds within those above whose shapes are extrapolated */
 };
 
-/** Return all seconds of a pass except those of its ring, one after the other [s]. */
-static inline double cost_pass_s(const struct cost_pass *cost)
+/** Return the GPU's seconds of a pass except those of its ring, one after the other [s]. */
+static inline double cost_gpu_s(const struct cost_pass *cost)
 {
     return cost->kernels_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
+}
+
+/**
+ * Return the seconds that a GPU waits in a pass for the host's launches [s].
+ *
+ * 1. The host launches kernels one by one, and goes on while they run. So a pass takes max(GPU, host).
+ * 2. The host runs ahead over all layers, head and embedding of a pass. At its end it waits for the GPU.
+ * 3. Kernels hide launches of others, so many small ones and a few large ones take less than each alone.
+ * 4. A ring of CP hides no launches.
+ */
+static inline double cost_wait_s(const struct cost_pass *cost)
+{
+    double gpu_s = cost_gpu_s(cost);
+    return cost->host_s > gpu_s ? cost->host_s - gpu_s : 0;
+}
+
+/** Return all seconds of a pass except those of its ring [s]. */
+static inline double cost_pass_s(const struct cost_pass *cost)
+{
+    double gpu_s = cost_gpu_s(cost);
+    return cost->host_s > gpu_s ? cost->host_s : gpu_s;
 }
 
 /** Add another part of the micro-batch's pass on the same rank. The boundary stays. */
@@ -40,6 +62,7 @@ static inline void cost_add_pass(struct cost_pass *cost, const struct cost_pass 
     cost->product_s += more->product_s;
     cost->product_flop += more->product_flop;
     cost->kernels_s += more->kernels_s;
+    cost->host_s += more->host_s;
     cost->attention_s += more->attention_s;
     cost->tensor_s += more->tensor_s;
     cost->tensor_bytes += more->tensor_bytes;

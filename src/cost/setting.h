@@ -12,6 +12,11 @@ struct cost_run {
 
 /** Operators that run as single operations or GEMMs. Names are those of struct scenario_fused. */
 enum cost_single { COST_SINGLE_NORM = 1, COST_SINGLE_ROTATION = 2, COST_SINGLE_QKV = 4, COST_SINGLE_GATE_UP = 8 };
+/** Host's seconds of launches: of a kernel outside layers, of a kernel of a layer, and of a layer's graph in a pass. 0:
+ * the host launches no kernel of its own. */
+struct cost_host {
+    double kernel_s, layer_kernel_s, layer_s;
+};
 
 /* Settings are compared by their bytes, so the compiler refuses gaps between fields. */
 #pragma GCC diagnostic push
@@ -35,7 +40,8 @@ struct cost_setting {
     int64_t shard_group;          /* number of them that share states; 0: all */
     int64_t fsdp;                 /* version of FSDP; 0 counts as 1 */
     double optimizer_offload;     /* scenario_plan */
-    enum precision precision;     /* of GEMMs and activations */
+    struct cost_host host;
+    enum precision precision;        /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;
     enum scenario_loss loss;
@@ -49,7 +55,7 @@ struct cost_setting {
     bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
     bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
     bool whole_logits;   /* every TP rank gathers all logits for the loss */
-    bool filler[1];
+    bool filler;
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */

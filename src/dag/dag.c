@@ -117,13 +117,15 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
                             .attention_s = layers->attention_s,
                             .tensor_s = layers->tensor_s,
                             .shard_s = layers->shard_s,
-                            .context_s = layers->context_s};
+                            .context_s = layers->context_s,
+                            .host_s = layers->host_s};
     for (enum cost_component part = COST_EMBEDDING; part < COST_N_COMPONENTS; part++)
         if (parts & 1U << part) {
             sum.kernels_s += costs[part].kernels_s;
             sum.attention_s += costs[part].attention_s;
             sum.tensor_s += costs[part].tensor_s;
             sum.shard_s += costs[part].shard_s;
+            sum.host_s += costs[part].host_s;
         }
     return cost_pass_s(&sum);
 }

@@ -17,6 +17,17 @@ static enum cost_single single_of(const struct scenario_fused *fused)
                               (fused->qkv ? 0 : COST_SINGLE_QKV) | (fused->gate_up ? 0 : COST_SINGLE_GATE_UP));
 }
 
+/** Return the host's time of launches. A graph of a layer has one launch and a time for each kernel. */
+static struct cost_host host_of(const struct scenario *scenario)
+{
+    const struct scenario_host *host = &scenario->host;
+    if (scenario->cuda_graphs == SCENARIO_GRAPH_FULL)
+        return (struct cost_host){0};
+    bool graphs = scenario->cuda_graphs == SCENARIO_GRAPH_LAYER;
+    return (struct cost_host){host->launch_s, graphs ? host->graph_kernel_s : host->launch_s,
+                              graphs ? host->graph_s : 0};
+}
+
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)
 {
     struct cost_setting setting = {
@@ -34,6 +45,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .whole_logits = scenario->logits == SCENARIO_LOGITS_GATHERED,
         .single = single_of(&scenario->fused),
         .gradient_accumulation = (enum scenario_accumulation)scenario->gradient_accumulation,
+        .host = host_of(scenario),
     };
     cost_take_plan(&setting, plan);
     int32_t layers = 0;

@@ -20,10 +20,11 @@ struct reading {
 /** Write a value that the key allows. It replaces a value that the file leaves out. */
 static const char *any_value(const struct schema_key *key, char text[SCHEMA_WORD_BYTES])
 {
-    CHECK(key->type == SCHEMA_BOOL || key->type == SCHEMA_CHOICE || key->type == SCHEMA_INT);
+    CHECK(key->type == SCHEMA_BOOL || key->type == SCHEMA_CHOICE || key->type == SCHEMA_INT ||
+          key->type == SCHEMA_REAL);
     if (key->type == SCHEMA_CHOICE)
         schema_choice_name(key->choices, 0, text);
-    else if (key->type == SCHEMA_INT)
+    else if (key->type == SCHEMA_INT || key->type == SCHEMA_REAL)
         snprintf(text, SCHEMA_WORD_BYTES, "%.0f", key->min);
     else
         strcpy(text, "false");

@@ -26,6 +26,7 @@ enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
  */
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
 /** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). */
+enum scenario_graphs { SCENARIO_GRAPH_NONE, SCENARIO_GRAPH_LAYER, SCENARIO_GRAPH_FULL };
 enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE };
 /** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
@@ -81,6 +82,11 @@ struct scenario_communication {
     int32_t dp_overlap; /* enum scenario_data_overlap */
 };
 
+/** The host's time of launches [s]. */
+struct scenario_host {
+    double launch_s, graph_s, graph_kernel_s; /* of a kernel, of a graph, of a kernel inside a graph */
+};
+
 struct scenario {
     struct document document; /* the file with its --set; holds the knobs */
     char name[64];
@@ -103,6 +109,8 @@ struct scenario {
     int32_t swiglu;                /* enum scenario_swiglu */
     int32_t gradient_accumulation; /* enum scenario_accumulation */
     struct scenario_fused fused;
+    int32_t cuda_graphs; /* enum scenario_graphs */
+    struct scenario_host host;
     int32_t logits;            /* enum scenario_logits */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;

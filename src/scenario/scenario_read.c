@@ -67,6 +67,19 @@ static const struct schema_key scenario_keys[] = {
      "autograd: a kernel adds each gradient (PyTorch); fp32-copy: that kernel, a copy to fp32, a second addition and "
      "zeroing (DeepSpeed's BF16_Optimizer; needs plan.gradients fp32); without effect where passes reduce",
      FIELD(gradient_accumulation)},
+    {"cuda_graphs", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|layer|full",
+     "kernels that the host launches as a CUDA graph: none; those of each layer in a pass (layer); all of an "
+     "iteration, "
+     "so no GPU waits for a launch (full). Graphs need data.lengths fixed; their memory is left out",
+     FIELD(cuda_graphs)},
+    {"host.launch", SCHEMA_REAL, "s", 0, 0.01, framework_value, NULL,
+     "host's time to launch one kernel, with the framework's own work for it; a pass takes at least that of all its "
+     "kernels",
+     FIELD(host.launch_s)},
+    {"host.graph", SCHEMA_REAL, "s", 0, 0.01, framework_value, NULL,
+     "time to launch a CUDA graph, without its kernels (only if cuda_graphs is layer)", FIELD(host.graph_s)},
+    {"host.graph_kernel", SCHEMA_REAL, "s", 0, 0.01, framework_value, NULL,
+     "time to launch a kernel inside a CUDA graph (only if cuda_graphs is layer)", FIELD(host.graph_kernel_s)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "lengths of documents: a law or table of model/lengths; the path of a file of lengths, drawn at random with "
      "replacement; a list of lengths, taken in their order, over and over (8Ki 4400); or fixed: every document fills "
@@ -277,6 +290,15 @@ static bool check_swiglu(struct scenario *scenario, struct error *err)
                           scenario->model.name);
 }
 
+/** Check `cuda_graphs`. A graph repeats the same kernels on the same shapes. */
+static bool check_graphs(const struct scenario *scenario, struct error *err)
+{
+    return scenario->cuda_graphs == SCENARIO_GRAPH_NONE || strcmp(scenario->data.lengths, "fixed") == 0 ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "cuda_graphs"), err,
+                          "cuda_graphs: a graph repeats kernels of the same shapes, and data.lengths is not fixed; "
+                          "allowed: none, or data.lengths fixed");
+}
+
 /** Check that SimGrid runs if it has options, and that these change models only. */
 static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err)
 {
@@ -364,7 +386,7 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
     return check_plans(scenario, err) && check_positions(scenario, err) && check_swiglu(scenario, err) &&
-           check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
+           check_graphs(scenario, err) && check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }
 
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,

@@ -230,6 +230,21 @@ static int32_t print_single(const struct scenario *scenario, char line[ASSUMPTIO
     return 1;
 }
 
+static void print_launches(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
+{
+    const struct scenario_host *host = &scenario->host;
+    if (scenario->cuda_graphs == SCENARIO_GRAPH_FULL)
+        snprintf(line, ASSUMPTIONS_SIZE, "one CUDA graph launches an iteration's kernels; its memory is left out");
+    else if (scenario->cuda_graphs == SCENARIO_GRAPH_LAYER)
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "a CUDA graph launches a layer's kernels in %.3g us + %.3g us for each, the host others in %.3g us "
+                 "each; a pass takes at least as long; memory of graphs is left out",
+                 1e6 * host->graph_s, 1e6 * host->graph_kernel_s, 1e6 * host->launch_s);
+    else
+        snprintf(line, ASSUMPTIONS_SIZE, "the host launches a kernel in %.3g us; a pass takes at least as long",
+                 1e6 * host->launch_s);
+}
+
 /** Print engine and kernels. @return number of lines */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
@@ -256,6 +271,7 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
              loss_text[scenario->loss], accumulation_text[scenario->gradient_accumulation],
              100 * scenario->device.training.products);
     n += print_single(scenario, lines[n]);
+    print_launches(scenario, lines[n++]);
     print_outside(scenario, point, lines[n++]);
     return n;
 }

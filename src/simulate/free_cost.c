@@ -179,6 +179,7 @@ static bool add_stripped(struct pricing *pricing, const struct plan *plan, const
     pricing->sums->free_s[FREE_COST_PADDING] += without_padding.time_s;
     pricing->sums->free_s[FREE_COST_RECOMPUTATION] += without_recomputation.time_s;
     pricing->sums->kernels_s += base->work.kernels_s;
+    pricing->sums->wait_s += base->work.wait_s;
     pricing->sums->recomputed_s += base->work.kernels_s - without_recomputation.work.kernels_s;
     pricing->sums->padding_s += without_recomputation.work.kernels_s - without_both.work.kernels_s;
     pricing->sums->least.hardware_flop += without_both.work.hardware_flop;

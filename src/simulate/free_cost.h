@@ -29,6 +29,7 @@ struct free_costs {
     double base_s, free_s[N_FREE_COSTS];       /* critical paths, as they are and without each cost */
     struct work least;                         /* without padding and recomputation */
     double kernels_s, padding_s, recomputed_s; /* of all kernels, and what these two add */
+    double wait_s;                             /* for the host's launches */
     struct path_time path;
 };
 

@@ -52,6 +52,7 @@ bool setting_is_key(const char *column)
                                         "logits",
                                         "swiglu",
                                         "gradient_accumulation",
+                                        "cuda_graphs",
                                         "data.context",
                                         "data.global_batch",
                                         "data.global_batch_tokens"};
