@@ -6,16 +6,23 @@
 #include "cost/overlap.h"
 #include "cost/shards.h"
 
-static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tensor, double launch_s, int32_t times)
+static void add_launches(struct cost_pass *cost, struct cost_launch launch, double n)
 {
-    cost->host_s += times * tensor->launches * launch_s;
+    cost->host_s += n * launch.host_s;
+    cost->blocked_s += n * launch.blocked_s;
+}
+
+static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tensor, struct cost_launch launch,
+                       int32_t times)
+{
+    add_launches(cost, launch, times * tensor->launches);
     cost->tensor_s += times * tensor->exposed_s;
     cost->tensor_bytes += times * tensor->bytes;
     cost->extrapolated_s[COST_COLLECTIVE] += times * tensor->extrapolated_s;
 }
 
-/** @param launch_s  the host's time of a launch */
-static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, double launch_s, int32_t times)
+static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, struct cost_launch launch,
+                        int32_t times)
 {
     double flop = 0, product_s = 0, product_flop = 0, kernels_s = 0, attention_s = 0, launches = 0;
     for (int32_t i = 0; i < kernels->n; i++) {
@@ -32,7 +39,7 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
     cost->product_flop += times * product_flop;
     cost->kernels_s += times * kernels_s;
     cost->attention_s += times * attention_s;
-    cost->host_s += times * launches * launch_s;
+    add_launches(cost, launch, times * launches);
 }
 
 /** Append the kernel that adds a backward's gradients of `parameters` to the sum. */
@@ -57,7 +64,7 @@ static void add_layer_sums(struct cost_pass *cost, const struct cost_setting *se
     kernels.n = 0;
     layer_of(setting, run->kind, &layer);
     add_sum(&kernels, setting, pass, micro_batch, layer_parameters(setting, &layer));
-    add_kernels(cost, &kernels, setting->host.layer_kernel_s, run->n);
+    add_kernels(cost, &kernels, setting->host.layer_kernel, run->n);
 }
 
 /** Add the attention of a run's layers, and the ring that feeds it. */
@@ -68,7 +75,7 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     struct cost_kernels kernels;
     kernels.n = 0;
     attention_add_kernels(setting, run->kind, pass, micro_batch, &kernels);
-    add_kernels(cost, &kernels, setting->host.layer_kernel_s, run->n);
+    add_kernels(cost, &kernels, setting->host.layer_kernel, run->n);
     context_of_layers(setting, run, pass, micro_batch, cost);
 }
 
@@ -82,8 +89,8 @@ static void add_tokens(struct cost_pass *cost, const struct cost_setting *settin
     kernels.n = 0;
     layer_add_gemms(&kernels, setting, layer, pass, tokens);
     layer_add_memory_bound(&kernels, setting, layer, pass, tokens);
-    add_kernels(cost, &kernels, setting->host.layer_kernel_s, run->n);
-    add_tensor(cost, &tensor, setting->host.layer_kernel_s, run->n);
+    add_kernels(cost, &kernels, setting->host.layer_kernel, run->n);
+    add_tensor(cost, &tensor, setting->host.layer_kernel, run->n);
     cost->host_s += tokens > 0 ? run->n * setting->host.layer_s : 0;
 }
 
@@ -120,9 +127,9 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     layer_add_ends(&ends, setting, &layer, tokens);
     if (last->is_end) {
         struct overlap_tensor tensor = overlap_tensor_row(setting, last, tokens);
-        add_tensor(cost, &tensor, setting->host.layer_kernel_s, -run->n);
+        add_tensor(cost, &tensor, setting->host.layer_kernel, -run->n);
     }
-    add_kernels(cost, &ends, setting->host.layer_kernel_s, -run->n);
+    add_kernels(cost, &ends, setting->host.layer_kernel, -run->n);
 }
 
 /** Add the forward kernels that the backward repeats by the recomputation's list. */
@@ -136,7 +143,7 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
         struct cost_kernels again;
         again.n = 0;
         layer_add_listed(&again, setting, &layer, micro_batch->recompute, tokens);
-        add_kernels(cost, &again, setting->host.layer_kernel_s, run->n);
+        add_kernels(cost, &again, setting->host.layer_kernel, run->n);
     }
     if (micro_batch->recompute & RECOMPUTE_ATTENTION_CORE)
         add_attention(cost, setting, PASS_FORWARD, micro_batch);
@@ -243,8 +250,8 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
     head_kernels(setting, &head, pass, micro_batch, &kernels);
-    add_kernels(&cost, &kernels, setting->host.kernel_s, 1);
-    add_tensor(&cost, &tensor, setting->host.kernel_s, 1);
+    add_kernels(&cost, &kernels, setting->host.kernel, 1);
+    add_tensor(&cost, &tensor, setting->host.kernel, 1);
     shards_of_tables(setting, pass, &cost);
     return cost;
 }
@@ -293,10 +300,10 @@ struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
     cost_embedding_kernels(setting, pass, micro_batch, &kernels);
-    add_kernels(&cost, &kernels, setting->host.kernel_s, 1);
+    add_kernels(&cost, &kernels, setting->host.kernel, 1);
     if (pass == PASS_WEIGHT)
         return cost;
     struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, cost_micro_batch_tokens(micro_batch));
-    add_tensor(&cost, &tensor, setting->host.kernel_s, 1);
+    add_tensor(&cost, &tensor, setting->host.kernel, 1);
     return cost;
 }

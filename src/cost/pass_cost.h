@@ -25,6 +25,7 @@ struct cost_pass {
     double boundary_bytes;     /* bytes to the next (backward: previous) stage, per TP and CP rank; without sequence
                                   parallelism each TP rank sends all of them */
     double host_s;             /* the host takes to launch all kernels, beside all other fields: cost_wait_s */
+    double blocked_s;          /* launches within host_s during which the GPU runs nothing */
     double extrapolated_s[COST_N_FAMILIES]; /* seconds within those above whose shapes are extrapolated */
 };
 
@@ -41,18 +42,19 @@ static inline double cost_gpu_s(const struct cost_pass *cost)
  * 2. The host runs ahead over all layers, head and embedding of a pass. At its end it waits for the GPU.
  * 3. Kernels hide launches of others, so many small ones and a few large ones take less than each alone.
  * 4. A ring of CP hides no launches.
+ * 5. With blocking launches (CUDA_LAUNCH_BLOCKING) no kernel hides any.
  */
 static inline double cost_wait_s(const struct cost_pass *cost)
 {
-    double gpu_s = cost_gpu_s(cost);
-    return cost->host_s > gpu_s ? cost->host_s - gpu_s : 0;
+    double ahead_s = cost->host_s - cost->blocked_s, gpu_s = cost_gpu_s(cost);
+    return cost->blocked_s + (ahead_s > gpu_s ? ahead_s - gpu_s : 0);
 }
 
 /** Return all seconds of a pass except those of its ring [s]. */
 static inline double cost_pass_s(const struct cost_pass *cost)
 {
-    double gpu_s = cost_gpu_s(cost);
-    return cost->host_s > gpu_s ? cost->host_s : gpu_s;
+    double ahead_s = cost->host_s - cost->blocked_s, gpu_s = cost_gpu_s(cost);
+    return cost->blocked_s + (ahead_s > gpu_s ? ahead_s : gpu_s);
 }
 
 /** Add another part of the micro-batch's pass on the same rank. The boundary stays. */
@@ -63,6 +65,7 @@ static inline void cost_add_pass(struct cost_pass *cost, const struct cost_pass 
     cost->product_flop += more->product_flop;
     cost->kernels_s += more->kernels_s;
     cost->host_s += more->host_s;
+    cost->blocked_s += more->blocked_s;
     cost->attention_s += more->attention_s;
     cost->tensor_s += more->tensor_s;
     cost->tensor_bytes += more->tensor_bytes;

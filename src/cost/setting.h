@@ -12,10 +12,17 @@ struct cost_run {
 
 /** Operators that run as single operations or GEMMs. Names are those of struct scenario_fused. */
 enum cost_single { COST_SINGLE_NORM = 1, COST_SINGLE_ROTATION = 2, COST_SINGLE_QKV = 4, COST_SINGLE_GATE_UP = 8 };
-/** Host's seconds of launches: of a kernel outside layers, of a kernel of a layer, and of a layer's graph in a pass. 0:
+
+/** Host's time of one launch, and the part of it for which the GPU waits whatever it has to do [s]. */
+struct cost_launch {
+    double host_s, blocked_s;
+};
+
+/** Launches of a kernel outside layers, of a kernel of a layer, and the host's seconds of a layer's graph in a pass. 0:
  * the host launches no kernel of its own. */
 struct cost_host {
-    double kernel_s, layer_kernel_s, layer_s;
+    struct cost_launch kernel, layer_kernel;
+    double layer_s;
 };
 
 /* Settings are compared by their bytes, so the compiler refuses gaps between fields. */

@@ -229,7 +229,9 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
         longer_s = fmax(longer_s, one.gather_s + reduce_s - layer_s);
     double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? reduce_s : 0);
     cost->shard_bytes += layers * one.bytes;
-    cost->host_s += layers * setting->host.layer_kernel_s * 2 * ((one.gather_s > 0) + (one.scatter_s > 0)); /* a copy */
+    double launches = layers * 2 * ((one.gather_s > 0) + (one.scatter_s > 0)); /* a copy each */
+    cost->host_s += launches * setting->host.layer_kernel.host_s;
+    cost->blocked_s += launches * setting->host.layer_kernel.blocked_s;
     cost->shard_s += layers * exposed_s + (layers - first) * longer_s + (first ? ends_s : 0);
 }
 

@@ -118,7 +118,8 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
                             .tensor_s = layers->tensor_s,
                             .shard_s = layers->shard_s,
                             .context_s = layers->context_s,
-                            .host_s = layers->host_s};
+                            .host_s = layers->host_s,
+                            .blocked_s = layers->blocked_s};
     for (enum cost_component part = COST_EMBEDDING; part < COST_N_COMPONENTS; part++)
         if (parts & 1U << part) {
             sum.kernels_s += costs[part].kernels_s;
@@ -126,6 +127,7 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
             sum.tensor_s += costs[part].tensor_s;
             sum.shard_s += costs[part].shard_s;
             sum.host_s += costs[part].host_s;
+            sum.blocked_s += costs[part].blocked_s;
         }
     return cost_pass_s(&sum);
 }

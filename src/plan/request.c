@@ -23,9 +23,10 @@ static struct cost_host host_of(const struct scenario *scenario)
     const struct scenario_host *host = &scenario->host;
     if (scenario->cuda_graphs == SCENARIO_GRAPH_FULL)
         return (struct cost_host){0};
-    bool graphs = scenario->cuda_graphs == SCENARIO_GRAPH_LAYER;
-    return (struct cost_host){host->launch_s, graphs ? host->graph_kernel_s : host->launch_s,
-                              graphs ? host->graph_s : 0};
+    struct cost_launch kernel = {host->launch_s, scenario->cuda_launch_blocking ? host->launch_s : 0};
+    if (scenario->cuda_graphs == SCENARIO_GRAPH_NONE)
+        return (struct cost_host){kernel, kernel, 0};
+    return (struct cost_host){kernel, {host->graph_kernel_s, 0}, host->graph_s};
 }
 
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan)

@@ -110,6 +110,7 @@ struct scenario {
     int32_t gradient_accumulation; /* enum scenario_accumulation */
     struct scenario_fused fused;
     int32_t cuda_graphs; /* enum scenario_graphs */
+    bool cuda_launch_blocking;
     struct scenario_host host;
     int32_t logits;            /* enum scenario_logits */
     int64_t warm_up, measured; /* iterations */

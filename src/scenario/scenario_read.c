@@ -72,6 +72,10 @@ static const struct schema_key scenario_keys[] = {
      "iteration, "
      "so no GPU waits for a launch (full). Graphs need data.lengths fixed; their memory is left out",
      FIELD(cuda_graphs)},
+    {"cuda_launch_blocking", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "CUDA_LAUNCH_BLOCKING is 1: the host waits for each kernel before it launches the next, so no kernel hides a "
+     "launch",
+     FIELD(cuda_launch_blocking)},
     {"host.launch", SCHEMA_REAL, "s", 0, 0.01, framework_value, NULL,
      "host's time to launch one kernel, with the framework's own work for it; a pass takes at least that of all its "
      "kernels",

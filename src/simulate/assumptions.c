@@ -241,8 +241,9 @@ static void print_launches(const struct scenario *scenario, char line[ASSUMPTION
                  "each; a pass takes at least as long; memory of graphs is left out",
                  1e6 * host->graph_s, 1e6 * host->graph_kernel_s, 1e6 * host->launch_s);
     else
-        snprintf(line, ASSUMPTIONS_SIZE, "the host launches a kernel in %.3g us; a pass takes at least as long",
-                 1e6 * host->launch_s);
+        snprintf(line, ASSUMPTIONS_SIZE, "the host launches a kernel in %.3g us; %s", 1e6 * host->launch_s,
+                 scenario->cuda_launch_blocking ? "the GPU waits for each launch (CUDA_LAUNCH_BLOCKING)"
+                                                : "a pass takes at least as long");
 }
 
 /** Print engine and kernels. @return number of lines */

@@ -53,6 +53,7 @@ bool setting_is_key(const char *column)
                                         "swiglu",
                                         "gradient_accumulation",
                                         "cuda_graphs",
+                                        "cuda_launch_blocking",
                                         "data.context",
                                         "data.global_batch",
                                         "data.global_batch_tokens"};
