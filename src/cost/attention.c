@@ -236,7 +236,8 @@ static struct pack slowest_pack(const struct sharing *of, const struct cost_micr
  * (flash_attn/flash_bwd_launch_template.h of FlashAttention-2; -3 and cuDNN as well). */
 enum { FLASH_BACKWARD_KERNELS = 3 };
 
-/** Return all slices in one packed kernel. With a ring the entry counts all blocks. */
+/** Return all slices in one packed kernel. With a ring the entry counts all blocks, but launches of the own block only:
+ * messages hide the others. */
 static struct cost_kernel fused_kernel(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
     const struct device *device = of->setting->device;
@@ -244,7 +245,7 @@ static struct cost_kernel fused_kernel(const struct sharing *of, const struct pa
         .name = "attention",
         .family = COST_ATTENTION,
         .flop = (1 + of->n_others) * pack->flop,
-        .launches = (of->pass == PASS_FORWARD ? 1 : FLASH_BACKWARD_KERNELS) * (1 + of->n_others),
+        .launches = of->pass == PASS_FORWARD ? 1 : FLASH_BACKWARD_KERNELS,
         .seconds = kernel_sustained_s(device, blocks_s(of, pack, shape)),
         .extrapolated_s =
             kernel_sustained_s(device, pack->load.extrapolated_s + of->n_others * pack->other[shape].extrapolated_s),
@@ -274,7 +275,7 @@ static bool is_packed(const struct cost_micro_batch *micro_batch)
     return false;
 }
 
-/** Return a ring's copies and sums in one entry, as kernels of the mean size. */
+/** Return a ring's copies and sums in one entry, as kernels of the mean size. Messages hide their launches. */
 static struct cost_kernel moves_of(const struct sharing *of, const struct cost_micro_batch *micro_batch,
                                    enum shape shape)
 {
@@ -291,7 +292,6 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_m
     return (struct cost_kernel){.name = "ring's copies and sums",
                                 .family = COST_ATTENTION,
                                 .bytes = bytes,
-                                .launches = n,
                                 .seconds = seconds,
                                 .extrapolated_s = outside ? seconds : 0};
 }
@@ -402,7 +402,6 @@ static void add_unfused(const struct cost_setting *setting, int32_t kind, enum p
         kernel->family = COST_ATTENTION;
         kernel->flop *= n_kernels;
         kernel->bytes *= n_kernels;
-        kernel->launches *= n_kernels;
         kernel->seconds *= n_kernels;
         kernel->extrapolated_s *= n_kernels;
     }

@@ -41,7 +41,7 @@ static inline double cost_gpu_s(const struct cost_pass *cost)
  * 1. The host launches kernels one by one, and goes on while they run. So a pass takes max(GPU, host).
  * 2. The host runs ahead over all layers, head and embedding of a pass. At its end it waits for the GPU.
  * 3. Kernels hide launches of others, so many small ones and a few large ones take less than each alone.
- * 4. A ring of CP hides no launches.
+ * 4. A ring's messages hide launches of its other blocks, which do not count, but no launches of other kernels.
  * 5. With blocking launches (CUDA_LAUNCH_BLOCKING) no kernel hides any.
  */
 static inline double cost_wait_s(const struct cost_pass *cost)
