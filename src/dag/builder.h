@@ -66,7 +66,7 @@ struct builder_rank {
     int32_t ring;  /* SYNC that must end before the next pass */
     int32_t send;  /* SEND to a neighbour that must end before the next pass */
     int32_t copy;  /* copy in of a micro-batch that streams; the next pass waits for it, and gradients do, too */
-    int32_t out;   /* copy out of the latest forward, which the pass after the next one that waits waits for */
+    int32_t out;   /* copy out of the latest forward, which runs beside the next pass */
     int32_t due;   /* copy out that the next pass waits for, if plan_waits_for_copies */
     int32_t begin; /* COMPUTE of the latest pass; of the latest backward pass */
     int32_t backward;
