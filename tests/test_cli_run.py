@@ -220,7 +220,8 @@ systems:
             done = run("run", scenario, "--quiet", "--json", "--output", SCRATCH / "one-unit")
             row = point_of(done.stdout)["systems"][0]
             for name in ("forward_micro_batch_flop_spread", "backward_micro_batch_time_spread"):
-                self.assertEqual(row[name], None if spread == "-" else 1)
+                self.assertEqual(row[name] is None, spread == "-")
+                self.assertAlmostEqual(row[name] or 1, 1, delta=1e-12)
 
     def test_the_same_batch_each_time_has_no_interval(self):
         told = point_of(simulate("alike", "--set", "data.lengths=fixed", "--set", "trace=none").stdout)["systems"]
