@@ -77,25 +77,58 @@ TEST(offload__makes_gradients_wait_for_the_last_copy)
         }
 }
 
-/* Two stages run two micro-batches, all offloaded, with forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4,
- * F1 4-5, B1 5-7. Stage 0 runs F0 0-1, F1 1-2, B0 4-6, B1 7-9. A micro-batch comes back to stage 0 when its backward
- * starts on stage 1, at 2 and 5. It does not come while stage 0 waits for that. It comes to stage 1 when its copy out
- * has ended, at 2 and 5, too. */
-TEST(offload__stays_away_while_a_stage_idles)
+/* Half of the second of three forwards goes out from 2 to 6. The third forward does not wait for it, the backward
+ * behind it does. */
+TEST(offload__lets_one_pass_run_beside_a_copy_out)
 {
     struct plan plan;
-    hand_uniform(&plan, 2, 2, 16);
-    for (int micro_batch = 0; micro_batch < 2; micro_batch++)
+    struct timeline timeline = {0};
+    hand_uniform(&plan, 1, 3, 16);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    pipeline->partition[PASS_FORWARD].micro_batches[1].offload = 0.5;
+    for (int i = 0; i < 6; i++)
+        pipeline->steps[i] = (struct plan_step){i < 3 ? PASS_FORWARD : PASS_BACKWARD, i % 3, 0};
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
+    hand_times(&dag, 1.0, 1.0);
+    dag.duration_s[hand_find(&dag, DAG_SEND, DAG_OFFLOAD, 0)] = 4;
+    dag.duration_s[hand_find(&dag, DAG_SEND, DAG_PREFETCH, 0)] = 0.5;
+    critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15); /* B0 6-7, copy in 6-6.5, B1 7-8, B2 8-9 */
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/*
+ * Two stages run three micro-batches, all offloaded, with forward 1 and backward 2. Stage 0 runs F0 F1 B0 F2 B1 B2.
+ * Stage 1 runs F0 B0 F1 B1 F2 B2 and copies nothing, since each backward follows its forward.
+ *
+ * Copies of 1.5 hide. Stage 0: F0 0-1, F1 1-2, B0 4-6, F2 6-7, B1 7-9, B2 10-12. Out: 1-2.5, 2.5-4, 7-8.5. In: 2.5-4
+ * (F1 had begun, and the copy out had ended), 4-5.5 (from B0 on), 8.5-10 (B1 had begun at 7). Copies of 3 do not. Out:
+ * 1-4, 4-7, 10-13. In: 4-7, 7-10, 13-16. Stage 0: B0 7-9, F2 9-10, B1 10-12, B2 16-18.
+ */
+TEST(offload__copies_back_beside_a_backward_and_a_forward)
+{
+    static const double copy_s[] = {1.5, 3}, in_s[2][3] = {{2.5, 4, 8.5}, {4, 7, 13}}, end_s[] = {12, 18};
+    struct plan plan;
+    hand_uniform(&plan, 2, 3, 16);
+    for (int micro_batch = 0; micro_batch < 3; micro_batch++)
         plan.phases[0].pipelines[0].partition[PASS_FORWARD].micro_batches[micro_batch].offload = 0.5;
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     struct timeline timeline = {0};
+    CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_OFFLOAD), 3);
+    CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_PREFETCH), 3);
     hand_times(&dag, 1.0, 2.0);
-    critical_path(&dag, &timeline);
-    CHECK_EQUAL(hand_count(&dag, DAG_SEND, DAG_PREFETCH), 4);
-    for (int32_t i = 0; i < dag.n_tasks; i++)
-        if (dag.tasks[i].purpose == DAG_PREFETCH)
-            CHECK_CLOSE(timeline.start_s[i], dag.tasks[i].micro_batch == 0 ? 2.0 : 5.0, 1e-15);
-    CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
+    for (int round = 0; round < 2; round++) {
+        for (int32_t i = 0; i < dag.n_tasks; i++)
+            if (dag.tasks[i].purpose == DAG_PREFETCH || dag.tasks[i].purpose == DAG_OFFLOAD)
+                dag.duration_s[i] = copy_s[round];
+        critical_path(&dag, &timeline);
+        for (int32_t i = 0; i < dag.n_tasks; i++)
+            if (dag.tasks[i].purpose == DAG_PREFETCH)
+                CHECK_CLOSE(timeline.start_s[i], in_s[round][dag.tasks[i].micro_batch], 1e-15);
+        CHECK_CLOSE(timeline.makespan_s, end_s[round], 1e-15);
+    }
     timeline_free(&timeline);
     dag_free(&dag);
     plan_free(&plan);

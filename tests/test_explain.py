@@ -92,7 +92,7 @@ class Explain(unittest.TestCase):
     def test_gains__equal_runs_with_endless_links(self):
         """The platform's keys make a link so fast that its transfers take their latencies only."""
         scenario = scenario_of("links", ["{name: best-fit, plan: {tp: 2, pp: 2, cp: 4}}",
-                                         "{name: best-fit, label: offload, plan: {tp: 2, pp: 2, cp: 4, offload: 0.5}}",
+                                         "{name: best-fit, label: offload, plan: {tp: 2, pp: 4, cp: 2, offload: 1}}",
                                          "{name: best-fit, label: zero3, plan: {tp: 2, pp: 1, cp: 2, sharding: zero3}}"])
         explained, before = explain(scenario, "framework=megatron-core"), simulate(scenario, "framework=megatron-core")
         for key, label in (("nic", "best-fit"), ("nvlink", "best-fit"), ("pcie", "offload"), ("nic", "zero3")):

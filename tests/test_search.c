@@ -94,8 +94,8 @@ TEST(pruning__changes_neither_the_choice_nor_the_runners_up)
             if (plan->verdict != SEARCH_RUNNER_UP)
                 continue;
             bool whole = score_is_whole(&same->score), tied = plan->score.slower <= SEARCH_TIE_PERCENT / 100.0;
-            bool left_out = same->verdict == SEARCH_SLOWER && !tied &&
-                            stopped_before_it_was_too_large(&pruned.result, &exhaustive.result);
+            bool slower = same->verdict == SEARCH_SLOWER || same->verdict == SEARCH_BOUND_PRUNED;
+            bool left_out = slower && !tied && stopped_before_it_was_too_large(&pruned.result, &exhaustive.result);
             hand_check_cell(same->verdict == SEARCH_RUNNER_UP || left_out, &cells[i], "same runners-up");
             hand_check_cell(whole ? same->score.time_s == plan->score.time_s : !tied, &cells[i], "ties are whole");
             hand_check_cell(left_out || same->score.time_s <= plan->score.time_s * (1 + 1e-12), &cells[i], "at least");

@@ -10,10 +10,13 @@
 /* State of a stage in the walk. */
 struct stage {
     int32_t next;   /* next step */
-    double begin_s; /* start of the last pass */
+    double begin_s; /* start of the last backward, before the first one of the last pass */
     double end_s;   /* end of the last pass */
     double out_s;   /* end of the last copy to the host; of the last copy back */
     double in_s;
+    double due_s;         /* end of the copy to the host that the next pass waits for, if plan_waits_for_copies */
+    double next_due_s;    /* and of that which it does not wait for yet */
+    bool forward, turned; /* the last pass is a forward one; a backward has run */
 };
 
 /* Seconds of a pipeline's passes and copies. */
@@ -28,7 +31,6 @@ struct walk {
     const struct lower_bound_price *price;
     int32_t n_virtual;       /* virtual stages: chunk x stages + stage */
     double *end_s[N_PASSES]; /* [micro-batch x virtual stages + virtual stage], -1: not yet run */
-    double *begin_s;         /* [micro-batch x virtual stages + virtual stage] of backwards */
     double *out_s;           /* [micro-batch x virtual stages + virtual stage] ends of copies to the host */
     struct stage *stages;
 };
@@ -43,18 +45,27 @@ static bool repeats(const struct plan_phase *phase, int32_t i)
     return group >= 0 && phase->groups[group].pipelines[0] < i;
 }
 
-/* Return when a backward's activations are back, on stages of one chunk. */
-static double copied_s(struct walk *walk, int32_t stage, int32_t micro_batch)
+/* Return the seconds of a micro-batch's copy on a virtual stage; 0: there is none. */
+static double copy_s_of(const struct walk *walk, int32_t virtual, int32_t micro_batch)
 {
-    int32_t n_stages = walk->n_virtual, at = micro_batch * n_stages + stage;
-    struct stage *of = &walk->stages[stage];
-    double copy_s = walk->price->copy_s[micro_batch * walk->price->kinds.n + walk->price->kinds.kind[stage]];
-    double ready_s = fmax(fmax(of->in_s, of->begin_s), walk->out_s[at]);
-    if (copy_s <= 0)
-        return 0;
-    if (stage + 1 < n_stages)
-        ready_s = fmax(ready_s, walk->begin_s[at + 1]);
-    return of->in_s = ready_s + copy_s;
+    const struct lower_bound_price *price = walk->price;
+    bool copies = price->copy_s != NULL && plan_offload(walk->pipeline, micro_batch, virtual) > 0;
+    return copies ? price->copy_s[micro_batch * price->kinds.n + price->kinds.kind[virtual]] : 0;
+}
+
+/* Return when the copies are over that a step waits for. */
+static double copied_s(struct walk *walk, struct stage *of, const struct plan_step *step, int32_t virtual)
+{
+    double copy_s = step->pass == PASS_BACKWARD ? copy_s_of(walk, virtual, step->micro_batch) : 0, ready_s = 0;
+    if (copy_s > 0)
+        ready_s = of->in_s =
+            fmax(fmax(of->in_s, of->begin_s), walk->out_s[step->micro_batch * walk->n_virtual + virtual]) + copy_s;
+    if (plan_waits_for_copies(step->pass, of->forward)) {
+        ready_s = fmax(ready_s, of->due_s);
+        of->due_s = of->next_due_s;
+        of->next_due_s = 0;
+    }
+    return ready_s;
 }
 
 static void run_step(struct walk *walk, int32_t stage, const struct plan_step *step, double ready_s)
@@ -64,15 +75,16 @@ static void run_step(struct walk *walk, int32_t stage, const struct plan_step *s
     int32_t virtual = step->chunk * walk->pipeline->layout.stages + stage;
     int32_t at = step->micro_batch * walk->n_virtual + virtual;
     int32_t cost = step->micro_batch * price->kinds.n + price->kinds.kind[virtual];
-    if (step->pass == PASS_BACKWARD && price->copy_s != NULL)
-        ready_s = fmax(ready_s, copied_s(walk, stage, step->micro_batch));
-    of->begin_s = fmax(of->end_s, ready_s);
-    of->end_s = of->begin_s + price->pass_s[step->pass][cost];
+    double copy_s = step->pass == PASS_FORWARD ? copy_s_of(walk, virtual, step->micro_batch) : 0;
+    double begin_s = fmax(fmax(of->end_s, ready_s), copied_s(walk, of, step, virtual));
+    of->turned = of->turned || step->pass == PASS_BACKWARD;
+    if (step->pass == PASS_BACKWARD || !of->turned)
+        of->begin_s = begin_s;
+    of->forward = step->pass == PASS_FORWARD;
+    of->end_s = begin_s + price->pass_s[step->pass][cost];
     walk->end_s[step->pass][at] = of->end_s;
-    if (step->pass == PASS_BACKWARD)
-        walk->begin_s[at] = of->begin_s;
-    else if (price->copy_s != NULL && price->copy_s[cost] > 0)
-        walk->out_s[at] = of->out_s = fmax(of->out_s, of->end_s) + price->copy_s[cost];
+    if (copy_s > 0)
+        walk->out_s[at] = of->next_due_s = of->out_s = fmax(of->out_s, of->end_s) + copy_s;
 }
 
 /*
@@ -114,7 +126,7 @@ static void price_copies(const struct plan_pipeline *pipeline, const struct cost
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
     int32_t n_kinds = price->kinds.n;
-    if (pipeline->layout.chunks > 1 || pipeline->offload != NULL || !plan_offloads(pipeline) ||
+    if (pipeline->offload != NULL || !plan_offloads(pipeline) ||
         !have_same_slices(partition, &pipeline->partition[PASS_BACKWARD]))
         return;
     price->copy_s = check_calloc((size_t)(partition->n_micro_batches * n_kinds), sizeof(double));
@@ -190,8 +202,6 @@ static void open_walk(const struct plan_pipeline *pipeline, const struct lower_b
         for (int32_t i = 0; i < n; i++)
             walk->end_s[pass][i] = -1;
     }
-    walk->begin_s =
-        check_calloc((size_t)(pipeline->partition[PASS_BACKWARD].n_micro_batches * n_virtual), sizeof(double));
     walk->out_s = check_calloc((size_t)(pipeline->partition[PASS_FORWARD].n_micro_batches * n_virtual), sizeof(double));
 }
 
@@ -200,7 +210,6 @@ static void close_walk(struct walk *walk)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         free(walk->end_s[pass]);
     free(walk->stages);
-    free(walk->begin_s);
     free(walk->out_s);
 }
 

@@ -14,11 +14,12 @@
  *    begins once that of the next virtual stage has ended. Nothing is sent.
  * 3. Offloaded activations, except those that stream, go out one after the other, each once its forward has ended.
  * 4. They come back one after the other before their backward. Each copy back waits until the copy out has ended. It
- *    also waits until the pass before that backward on the stage has begun, and that backward on the next stage.
+ *    also waits until the backward before that one on the stage has begun.
+ * 5. A pass waits for the copies out of plan_waits_for_copies.
  *
  * All of these are tasks and edges of the plan's graph (dag/dag.h). The graph has more, so its longest path is never
- * shorter. Pipelines that split backwards or exchange attention have no bound. Copies are left out with several chunks
- * a stage, and with a table of offload. They are also left out if backward micro-batches differ from forward ones.
+ * shorter. Pipelines that split backwards or exchange attention have no bound. Copies are left out
+ * with a table of offload. They are also left out if backward micro-batches differ from forward ones.
  */
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@ struct chunk {
     int32_t number;                                                /* -1: none yet */
     const struct memory_micro_batch *micro_batches[N_STEP_PASSES]; /* of each pass */
     const double *exchanged[N_STEP_PASSES];                        /* NULL: no attention is exchanged */
+    const double *offloaded[N_STEP_PASSES];                        /* NULL: no copy moves memory */
 };
 
 struct memory_walk {
@@ -32,7 +32,7 @@ struct memory_walk {
     size_t event_capacity;
     int32_t dag_rank;               /* current rank */
     const struct memory_pipe *pipe; /* its pipeline */
-    struct memory_copies out, in;   /* used if its tasks are walked */
+    struct memory_copies out, in;   /* room for its copies */
     bool grown[UINT8_MAX + 1];      /* of each of its chunks: it has its gradients */
 };
 
@@ -120,6 +120,7 @@ struct pass_bytes {
     enum pass pass;
     bool splits;      /* PASS_WEIGHT may follow */
     double exchanged; /* buffers of exchanged attention */
+    double offloaded; /* that the forward sends to the host, that the backward has back in a buffer */
     const struct memory_micro_batch *micro_batch;
 };
 
@@ -135,6 +136,9 @@ static struct chunk chunk_of(const struct memory_walk *walk, int32_t number)
         if (pipe->exchanged[partition] != NULL) /* there is one chunk */
             chunk.exchanged[pass] =
                 pipe->exchanged[partition] + stage * pipe->plan->partition[partition].n_micro_batches;
+        if (pipe->offloaded[partition] != NULL && pass != PASS_WEIGHT)
+            chunk.offloaded[pass] = pipe->offloaded[partition] + (number * pipe->plan->layout.stages + stage) *
+                                                                     pipe->plan->partition[partition].n_micro_batches;
     }
     return chunk;
 }
@@ -144,15 +148,37 @@ WALK_INLINE struct pass_bytes pass_bytes_of(const struct memory_walk *walk, stru
 {
     if (step->chunk != chunk->number)
         *chunk = chunk_of(walk, step->chunk);
+    const double *offloaded = chunk->offloaded[step->pass];
+    bool copies =
+        offloaded != NULL && !walk->pipe->plan->partition[step->pass].micro_batches[step->micro_batch].streams;
     return (struct pass_bytes){.pass = step->pass,
                                .splits = splits,
                                .exchanged = exchanges ? chunk->exchanged[step->pass][step->micro_batch] : 0,
+                               .offloaded = copies ? offloaded[step->micro_batch] : 0,
                                .micro_batch = &chunk->micro_batches[step->pass][step->micro_batch]};
 }
 
-WALK_INLINE void begin_pass(const struct pass_bytes *bytes, struct live_bytes *live)
+/* Copies out whose bytes the rank still holds, and the pass before. */
+struct window {
+    double out, due; /* of the latest forward; of that before, which goes at the next pass that waits for copies */
+    bool forward;    /* the pass before is a forward one */
+};
+
+/* Free what has been copied to the host when a pass begins. */
+WALK_INLINE void free_copied(struct window *window, enum pass pass, struct live_bytes *live)
+{
+    if (plan_waits_for_copies(pass, window->forward)) {
+        live->bytes[MEMORY_ACTIVATIONS] -= window->due;
+        window->due = window->out;
+        window->out = 0;
+    }
+    window->forward = pass == PASS_FORWARD;
+}
+
+WALK_INLINE void begin_pass(const struct pass_bytes *bytes, struct window *window, struct live_bytes *live)
 {
     const struct memory_micro_batch *micro_batch = bytes->micro_batch;
+    free_copied(window, bytes->pass, live);
     if (bytes->splits && bytes->pass == PASS_WEIGHT) {
         live->bytes[MEMORY_WORKSPACE] = micro_batch->weight_workspace;
         return;
@@ -167,17 +193,19 @@ WALK_INLINE void begin_pass(const struct pass_bytes *bytes, struct live_bytes *l
     }
 }
 
-WALK_INLINE void end_pass(const struct pass_bytes *bytes, struct live_bytes *live)
+WALK_INLINE void end_pass(const struct pass_bytes *bytes, struct window *window, struct live_bytes *live)
 {
     const struct memory_micro_batch *micro_batch = bytes->micro_batch;
     live->bytes[MEMORY_WORKSPACE] = live->bytes[MEMORY_COMMUNICATION] = 0;
-    if (bytes->pass == PASS_FORWARD)
+    if (bytes->pass == PASS_FORWARD) {
+        window->out = bytes->offloaded;
         return;
+    }
     if (bytes->splits && bytes->pass == PASS_WEIGHT) {
         live->bytes[MEMORY_ACTIVATIONS] -= micro_batch->weight;
         return;
     }
-    live->bytes[MEMORY_ACTIVATIONS] += micro_batch->weight - micro_batch->activations;
+    live->bytes[MEMORY_ACTIVATIONS] += micro_batch->weight - (micro_batch->activations - bytes->offloaded);
     live->bytes[MEMORY_KV] -= micro_batch->kv;
     live->bytes[MEMORY_KV_GRADIENTS] -= micro_batch->closed;
 }
@@ -190,38 +218,23 @@ WALK_INLINE void record_freed(struct memory_walk *walk, struct live_bytes *live,
         record(walk, live, time_s, detail);
 }
 
-/*
- * Copies of the current rank that are still to come, and the times at which the next ones move memory. A copy out does
- * so at its end, a copy in at its start.
- */
-struct queues {
-    const struct memory_copy *out, *in;
-    double out_s, in_s;
-};
-
-WALK_INLINE void copy_next(struct memory_walk *walk, struct queues *queues, struct live_bytes *live,
-                           enum memory_detail detail)
+/* Return the bytes of the current rank's buffers for copies back, which take turns. They stay, so a backward frees only
+ * what was not away. */
+static double buffer_bytes(const struct memory_walk *walk)
 {
-    if (queues->out_s <= queues->in_s) {
-        live->bytes[MEMORY_ACTIVATIONS] -= queues->out->bytes;
-        record_freed(walk, live, queues->out_s, detail);
-        queues->out_s = (++queues->out)->finish_s;
-    } else {
-        live->bytes[MEMORY_ACTIVATIONS] += queues->in->bytes;
-        record(walk, live, queues->in_s, detail);
-        queues->in_s = (++queues->in)->start_s;
-    }
-}
-
-/*
- * Take the copies that move memory before a pass begins or ends at time_s. At equal times the end of a copy out comes
- * before the compute stream. The start of a copy in comes after it.
- */
-WALK_INLINE void copy_until(struct memory_walk *walk, struct queues *queues, double time_s, struct live_bytes *live,
-                            enum memory_detail detail)
-{
-    while (queues->out_s <= time_s || queues->in_s < time_s)
-        copy_next(walk, queues, live, detail);
+    const struct plan_pipeline *plan = walk->pipe->plan;
+    int32_t stage = walk->dag->ranks[walk->dag_rank].stage, n = 0;
+    struct chunk chunk = {.number = -1};
+    double most = 0;
+    if (walk->pipe->offloaded[PASS_BACKWARD] == NULL)
+        return 0;
+    for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++)
+        if (plan->steps[i].pass == PASS_BACKWARD) {
+            struct pass_bytes bytes = pass_bytes_of(walk, &chunk, &plan->steps[i], false, false);
+            n += bytes.offloaded > 0;
+            most = fmax(most, bytes.offloaded);
+        }
+    return most * (n < 2 ? n : 2);
 }
 
 /* Return the gradients of a chunk of the current rank, for gradients that come and go. */
@@ -257,14 +270,15 @@ struct span {
  * Walk such a step. Once its loss is over, the head's gradients come. Then each layer's come, and the layer's
  * activations go. The embedding's come last. In the end activations are as before, since end_pass frees them.
  */
-WALK_INLINE void grow(struct memory_walk *walk, const struct plan_step *step, struct queues *queues, struct span span,
+WALK_INLINE void grow(struct memory_walk *walk, const struct plan_step *step, double offloaded, struct span span,
                       struct live_bytes *live, enum memory_detail detail)
 {
     const struct memory_pipe *pipe = walk->pipe;
     const struct states_gradients gradients = gradients_of(walk, step->chunk);
     const bool reduces = cost_shards_in_passes(walk->setting);
     int32_t stage = step->chunk * pipe->plan->layout.stages + walk->dag->ranks[walk->dag_rank].stage;
-    const struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->micro_batch);
+    struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->micro_batch);
+    frees.layers -= offloaded; /* it stays in its buffer */
     if (gradients.head > 0) {
         live->bytes[MEMORY_STATES] += gradients.head;
         live->bytes[MEMORY_WORKSPACE] = frees.head_workspace;
@@ -273,14 +287,12 @@ WALK_INLINE void grow(struct memory_walk *walk, const struct plan_step *step, st
     live->bytes[MEMORY_ACTIVATIONS] -= frees.head;
     for (int32_t i = 0; i < gradients.layers; i++) {
         double time_s = span.start_s + (span.finish_s - span.start_s) * i / gradients.layers;
-        copy_until(walk, queues, time_s, live, detail);
         live->bytes[MEMORY_WORKSPACE] = i == 0 ? frees.workspace : frees.next_workspace;
         live->bytes[MEMORY_STATES] += reduces ? 0 : gradients.layer;
         record(walk, live, time_s, detail);
         live->bytes[MEMORY_STATES] += reduces ? gradients.layer : 0;
         live->bytes[MEMORY_ACTIVATIONS] -= frees.layers / gradients.layers;
     }
-    copy_until(walk, queues, span.finish_s, live, detail);
     live->bytes[MEMORY_WORKSPACE] = frees.end_workspace;
     live->bytes[MEMORY_STATES] += reduces ? 0 : gradients.tables;
     record(walk, live, span.finish_s, detail);
@@ -359,42 +371,40 @@ WALK_INLINE void walk_tasks(struct memory_walk *walk, enum memory_detail detail,
     const double *start_s = walk->timeline->start_s, *finish_s = walk->timeline->finish_s;
     struct live_bytes live = {0};
     struct chunk chunk = {.number = -1};
-    struct queues queues = {walk->out.all, walk->in.all, walk->out.all->finish_s, walk->in.all->start_s};
+    struct window window = {0};
+    const double buffers = buffer_bytes(walk);
     int32_t stage = dag->ranks[walk->dag_rank].stage, task = first_pass(walk);
     const struct plan_step *step = plan->steps + plan->step_first[stage],
                            *end = plan->steps + plan->step_first[stage + 1];
     open_rank(walk, &live, detail);
+    live.bytes[MEMORY_ACTIVATIONS] = buffers;
     for (; step < end; step++) {
         struct pass_bytes bytes = pass_bytes_of(walk, &chunk, step, splits, exchanges);
-        copy_until(walk, &queues, start_s[task], &live, detail);
-        begin_pass(&bytes, &live);
+        begin_pass(&bytes, &window, &live);
         bool grows = frees && first_computes(walk, step, splits);
         record(walk, &live, start_s[task], detail);
         for (int32_t next; attends && (next = attention_after(dag, task)) >= 0; task = next) {
-            copy_until(walk, &queues, finish_s[task], &live, detail);
             record_freed(walk, &live, finish_s[task], detail);
-            copy_until(walk, &queues, start_s[next], &live, detail);
             record(walk, &live, start_s[next], detail);
         }
         if (grows)
-            grow(walk, step, &queues, (struct span){start_s[task], finish_s[task]}, &live, detail);
-        copy_until(walk, &queues, finish_s[task], &live, detail);
-        end_pass(&bytes, &live);
+            grow(walk, step, bytes.offloaded, (struct span){start_s[task], finish_s[task]}, &live, detail);
+        end_pass(&bytes, &window, &live);
+        live.bytes[MEMORY_ACTIVATIONS] -= step + 1 == end ? buffers + window.out + window.due : 0;
         if (!splits || bytes.pass == PASS_WEIGHT || bytes.micro_batch->weight <= 0)
             record_freed(walk, &live, finish_s[task], detail);
         else
             record(walk, &live, finish_s[task], detail); /* a split backward keeps inputs for PASS_WEIGHT */
         task = dag->stream_next[task];
     }
-    copy_until(walk, &queues, DBL_MAX, &live, detail);
     if (frees)
         end_growth(walk, task, &live, detail);
     close_rank(walk, &live);
 }
 
 /*
- * Find the peak of a stage without copies. It follows from the order of the steps, not from times. The end of a pass
- * only frees memory, except for a split backward.
+ * Find the peak of a stage. It follows from the order of the steps, not from times. The end of a pass only frees
+ * memory, except for a split backward.
  */
 static void walk_steps(struct memory_walk *walk, int32_t stage)
 {
@@ -402,20 +412,23 @@ static void walk_steps(struct memory_walk *walk, int32_t stage)
     struct chunk chunk = {.number = -1};
     const struct plan_pipeline *plan = walk->pipe->plan;
     const bool exchanges = plan->n_exchanges > 0, frees = cost_frees_gradients(walk->setting);
-    struct queues no_copies = {NULL, NULL, INFINITY, INFINITY};
+    struct window window = {0};
+    const double buffers = buffer_bytes(walk);
     open_rank(walk, &live, DETAIL_PEAKS);
+    live.bytes[MEMORY_ACTIVATIONS] = buffers;
     for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
         const struct plan_step *step = &plan->steps[i];
         struct pass_bytes bytes = pass_bytes_of(walk, &chunk, step, plan->splits_backward, exchanges);
         bool grows = frees && first_computes(walk, step, plan->splits_backward);
-        begin_pass(&bytes, &live);
+        begin_pass(&bytes, &window, &live);
         record(walk, &live, 0.0, DETAIL_PEAKS);
         if (grows)
-            grow(walk, step, &no_copies, (struct span){0}, &live, DETAIL_PEAKS);
-        end_pass(&bytes, &live);
+            grow(walk, step, bytes.offloaded, (struct span){0}, &live, DETAIL_PEAKS);
+        end_pass(&bytes, &window, &live);
         if (plan->splits_backward)
             record(walk, &live, 0.0, DETAIL_PEAKS);
     }
+    live.bytes[MEMORY_ACTIVATIONS] -= buffers + window.out + window.due;
     if (frees)
         end_growth(walk, first_pass(walk), &live, DETAIL_PEAKS);
     close_rank(walk, &live);
@@ -424,12 +437,6 @@ static void walk_steps(struct memory_walk *walk, int32_t stage)
 static bool same_stage(const struct dag_rank *a, const struct dag_rank *b)
 {
     return a->phase == b->phase && a->pipeline == b->pipeline && a->stage == b->stage;
-}
-
-static bool copies(const struct dag *dag, int32_t dag_rank)
-{
-    return memory_first_of(dag, dag_rank, DAG_STREAM_TO_HOST) >= 0 ||
-           memory_first_of(dag, dag_rank, DAG_STREAM_FROM_HOST) >= 0;
 }
 
 static void start_rank(struct memory_walk *walk, int32_t dag_rank)
@@ -442,14 +449,23 @@ static void start_rank(struct memory_walk *walk, int32_t dag_rank)
 /* Walk the tasks of the current rank. */
 WALK_INLINE void resolve_tasks(struct memory_walk *walk, enum memory_detail detail)
 {
-    memory_copies_of(walk->dag, walk->timeline, walk->pipe, walk->dag_rank, DAG_STREAM_TO_HOST, &walk->out);
-    memory_copies_of(walk->dag, walk->timeline, walk->pipe, walk->dag_rank, DAG_STREAM_FROM_HOST, &walk->in);
     const struct plan_pipeline *plan = walk->pipe->plan;
     if (detail == DETAIL_EVENTS || walk->pipe->attends || plan->splits_backward || plan->n_exchanges > 0 ||
         cost_frees_gradients(walk->setting))
         walk_tasks(walk, detail, false);
     else
-        walk_tasks(walk, detail == DETAIL_SUMS ? DETAIL_SUMS : DETAIL_PEAKS, true);
+        walk_tasks(walk, DETAIL_SUMS, true);
+}
+
+/* Find the most that the current rank has on the host. */
+static void resolve_host(struct memory_walk *walk)
+{
+    const struct dag *dag = walk->dag;
+    if (memory_first_of(dag, walk->dag_rank, DAG_STREAM_TO_HOST) < 0 &&
+        memory_first_of(dag, walk->dag_rank, DAG_STREAM_FROM_HOST) < 0)
+        return;
+    memory_copies_of(dag, walk->timeline, walk->pipe, walk->dag_rank, DAG_STREAM_TO_HOST, &walk->out);
+    memory_copies_of(dag, walk->timeline, walk->pipe, walk->dag_rank, DAG_STREAM_FROM_HOST, &walk->in);
     walk->memory->host_peak_bytes[walk->dag_rank] = memory_copies_host_peak(&walk->out, &walk->in);
 }
 
@@ -457,6 +473,7 @@ static void resolve_events(struct memory_walk *walk, int32_t dag_rank)
 {
     start_rank(walk, dag_rank);
     resolve_tasks(walk, DETAIL_EVENTS);
+    resolve_host(walk);
 }
 
 static void copy_peaks(struct memory *memory, int32_t from, int32_t dag_rank)
@@ -469,20 +486,17 @@ static void copy_peaks(struct memory *memory, int32_t from, int32_t dag_rank)
 /* Find the peaks without events or sums. */
 static void resolve_peaks(struct memory_walk *walk, int32_t dag_rank)
 {
-    const struct dag *dag = walk->dag;
-    const struct dag_rank *at = &dag->ranks[dag_rank];
+    const struct dag_rank *at = &walk->dag->ranks[dag_rank];
     if (at->representative != dag_rank) {
         copy_peaks(walk->memory, at->representative, dag_rank);
         return;
     }
     start_rank(walk, dag_rank);
-    if (copies(dag, dag_rank)) {
-        resolve_tasks(walk, DETAIL_PEAKS);
-    } else if (dag_rank > 0 && same_stage(at, at - 1)) {
+    if (dag_rank > 0 && same_stage(at, at - 1))
         copy_peaks(walk->memory, dag_rank - 1, dag_rank);
-    } else {
+    else
         walk_steps(walk, at->stage);
-    }
+    resolve_host(walk);
 }
 
 static struct memory_walk open_walk(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
@@ -524,21 +538,14 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     close_walk(&walk);
 }
 
-/* Find the peaks, and the sums of a rank above the limit. Copies are walked by their times, so one walk gives both. */
+/* Find the peaks, and the sums of a rank above the limit. */
 static void resolve_sums(struct memory_walk *walk, int32_t dag_rank, double limit_bytes)
 {
-    struct memory *memory = walk->memory;
-    bool represented = walk->dag->ranks[dag_rank].representative != dag_rank;
-    bool one_walk = !represented && copies(walk->dag, dag_rank);
-    int64_t first = memory->sums.n;
-    if (!one_walk)
-        resolve_peaks(walk, dag_rank);
-    if (one_walk || memory->peak_bytes[dag_rank] > limit_bytes) {
-        start_rank(walk, dag_rank);
-        resolve_tasks(walk, DETAIL_SUMS);
-    }
-    if (memory->peak_bytes[dag_rank] <= limit_bytes)
-        memory->sums.n = first;
+    resolve_peaks(walk, dag_rank);
+    if (walk->memory->peak_bytes[dag_rank] <= limit_bytes)
+        return;
+    start_rank(walk, dag_rank);
+    resolve_tasks(walk, DETAIL_SUMS);
 }
 
 void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,

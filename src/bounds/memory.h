@@ -68,14 +68,14 @@ struct memory {
  * 3. KV_GRADIENTS of a sample's prefix last from the start of its first backward slice. Gradients of an earlier slice
  *    go when its backward ends.
  * 4. WORKSPACE, and buffers of an exchange, last as long as a pass on the compute stream.
- * 5. Offloaded activations go when the copy out ends, and come when the copy in starts. The host holds them from the
- *    start of the copy out to the end of the copy in. If a micro-batch streams (plan_micro_batch.streams), only the
- * host holds them.
+ * 5. Offloaded activations go when a pass has waited for their copy out (plan_waits_for_copies). They come back into
+ * two buffers of the rank, which take turns. From its first pass to its last both are as large as its largest copy. The
+ *    host holds activations from the start of the copy out to the end of the copy in. If a micro-batch streams
+ *    (plan_micro_batch.streams), only the host holds them.
  * 6. STATES last throughout. During a phase's re-sharding the layout before has its weights and gradients, too.
  * 7. Gradients that are not kept (plan.gradient_buffers) come in a virtual stage's first backward, layer by layer. They
  *    go when the optimizer ends.
- * 8. At equal times the order is: the end of a copy out; the compute stream, with a pass's end before the next start;
- *    the start of a copy in.
+ * 8. So memory follows the order of passes, and times matter for the host only.
  */
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool with_events, struct memory *memory);

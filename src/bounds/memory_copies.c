@@ -13,10 +13,8 @@ static struct memory_copy copy_of(const struct dag *dag, const struct timeline *
     const struct plan_partition *partition = &plan->partition[task->pass];
     int32_t stage = task->chunk * plan->layout.stages + task->stage;
     double bytes = pipe->offloaded[task->pass][stage * partition->n_micro_batches + task->micro_batch];
-    return (struct memory_copy){.start_s = timeline->start_s[number],
-                                .finish_s = timeline->finish_s[number],
-                                .host_bytes = bytes,
-                                .bytes = partition->micro_batches[task->micro_batch].streams ? 0 : bytes};
+    return (struct memory_copy){
+        .start_s = timeline->start_s[number], .finish_s = timeline->finish_s[number], .bytes = bytes};
 }
 
 void memory_copies_of(const struct dag *dag, const struct timeline *timeline, const struct memory_pipe *pipe,
@@ -39,8 +37,8 @@ double memory_copies_host_peak(const struct memory_copies *out, const struct mem
     double held = 0, peak = 0;
     for (const struct memory_copy *copy = out->all; copy->start_s < INFINITY; copy++) {
         for (; back->finish_s <= copy->start_s; back++)
-            held -= back->host_bytes;
-        held += copy->host_bytes;
+            held -= back->bytes;
+        held += copy->bytes;
         peak = fmax(peak, held);
     }
     return peak;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module lists a rank's copies to the host and back in order, for the memory that they free and allocate. */
+/** This module lists a rank's copies to the host and back in order, for the memory that the host holds. */
 #ifndef SLIMSIM_BOUNDS_MEMORY_COPIES_H
 #define SLIMSIM_BOUNDS_MEMORY_COPIES_H
 
@@ -10,8 +10,7 @@
 
 struct memory_copy {
     double start_s, finish_s;
-    double host_bytes; /* bytes on the host */
-    double bytes;      /* bytes that it frees or takes on the GPU; 0 if it streams */
+    double bytes;
 };
 
 /** Copies of a rank in one direction, in order. */

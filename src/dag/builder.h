@@ -63,10 +63,14 @@ struct builder_participant {
 
 /** Tasks of a rank that later ones must still wait for, -1: none. */
 struct builder_rank {
-    int32_t ring;   /* SYNC that must end before the next pass */
-    int32_t send;   /* SEND to a neighbour that must end before the next pass */
-    int32_t copy;   /* copy in of a micro-batch that streams; the next pass waits for it, and gradients do, too */
-    int32_t begin;  /* COMPUTE of the latest pass */
+    int32_t ring;  /* SYNC that must end before the next pass */
+    int32_t send;  /* SEND to a neighbour that must end before the next pass */
+    int32_t copy;  /* copy in of a micro-batch that streams; the next pass waits for it, and gradients do, too */
+    int32_t out;   /* copy out of the latest forward, which runs beside the next pass */
+    int32_t due;   /* copy out that the next pass waits for, if plan_waits_for_copies */
+    int32_t begin; /* COMPUTE of the latest pass; of the latest backward pass */
+    int32_t backward;
+    bool forward;   /* the latest pass is a forward one */
     int32_t domain; /* NVLink domain of the rank's GPU */
 };
 

@@ -40,10 +40,9 @@ int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *
     struct dag_task task = pass_task_of(work, participant, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = add_copy(builder, task, bytes);
-    after_start(builder, own_pass >= 0 ? own_pass : builder->at[participant->dag_rank].begin);
-    if (own_pass < 0 && participant->stage < pipe->n_virtual - 1)
-        after_start(builder,
-                    pass_end_of(participant, PASS_BACKWARD, participant->micro_batch, participant->stage + 1)->first);
+    const struct builder_rank *at = &builder->at[participant->dag_rank];
+    int32_t before = at->backward >= 0 ? at->backward : at->begin;
+    after_start(builder, own_pass >= 0 ? own_pass : before);
     for (int32_t i = first; i < end; i++)
         builder_edge(builder,
                      pass_end_of(participant, PASS_FORWARD, relations->shares[i].forward, participant->stage)->offload,
@@ -71,7 +70,17 @@ void pass_offload(struct pass_work *work, const struct builder_participant *part
     } else {
         builder_edge(builder, end->last, DAG_INTER_PASS);
         builder_edge(builder, end->ring, DAG_INTER_PASS);
+        builder->at[participant->dag_rank].out = end->offload;
     }
+}
+
+void pass_after_copies(struct pass_work *work, struct builder_rank *at)
+{
+    if (!plan_waits_for_copies(work->pass, at->forward))
+        return;
+    builder_edge(work->builder, at->due, DAG_INTER_PASS);
+    at->due = at->out;
+    at->out = -1;
 }
 
 void pass_open_tokens(struct builder_pipe *pipe)

@@ -387,7 +387,8 @@ static void open_builder(struct builder *builder)
     builder->at = check_malloc(n_ranks * sizeof *builder->at);
     for (size_t i = 0; i < n_ranks; i++) {
         int32_t domain = platform_domain_of(builder->setting->platform, builder->dag->ranks[i].rank);
-        builder->at[i] = (struct builder_rank){.ring = -1, .send = -1, .copy = -1, .begin = -1, .domain = domain};
+        builder->at[i] = (struct builder_rank){
+            .ring = -1, .send = -1, .copy = -1, .out = -1, .due = -1, .begin = -1, .backward = -1, .domain = domain};
     }
     for (size_t i = 0; i < n_streams; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;

@@ -131,6 +131,10 @@ static void add_compute(struct pass_work *work, struct builder_participant *part
     builder_edge(builder, at->send, DAG_SCHEDULE);
     builder_edge(builder, at->copy, DAG_INTER_PASS);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
+    pass_after_copies(work, at);
+    if (work->pass == PASS_BACKWARD)
+        at->backward = at->begin;
+    at->forward = work->pass == PASS_FORWARD;
     after_data(work, participant);
     at->copy = offloads && pass_streams(work, participant) ? pass_prefetch(work, participant, participant->ready) : -1;
 }

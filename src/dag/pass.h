@@ -50,14 +50,17 @@ static inline bool pass_streams(const struct pass_work *work, const struct build
 void pass_open_tokens(struct builder_pipe *pipe);
 
 /**
- * Append the copy back of offloaded activations that a backward micro-batch consumes. It waits until the pass before it
- * on the rank has started. It also waits until the micro-batch's own pass has started on the stage that sends it its
- * gradients. An earlier copy would only take up memory while the stage runs forwards or idles. If a micro-batch
- * streams, the copy runs beside the pass, from the start of the pass.
+ * Append the copy back of offloaded activations that a backward micro-batch consumes. It waits until the backward
+ * before it on the rank has started, so it has this one and the forwards behind it. Before the first backward it waits
+ * until the pass before has started. If a micro-batch streams, the copy runs beside the pass, from the start of the
+ * pass.
  * @param own_pass  task of that pass, if the activations that it consumes stream; otherwise -1
  * @return          the copy, -1: there is none
  */
 int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *participant, int32_t own_pass);
+
+/** Let the newest task, a pass of the rank, wait for copies to the host, if plan_waits_for_copies. */
+void pass_after_copies(struct pass_work *work, struct builder_rank *at);
 
 /** Append a forward micro-batch's copy to the host, if there is one, and note it in `end`. */
 void pass_offload(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end);

@@ -91,16 +91,17 @@ static void pass_on_recompute(struct memory_fit_round *fitting)
     }
 }
 
-/* Make a table of the micro-batches' own shares. */
+/* Make a table of the micro-batches' shares on each virtual stage. */
 static void open_offload(struct plan_pipeline *plan)
 {
     const struct plan_partition *partition = &plan->partition[PASS_FORWARD];
     int32_t n_virtual = plan->layout.stages * plan->layout.chunks;
     if (plan->offload != NULL)
         return;
-    plan->offload = check_malloc((size_t)(n_virtual * partition->n_micro_batches) * sizeof *plan->offload);
+    double *table = check_malloc((size_t)(n_virtual * partition->n_micro_batches) * sizeof *table);
     for (int32_t i = 0; i < n_virtual * partition->n_micro_batches; i++)
-        plan->offload[i] = partition->micro_batches[i % partition->n_micro_batches].offload;
+        table[i] = plan_offload(plan, i % partition->n_micro_batches, i / partition->n_micro_batches);
+    plan->offload = table;
 }
 
 /* @return whether something changed */

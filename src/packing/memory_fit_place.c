@@ -49,37 +49,20 @@ static int32_t next_pass(const struct dag *dag, int32_t task)
 }
 
 /*
- * Compute when the inputs of a rank's backward micro-batches come back. The caller frees the result.
- *
- * 1. They come back when the pass before theirs starts. On the stage that sends the gradients, their own pass must have
- *    started too (dag/pass.c).
- * 2. Micro-batches that stream come back when the next pass starts.
- * 3. All stages run backward micro-batches in the same order, so the times ascend.
+ * Compute until when the inputs of a rank's backward micro-batches are away: until their pass starts, for which a
+ * buffer has them, or until the next one if they stream. The times ascend. The caller frees the result.
  */
 static double *returns_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct dag *dag = fitting->dag;
     const struct plan_pipeline *plan = excess->pipe->plan;
-    const double *start_s = fitting->timeline->start_s;
+    bool streams = memory_fit_forward_micro_batch(excess->pipe, 0)->streams;
     double *back_s = check_calloc((size_t)plan->partition[PASS_BACKWARD].n_micro_batches, sizeof *back_s);
-    bool last = excess->stage == plan->layout.stages - 1;
-    int32_t after = last ? -1 : first_pass(dag, excess->dag_rank + plan->layout.context);
-    int32_t before = first_pass(dag, excess->dag_rank), pass = before >= 0 ? next_pass(dag, before) : -1;
-    for (; pass >= 0; before = pass, pass = next_pass(dag, pass)) {
-        const struct dag_task *task = &dag->tasks[pass];
-        if (task->pass != PASS_BACKWARD)
-            continue;
-        back_s[task->micro_batch] = start_s[before];
-        if (memory_fit_forward_micro_batch(excess->pipe, 0)->streams) {
-            int32_t next = next_pass(dag, pass);
-            back_s[task->micro_batch] = next < 0 ? INFINITY : start_s[next];
-        }
-        if (last)
-            continue;
-        while (dag->tasks[after].pass != PASS_BACKWARD)
-            after = next_pass(dag, after);
-        back_s[task->micro_batch] = fmax(back_s[task->micro_batch], start_s[after]);
-        after = next_pass(dag, after);
+    for (int32_t pass = first_pass(dag, excess->dag_rank), next; pass >= 0; pass = next) {
+        next = next_pass(dag, pass);
+        int32_t until = streams ? next : pass;
+        if (dag->tasks[pass].pass == PASS_BACKWARD)
+            back_s[dag->tasks[pass].micro_batch] = until < 0 ? INFINITY : fitting->timeline->start_s[until];
     }
     return back_s;
 }

@@ -76,6 +76,19 @@ bool plan_offloads(const struct plan_pipeline *pipeline)
     return pipeline->offload != NULL;
 }
 
+bool plan_returns_at_once(const struct plan_pipeline *pipeline, int32_t micro_batch)
+{
+    int32_t stages = pipeline->layout.stages, chunks = pipeline->layout.chunks;
+    /* (interleaved) 1F1B: the last stage warms up on all chunks but the last, then runs a forward and a backward */
+    int32_t forward = pipeline->step_first[stages - 1] + (chunks - 1) * stages +
+                      2 * (micro_batch / stages * stages * chunks + micro_batch % stages);
+    if (forward + 1 >= pipeline->step_first[stages])
+        return false;
+    const struct plan_step *step = &pipeline->steps[forward];
+    return step[0].pass == PASS_FORWARD && step[1].pass == PASS_BACKWARD && step[0].chunk == chunks - 1 &&
+           step[1].chunk == chunks - 1 && step[0].micro_batch == micro_batch && step[1].micro_batch == micro_batch;
+}
+
 void plan_fill_need(struct plan_pipeline *pipeline)
 {
     const struct plan_partition *forward = &pipeline->partition[PASS_FORWARD],

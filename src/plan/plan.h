@@ -99,13 +99,29 @@ struct plan_pipeline {
                          hold */
 };
 
+/**
+ * Return whether a pass waits for copies to the host, except those of micro-batches that stream: a backward does, and a
+ * forward behind another one. It waits for the copies that had begun when the last such pass did (Megatron-Kwai,
+ * megatron/core/pipeline_parallel/schedules.py).
+ */
+static inline bool plan_waits_for_copies(enum pass pass, bool behind_forward)
+{
+    return pass == PASS_BACKWARD || (pass == PASS_FORWARD && behind_forward);
+}
+
+/** Return whether a forward micro-batch's backward follows at once on the last virtual stage, as in 1F1B. */
+bool plan_returns_at_once(const struct plan_pipeline *pipeline, int32_t micro_batch);
+
 /** Return the share of a forward micro-batch's activations that goes to the host on a virtual stage (chunk x stages +
- * stage). */
+ * stage). Without a table nothing goes where its backward follows at once, as in Megatron-Kwai. */
 static inline double plan_offload(const struct plan_pipeline *pipeline, int32_t micro_batch, int32_t stage)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
-    return pipeline->offload != NULL ? pipeline->offload[stage * partition->n_micro_batches + micro_batch]
-                                     : partition->micro_batches[micro_batch].offload;
+    if (pipeline->offload != NULL)
+        return pipeline->offload[stage * partition->n_micro_batches + micro_batch];
+    double share = partition->micro_batches[micro_batch].offload;
+    int32_t last = pipeline->layout.stages * pipeline->layout.chunks - 1;
+    return share > 0 && stage == last && stage > 0 && plan_returns_at_once(pipeline, micro_batch) ? 0 : share;
 }
 
 /** Pipelines of a phase that run micro-batches together as one context-parallel group. */
