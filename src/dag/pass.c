@@ -110,7 +110,8 @@ static void after_data(struct pass_work *work, const struct builder_participant 
         after_end(work, participant->end + (after[i] - participant->micro_batch) * pipe->n_built, DAG_INTER_SLICE);
 }
 
-/* Return the seconds of a pass on the compute stream with waits for the host, without attention that runs beside a ring. */
+/* Return the seconds of a pass on the compute stream with waits for the host, without attention that runs beside a
+ * ring. */
 static double compute_s(const struct pass_work *work, const struct cost_pass *cost)
 {
     double seconds = cost->kernels_s + cost->shard_s + cost_wait_s(cost);
