@@ -161,7 +161,7 @@ class Frameworks(unittest.TestCase):
         self.assertEqual(names, sorted(path.stem for path in (SOURCE / "model/framework").glob("*.yaml")))
         self.assertIn("\n  plan.fsdp_prefetch: backward-post  # Composer's FSDPConfig", done.stdout)
         values = [line for line in done.stdout.splitlines() if line.startswith("  ") and not line.startswith("  source: ")]
-        self.assertTrue(all(re.fullmatch(r"  [a-z_.0-9]+: [a-z0-9-]+  # .+", line) for line in values))
+        self.assertTrue(all(re.fullmatch(r"  [a-z_.0-9]+: [a-z0-9+.-]+  # .+", line) for line in values))
 
     def test_list_keys__shows_the_defaults_of_the_default_framework(self):
         keys = {line.split()[0]: line.split() for line in run("list", "keys").stdout.splitlines() if line.strip()}
