@@ -19,7 +19,7 @@ static struct cost_setting launching(const struct model *model, int32_t tensor, 
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.tensor = tensor;
     setting.model = model;
-    setting.host = (struct cost_host){1, layer_kernel_s, 0};
+    setting.host = (struct cost_host){{1, 0}, {layer_kernel_s, 0}, 0};
     hand_layers(&setting, (int32_t)model->layers);
     return setting;
 }
@@ -53,7 +53,8 @@ TEST(host__launches_the_kernels_and_collectives_of_each_layer)
 }
 
 /* Eager SwiGLU has 8 kernels a norm in place of one, 5 a rotation, and 2 forward and 3 backward of SwiGLU. Backward
- * there are 3 sums of projections' gradients. GELU with biases and learned positions has 10 kernels forward, which
+ * the gradients of a joint QKV are joined. Projections of their own are 7 GEMMs in place of 4, and 3 sums of their
+ * inputs' gradients in place of the join. GELU with biases and learned positions has 10 kernels forward, which
  * model/validation/steps.csv counts, too (M001). Backward there are 4 sums of biases, 2 of norms and a join more, but
  * no rotations. Dropout is a kernel of each residual, if it is not fused into the add. */
 TEST(host__launches_single_operations)
@@ -65,7 +66,10 @@ TEST(host__launches_single_operations)
     struct cost_setting llama = launching(&hand_toy, 1, 1), setting = launching(&gpt, 1, 1);
     llama.kernels = setting.kernels = SCENARIO_EAGER;
     CHECK_CLOSE(host_s(&llama, PASS_FORWARD, RECOMPUTE_NONE), 3 * (4 + 1 + 2 * 8 + 2 + 2 + 2 * 5), 1e-14);
-    CHECK_CLOSE(host_s(&llama, PASS_BACKWARD, RECOMPUTE_NONE), 3 * (8 + 3 + 2 * 8 + 3 + 2 + 2 * 5 + 3), 1e-14);
+    CHECK_CLOSE(host_s(&llama, PASS_BACKWARD, RECOMPUTE_NONE), 3 * (8 + 3 + 2 * 8 + 3 + 2 + 2 * 5 + 1), 1e-14);
+    llama.single = COST_SINGLE_QKV | COST_SINGLE_GATE_UP;
+    CHECK_CLOSE(host_s(&llama, PASS_FORWARD, RECOMPUTE_NONE), 3 * (7 + 1 + 2 * 8 + 2 + 2 + 2 * 5), 1e-14);
+    CHECK_CLOSE(host_s(&llama, PASS_BACKWARD, RECOMPUTE_NONE), 3 * (14 + 3 + 2 * 8 + 3 + 2 + 2 * 5 + 3), 1e-14);
     CHECK_CLOSE(host_s(&setting, PASS_FORWARD, RECOMPUTE_NONE), 3 * 10, 1e-14);
     CHECK_CLOSE(host_s(&setting, PASS_BACKWARD, RECOMPUTE_NONE), 3 * (8 + 4 + 3 + 5 + 2 + 1), 1e-14);
     gpt.dropout = true;
@@ -108,7 +112,7 @@ TEST(graph__waits_for_the_host)
     struct cost_setting setting = *hand_setting();
     struct plan plan;
     struct hand_run run;
-    setting.host = (struct cost_host){1, 1e6, 0};
+    setting.host = (struct cost_host){{1, 0}, {1e6, 0}, 0};
     hand_uniform(&plan, 1, 1, 8);
     hand_open_run(&run, &plan, &setting, false);
     double passes_s = 840e6 * (12 + 18) + (3 + 1) + (4 + 2);
@@ -119,6 +123,18 @@ TEST(graph__waits_for_the_host)
     CHECK_CLOSE(path.seconds[PATH_LAUNCHES], work.wait_s, 1e-14);
     hand_close_run(&run);
     plan_free(&plan);
+}
+
+/* Kernels of 2 s and 3 s of launches take 3 s, of which the GPU waits 1. If 2.5 s of the launches block, the other half
+ * second is hidden: 4.5 s. */
+TEST(blocking_launches__are_hidden_by_no_kernel)
+{
+    struct cost_pass cost = {.kernels_s = 1.5, .tensor_s = 0.5, .host_s = 3};
+    CHECK_CLOSE(cost_wait_s(&cost), 1, 1e-15);
+    CHECK_CLOSE(cost_pass_s(&cost), 3, 1e-15);
+    cost.blocked_s = 2.5;
+    CHECK_CLOSE(cost_wait_s(&cost), 2.5, 1e-15);
+    CHECK_CLOSE(cost_pass_s(&cost), 4.5, 1e-15);
 }
 
 /* Return the host's times in a scenario with one change. */
@@ -143,11 +159,14 @@ TEST(cuda_graphs__decide_what_the_host_launches)
 {
     struct error err = {0};
     struct cost_host none = host_with("cuda_graphs=none", &err), layer = host_with("cuda_graphs=layer", &err),
-                     full = host_with("cuda_graphs=full", &err);
+                     full = host_with("cuda_graphs=full", &err), blocks = host_with("cuda_launch_blocking=true", &err);
     CHECK_TEXT(err.text, "");
-    CHECK_TRUE(none.kernel_s == 8e-6 && none.layer_kernel_s == 8e-6 && none.layer_s == 0);
-    CHECK_TRUE(layer.kernel_s == 8e-6 && layer.layer_kernel_s == 0.5e-6 && layer.layer_s == 15e-6);
-    CHECK_TRUE(full.kernel_s == 0 && full.layer_kernel_s == 0 && full.layer_s == 0);
+    CHECK_TRUE(none.kernel.host_s == 8e-6 && none.layer_kernel.host_s == 8e-6 && none.layer_s == 0);
+    CHECK_TRUE(none.kernel.blocked_s == 0 && none.layer_kernel.blocked_s == 0);
+    CHECK_TRUE(layer.kernel.host_s == 8e-6 && layer.layer_kernel.host_s == 0.5e-6 && layer.layer_s == 15e-6);
+    CHECK_TRUE(full.kernel.host_s == 0 && full.layer_kernel.host_s == 0 && full.layer_s == 0);
+    CHECK_TRUE(blocks.kernel.host_s == 8e-6 && blocks.layer_kernel.host_s == 8e-6 && blocks.layer_s == 0);
+    CHECK_TRUE(blocks.kernel.blocked_s == 8e-6 && blocks.layer_kernel.blocked_s == 8e-6);
     host_with("host.launch=-1us", &err);
     CHECK_CONTAINS(err.text, "host.launch");
 }
