@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cost/communication.h"
 #include "hand_dag.h"
 #include "hand_plan.h"
 #include "hand_request.h"
@@ -199,4 +200,36 @@ TEST(batch_bound_micro_batch__adds_up_to_the_samples)
         free(partition.micro_batches);
         hand_request_free(&hand);
     }
+}
+
+/* Return the bound of one sample on two TP ranks that expose collectives, with three GEMMs in place of QKV and two in
+ * place of gate and up, or without. Compiled kernels add up inputs' gradients in GEMMs. */
+static double projections_s(bool sequence_parallel, bool single, double *reduce_s)
+{
+    struct hand_request hand;
+    const int32_t tokens = 5000;
+    hand_request_real(&hand, 1, 1, tokens);
+    hand_batch(&hand, 1, &tokens);
+    hand.setting.tensor = 2;
+    hand.request.layout.tp = 2;
+    hand.setting.tp_overlap = SCENARIO_EXPOSED;
+    hand.setting.kernels = SCENARIO_COMPILED;
+    hand.setting.sequence_parallel = sequence_parallel;
+    hand.setting.single = single ? COST_SINGLE_QKV | COST_SINGLE_GATE_UP : 0;
+    *reduce_s = (double)hand.model.layers *
+                cost_collective_s(&hand.setting, DEVICE_ALL_REDUCE, 2.0 * tokens * (double)hand.model.hidden, 2);
+    double seconds = batch_bound_shared_s(&hand.request);
+    hand_request_free(&hand);
+    return seconds;
+}
+
+/* The GEMMs have the same FLOPs. With sequence parallelism their input is gathered once. Without, the gradients of
+ * three more inputs are reduced. */
+TEST(batch_bound__gathers_the_input_of_several_projections_once)
+{
+    double reduce_s, joined_s = projections_s(true, false, &reduce_s);
+    CHECK_CLOSE(projections_s(true, true, &reduce_s), joined_s, 1e-12);
+    joined_s = projections_s(false, false, &reduce_s);
+    CHECK_TRUE(reduce_s > 0);
+    CHECK_CLOSE(projections_s(false, true, &reduce_s) - joined_s, 3 * reduce_s, 1e-9);
 }

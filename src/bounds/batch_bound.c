@@ -64,7 +64,8 @@ static double exposed_s(const struct cost_setting *setting, const struct layer *
     bool forward = pass == PASS_FORWARD, exposed = setting->tp_overlap == SCENARIO_EXPOSED;
     int32_t columns = 0, rows = 0;
     for (int32_t i = 0; i < layer->n_ops; i++) {
-        columns += layer->ops[i].split == LAYER_COLUMN;
+        /* with sequence parallelism an input that several GEMMs read is gathered once */
+        columns += layer->ops[i].split == LAYER_COLUMN && !(setting->sequence_parallel && layer->ops[i].follows);
         rows += layer->ops[i].split == LAYER_ROW;
     }
     if (setting->tp_overlap == SCENARIO_CHUNKED || (!setting->sequence_parallel && !forward && !exposed))
