@@ -80,6 +80,26 @@ TEST(zero_bubble__puts_off_weights_by_the_stage)
     plan_free(&plan);
 }
 
+/* In the orders above, and in 1F1B, a backward of the last stage follows its forward. With GPipe all forwards come
+ * first. */
+TEST(offload__leaves_out_the_last_stage_whose_backwards_follow_at_once)
+{
+    static const enum scenario_schedule schedules[] = {SCENARIO_ONE_F_ONE_B, SCENARIO_ZERO_BUBBLE, SCENARIO_GPIPE};
+    for (int i = 0; i < 3; i++) {
+        struct plan plan;
+        hand_uniform(&plan, 3, 8, 16);
+        apply(&plan, schedules[i], 0);
+        struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+        for (int32_t j = 0; j < 8; j++) {
+            pipeline->partition[PASS_FORWARD].micro_batches[j].offload = 0.5;
+            CHECK_EQUAL(plan_returns_at_once(pipeline, j), schedules[i] != SCENARIO_GPIPE);
+            CHECK_CLOSE(plan_offload(pipeline, j, 1), 0.5, 0);
+            CHECK_CLOSE(plan_offload(pipeline, j, 2), schedules[i] == SCENARIO_GPIPE ? 0.5 : 0, 0);
+        }
+        plan_free(&plan);
+    }
+}
+
 /* There are m n slices instead of m micro-batches, and the lead of n - 1 forwards costs no time. Stage s begins its
  * first backward when n slices have gone through the last stage and one backward has come back. From there on it
  * alternates. In steps of a slice this is 1F1B of m n micro-batches: (m n + p - 1)(f + b). */

@@ -79,9 +79,11 @@ bool plan_offloads(const struct plan_pipeline *pipeline)
 bool plan_returns_at_once(const struct plan_pipeline *pipeline, int32_t micro_batch)
 {
     int32_t stages = pipeline->layout.stages, chunks = pipeline->layout.chunks;
-    /* (interleaved) 1F1B: the last stage warms up on all chunks but the last, then runs a forward and a backward */
+    /* (interleaved) 1F1B: the last stage warms up on all chunks but the last, then runs a forward and a backward;
+     * zero-bubble: from the p-th micro-batch on a pass of weights' gradients follows */
+    int32_t weights = pipeline->splits_backward && micro_batch >= stages ? micro_batch - stages + 1 : 0;
     int32_t forward = pipeline->step_first[stages - 1] + (chunks - 1) * stages +
-                      2 * (micro_batch / stages * stages * chunks + micro_batch % stages);
+                      2 * (micro_batch / stages * stages * chunks + micro_batch % stages) + weights;
     if (forward + 1 >= pipeline->step_first[stages])
         return false;
     const struct plan_step *step = &pipeline->steps[forward];
