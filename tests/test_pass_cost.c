@@ -181,3 +181,16 @@ TEST(cuda_graphs__need_equal_shapes)
     CHECK_CONTAINS(err.text, "cuda_graphs: a graph repeats kernels of the same shapes, and data.lengths is not fixed; "
                              "allowed: none, or data.lengths fixed");
 }
+
+TEST(cuda_graphs__are_refused_beside_blocking_launches)
+{
+    static const char *const set[] = {"cuda_launch_blocking=true", "cuda_graphs=layer"};
+    struct scenario scenario;
+    struct error err = {0};
+    (void)host_with("cuda_graphs=none", &err);
+    CHECK_TRUE(scenario_read(harness_path("pass_cost/run.yaml"), 1, set, &scenario, &err));
+    scenario_free(&scenario);
+    CHECK_TRUE(!scenario_read(harness_path("pass_cost/run.yaml"), 2, set, &scenario, &err));
+    CHECK_CONTAINS(err.text, "cuda_launch_blocking: the host would wait for each CUDA graph, which is not modelled; "
+                             "allowed: false, or cuda_graphs none");
+}

@@ -491,6 +491,27 @@ TEST(swiglu__is_refused_for_other_activations)
     free(text);
 }
 
+/* Only modules like Llama's are known operation by operation. */
+TEST(fused__is_refused_for_models_without_a_gate)
+{
+    static const char *const set[] = {"fused.norm=false", "fused.rotation=false"};
+    fixture_data("scenario");
+    char *model = fixture_replace(fixture_model, "activation: swiglu", "activation: squared-relu");
+    char *text = fixture_replace(minimal, "model: llama-13b", "model: relu.yaml");
+    fixture_write("scenario/relu.yaml", model);
+    for (int i = 0; i < 2; i++) {
+        struct scenario s;
+        struct error err = {0};
+        CHECK_TRUE(scenario_read(fixture_write("scenario/run.yaml", minimal), 1, set + i, &s, &err));
+        scenario_free(&s);
+        CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, set + i, &s, &err));
+        CHECK_CONTAINS(err.text, ": 'false' needs SwiGLU or GeGLU, since only modules like Llama's are known one by "
+                                 "one, and model llama-13b has neither; leave the key out");
+    }
+    free(model);
+    free(text);
+}
+
 TEST(scenario_read__names_all_errors_in_one_pass)
 {
     static const char *const set[] = {"seed=x", "systems.7.name=y", "nothing"};

@@ -50,11 +50,12 @@ static const struct schema_key scenario_keys[] = {
      "silu(x) (--no-bias-swiglu-fusion); `kernels: eager` always separates them",
      FIELD(swiglu)},
     {"fused.norm", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "RMSNorm is one kernel; false: one for each operation. `kernels: eager` counts as false; LayerNorm always is one",
+     "RMSNorm is one kernel; false: one for each operation (with swiglu or geglu). `kernels: eager` counts as false; "
+     "LayerNorm always is one",
      FIELD(fused.norm)},
     {"fused.rotation", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "the rotation of queries and keys is one kernel each; false: one for each operation. `kernels: eager` counts as "
-     "false",
+     "the rotation of queries and keys is one kernel each; false: one for each operation (with swiglu or geglu). "
+     "`kernels: eager` counts as false",
      FIELD(fused.rotation)},
     {"fused.qkv", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "one GEMM computes queries, keys and values; false: three, whose inputs' gradients are added up, and without "
@@ -294,9 +295,31 @@ static bool check_swiglu(struct scenario *scenario, struct error *err)
                           scenario->model.name);
 }
 
-/** Check `cuda_graphs`. A graph repeats the same kernels on the same shapes. */
+/** Check that the model's norms and rotation have single operations, which are known of Llama's modules only. */
+static bool check_fused(const struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    const struct model *model = &scenario->model;
+    const char *key = NULL;
+    if (!scenario->fused.norm && model->norm == MODEL_RMSNORM && document_find(document, 0, "fused.norm") >= 0)
+        key = "fused.norm";
+    else if (!scenario->fused.rotation && model->positions == 0 && document_find(document, 0, "fused.rotation") >= 0)
+        key = "fused.rotation";
+    return key == NULL || model_is_gated(model) ||
+           document_error(
+               document, document_find(document, 0, key), err,
+               "%s: 'false' needs SwiGLU or GeGLU, since only modules like Llama's are known one by one, and "
+               "model %s has neither; leave the key out",
+               key, model->name);
+}
+
+/** Check `cuda_graphs`. A graph repeats the same kernels on the same shapes, and no launch of a kernel blocks. */
 static bool check_graphs(const struct scenario *scenario, struct error *err)
 {
+    if (scenario->cuda_graphs != SCENARIO_GRAPH_NONE && scenario->cuda_launch_blocking)
+        return document_error(&scenario->document, document_find(&scenario->document, 0, "cuda_launch_blocking"), err,
+                              "cuda_launch_blocking: the host would wait for each CUDA graph, which is not modelled; "
+                              "allowed: false, or cuda_graphs none");
     return scenario->cuda_graphs == SCENARIO_GRAPH_NONE || strcmp(scenario->data.lengths, "fixed") == 0 ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "cuda_graphs"), err,
                           "cuda_graphs: a graph repeats kernels of the same shapes, and data.lengths is not fixed; "
@@ -390,7 +413,8 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
     return check_plans(scenario, err) && check_positions(scenario, err) && check_swiglu(scenario, err) &&
-           check_graphs(scenario, err) && check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
+           check_fused(scenario, err) && check_graphs(scenario, err) && check_windows(scenario, err) &&
+           check_simgrid_cfg(scenario, err);
 }
 
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,

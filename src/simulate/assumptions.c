@@ -216,16 +216,20 @@ static bool print_every_rank(const struct point *point, char line[ASSUMPTIONS_SI
     return n > 0;
 }
 
-/** Print what the framework does not fuse, if it is anything. @return number of lines */
+/** Print what the framework does not fuse, if it is anything of the model. @return number of lines */
 static int32_t print_single(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {
     const struct scenario_fused *fused = &scenario->fused;
-    bool gathered = scenario->logits == SCENARIO_LOGITS_GATHERED;
-    if (fused->norm && fused->rotation && fused->qkv && fused->gate_up && !gathered)
+    const struct model *model = &scenario->model;
+    bool gathered = scenario->logits == SCENARIO_LOGITS_GATHERED, gated = model_is_gated(model);
+    bool operations = gated && scenario->kernels != SCENARIO_COMPILED, gate_up = gated && !fused->gate_up;
+    bool norm = operations && !fused->norm && model->norm == MODEL_RMSNORM;
+    bool rotation = operations && !fused->rotation && model->positions == 0;
+    if (!norm && !rotation && fused->qkv && !gate_up && !gathered)
         return 0;
-    snprintf(line, ASSUMPTIONS_SIZE, "run one by one:%s%s%s%s%s", fused->norm ? "" : " operations of RMSNorm;",
-             fused->rotation ? "" : " operations of the rotation;",
-             fused->qkv ? "" : " GEMMs of queries, keys, values;", fused->gate_up ? "" : " GEMMs of gate and up;",
+    snprintf(line, ASSUMPTIONS_SIZE, "run one by one:%s%s%s%s%s", norm ? " operations of RMSNorm;" : "",
+             rotation ? " operations of the rotation;" : "", fused->qkv ? "" : " GEMMs of queries, keys, values;",
+             gate_up ? " GEMMs of gate and up;" : "",
              gathered ? " the loss, on all logits, which every GPU of a tensor-parallel group gathers" : "");
     return 1;
 }
