@@ -144,6 +144,7 @@ static struct cost_host host_with(const char *change, struct error *err)
                                "200GBps, nic: 50GBps, pcie: 25GBps, "
                                "host_memory: 1TB}\n"
                                "data: {lengths: fixed, context: 4Ki, global_batch: 8}\n"
+                               "communication: {tp_overlap: none, pp_overlap: false, dp_overlap: none}\n"
                                "host: {launch: 8us, graph: 15us, graph_kernel: 0.5us}\n"
                                "systems: [{name: best-fit, plan: {tp: 1, pp: 1}}]\n";
     struct scenario scenario;
@@ -182,15 +183,22 @@ TEST(cuda_graphs__need_equal_shapes)
                              "allowed: none, or data.lengths fixed");
 }
 
-TEST(cuda_graphs__are_refused_beside_blocking_launches)
+TEST(blocking_launches__run_nothing_beside_a_kernel)
 {
-    static const char *const set[] = {"cuda_launch_blocking=true", "cuda_graphs=layer"};
+    static const char *const set[] = {"cuda_launch_blocking=true", "cuda_graphs=layer"},
+                             *const overlap[] = {"communication.tp_overlap=bulk", "communication.pp_overlap=true",
+                                                 "communication.dp_overlap=gradients"};
     struct scenario scenario;
     struct error err = {0};
     (void)host_with("cuda_graphs=none", &err);
-    CHECK_TRUE(scenario_read(harness_path("pass_cost/run.yaml"), 1, set, &scenario, &err));
-    scenario_free(&scenario);
     CHECK_TRUE(!scenario_read(harness_path("pass_cost/run.yaml"), 2, set, &scenario, &err));
     CHECK_CONTAINS(err.text, "cuda_launch_blocking: the host would wait for each CUDA graph, which is not modelled; "
                              "allowed: false, or cuda_graphs none");
+    for (int i = 0; i < 3; i++) {
+        const char *const both[] = {set[0], overlap[i]};
+        err = (struct error){0};
+        CHECK_TRUE(!scenario_read(harness_path("pass_cost/run.yaml"), 2, both, &scenario, &err));
+        CHECK_CONTAINS(err.text, "cuda_launch_blocking: no collective would run beside a kernel; allowed: false, or "
+                                 "communication.tp_overlap none, pp_overlap false and dp_overlap none");
+    }
 }

@@ -313,13 +313,25 @@ static bool check_fused(const struct scenario *scenario, struct error *err)
                key, model->name);
 }
 
-/** Check `cuda_graphs`. A graph repeats the same kernels on the same shapes, and no launch of a kernel blocks. */
+/** Check `cuda_launch_blocking`. Launches that block leave one kernel at a time, so nothing runs beside another. */
+static bool check_blocking(const struct scenario *scenario, struct error *err)
+{
+    const struct scenario_communication *communication = &scenario->communication;
+    const char *wrong = NULL;
+    if (scenario->cuda_graphs != SCENARIO_GRAPH_NONE)
+        wrong = "the host would wait for each CUDA graph, which is not modelled; allowed: false, or cuda_graphs none";
+    else if (communication->tp_overlap != SCENARIO_EXPOSED || communication->pp_overlap != SCENARIO_STAGES_WAIT ||
+             communication->dp_overlap != SCENARIO_OVERLAP_NONE)
+        wrong = "no collective would run beside a kernel; allowed: false, or communication.tp_overlap none, pp_overlap "
+                "false and dp_overlap none";
+    return !scenario->cuda_launch_blocking || wrong == NULL ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "cuda_launch_blocking"), err,
+                          "cuda_launch_blocking: %s", wrong);
+}
+
+/** Check `cuda_graphs`. A graph repeats the same kernels on the same shapes. */
 static bool check_graphs(const struct scenario *scenario, struct error *err)
 {
-    if (scenario->cuda_graphs != SCENARIO_GRAPH_NONE && scenario->cuda_launch_blocking)
-        return document_error(&scenario->document, document_find(&scenario->document, 0, "cuda_launch_blocking"), err,
-                              "cuda_launch_blocking: the host would wait for each CUDA graph, which is not modelled; "
-                              "allowed: false, or cuda_graphs none");
     return scenario->cuda_graphs == SCENARIO_GRAPH_NONE || strcmp(scenario->data.lengths, "fixed") == 0 ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "cuda_graphs"), err,
                           "cuda_graphs: a graph repeats kernels of the same shapes, and data.lengths is not fixed; "
@@ -413,8 +425,8 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
     return check_plans(scenario, err) && check_positions(scenario, err) && check_swiglu(scenario, err) &&
-           check_fused(scenario, err) && check_graphs(scenario, err) && check_windows(scenario, err) &&
-           check_simgrid_cfg(scenario, err);
+           check_fused(scenario, err) && check_graphs(scenario, err) && check_blocking(scenario, err) &&
+           check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }
 
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
