@@ -249,6 +249,8 @@ class Megatron(unittest.TestCase):
                                ([plan + "optimizer_offload=1", plan + "sharding=none"], "needs its distributed optimizer"),
                                (["communication.pp_overlap=true"], "only with virtual stages"),
                                (["kernels=eager"], "kernels: is not fused"),
+                               (["fused.norm=false"], "RMSNorm is one kernel"),
+                               (["cuda_launch_blocking=true", "communication.tp_overlap=none", "communication.pp_overlap=false", "communication.dp_overlap=none"], "set CUDA_LAUNCH_BLOCKING=1"),
                                (["gradient_accumulation=fp32-copy"], "gradient_accumulation: is fp32-copy"),
                                ([plan + "gradient_reduction=all-reduce"], "plan all-reduces gradients"),
                                ([plan + "reduce_precision=bf16"], "plan.reduce_precision: is set"),

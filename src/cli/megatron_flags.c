@@ -378,6 +378,10 @@ static void print_kernels(const struct point_view *view, FILE *file)
     flag_if(file, model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
     flag_if(file, scenario->model.positions == 0 && !scenario->fused.rotation, "--no-rope-fusion");
+    say_if(file, scenario->model.norm == MODEL_RMSNORM && !scenario->fused.norm,
+           "fused: RMSNorm is one kernel in Megatron-LM.");
+    say_if(file, scenario->cuda_launch_blocking,
+           "cuda_launch_blocking: set CUDA_LAUNCH_BLOCKING=1 in the environment.");
     say_if(file, !scenario->fused.qkv || !scenario->fused.gate_up,
            "fused: queries, keys and values, and gate and up, are one GEMM each in Megatron-LM.");
     say_if(file, scenario->logits == SCENARIO_LOGITS_GATHERED, "logits: Megatron-LM computes the loss in parallel.");
