@@ -19,7 +19,7 @@ static struct cost_setting launching(const struct model *model, int32_t tensor, 
     struct cost_setting setting = hand_toy_setting_of(&plan);
     setting.tensor = tensor;
     setting.model = model;
-    setting.host = (struct cost_host){1, layer_kernel_s, 0};
+    setting.host = (struct cost_host){{1, 0}, {layer_kernel_s, 0}, 0};
     hand_layers(&setting, (int32_t)model->layers);
     return setting;
 }
@@ -52,10 +52,11 @@ TEST(host__launches_the_kernels_and_collectives_of_each_layer)
     CHECK_CLOSE(host_s(&two, PASS_BACKWARD, RECOMPUTE_FULL), 3 * (24 + 16 - 3), 1e-14);
 }
 
-/* Eager SwiGLU has 8 kernels a norm in place of one, 5 a rotation, and 2 forward and 3 backward of SwiGLU. Backward
- * there are 3 sums of projections' gradients. GELU with biases and learned positions has 10 kernels forward, which
- * model/validation/steps.csv counts, too (M001). Backward there are 4 sums of biases, 2 of norms and a join more, but
- * no rotations. Dropout is a kernel of each residual, if it is not fused into the add. */
+/* Eager SwiGLU has 8 kernels a norm in place of one, 5 a rotation, and 2 forward and 3 backward of SwiGLU. Seven
+ * projections are GEMMs, and backward there are 3 sums of their inputs' gradients. GELU with biases and learned
+ * positions has 10 kernels forward, which model/validation/steps.csv counts, too (M001). Backward there are 4 sums of
+ * biases, 2 of norms and a join more, but no rotations. Dropout is a kernel of each residual, if it is not fused into
+ * the add. */
 TEST(host__launches_single_operations)
 {
     struct model gpt = hand_toy;
@@ -64,8 +65,9 @@ TEST(host__launches_single_operations)
     gpt.kinds[0].biases = true;
     struct cost_setting llama = launching(&hand_toy, 1, 1), setting = launching(&gpt, 1, 1);
     llama.kernels = setting.kernels = SCENARIO_EAGER;
-    CHECK_CLOSE(host_s(&llama, PASS_FORWARD, RECOMPUTE_NONE), 3 * (4 + 1 + 2 * 8 + 2 + 2 + 2 * 5), 1e-14);
-    CHECK_CLOSE(host_s(&llama, PASS_BACKWARD, RECOMPUTE_NONE), 3 * (8 + 3 + 2 * 8 + 3 + 2 + 2 * 5 + 3), 1e-14);
+    llama.single = COST_SINGLE_QKV | COST_SINGLE_GATE_UP;
+    CHECK_CLOSE(host_s(&llama, PASS_FORWARD, RECOMPUTE_NONE), 3 * (7 + 1 + 2 * 8 + 2 + 2 + 2 * 5), 1e-14);
+    CHECK_CLOSE(host_s(&llama, PASS_BACKWARD, RECOMPUTE_NONE), 3 * (14 + 3 + 2 * 8 + 3 + 2 + 2 * 5 + 3), 1e-14);
     CHECK_CLOSE(host_s(&setting, PASS_FORWARD, RECOMPUTE_NONE), 3 * 10, 1e-14);
     CHECK_CLOSE(host_s(&setting, PASS_BACKWARD, RECOMPUTE_NONE), 3 * (8 + 4 + 3 + 5 + 2 + 1), 1e-14);
     gpt.dropout = true;
@@ -101,6 +103,23 @@ TEST(pass__waits_for_the_host)
     CHECK_TRUE(cost_pass_s(&layers) == 38 && cost_wait_s(&layers) == 0);
 }
 
+/* With blocking launches the GPU's 8 s hide none of the host's 6 s, nor of the head's 2 s. */
+TEST(pass__waits_for_each_blocking_launch)
+{
+    struct cost_setting setting = launching(&hand_toy, 1, 1);
+    struct cost_pass cost = {.kernels_s = 8, .host_s = 6, .blocked_s = 6};
+    const struct cost_pass head = {.kernels_s = 30, .host_s = 2, .blocked_s = 2};
+    const struct slice slice = {0, 0, 8};
+    const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    CHECK_TRUE(cost_pass_s(&cost) == 14 && cost_wait_s(&cost) == 6);
+    cost_add_pass(&cost, &head);
+    CHECK_TRUE(cost_pass_s(&cost) == 46 && cost_wait_s(&cost) == 8);
+    setting.host.layer_kernel.blocked_s = 1;
+    cost = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    CHECK_CLOSE(cost.blocked_s, 3 * 12, 1e-14);
+    CHECK_CLOSE(cost_pass_s(&cost), cost_gpu_s(&cost) + 3 * 12, 1e-14);
+}
+
 /* The graph's times hold the waits, and so do the sums of work and of the critical path. In one forward and backward
  * the host launches the kernels of 840 layers, of the head (3 and 4) and of the embedding (1 and 2). */
 TEST(graph__waits_for_the_host)
@@ -108,7 +127,7 @@ TEST(graph__waits_for_the_host)
     struct cost_setting setting = *hand_setting();
     struct plan plan;
     struct hand_run run;
-    setting.host = (struct cost_host){1, 1e6, 0};
+    setting.host = (struct cost_host){{1, 0}, {1e6, 0}, 0};
     hand_uniform(&plan, 1, 1, 8);
     hand_open_run(&run, &plan, &setting, false);
     double passes_s = 840e6 * (12 + 18) + (3 + 1) + (4 + 2);
@@ -143,11 +162,14 @@ TEST(cuda_graphs__decide_what_the_host_launches)
 {
     struct error err = {0};
     struct cost_host none = host_with("cuda_graphs=none", &err), layer = host_with("cuda_graphs=layer", &err),
-                     full = host_with("cuda_graphs=full", &err);
+                     full = host_with("cuda_graphs=full", &err),
+                     blocking = host_with("cuda_launch_blocking=true", &err);
     CHECK_TEXT(err.text, "");
-    CHECK_TRUE(none.kernel_s == 8e-6 && none.layer_kernel_s == 8e-6 && none.layer_s == 0);
-    CHECK_TRUE(layer.kernel_s == 8e-6 && layer.layer_kernel_s == 0.5e-6 && layer.layer_s == 15e-6);
-    CHECK_TRUE(full.kernel_s == 0 && full.layer_kernel_s == 0 && full.layer_s == 0);
+    CHECK_TRUE(none.kernel.host_s == 8e-6 && none.layer_kernel.host_s == 8e-6 && none.layer_s == 0);
+    CHECK_TRUE(layer.kernel.host_s == 8e-6 && layer.layer_kernel.host_s == 0.5e-6 && layer.layer_s == 15e-6);
+    CHECK_TRUE(full.kernel.host_s == 0 && full.layer_kernel.host_s == 0 && full.layer_s == 0);
+    CHECK_TRUE(blocking.kernel.blocked_s == 8e-6 && blocking.layer_kernel.blocked_s == 8e-6);
+    CHECK_TRUE(none.kernel.blocked_s == 0 && none.layer_kernel.blocked_s == 0);
     host_with("host.launch=-1us", &err);
     CHECK_CONTAINS(err.text, "host.launch");
 }
