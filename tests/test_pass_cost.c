@@ -105,6 +105,23 @@ TEST(pass__waits_for_the_host)
     CHECK_TRUE(cost_pass_s(&layers) == 38 && cost_wait_s(&layers) == 0);
 }
 
+/* With blocking launches the GPU's 8 s hide none of the host's 6 s, nor of the head's 2 s. */
+TEST(pass__waits_for_each_blocking_launch)
+{
+    struct cost_setting setting = launching(&hand_toy, 1, 1);
+    struct cost_pass cost = {.kernels_s = 8, .host_s = 6, .blocked_s = 6};
+    const struct cost_pass head = {.kernels_s = 30, .host_s = 2, .blocked_s = 2};
+    const struct slice slice = {0, 0, 8};
+    const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    CHECK_TRUE(cost_pass_s(&cost) == 14 && cost_wait_s(&cost) == 6);
+    cost_add_pass(&cost, &head);
+    CHECK_TRUE(cost_pass_s(&cost) == 46 && cost_wait_s(&cost) == 8);
+    setting.host.layer_kernel.blocked_s = 1;
+    cost = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    CHECK_CLOSE(cost.blocked_s, 3 * 12, 1e-14);
+    CHECK_CLOSE(cost_pass_s(&cost), cost_gpu_s(&cost) + 3 * 12, 1e-14);
+}
+
 /* The graph's times hold the waits, and so do the sums of work and of the critical path. In one forward and backward
  * the host launches the kernels of 840 layers, of the head (3 and 4) and of the embedding (1 and 2). */
 TEST(graph__waits_for_the_host)
@@ -123,18 +140,6 @@ TEST(graph__waits_for_the_host)
     CHECK_CLOSE(path.seconds[PATH_LAUNCHES], work.wait_s, 1e-14);
     hand_close_run(&run);
     plan_free(&plan);
-}
-
-/* Kernels of 2 s and 3 s of launches take 3 s, of which the GPU waits 1. If 2.5 s of the launches block, the other half
- * second is hidden: 4.5 s. */
-TEST(blocking_launches__are_hidden_by_no_kernel)
-{
-    struct cost_pass cost = {.kernels_s = 1.5, .tensor_s = 0.5, .host_s = 3};
-    CHECK_CLOSE(cost_wait_s(&cost), 1, 1e-15);
-    CHECK_CLOSE(cost_pass_s(&cost), 3, 1e-15);
-    cost.blocked_s = 2.5;
-    CHECK_CLOSE(cost_wait_s(&cost), 2.5, 1e-15);
-    CHECK_CLOSE(cost_pass_s(&cost), 4.5, 1e-15);
 }
 
 /* Return the host's times in a scenario with one change. */
@@ -160,14 +165,14 @@ TEST(cuda_graphs__decide_what_the_host_launches)
 {
     struct error err = {0};
     struct cost_host none = host_with("cuda_graphs=none", &err), layer = host_with("cuda_graphs=layer", &err),
-                     full = host_with("cuda_graphs=full", &err), blocks = host_with("cuda_launch_blocking=true", &err);
+                     full = host_with("cuda_graphs=full", &err),
+                     blocking = host_with("cuda_launch_blocking=true", &err);
     CHECK_TEXT(err.text, "");
     CHECK_TRUE(none.kernel.host_s == 8e-6 && none.layer_kernel.host_s == 8e-6 && none.layer_s == 0);
-    CHECK_TRUE(none.kernel.blocked_s == 0 && none.layer_kernel.blocked_s == 0);
     CHECK_TRUE(layer.kernel.host_s == 8e-6 && layer.layer_kernel.host_s == 0.5e-6 && layer.layer_s == 15e-6);
     CHECK_TRUE(full.kernel.host_s == 0 && full.layer_kernel.host_s == 0 && full.layer_s == 0);
-    CHECK_TRUE(blocks.kernel.host_s == 8e-6 && blocks.layer_kernel.host_s == 8e-6 && blocks.layer_s == 0);
-    CHECK_TRUE(blocks.kernel.blocked_s == 8e-6 && blocks.layer_kernel.blocked_s == 8e-6);
+    CHECK_TRUE(blocking.kernel.blocked_s == 8e-6 && blocking.layer_kernel.blocked_s == 8e-6);
+    CHECK_TRUE(none.kernel.blocked_s == 0 && none.layer_kernel.blocked_s == 0);
     host_with("host.launch=-1us", &err);
     CHECK_CONTAINS(err.text, "host.launch");
 }

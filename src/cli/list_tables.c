@@ -150,11 +150,14 @@ static void append_word(char list[CURVES], const char *word)
     snprintf(list + used, CURVES - used, "%s%s", used > 0 ? ", " : "", word);
 }
 
-/** Write whether the curves of a device's file were measured, or from which device they were copied. */
-static bool read_curves(const struct device *device, const char *path, char text[CURVES], struct error *err)
+/** Write whether the curves of a device's file were measured, or from which device they were copied, and the families
+ * that are its own beside copied ones. */
+static bool read_curves(const struct device *device, const char *path, char text[CURVES], char own[CURVES],
+                        struct error *err)
 {
     struct document document = {0};
     char measured[CURVES] = "", copied[CURVES] = "", from[CURVES] = "";
+    *own = '\0';
     if (!document_read(path, &document, err))
         return false;
     int32_t fit = document_find(&document, 0, "fit");
@@ -170,18 +173,20 @@ static bool read_curves(const struct device *device, const char *path, char text
     document_free(&document);
     if (*copied == '\0')
         snprintf(text, CURVES, "%s", *measured != '\0' ? "measured" : "not told");
-    else
-        snprintf(text, CURVES, "of %.64s, %s chip%s%.360s", from,
-                 device_has_own_curves(scenario_data_dir(), device) ? "same" : "another",
-                 *measured != '\0' ? "; own: " : "", measured);
+    else {
+        snprintf(text, CURVES, "of %.64s, %s chip", from,
+                 device_has_own_curves(scenario_data_dir(), device) ? "same" : "another");
+        strcpy(own, measured);
+    }
     return true;
 }
 
 static bool add_device(const char *name, struct listing *listing, struct error *err)
 {
     struct device device;
-    char path[1024], curves[CURVES];
-    if (!device_read_sheet(scenario_data_dir(), name, &device, path, err) || !read_curves(&device, path, curves, err))
+    char path[1024], curves[CURVES], own[CURVES];
+    if (!device_read_sheet(scenario_data_dir(), name, &device, path, err) ||
+        !read_curves(&device, path, curves, own, err))
         return false;
     add_text(listing, "device", "device", name);
     add_number(listing, "memory_bytes", "memory [GiB]", device.memory_bytes, gib, 1);
@@ -189,6 +194,7 @@ static bool add_device(const char *name, struct listing *listing, struct error *
     add_number(listing, "hbm_bytes_per_s", "HBM [TB/s]", device.hbm_bytes_per_s, tera, 2);
     add_number(listing, "nvlink_bytes_per_s", "NVLink [GB/s]", device.nvlink_bytes_per_s, giga, 0);
     add_text(listing, "curves", "curves of kernels and links", curves);
+    json_object_set_new(listing->row, "own_curves", json_string(own));
     return true;
 }
 
@@ -300,18 +306,19 @@ static bool add_framework(const char *name, struct listing *listing, struct erro
     return true;
 }
 
-/** Print the windows and kinds of layers of the models that have them. */
-static void print_kinds(const struct listing *listing)
+/** Print below a table a text of the rows that have it. `name` and `key` are keys of a row. */
+static void print_below(const struct listing *listing, const char *name, const char *key, const char *heading)
 {
     size_t i;
     json_t *row;
     int n = 0;
     json_array_foreach(listing->rows, i, row)
     {
-        const char *name, *kinds;
-        json_unpack(row, "{s:s, s:s}", "model", &name, "kinds", &kinds);
-        if (*kinds != '\0')
-            printf("%s  %s: %s\n", n++ == 0 ? "\nwindows and kinds of layers, by model:\n" : "", name, kinds);
+        const char *of, *text;
+        json_unpack(row, "{s:s, s:s}", name, &of, key, &text);
+        if (*text != '\0')
+            printf("%s%s%s  %s: %s\n", n == 0 ? "\n" : "", n == 0 ? heading : "", n == 0 ? ":\n" : "", of, text);
+        n += *text != '\0';
     }
 }
 
@@ -429,7 +436,7 @@ static const struct {
     {"systems", NULL, NULL, NULL},
     {"keys", NULL, NULL, NULL},
 };
-enum { N_LISTS = sizeof lists / sizeof *lists, MODELS = 0, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
+enum { N_LISTS = sizeof lists / sizeof *lists, MODELS = 0, DEVICES = 1, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
 
 int list_find(const char *name)
 {
@@ -454,7 +461,9 @@ bool list_print(int which, bool json, struct error *err)
         if (lists[which].note != NULL)
             printf("\n%s\n", lists[which].note);
         if (which == MODELS)
-            print_kinds(&listing);
+            print_below(&listing, "model", "kinds", "windows and kinds of layers, by model");
+        if (which == DEVICES)
+            print_below(&listing, "device", "own_curves", "own curves beside copied ones");
         if (which == FRAMEWORKS)
             print_frameworks(&listing);
         if (which == SYSTEMS)
