@@ -81,7 +81,8 @@ TEST(zero_bubble__puts_off_weights_by_the_stage)
 }
 
 /* In the orders above, and in 1F1B, a backward of the last stage follows its forward. With GPipe all forwards come
- * first. */
+ * first. A micro-batch that streams goes out beside its own
+ * forward. */
 TEST(offload__leaves_out_the_last_stage_whose_backwards_follow_at_once)
 {
     static const enum scenario_schedule schedules[] = {SCENARIO_ONE_F_ONE_B, SCENARIO_ZERO_BUBBLE, SCENARIO_GPIPE};
@@ -95,6 +96,8 @@ TEST(offload__leaves_out_the_last_stage_whose_backwards_follow_at_once)
             CHECK_EQUAL(plan_returns_at_once(pipeline, j), schedules[i] != SCENARIO_GPIPE);
             CHECK_CLOSE(plan_offload(pipeline, j, 1), 0.5, 0);
             CHECK_CLOSE(plan_offload(pipeline, j, 2), schedules[i] == SCENARIO_GPIPE ? 0.5 : 0, 0);
+            pipeline->partition[PASS_FORWARD].micro_batches[j].streams = true;
+            CHECK_CLOSE(plan_offload(pipeline, j, 2), 0.5, 0);
         }
         plan_free(&plan);
     }

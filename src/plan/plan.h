@@ -113,15 +113,16 @@ static inline bool plan_waits_for_copies(enum pass pass, bool behind_forward)
 bool plan_returns_at_once(const struct plan_pipeline *pipeline, int32_t micro_batch);
 
 /** Return the share of a forward micro-batch's activations that goes to the host on a virtual stage (chunk x stages +
- * stage). Without a table nothing goes where its backward follows at once, as in Megatron-Kwai. */
+ * stage). Without a table nothing goes where its backward follows at once, as in Megatron-Kwai, unless it streams. */
 static inline double plan_offload(const struct plan_pipeline *pipeline, int32_t micro_batch, int32_t stage)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
     if (pipeline->offload != NULL)
         return pipeline->offload[stage * partition->n_micro_batches + micro_batch];
-    double share = partition->micro_batches[micro_batch].offload;
+    const struct plan_micro_batch *of = &partition->micro_batches[micro_batch];
     int32_t last = pipeline->layout.stages * pipeline->layout.chunks - 1;
-    return share > 0 && stage == last && stage > 0 && plan_returns_at_once(pipeline, micro_batch) ? 0 : share;
+    bool may_stay = of->offload > 0 && !of->streams && stage == last && stage > 0;
+    return may_stay && plan_returns_at_once(pipeline, micro_batch) ? 0 : of->offload;
 }
 
 /** Pipelines of a phase that run micro-batches together as one context-parallel group. */
