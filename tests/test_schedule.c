@@ -81,8 +81,7 @@ TEST(zero_bubble__puts_off_weights_by_the_stage)
 }
 
 /* In the orders above, and in 1F1B, a backward of the last stage follows its forward. With GPipe all forwards come
- * first. A micro-batch that streams goes out beside its own
- * forward. */
+ * first. A micro-batch that streams goes out beside its own forward. */
 TEST(offload__leaves_out_the_last_stage_whose_backwards_follow_at_once)
 {
     static const enum scenario_schedule schedules[] = {SCENARIO_ONE_F_ONE_B, SCENARIO_ZERO_BUBBLE, SCENARIO_GPIPE};
