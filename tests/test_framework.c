@@ -192,6 +192,45 @@ TEST(framework__a_search_reads_the_older_name_of_its_level)
     free(old);
 }
 
+/* Suffixes such as -hf are left out of names, but this name is nothing else. */
+TEST(framework__hf_is_transformers)
+{
+    struct scenario s;
+    struct error err = {0};
+    char *text = fixture_replace(planned, "mine.yaml", "hf");
+    char *own = fixture_replace(mine, "name: mine", "name: transformers");
+    fixture_data("framework");
+    fixture_write("framework/model/framework/transformers.yaml", own);
+    CHECK_TRUE(scenario_read(fixture_write("framework/run.yaml", text), 0, NULL, &s, &err));
+    CHECK_TEXT(s.framework_name, "transformers");
+    CHECK_EQUAL(remove(harness_path("framework/model/framework/transformers.yaml")), 0);
+    scenario_free(&s);
+    free(own);
+    free(text);
+}
+
+/* Words that only begin so are errors of their own. */
+TEST(framework__notes_no_other_word_than_selective)
+{
+    static const struct {
+        const char *word;
+        bool noted;
+    } words[] = {{"selective", true}, {"attention-core+selective", true}, {"selective-full", false}};
+    for (int i = 0; i < 3; i++) {
+        struct scenario s;
+        struct error err = {0}, notes = {0};
+        char set[64];
+        snprintf(set, sizeof set, "systems.0.plan.recompute=%s", words[i].word);
+        char *text = fixture_replace(planned, "framework: mine.yaml\n", "");
+        CHECK_EQUAL(read_beside(mine, text, set, &s, &err), words[i].noted);
+        taken_words(&s, &notes);
+        CHECK_EQUAL(strstr(notes.text, "'selective' is taken as") != NULL, words[i].noted);
+        if (words[i].noted)
+            scenario_free(&s);
+        free(text);
+    }
+}
+
 /* Finished points of a sweep are known by this text. Another source therefore does not run them again. */
 TEST(framework__the_resolved_text_has_its_values_and_not_its_sources)
 {

@@ -81,7 +81,7 @@ static bool shipped_name(const char *folder, const char *name, const char *suffi
     char path[PATH_BYTES], form[NAME_BYTES], plain[NAME_BYTES];
     name_form(name, form);
     name_plain(name, plain);
-    const char *here = unmodelled_name_here(what, form);
+    const char *here = unmodelled_name_here(what, *form != '\0' ? form : plain); /* "hf" has no form */
     size_t n = 0;
     char **names = library_list(folder, suffix, &n);
     int32_t found = names != NULL ? name_find(name, (const char *const *)names, (int32_t)n) : -1;
