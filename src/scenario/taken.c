@@ -29,13 +29,25 @@ static void note_platform(const struct scenario *scenario, struct error *notes)
         note_name(scenario, "platform.name", taken, notes);
 }
 
+/** Return whether a word, or one of words joined by +, is `selective`. */
+static bool is_selective(const char *words)
+{
+    static const char word[] = "selective";
+    bool is = false;
+    for (const char *at = words; at != NULL && !is; at = strchr(at, '+')) {
+        at += *at == '+';
+        is = strncmp(at, word, strlen(word)) == 0 && strchr("+", at[strlen(word)]) != NULL;
+    }
+    return is;
+}
+
 /** Return whether the scalar or list under a key has `selective`. */
 static bool says_selective(const struct document *document, int32_t mapping, const char *key)
 {
     int32_t node = document_find(document, mapping, key);
     bool list = node >= 0 && document->node[node].kind == DOCUMENT_SEQUENCE, says = false;
     for (int32_t i = list ? document->node[node].child : node; i >= 0; i = list ? document->node[i].next : -1)
-        says = says || (document->node[i].kind == DOCUMENT_SCALAR && strstr(document->node[i].value, "selective"));
+        says = says || (document->node[i].kind == DOCUMENT_SCALAR && is_selective(document->node[i].value));
     return says;
 }
 
