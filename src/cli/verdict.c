@@ -97,9 +97,12 @@ void verdict_print(const struct verdict *verdict)
     CHECK(fclose(file) == 0);
     text_print_wrapped(verdict->head, &limits);
     putchar('\n');
-    text_print_wrapped(table, &(struct text_limits){VERDICT_COLUMNS, 1, VERDICT_LINES});
+    struct text_limits rows = {VERDICT_COLUMNS, 2, VERDICT_LINES};
+    if (text_wrapped_lines(table, &rows) + count_lines(sentences) > room)
+        rows.most = 1; /* plans are cut, so that every sentence has its line */
+    text_print_wrapped(table, &rows);
     putchar('\n');
-    limits.total = room - count_lines(table);
+    limits.total = room - text_wrapped_lines(table, &rows);
     text_print_wrapped(sentences, &limits);
     free(sentences);
     free(table);
