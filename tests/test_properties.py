@@ -69,6 +69,7 @@ def machine(factor):
         float(found[2]) / factor if found[1].endswith("per_s") else float(found[2]) * factor), fitted.replace(kept, ""))
     return {"name": "same", "model": "llama3.2-1b", "framework": "slimpack-paper", "engine": "critical-path",
             "device": str(write(f"slower-{factor}.yaml", slower + kept)),
+            "host": {"launch": 38e-6 * factor},
             "platform": {"name": "hopper-2x8", "nvlink": 200e9 / factor, "nic": 50e9 / factor, "pcie": 64e9 / factor},
             "iterations": {"warm_up": 0, "measured": 1}}
 
