@@ -105,10 +105,10 @@ TEST(cost_cached__tells_settings_apart)
 TEST(cost_cached__follows_a_plan_that_changes_in_place)
 {
     const struct scenario_plan base = {.tp = 2, .pp = 1, .cp = 2, .dp = 4, .vpp = 1, .sharding = SCENARIO_ZERO3};
-    struct scenario_plan plans[13], plan;
+    struct scenario_plan plans[13];
     struct cost_cache cache = {0};
     struct cost_setting setting = setting_with(&cache);
-    hand_options(&setting, &plan);
+    hand_options(&setting, &base);
     setting.tensor = 2;
     for (int i = 0; i < 13; i++)
         plans[i] = base;
