@@ -98,8 +98,8 @@ void verdict_print(const struct verdict *verdict)
     text_print_wrapped(verdict->head, &limits);
     putchar('\n');
     struct text_limits rows = {VERDICT_COLUMNS, 2, VERDICT_LINES};
-    if (text_wrapped_lines(table, &rows) + count_lines(sentences) > room)
-        rows.most = 1; /* plans are cut, so that every sentence has its line */
+    if (text_wrapped_lines(table, &rows) + text_wrapped_lines(sentences, &limits) > room)
+        rows.most = 1; /* long plans are cut, so that no sentence is */
     text_print_wrapped(table, &rows);
     putchar('\n');
     limits.total = room - text_wrapped_lines(table, &rows);
