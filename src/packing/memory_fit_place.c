@@ -12,11 +12,11 @@
 /* A forward micro-batch on a rank, as a candidate for the host. */
 struct stay {
     int32_t consumer;
-    double *share;           /* share of it that goes */
-    double begun_s, ended_s; /* start and end of its forward */
-    double out_s, back_s;    /* time from which it can be away; time until which it can */
-    double all_bytes;        /* bytes of it that can go */
-    double freed_bytes;      /* bytes that go in this round, in addition to those before */
+    double *share;          /* share of it that goes */
+    double begun_s, gone_s; /* start of its forward; time from which its bytes are free if it goes */
+    double out_s, back_s;   /* end of its copy if all of it goes; time until which its bytes are free */
+    double all_bytes;       /* bytes of it that can go */
+    double freed_bytes;     /* bytes that go in this round, in addition to those before */
 };
 
 /* Forward micro-batches of one rank at one moment. */
@@ -49,8 +49,9 @@ static int32_t next_pass(const struct dag *dag, int32_t task)
 }
 
 /*
- * Compute until when the inputs of a rank's backward micro-batches are away: until their pass starts, for which a
- * buffer has them, or until the next one if they stream. The times ascend. The caller frees the result.
+ * Compute until when what a rank's backward micro-batches have on the host frees memory: until their pass has ended,
+ * since buffers that stay have their inputs, or until the next pass starts if they stream. The times ascend. The caller
+ * frees the result.
  */
 static double *returns_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
@@ -60,11 +61,30 @@ static double *returns_of(const struct memory_fit_round *fitting, const struct m
     double *back_s = check_calloc((size_t)plan->partition[PASS_BACKWARD].n_micro_batches, sizeof *back_s);
     for (int32_t pass = first_pass(dag, excess->dag_rank), next; pass >= 0; pass = next) {
         next = next_pass(dag, pass);
-        int32_t until = streams ? next : pass;
-        if (dag->tasks[pass].pass == PASS_BACKWARD)
-            back_s[dag->tasks[pass].micro_batch] = until < 0 ? INFINITY : fitting->timeline->start_s[until];
+        if (dag->tasks[pass].pass != PASS_BACKWARD)
+            continue;
+        double next_s = next < 0 ? INFINITY : fitting->timeline->start_s[next];
+        back_s[dag->tasks[pass].micro_batch] = streams ? next_s : fitting->timeline->finish_s[pass];
     }
     return back_s;
+}
+
+/* Copies to the host that the next pass waits for, and those after them: numbers of micro-batches, -1: none. */
+struct leaving {
+    int32_t due, out;
+    bool forward; /* the pass before is a forward one */
+};
+
+/* Take the copies that are over when a pass begins. plan_waits_for_copies says which. */
+static void free_copied(struct leaving *leaving, enum pass pass, double start_s, struct stay *stays)
+{
+    if (plan_waits_for_copies(pass, leaving->forward)) {
+        if (leaving->due >= 0)
+            stays[leaving->due].gone_s = start_s;
+        leaving->due = leaving->out;
+        leaving->out = -1;
+    }
+    leaving->forward = pass == PASS_FORWARD;
 }
 
 /* Return the bytes of each micro-batch that can go on a stage. Stages with the same layers share them. */
@@ -92,18 +112,21 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
     struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
     double *back_s = returns_of(fitting, excess);
     const struct dag *dag = fitting->dag;
+    struct leaving leaving = {-1, -1, false};
     for (int32_t pass = first_pass(dag, excess->dag_rank); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
+        double start_s = fitting->timeline->start_s[pass], finish_s = fitting->timeline->finish_s[pass];
+        free_copied(&leaving, task->pass, start_s, stays);
         if (task->pass != PASS_FORWARD)
             continue;
         bool streams = memory_fit_forward_micro_batch(pipe, task->micro_batch)->streams;
+        leaving.out = streams ? -1 : (int32_t)(stay - stays);
         *stay = (struct stay){.all_bytes = all_bytes[task->micro_batch]};
         stay->consumer = streams ? pipe->last[task->micro_batch] : pipe->consumer[task->micro_batch];
         stay->share = &pipe->plan->offload[excess->stage * n + task->micro_batch];
-        stay->begun_s = fitting->timeline->start_s[pass];
-        stay->ended_s = fitting->timeline->finish_s[pass];
-        stay->out_s =
-            stay->ended_s + cost_of_transfer(&excess->stage_setting, COST_PCIE, stay->all_bytes, 1).duration_s;
+        stay->begun_s = start_s;
+        stay->gone_s = streams ? finish_s : INFINITY;
+        stay->out_s = finish_s + cost_of_transfer(&excess->stage_setting, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
         stay++;
     }
@@ -113,15 +136,17 @@ static struct stay *stays_of(const struct memory_fit_round *fitting, const struc
 
 /* The micro-batches of a rank while its memory is walked in time. */
 struct window {
-    int32_t n, n_ended; /* number of micro-batches; number of the first micro-batches whose forward has ended */
+    int32_t n, n_ended; /* number of micro-batches; number of the first micro-batches that may be gone */
     struct stay *stays;
-    int32_t *by_return; /* [n] micro-batches in the order of their consumers, in which they come back */
-    int32_t n_back;     /* number of these that are back */
-    int32_t *open;      /* [2 n] micro-batches of which more can go, in the order of their consumers, ties backwards */
-    int32_t first, end; /* range of these in use; micro-batches before it are back */
-    bool streams;       /* micro-batches can go from the start of their forward on */
-    double most;        /* largest share of a micro-batch that can go */
-    double freed_bytes; /* bytes freed by micro-batches that are away */
+    int32_t *by_return;  /* [n] micro-batches in the order of their consumers, in which they come back */
+    int32_t n_back;      /* number of these that are back */
+    int32_t *open;       /* [2 n] micro-batches of which more can go, in the order of their consumers, ties backwards */
+    int32_t first, end;  /* range of these in use; micro-batches before it are back */
+    bool streams;        /* micro-batches can go from the start of their forward on */
+    double most;         /* largest share of a micro-batch that can go */
+    double freed_bytes;  /* bytes freed by micro-batches that are away */
+    double grown_bytes;  /* by which the buffers have grown in this round */
+    double buffer_bytes; /* of each of the two buffers for copies back: the largest that goes; 0: they stream */
 };
 
 static void open_window(struct window *window, const struct memory_fit_round *fitting,
@@ -144,6 +169,8 @@ static void open_window(struct window *window, const struct memory_fit_round *fi
         next[i + 1] += next[i];
     for (int32_t i = 0; i < window->n; i++)
         window->by_return[next[window->stays[i].consumer]++] = i;
+    for (int32_t i = 0; !window->streams && i < window->n; i++)
+        window->buffer_bytes = fmax(window->buffer_bytes, *window->stays[i].share * window->stays[i].all_bytes);
     for (int32_t i = 1; i < window->n; i++)
         CHECK(window->stays[window->by_return[i - 1]].back_s <= window->stays[window->by_return[i]].back_s);
     free(next);
@@ -156,8 +183,8 @@ static void close_window(struct window *window)
     free(window->open);
 }
 
-/* Add a micro-batch whose forward has ended or, if it streams, begun. More of it can go until it comes back. The
- * micro-batches of a sample are consumed from its end on, so each may be first in the list. */
+/* Add a micro-batch that may be gone or, if it streams, whose forward has begun. More of it can go until it comes back.
+ * The micro-batches of a sample are consumed from its end on, so each may be first in the list. */
 static void open_stay(struct window *window, int32_t number)
 {
     const struct stay *stays = window->stays, *stay = &stays[number];
@@ -183,7 +210,7 @@ static void move_window(struct window *window, double time_s)
         qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_int32s);
     for (int32_t i = begin; i < window->n_back; i++)
         window->freed_bytes -= stays[window->by_return[i]].freed_bytes;
-    while (window->n_ended < window->n && stays[window->n_ended].ended_s <= time_s)
+    while (window->n_ended < window->n && stays[window->n_ended].gone_s <= time_s)
         open_stay(window, window->n_ended++);
     while (window->first < window->end && stays[window->open[window->first]].back_s <= time_s)
         window->first++;
@@ -220,7 +247,7 @@ static double send(struct stay *stay, double bytes, double most)
  * Send more of one micro-batch. A micro-batch whose copy is over by then comes before others. Otherwise it is the one
  * consumed last, which is away longest. At least one micro-batch must be open.
  *
- * @return bytes freed
+ * @return bytes freed, without what the buffers grow
  */
 static double send_one(struct window *window, double bytes, double time_s)
 {
@@ -229,8 +256,14 @@ static double send_one(struct window *window, double bytes, double time_s)
         at--;
     at = at < window->first ? window->end - 1 : at;
     struct stay *stay = &window->stays[window->open[at]];
-    double freed_bytes = send(stay, bytes, window->most);
+    enum { BUFFERS = 2 };
+    double freed_bytes = send(stay, bytes, window->most), sent_bytes = *stay->share * stay->all_bytes;
     window->freed_bytes += freed_bytes;
+    if (!window->streams && sent_bytes > window->buffer_bytes) { /* the buffers stay until the end */
+        freed_bytes -= BUFFERS * (sent_bytes - window->buffer_bytes);
+        window->grown_bytes += BUFFERS * (sent_bytes - window->buffer_bytes);
+        window->buffer_bytes = sent_bytes;
+    }
     if (*stay->share < window->most)
         return freed_bytes;
     window->end--;
@@ -249,7 +282,7 @@ bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fi
     for (int64_t i = sums->first[excess->dag_rank]; i < sums->first[excess->dag_rank + 1]; i++) {
         const struct memory_sum *event = &sums->all[i];
         move_window(&window, event->time_s);
-        double above = event->bytes - fitting->request->memory_bytes - window.freed_bytes;
+        double above = event->bytes - fitting->request->memory_bytes + window.grown_bytes - window.freed_bytes;
         for (; above > 0 && has_open(&window, event->time_s); changed = true)
             above -= send_one(&window, above, event->time_s);
         if (above > excess->bytes) {
