@@ -177,7 +177,9 @@ class Compare(unittest.TestCase):
                 measured = side["tokens_per_s_per_gpu"] / (1 + error["bias"] + sign * 1.6448536 * error["deviation"])
                 self.assertAlmostEqual(side["model_interval"][key] / measured, 1, places=6)
         a, b = ("{p5:,.0f} to {p95:,.0f}".format(**result[side]["model_interval"]) for side in "ab")
-        self.assertIn(f"tokens/s/GPU by the model's error, p5 to p95: A {a} ({result['a']['model_error']['basis']}); B {b} all runs", text)
+        wider = ", ".join(result["a"]["model_error"]["wider"])
+        self.assertEqual(wider, "varying lengths, framework, cp")
+        self.assertIn(f"tokens/s/GPU by the model's error, p5 to p95: A {a} (wider for {wider}); B {b} (wider for {wider}) all", text)
 
     def test_mistakes_are_named(self):
         swept = write("points.yaml", SMALL + "sweep: {seed: [1, 2]}\n")
