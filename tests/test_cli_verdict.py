@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests read the verdict that `slimsim run` prints first."""
+import importlib.util
 import json
 import re
 import subprocess
@@ -10,6 +11,9 @@ from cli_case import SOURCE
 from program import SCRATCH, SMALL, fresh, point_of, run, write
 
 LINES, COLUMNS = 25, 100
+SPEC = importlib.util.spec_from_file_location("measured_range", SOURCE / "model/validation/range.py")
+RANGE = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(RANGE)
 SHIPPED = {  # scenario: what shortens it
     "quickstart.yaml": ("--set", "iterations.measured=2", "--set", "engine=critical-path"),
     "llama2-70b.yaml": ("--set", "engine=critical-path"),
@@ -239,7 +243,22 @@ class Verdict(unittest.TestCase):
         self.assertEqual(report["outside_measured_runs"], ["varying lengths", "framework slimpack-paper", "system slimpack"])
         self.assertEqual(list(report), ["format_version", "name", "point", "id", "status", "model", "device", "platform", "framework", "copied_curves", "gpus",
                                         "memory_bytes", "systems", "assumed", "verdict", "ties", "reason", "faster_settings",
-                                        "outside_measured_runs"])
+                                        "outside_measured_runs", "model_error"])
+
+    def test_model__is_beside_the_batches(self):
+        """measured = predicted / (1 + error), and the 5th percentile is 1.645 deviations above the bias."""
+        text, _ = verdict(write("small.yaml", SMALL))
+        report = json_of(write("small.yaml", SMALL))
+        error, (first, *others) = report["model_error"], sorted(report["systems"], key=lambda system: -system["tokens_per_s_per_gpu"])
+        self.assertEqual(error["wider"], ["varying lengths", "framework"])
+        for system in (first, *others):
+            for key, sign in (("p5", 1), ("p95", -1)):
+                measured = system["tokens_per_s_per_gpu"] / (1 + error["bias"] + sign * 1.6448536 * error["deviation"])
+                self.assertAlmostEqual(system["model_interval"][key] / measured, 1, places=6)
+        half, (p5, p95) = first["tokens_per_s_per_gpu_interval"], first["model_interval"].values()
+        self.assertIn(f"{first['label']}: {first['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU, batches ± {half:,.0f}, model {p5:,.0f} to {p95:,.0f} (", text)
+        alike = verdict(write("small.yaml", SMALL), "--set", "data.lengths=fixed")[0]
+        self.assertRegex(alike, r"\n\S+: [\d,]+ tokens/s/GPU, model [\d,]+ to [\d,]+ \(")
 
 
 class Range(unittest.TestCase):
@@ -254,10 +273,38 @@ class Range(unittest.TestCase):
         done = subprocess.run([script, "--errors"], input=report, capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, (SOURCE / "model/model_error.yaml").read_text(),
                          f"run slimsim validate --json | {script} --errors")
-        *_, everything = done.stdout.splitlines()
-        (known,) = [entry for entry in json.loads(report)["statistics"] if entry["quantity"] == "tokens/s/GPU" and
-                    entry["source"] == entry["device"] == "all" and entry["full_plan"] and not entry["calib"]]
-        self.assertRegex(everything, rf"^  - {{rows: {known['rows']}, bias: {known['bias']:.4f}, ")
+        far = RANGE.distances(RANGE.sources_of(json.loads(report)))
+        within = [sum(abs(distance) < limit for distance in far) / len(far) for limit in (RANGE.P95, 1)]
+        self.assertTrue(0.85 <= within[0] <= 0.95, within)
+        self.assertTrue(0.60 <= within[1] <= 0.75, within)
+
+    def test_model_error__is_that_of_a_sum_by_hand(self):
+        """Means 0.1, 0.2 and 0, so 0.1 overall and a variance of 0.01. Within the first two 0.0002 and 0.0008, so 0.0005.
+        Between: 0.01 - (0.0005 / 2 + 0.0005 / 2 + 0.0005) / 3 = 0.01 - 0.001 / 3. The mean's own variance is 0.01 / 3."""
+        found = RANGE.model_of([[0.09, 0.11], [0.18, 0.22], [0.0]])
+        between = 0.01 - 0.001 / 3
+        for got, wanted in zip(found, (0.1, between ** 0.5, 0.0005 ** 0.5, (between + 0.0005 + 0.01 / 3) ** 0.5)):
+            self.assertAlmostEqual(got, wanted, places=12)
+
+    def test_model_error__is_never_below_that_of_the_pool(self):
+        """Bias 0.2. The pool has (0.4^2 + 2 (1 + 0.2^2)) / 3 = 2.24 / 3. Within is 200 / 99 / 3, between 0.12 less
+        0.52 / 3 of it, and the mean's variance 0.12 / 3: 0.717 together."""
+        found = RANGE.model_of([[0.6, 0.6], [1, -1] * 50, [1, -1] * 50])
+        self.assertAlmostEqual(found[0], 0.2, places=12)
+        self.assertAlmostEqual(found[3] ** 2, 2.24 / 3, places=12)
+
+    def test_sources__are_repositories_and_papers(self):
+        for text, source in (("mosaicml/llm-foundry@8c8dd48f72:scripts/README.md (A100)", "mosaicml/llm-foundry"),
+                             ("arXiv:2205.05198 Table 3", "arXiv:2205.05198"), ("InternLM/xtuner docs legacy", "InternLM/xtuner")):
+            self.assertEqual(RANGE.source_of(text), source)
+
+    def test_distances__leave_the_own_source_out(self):
+        """The others judge the third source, 0.3, by their bias 0.1, variances within 0.0002, between 0.02 - 0.0001 and of
+        the mean 0.01; its device and its CP are outside, which adds twice that between."""
+        def runs(*errors, device="a", cp=1):
+            return [(error, "f", device, 4096, cp) for error in errors]
+        far = RANGE.distances({"one": runs(0.19, 0.21), "two": runs(-0.01, 0.01), "three": runs(0.3, device="b", cp=2)})
+        self.assertAlmostEqual(far[-1], 0.2 / (0.0199 + 0.0002 + 0.01 + 2 * 0.0199) ** 0.5, places=12)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,7 @@ class Compare(unittest.TestCase):
         a, b = write("fits.yaml", text), write("large.yaml", text + "memory_limit: 0.1\n")
         done = compare(a, b)
         self.assertRegex(done.stdout, "B best-fit +- .*does not fit; TP2 DP8")
+        self.assertNotIn("by the model's error", done.stdout)
         self.assertIn(" if memory did not matter; 1 difference:", done.stdout)
         self.assertRegex(done.stdout, "memory_limit: 0.95 -> 0.1; does not fit")
         one, = compared(a, b)["differences"]
@@ -166,6 +167,19 @@ class Compare(unittest.TestCase):
         self.assertEqual(sum(" -> " in line for line in lines), 8, done.stdout)
         self.assertGreater(len(compared(self.a, other, "--system", "best-fit")["differences"]), 8)
         self.assertIn("8 largest", done.stdout)
+
+    def test_ranges_are_those_of_the_models_error(self):
+        """measured = predicted / (1 + error), with the percentiles 1.645 deviations from the bias."""
+        result, text = compared(self.a, self.b), " ".join(compare(self.a, self.b).stdout.split())
+        for side in (result["a"], result["b"]):
+            error = side["model_error"]
+            for key, sign in (("p5", 1), ("p95", -1)):
+                measured = side["tokens_per_s_per_gpu"] / (1 + error["bias"] + sign * 1.6448536 * error["deviation"])
+                self.assertAlmostEqual(side["model_interval"][key] / measured, 1, places=6)
+        a, b = ("{p5:,.0f} to {p95:,.0f}".format(**result[side]["model_interval"]) for side in "ab")
+        wider = ", ".join(result["a"]["model_error"]["wider"])
+        self.assertEqual(wider, "varying lengths, framework, cp")
+        self.assertIn(f"tokens/s/GPU by the model's error, p5 to p95: A {a} (wider for {wider}); B {b} (wider for {wider}) all", text)
 
     def test_mistakes_are_named(self):
         swept = write("points.yaml", SMALL + "sweep: {seed: [1, 2]}\n")

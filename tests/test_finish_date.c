@@ -27,9 +27,13 @@ static void make(struct training *training, double bias, double deviation)
 {
     char errors[256];
     fixture_data("finish_date");
-    snprintf(errors, sizeof errors, "source: a test\ngroups: [{rows: 20, bias: %.17g, deviation: %.17g}]\n", bias,
+    snprintf(errors, sizeof errors,
+             "source: a test\nrows: 20\nsources: 2\nbetween: 0.1\nwithin: 0.1\nbias: %.17g\ndeviation: %.17g\n", bias,
              deviation);
     fixture_write("finish_date/model/model_error.yaml", errors);
+    fixture_write("finish_date/model/validated_range.yaml",
+                  "source: a test\ndevices: h800\nframeworks: nemo\nsystems: best-fit\nvarying_lengths: true\n"
+                  "gpus: 32\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n");
     *training = (struct training){.question = {.tokens = 1e12, .n_offers = 1, .offers = &training->offer},
                                   .candidate = {.row = {.nodes = 4,
                                                         .fits = 1,
@@ -40,6 +44,8 @@ static void make(struct training *training, double bias, double deviation)
         training->question.limit[i] = NAN;
     struct scenario *scenario = &training->offer.scenario;
     scenario->seed = 1;
+    strcpy(scenario->device.name, "h800");
+    strcpy(scenario->framework_name, "nemo");
     scenario->model = hand_llama_13b;
     scenario->platform.gpus_per_node = scenario->platform.nvlink_domain = 8;
     scenario->platform.pcie_bytes_per_s = 64e9;
@@ -106,6 +112,19 @@ TEST(finish_date__has_the_model_error_of_the_formula)
     check_interval(&date.part[DATE_BATCHES], days_0, days_0, days_0, 1e-14);
     check_interval(&date.part[DATE_FAILURES], days_0, days_0, days_0, 1e-14);
     CHECK_CLOSE(date.late, 0.5, 0.09);
+}
+
+/* Context parallelism beyond the measured runs adds the deviation between sources: 0.24^2 + 0.1^2 = 0.26^2. */
+TEST(finish_date__is_less_sure_outside_the_measured_runs)
+{
+    struct training training;
+    make(&training, 0, 0.24);
+    training.candidate.row.cp = 2;
+    CHECK_CLOSE(date_of(&training).model_error.deviation, 0.24, 1e-14);
+    training.candidate.row.cp = 4;
+    struct finish_date date = date_of(&training);
+    CHECK_CLOSE(date.model_error.deviation, 0.26, 1e-14);
+    CHECK_CLOSE(date.all.p95, days_0 * (1 + 0.26 * gsl_cdf_ugaussian_Pinv(0.95)), 0.05);
 }
 
 /* A 95% interval of +-4.9% has a standard deviation of 2.5%. */
@@ -190,9 +209,7 @@ TEST(finish_date__needs_a_model_error)
     struct finish_date date;
     struct error err = {0};
     make(&training, 0, 0);
-    fixture_write("finish_date/model/model_error.yaml",
-                  "source: a test\ngroups: [{framework: other, rows: 20, bias: 0, "
-                  "deviation: 0}]\n");
+    fixture_write("finish_date/model/model_error.yaml", "source: a test\nrows: 20\n");
     CHECK_TRUE(!finish_date_draw(&training.question, &training.candidate, &date, &err));
     CHECK_CONTAINS(err.text, "model_error.yaml");
     finish_date_free(&date);

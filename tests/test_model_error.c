@@ -1,81 +1,99 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* These tests find the measured errors of the runs that are most like a scenario. */
+/* These tests read the errors of measured runs, widen them for a scenario, and compare ranges with hand-made numbers.
+ */
 #include "simulate/model_error.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
 #include "scenario_fixture.h"
 
-static const char pair[] =
-    "  - {framework: nemo, family: Hopper, devices: h100-sxm h800, rows: 8, bias: 0.01, deviation: 0.02}\n",
-                  framework[] = "  - {framework: nemo, rows: 20, bias: 0.03, deviation: 0.04}\n",
-                  all[] = "  - {rows: 90, bias: -0.05, deviation: 0.06}\n";
+static const char numbers[] = "rows: 30\nsources: 4\nbias: 0.03\nbetween: 0.03\nwithin: 0.02\ndeviation: 0.04\n";
+static const char range[] = "source: a test\ndevices: h100-sxm h800\nframeworks: nemo\nsystems: best-fit\n"
+                            "varying_lengths: false\ngpus: 16\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n";
 
-/** Write the groups to a data folder and look the errors of a scenario up. */
-static bool look_up(const char *groups[3], const char *name, const char *device, struct model_error *error,
+/** Write both files to a data folder and look the error of a scenario up. */
+static bool look_up(const char *errors, const struct scenario *scenario, int64_t cp, struct model_error *error,
                     struct error *err)
 {
-    char text[1024], *folder = strdup(fixture_data("model_error"));
-    struct scenario scenario = {0};
-    snprintf(text, sizeof text, "source: a test\ngroups:\n%s%s%s", groups[0], groups[1], groups[2]);
+    char *folder = strdup(fixture_data("model_error")), text[512];
+    snprintf(text, sizeof text, "source: a test\n%sheld: {p5_to_p95: 0.9}\nerrors: [{source: a, rows: 30}]\n", errors);
     fixture_write("model_error/model/model_error.yaml", text);
-    strcpy(scenario.framework_name, name);
-    strcpy(scenario.device.name, device);
+    fixture_write("model_error/model/validated_range.yaml", range);
     *err = (struct error){0};
-    bool ok = model_error_read(folder, &scenario, error, err);
+    bool ok = model_error_read(folder, scenario, cp, error, err);
     free(folder);
     return ok;
 }
 
-static void check(const char *name, const char *device, int32_t n_rows, const char *basis)
+static struct scenario scenario_of(const char *framework, const char *device, const char *lengths, int64_t context)
 {
-    const char *groups[] = {pair, framework, all};
+    struct scenario scenario = {.data = {.context = context}};
+    strcpy(scenario.framework_name, framework);
+    strcpy(scenario.device.name, device);
+    strcpy(scenario.data.lengths, lengths);
+    return scenario;
+}
+
+static struct model_error error_of(const struct scenario *scenario, int64_t cp)
+{
     struct model_error error;
     struct error err;
-    CHECK_TRUE(look_up(groups, name, device, &error, &err));
+    CHECK_TRUE(look_up(numbers, scenario, cp, &error, &err));
     CHECK_TEXT(err.text, "");
-    CHECK_EQUAL(error.n_rows, n_rows);
-    CHECK_CLOSE(error.bias, n_rows == 8 ? 0.01 : n_rows == 20 ? 0.03 : -0.05, 1e-15);
-    CHECK_CLOSE(error.deviation, n_rows == 8 ? 0.02 : n_rows == 20 ? 0.04 : 0.06, 1e-15);
-    CHECK_TEXT(error.basis, basis);
+    return error;
 }
 
-TEST(model_error__is_that_of_the_most_similar_runs)
+TEST(model_error__is_that_of_a_new_source)
 {
-    check("nemo", "h800", 8, "8 measured runs of nemo on Hopper");
-    check("nemo", "h80", 20, "20 measured runs of nemo on all devices"); /* a part of a name is another device */
-    check("nemo", "a100-80g", 20, "20 measured runs of nemo on all devices");
-    check("fsdp2", "h800", 90, "90 measured runs of all frameworks on all devices");
+    struct scenario scenario = scenario_of("nemo", "h800", "fixed", 4096);
+    struct model_error error = error_of(&scenario, 2);
+    CHECK_TRUE(error.rows == 30 && error.sources == 4 && error.n_wider == 0);
+    CHECK_CLOSE(error.bias, 0.03, 1e-15);
+    CHECK_CLOSE(error.deviation, 0.04, 1e-15);
+    CHECK_TEXT(error.basis, "30 measured runs of 4 sources");
 }
 
-TEST(model_error__says_that_no_run_had_such_a_device)
+/* 0.04^2 + n 0.03^2 = 0.0016 + 0.0009 n: 0.05 for one respect, and sqrt(0.0061) for all five. */
+TEST(model_error__is_wider_outside_the_measured_runs)
 {
-    const char *groups[] = {pair, "  - {framework: nemo, family: Hopper, rows: 20, bias: 0.03, deviation: 0.04}\n",
-                            all};
+    const struct scenario one[] = {scenario_of("fsdp2", "h800", "fixed", 4096), scenario_of("nemo", "h80", "fixed", 1),
+                                   scenario_of("nemo", "h800", "github", 4096),
+                                   scenario_of("nemo", "h800", "fixed", 4097),
+                                   scenario_of("nemo", "h800", "fixed", 4096)};
+    const char *const names[] = {"framework", "device", "varying lengths", "context", "cp"};
+    for (int i = 0; i < RANGE_N_RESPECTS; i++) {
+        struct model_error error = error_of(&one[i], i == 4 ? 3 : 2);
+        CHECK_EQUAL(error.n_wider, 1);
+        CHECK_TEXT(error.wider[0], names[i]);
+        CHECK_CLOSE(error.deviation, 0.05, 1e-14);
+    }
+    struct scenario all = scenario_of("fsdp2", "a100-80g", "github", 8192);
+    struct model_error error = error_of(&all, 4);
+    CHECK_CLOSE(error.deviation, sqrt(0.0061), 1e-14);
+    CHECK_CLOSE(error.bias, 0.03, 1e-15);
+    CHECK_TEXT(error.basis, "30 measured runs of 4 sources, wider for varying lengths, device, framework, context, cp");
+}
+
+/* A 95th percentile of the normal law lies 1.644854 deviations off, so 1000 / (1.03 +- 0.0657941). */
+TEST(model_error__has_a_range_of_measured_rates)
+{
+    struct scenario scenario = scenario_of("nemo", "h800", "fixed", 4096);
+    struct model_error error = error_of(&scenario, 1);
+    struct model_interval interval = model_error_interval(&error, 1000);
+    CHECK_CLOSE(interval.p5, 1000 / 1.0957941, 1e-6);
+    CHECK_CLOSE(interval.p95, 1000 / 0.9642059, 1e-6);
+    CHECK_CLOSE(model_error_measured(&error, 1030, 0), 1000, 1e-12);
+}
+
+TEST(model_error__refuses_unknown_and_missing_keys)
+{
+    struct scenario scenario = scenario_of("nemo", "h800", "fixed", 4096);
     struct model_error error;
     struct error err;
-    CHECK_TRUE(look_up(groups, "nemo", "a100-80g", &error, &err));
-    CHECK_TEXT(error.basis, "20 measured runs of nemo on Hopper, none on a100-80g");
-    CHECK_TRUE(look_up(groups, "nemo", "h800", &error, &err));
-    CHECK_TEXT(error.basis, "8 measured runs of nemo on Hopper");
-}
-
-TEST(model_error__names_a_scenario_without_a_group)
-{
-    const char *groups[] = {pair, "", ""};
-    struct model_error error;
-    struct error err;
-    CHECK_TRUE(!look_up(groups, "fsdp2", "h800", &error, &err));
-    CHECK_TRUE(strstr(err.text, "groups: none is for framework fsdp2 on device h800") != NULL);
-}
-
-TEST(model_error__refuses_unknown_keys)
-{
-    const char *groups[] = {"  - {rows: 8, bais: 0.01, deviation: 0.02}\n", "", all};
-    struct model_error error;
-    struct error err;
-    CHECK_TRUE(!look_up(groups, "nemo", "h800", &error, &err));
-    CHECK_TRUE(strstr(err.text, "bais") != NULL);
+    CHECK_TRUE(!look_up("rows: 8\nsources: 2\nbais: 0.01\n", &scenario, 1, &error, &err));
+    CHECK_CONTAINS(err.text, "bais");
+    CHECK_CONTAINS(err.text, "deviation");
 }

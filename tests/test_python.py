@@ -20,7 +20,7 @@ import h5py
 import pandas
 import yaml
 
-from program import PROGRAM, SCRATCH, SMALL, fresh, run, write
+from program import PROGRAM, SCRATCH, SMALL, fresh, point_of, run, write
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
@@ -56,6 +56,10 @@ class Package(unittest.TestCase):
         self.assertEqual(by_path.path, folder / "small.h5")
         self.assertTrue((folder / "small.csv").exists())
         pandas.testing.assert_frame_equal(by_dict.summary, by_path.summary)
+        model = by_path.model_range
+        told = point_of(run("run", write("small.yaml", SMALL), "--json", "--output", fresh("json")).stdout)
+        self.assertEqual(model.to_dict("records"), [{"system": system["label"], **system["model_interval"]} for system in told["systems"]])
+        self.assertEqual(model.attrs["basis"], told["model_error"]["basis"])
         self.assertEqual(by_dict.verdict, run("run", folder.parent / "small.yaml", "--output", fresh("cli")).stdout)
         self.assertEqual(slimsim.run(yaml.safe_load(by_dict.scenario)).scenario, by_dict.scenario)
         pandas.testing.assert_frame_equal(slimsim.Result(folder / "small.h5").iterations, by_path.iterations)

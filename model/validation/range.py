@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This script prints model/validated_range.yaml: the range of the measured training runs that `slimsim validate`
-compares by their throughput. With the predictions of these runs it prints model/model_error.yaml: their errors by
-framework and family of devices.
+compares by their throughput. With the predictions of these runs and of public.csv it prints model/model_error.yaml: how
+far predictions are off, from errors by source (docs/model.md, "How sure", has the steps).
 
     range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
@@ -11,15 +11,24 @@ import argparse
 import csv
 import json
 import pathlib
+import re
 import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = ("tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu")
 DEGREES = {"tp": "plan.tp", "pp": "plan.pp", "vpp": "plan.vpp", "cp": "plan.cp", "context": "data.context"}
-FAMILIES = {"Ampere": ("a100-40g", "a100-80g"), "Hopper": ("h100-96g", "h100-sxm", "h200", "h800")}
-LEAST = 8  # runs of a group
+TRUSTED = ("A", "A-")
+P95 = statistics.NormalDist().inv_cdf(0.95)
 ERRORS_HEAD = """\
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Errors of predictions, predicted / measured - 1, by model/validation/range.py --errors. docs/model.md, "How sure", has
+# the steps. held: shares of the rows within p5 to p95, and within one deviation, with their own source left out.
+source: >-
+  throughput of the runs of model/validation/training_*.csv and public.csv of trust A and A-, without the calibration
+  rows, as `slimsim validate` predicts it
+"""
+HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Errors of predictions, predicted / measured - 1, by model/validation/range.py --errors. The first group that holds a
 # scenario's framework and device counts.
@@ -37,12 +46,12 @@ source: >-
 """
 
 
-def compared():
+def compared(names="training_*.csv"):
     rows = []
-    for path in sorted(HERE.glob("training_*.csv")):
+    for path in sorted(HERE.glob(names)):
         with open(path, newline="") as file:
             rows += csv.DictReader(line for line in file if not line.startswith("#"))
-    return [row for row in rows if not row["skip"] and any(row.get(column) for column in MEASURED)]
+    return [row for row in rows if not row.get("skip") and any(row.get(column) for column in MEASURED)]
 
 
 def text():
@@ -58,31 +67,65 @@ def text():
     return HEAD.format(len(rows)) + "\n".join(lines) + "\n"
 
 
-def group(errors, framework=None, family=None):
-    """A line of model_error.yaml. `errors` has (framework, device, error) of each run. A group of all devices names the
-    family if all its runs lie in one."""
-    devices = FAMILIES.get(family)
-    like = [(device, error) for own, device, error in errors
-            if framework in (None, own) and (devices is None or device in devices)]
-    found = [error for _, error in like]
-    if len(found) < LEAST:
-        return []
-    names = [f"framework: {framework}"] if framework else []
-    names += [f"family: {name}" for name, members in FAMILIES.items() if all(device in members for device, _ in like)]
-    names += [f"devices: {' '.join(devices)}"] if family else []
-    numbers = [f"rows: {len(found)}", f"bias: {statistics.mean(found):.4f}", f"deviation: {statistics.stdev(found):.4f}"]
-    return [f"  - {{{', '.join(names + numbers)}}}\n"]
+def source_of(text):
+    """The repository or paper of a row's `source`: the first part of a path with one slash, or arXiv:NUMBER."""
+    return re.match(r"arXiv:[\d.]+|[\w.-]+/[\w.-]+", text)[0]
+
+
+def sources_of(report):
+    """Runs of each source: (error, framework, device, context, cp). The source with most runs comes first."""
+    rows = {row["id"]: row for row in compared() + compared("public.csv")}
+    sources = {}
+    for found in report["rows"]:
+        row = rows.get(found["row"])
+        if row and found["quantity"] == "tokens/s/GPU" and found["trust"] in TRUSTED and not found["calib"]:
+            run = (found["error"], row["framework"], found["device"], int(row["data.context"]), int(row["plan.cp"] or 1))
+            sources.setdefault(source_of(row["source"]), []).append(run)
+    return dict(sorted(sources.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def model_of(sources):
+    """(bias, between, within, deviation) of a random-effects model of the lists of errors, in which each source counts
+    once."""
+    means = [statistics.mean(errors) for errors in sources]
+    spread = statistics.variance(means)
+    within = statistics.mean(statistics.variance(errors) for errors in sources if len(errors) > 1)
+    between = max(0, spread - statistics.mean(within / len(errors) for errors in sources))
+    bias = statistics.mean(means)
+    pooled = statistics.mean(statistics.mean((error - bias) ** 2 for error in errors) for errors in sources)
+    return bias, between ** 0.5, within ** 0.5, max(between + within + spread / len(sources), pooled) ** 0.5
+
+
+def outside(run, others):
+    """The number of respects in which a run lies outside other runs: framework, device, context, cp."""
+    return sum(run[i] not in {other[i] for other in others} for i in (1, 2)) + \
+        sum(run[i] > max(other[i] for other in others) for i in (3, 4))
+
+
+def distances(sources):
+    """Distance of each run from the bias of the other sources, in deviations of these, widened as a scenario's is."""
+    found = []
+    for name, runs in sources.items():
+        others = {other: own for other, own in sources.items() if other != name}
+        bias, between, _, deviation = model_of([[run[0] for run in own] for own in others.values()])
+        flat = [run for own in others.values() for run in own]
+        found += [(run[0] - bias) / (deviation ** 2 + outside(run, flat) * between ** 2) ** 0.5 for run in runs]
+    return found
 
 
 def errors_text(report):
     """model_error.yaml of the output of `slimsim validate --json`."""
-    framework = {row["id"]: row["framework"] for row in compared()}
-    errors = [(framework[row["row"]], row["device"], row["error"]) for row in report["rows"]
-              if row["row"] in framework and row["quantity"] == "tokens/s/GPU" and row["trust"] in ("A", "A-") and not row["calib"]]
-    names = sorted({name for name, _, _ in errors} - {""})
-    lines = [line for name in names for family in FAMILIES for line in group(errors, name, family)]
-    lines += [line for name in names for line in group(errors, name)] + group(errors)
-    return ERRORS_HEAD.format(len(errors), LEAST) + "".join(lines)
+    sources = sources_of(report)
+    lists = {name: [run[0] for run in runs] for name, runs in sources.items()}
+    far = distances(sources)
+    lines = [f"rows: {len(far)}", f"sources: {len(sources)}"]
+    lines += [f"{name}: {value:.4f}" for name, value in zip(("bias", "between", "within", "deviation"), model_of(lists.values()))]
+    held = [sum(abs(distance) < limit for distance in far) / len(far) for limit in (P95, 1)]
+    lines += [f"held: {{p5_to_p95: {held[0]:.3f}, one_deviation: {held[1]:.3f}}}", "errors:"]
+    for name, errors in lists.items():
+        spread = f", deviation: {statistics.stdev(errors):.4f}" if len(errors) > 1 else ""
+        lines.append(f'  - {{source: "{name}", rows: {len(errors)}, mean: {statistics.mean(errors):.4f}{spread}}}')
+    return ERRORS_HEAD + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -105,6 +105,24 @@ class Result:
         return self.table("summary")
 
     @property
+    def model_range(self):
+        """Of a run: tokens/s/GPU of each system from p5 to p95 of the model's error; the attribute `basis` says of what
+        runs.
+
+        KeyError: the file does not hold it
+        """
+        import pandas
+
+        with self.open() as file, self._reading():
+            if "model_range" not in file:
+                raise KeyError(f"{self.path} has no model_range; a run has it, or a point of a sweep with trace: full")
+            rows = [[float(cell) for cell in text_of(row).split("\t")] for row in file["model_range"][:]]
+            table = pandas.DataFrame(rows, columns=["p5", "p95"])
+            table.insert(0, "system", [text_of(label) for label in file["systems"][:]])
+            table.attrs["basis"] = text_of(file.attrs["model_error"])
+        return table
+
+    @property
     def iterations(self):
         """A row for each system and iteration."""
         return self.table("iterations")

@@ -11,6 +11,7 @@
 #define SLIMSIM_ANSWER_COMPARISON_H
 
 #include "answer/difference.h"
+#include "simulate/model_error.h"
 #include "sweep/what_if.h"
 
 /** One of the two that are compared. */
@@ -21,6 +22,8 @@ struct comparison_side {
     struct point_result *result;
     int32_t system; /* index of the chosen one */
     const struct trace_summary *summary;
+    struct model_error error;
+    struct model_interval interval; /* of its tokens/s/GPU */
 };
 
 /** Results with one difference alone. */

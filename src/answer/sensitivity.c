@@ -162,19 +162,28 @@ static int compare_changes(const void *a, const void *b)
     return order != 0 ? order : COMPARE(x->index, y->index);
 }
 
+static int64_t largest_cp(const struct point_result *result)
+{
+    int64_t cp = 1;
+    for (int32_t i = 0; i < result->n_systems; i++)
+        cp = result->summary[i].cp > cp ? result->summary[i].cp : cp;
+    return cp;
+}
+
 bool sensitivity_find(const struct document *document, const struct scenario *scenario,
                       const struct what_if_options *options, struct sensitivity *sensitivity, struct error *err)
 {
     *sensitivity = (struct sensitivity){.n_systems = scenario->n_systems};
     struct what_ifs *questions = &sensitivity->questions;
     struct listing listing = {document, scenario, questions};
-    if (!model_error_read(scenario_data_dir(), scenario, &sensitivity->error, err))
-        return false;
     list(&listing);
     if (!what_if_run(questions, options, err))
         return false;
     if (what_if_refusal(&questions->at[0]) != NULL)
         return error_set_status(err, ERROR_FAILED, "%s", what_if_refusal(&questions->at[0]));
+    if (!model_error_read(scenario_data_dir(), scenario, largest_cp(&questions->at[0].result), &sensitivity->error,
+                          err))
+        return false;
     sensitivity->changes = check_calloc((size_t)questions->n + 2, sizeof *sensitivity->changes);
     for (int32_t i = 0; i < questions->n; i++)
         add_change(sensitivity, &questions->at[i], questions->at[i].name, 1);

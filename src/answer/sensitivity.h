@@ -17,7 +17,7 @@ struct sensitivity_change {
 /** {0} is empty. */
 struct sensitivity {
     int32_t n_systems, n;
-    struct model_error error;  /* of runs like the scenario */
+    struct model_error error;
     struct what_ifs questions; /* the scenario as it is, and its changes; rows borrow from them */
     char *error_names[2];
     struct sensitivity_change *changes; /* [n] the scenario as it is, then the largest effect; refused ones are last */
@@ -32,8 +32,8 @@ struct sensitivity {
  * 3. Memory of a GPU, 10% less and more.
  * 4. The spaces free, megatron and wide, if a system has `plan: auto`.
  * 5. Documents 20% longer, except fixed lengths.
- * 6. The model's own error: one standard deviation of the measured runs like the scenario, down and up. Systems share
- *    the model of kernels and links, so all move alike and no rank changes.
+ * 6. The model's own error: one standard deviation of a source that nobody has seen, down and up. Systems share the
+ *    model of kernels and links, so all move alike and no rank changes.
  *
  * @param document  the scenario as scenario_read_document returned it
  * @param scenario  the same after its attention was chosen

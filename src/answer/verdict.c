@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/model_error_json.h"
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/text.h"
@@ -81,7 +82,7 @@ static void write_iterations(FILE *file, const struct writer *writer)
 }
 
 /** Write the model, and the parameters of a user's own, so that its file can be checked. */
-static void write_model(FILE *file, const struct scenario *scenario)
+static void write_language_model(FILE *file, const struct scenario *scenario)
 {
     const struct model *model = &scenario->model;
     double parameters = cost_model_parameters(model);
@@ -113,7 +114,7 @@ static void write_head(FILE *file, const struct writer *writer)
     const char *const engine = scenario->engine == SCENARIO_CRITICAL_PATH ? "critical path" : "SimGrid";
     char note[ASSUMPTIONS_SIZE], attention[SCHEMA_WORD_BYTES];
     fprintf(file, "%s: ", scenario->name);
-    write_model(file, scenario);
+    write_language_model(file, scenario);
     fprintf(file, " on %d x %s (", platform_n_gpus(&scenario->platform), scenario->device.name);
     write_platform(file, &scenario->platform);
     fputs("), ", file);
@@ -450,6 +451,26 @@ static void write_pressure(FILE *file, const struct writer *writer)
         fprintf(file, " and %d more", n - MOST_SHOWN);
 }
 
+/** Write the range of the first system: that of the batches, and that by the model's error, which all systems share. */
+static void write_model(FILE *file, const struct writer *writer)
+{
+    const struct model_error *error = &writer->verdict->error;
+    int32_t first = writer->verdict->ranked.standings[0].system;
+    const struct trace_summary *summary = &writer->verdict->ranked.summaries[first];
+    double rate = summary->tokens_per_s_per_gpu, half = summary->tokens_per_s_per_gpu_interval;
+    struct model_interval interval = model_error_interval(error, rate);
+    char number[TEXT_NUMBER_SIZE];
+    text_number(rate, rate < 100, number);
+    fprintf(file, "%s: %s tokens/s/GPU, ", label_of(writer, first), number);
+    text_number(half, rate < 100, number);
+    if (half > 1e-9 * rate) /* not NaN */
+        fprintf(file, "batches ± %s, ", number);
+    fputs("model ", file);
+    model_interval_write(file, &interval);
+    fprintf(file, " (%+.0f%% to %+.0f%%, p5 to p95 of %s)", 100 * (interval.p5 / rate - 1),
+            100 * (interval.p95 / rate - 1), error->basis);
+}
+
 static void write_outside(FILE *file, const struct writer *writer)
 {
     static const char system_item[] = "system "; /* only the first of several systems has the word */
@@ -473,15 +494,35 @@ static const struct {
     [VERDICT_DELAYS] = {write_delays, true},
     [VERDICT_SETTINGS] = {write_settings, true},
     [VERDICT_PRESSURE] = {write_pressure, false},
+    [VERDICT_MODEL] = {write_model, true},
     [VERDICT_OUTSIDE] = {write_outside, false},
 };
 
-void verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
-                  const struct validated_range *range, struct verdict *verdict)
+/** Read what the measured runs say about a point. */
+static bool read_measured(const struct scenario *scenario, const struct point *point, struct verdict *verdict,
+                          struct error *err)
+{
+    struct validated_range range;
+    int64_t cp = 1;
+    for (int32_t i = 0; i < point->n_systems; i++)
+        cp = point->systems[i].entry->plan.cp > cp ? point->systems[i].entry->plan.cp : cp;
+    if (!validated_range_read(scenario_data_dir(), &range, err) ||
+        !model_error_read(scenario_data_dir(), scenario, cp, &verdict->error, err))
+        return false;
+    verdict->n_outside = validated_range_outside(&range, scenario, point, verdict->outside);
+    return true;
+}
+
+bool verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                  struct verdict *verdict, struct error *err)
 {
     struct writer writer = {scenario, lengths, point, verdict, -1, ""};
     size_t n = (size_t)point->n_systems;
-    *verdict = (struct verdict){.point = point, .ranked = ranked_point_of(scenario, point)};
+    *verdict = (struct verdict){0};
+    if (!read_measured(scenario, point, verdict, err))
+        return false;
+    verdict->point = point;
+    verdict->ranked = ranked_point_of(scenario, point);
     text_number(point->memory_bytes / TEXT_GIB, 1, writer.limit);
     for (int32_t i = 0; i < point->n_systems; i++)
         if (point->systems[i].fits && verdict->n_ranked++ == 0)
@@ -489,7 +530,6 @@ void verdict_make(const struct scenario *scenario, const struct lengths *lengths
     const struct scenario_system *first = point->systems[verdict->ranked.standings[0].system].entry;
     if (verdict->n_ranked > 0)
         verdict->n_settings = faster_settings_of(scenario, lengths, first, verdict->settings);
-    verdict->n_outside = validated_range_outside(range, scenario, point, verdict->outside);
     verdict->head = written(write_head, &writer);
     verdict->legend = written(write_legend, &writer);
     verdict->ranking = check_calloc(1 + n, sizeof *verdict->ranking);
@@ -505,6 +545,7 @@ void verdict_make(const struct scenario *scenario, const struct lengths *lengths
     for (int i = 0; i < VERDICT_N_SENTENCES; i++)
         verdict->sentence[i] =
             verdict->n_ranked > 0 || !sentences[i].needs_fit ? written(sentences[i].write, &writer) : check_strdup("");
+    return true;
 }
 
 /** Return the lines of the verdict: sentences, and systems that do not fit after the reason. The caller frees. */
@@ -535,6 +576,12 @@ bool verdict_record(const struct verdict *verdict, struct trace *trace, struct e
     int32_t n_systems = verdict->point->n_systems, n, n_settings = verdict->n_settings;
     char **lines = lines_of(verdict, &n), **settings = check_calloc((size_t)n_settings + 1, sizeof *settings);
     const char **would_fit = check_calloc((size_t)n_systems, sizeof *would_fit);
+    char **ranges = check_calloc((size_t)n_systems, sizeof *ranges);
+    for (int32_t i = 0; i < n_systems; i++) {
+        struct model_interval interval =
+            model_error_interval(&verdict->error, verdict->ranked.summaries[i].tokens_per_s_per_gpu);
+        ranges[i] = check_asprintf("%.17g\t%.17g", interval.p5, interval.p95);
+    }
     for (int32_t i = 0; i < n_systems; i++)
         would_fit[i] = verdict->would_fit[i] != NULL ? verdict->would_fit[i] : "";
     for (int32_t i = 0; i < n_settings; i++)
@@ -544,9 +591,12 @@ bool verdict_record(const struct verdict *verdict, struct trace *trace, struct e
         trace_set_texts(trace, "ranking", 1 + n_systems, (const char *const *)verdict->ranking, err) &&
         trace_set_texts(trace, "verdict", n, (const char *const *)lines, err) &&
         trace_set_texts(trace, "would_fit", n_systems, would_fit, err) &&
+        trace_set_texts(trace, "model_range", n_systems, (const char *const *)ranges, err) &&
+        trace_set_text(trace, "model_error", verdict->error.basis, err) &&
         (n_settings == 0 || trace_set_texts(trace, "faster_settings", n_settings, (const char *const *)settings, err));
     free_texts(lines, n);
     free_texts(settings, n_settings);
+    free_texts(ranges, n_systems);
     free(would_fit);
     return ok;
 }
@@ -554,12 +604,8 @@ bool verdict_record(const struct verdict *verdict, struct trace *trace, struct e
 bool verdict_record_point(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
                           struct trace *trace, struct error *err)
 {
-    struct validated_range range;
     struct verdict verdict = {0};
-    bool ok = validated_range_read(scenario_data_dir(), &range, err);
-    if (ok)
-        verdict_make(scenario, lengths, point, &range, &verdict);
-    ok = ok && verdict_record(&verdict, trace, err);
+    bool ok = verdict_make(scenario, lengths, point, &verdict, err) && verdict_record(&verdict, trace, err);
     verdict_free(&verdict);
     return ok;
 }
@@ -580,13 +626,18 @@ void verdict_add_json(const struct verdict *verdict, json_t *point)
         if (verdict->ranked.standings[i].rank == 1)
             json_array_append_new(
                 ties, json_string(verdict->point->systems[verdict->ranked.standings[i].system].entry->label));
-    for (int32_t i = 0; i < verdict->point->n_systems; i++)
-        json_object_set_new(json_array_get(json_object_get(point, "systems"), (size_t)i), "would_fit",
+    for (int32_t i = 0; i < verdict->point->n_systems; i++) {
+        json_t *system = json_array_get(json_object_get(point, "systems"), (size_t)i);
+        struct model_interval interval =
+            model_error_interval(&verdict->error, verdict->ranked.summaries[i].tokens_per_s_per_gpu);
+        json_object_set_new(system, "would_fit",
                             verdict->would_fit[i] != NULL ? json_string(verdict->would_fit[i]) : json_null());
-    json_object_update_new(point, json_pack("{s:o, s:o, s:s, s:o, s:o}", "verdict",
-                                            json_of_texts(n, (const char *const *)lines), "ties", ties, "reason",
-                                            verdict->sentence[VERDICT_REASON], "faster_settings", settings,
-                                            "outside_measured_runs", outside));
+        json_object_set_new(system, "model_interval", model_interval_json(&interval));
+    }
+    json_object_update_new(
+        point, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "verdict", json_of_texts(n, (const char *const *)lines),
+                         "ties", ties, "reason", verdict->sentence[VERDICT_REASON], "faster_settings", settings,
+                         "outside_measured_runs", outside, "model_error", model_error_json(&verdict->error)));
     free_texts(lines, n);
 }
 

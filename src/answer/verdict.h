@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "simulate/faster_setting.h"
+#include "simulate/model_error.h"
 #include "simulate/standing.h"
-#include "simulate/validated_range.h"
 #include "trace/trace.h"
 
 enum verdict_sentence {
@@ -17,6 +17,7 @@ enum verdict_sentence {
     VERDICT_DELAYS,
     VERDICT_SETTINGS,
     VERDICT_PRESSURE,
+    VERDICT_MODEL, /* the range of the first by the model's error */
     VERDICT_OUTSIDE,
     VERDICT_N_SENTENCES
 };
@@ -33,20 +34,27 @@ struct verdict {
     int32_t n_settings, n_outside;
     struct faster_setting settings[FASTER_SETTINGS_MOST]; /* of the first system */
     char outside[OUTSIDE_MOST][OUTSIDE_SIZE];
+    struct model_error error; /* of all systems */
 };
 
-/** Make the verdict. The caller frees it. The point must outlive it. */
-void verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
-                  const struct validated_range *range, struct verdict *verdict);
+/**
+ * Make the verdict. The point must outlive it.
+ * @return false with err: a file about the measured runs cannot be read; the caller frees in any case
+ */
+bool verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
+                  struct verdict *verdict, struct error *err);
 
-/** Write the verdict as data sets of texts: head, ranking, legend, verdict, would_fit, faster_settings. */
+/** Write the verdict as data sets of texts: head, ranking, legend, verdict, would_fit, faster_settings, model_range. */
 bool verdict_record(const struct verdict *verdict, struct trace *trace, struct error *err);
 
 /** Make the verdict on a point of a sweep and write it. This is a sweep_verdict. */
 bool verdict_record_point(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
                           struct trace *trace, struct error *err);
 
-/** Add ties, verdict, reason, faster_settings and outside_measured_runs to a point, and would_fit to its systems. */
+/**
+ * Add ties, verdict, reason, faster_settings, outside_measured_runs and model_error to a point, and would_fit and
+ * model_interval to its systems.
+ */
 void verdict_add_json(const struct verdict *verdict, json_t *point);
 
 void verdict_free(struct verdict *verdict);

@@ -22,12 +22,12 @@ struct drawing {
     const struct model_error *error;
 };
 
-/** Return the throughput of all GPUs with errors of these sizes [1/s]; 0 stands for no error. */
-static double rate_with(const struct drawing *drawing, double batches, double error)
+/** Return the throughput of all GPUs without the model's error [1/s]. @param batches  their error, in deviations */
+static double rate_with(const struct drawing *drawing, double batches)
 {
     const struct trace_candidate *row = &drawing->candidate->row;
     double rate = row->tokens_per_s_per_gpu * (double)offer_gpus(drawing->offer, row->nodes);
-    return rate * fmax(0.01, 1 + drawing->deviation * batches) / fmax(0.01, 1 + error);
+    return rate * fmax(0.01, 1 + drawing->deviation * batches);
 }
 
 /** Return the days at a throughput, with the closed form's goodput. */
@@ -74,17 +74,17 @@ static void draw(const struct drawing *drawing, struct finish_date *date)
     int32_t late = 0;
     for (int32_t i = 0; i < date->n; i++) {
         double batches = gsl_cdf_ugaussian_Pinv(rng_uniform(rng)), model = gsl_cdf_ugaussian_Pinv(rng_uniform(rng));
-        double error = drawing->error->bias + drawing->error->deviation * model;
-        double rate = rate_with(drawing, batches, error);
+        double rate = model_error_measured(drawing->error, rate_with(drawing, batches), model);
         struct training_run run = run_at(drawing, rate, i);
         date->draws[i] = row_of(drawing, rate, &run);
         training_run_add_to_mean(&date->mean, &run, date->n);
         all[i] = run.finish_s / s_per_day;
         late += all[i] > drawing->question->limit[LIMIT_DAYS];
         double *part = all + n;
-        part[DATE_BATCHES * n + (size_t)i] = days_at(drawing, rate_with(drawing, batches, 0));
-        part[DATE_FAILURES * n + (size_t)i] = run_at(drawing, rate_with(drawing, 0, 0), i).finish_s / s_per_day;
-        part[DATE_MODEL * n + (size_t)i] = days_at(drawing, rate_with(drawing, 0, error));
+        part[DATE_BATCHES * n + (size_t)i] = days_at(drawing, rate_with(drawing, batches));
+        part[DATE_FAILURES * n + (size_t)i] = run_at(drawing, rate_with(drawing, 0), i).finish_s / s_per_day;
+        part[DATE_MODEL * n + (size_t)i] =
+            days_at(drawing, model_error_measured(drawing->error, rate_with(drawing, 0), model));
     }
     date->all = interval_of(all, date->n);
     for (int i = 0; i < DATE_N_PARTS; i++)
@@ -100,7 +100,7 @@ bool finish_date_draw(const struct question *question, const struct candidate *c
     const struct offer *offer = &question->offers[candidate->row.offer];
     const double normal_95 = gsl_cdf_ugaussian_Pinv(0.975);
     *date = (struct finish_date){.n = TRAINING_RUNS_DEFAULT};
-    if (!model_error_read(scenario_data_dir(), &offer->scenario, &date->model_error, err))
+    if (!model_error_read(scenario_data_dir(), &offer->scenario, candidate->row.cp, &date->model_error, err))
         return false;
     double interval = candidate->row.tokens_per_s_per_gpu_interval;
     struct drawing drawing = {

@@ -3,8 +3,8 @@
  * This module says how sure the date of a candidate is. It draws many trainings.
  *
  * 1. The mean throughput is drawn from its 95% interval over batches (normal).
- * 2. The model's own error is drawn from the errors of measured runs like it (normal, with their bias). The throughput
- *    is the predicted one / (1 + error).
+ * 2. The model's own error is drawn as in a source that nobody has seen (normal, with its bias). The throughput is the
+ *    predicted one / (1 + error).
  * 3. All failures of the weeks are drawn (operation/training_run.h).
  */
 #ifndef SLIMSIM_CAPACITY_FINISH_DATE_H

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/model_error_json.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "base/text_table.h"
@@ -263,6 +264,8 @@ static void write_date(FILE *file, const struct answer *answer)
 {
     const struct finish_date *date = &answer->date;
     const struct date_interval *part = date->part;
+    struct model_interval rates =
+        model_error_interval(&date->model_error, answer_subject(answer)->row.tokens_per_s_per_gpu);
     bool fails = offer_of(answer, &answer_subject(answer)->row)->scenario.reliability.present;
     write_interval(file, "date:", &date->all);
     fprintf(file, " days (p5 to p95 of %d draws)", date->n);
@@ -276,8 +279,10 @@ static void write_date(FILE *file, const struct answer *answer)
     if (fails)
         write_interval(file, ", failures", &part[DATE_FAILURES]);
     fputs(fails ? "\n" : "; no failures, since there is no `reliability:`\n", file);
-    fprintf(file, "  the model's error: %+.1f%% +- %.1f%%, %s\n", 100 * date->model_error.bias,
+    fprintf(file, "  the model's error: %+.1f%% +- %.1f%%, %s; ", 100 * date->model_error.bias,
             100 * date->model_error.deviation, date->model_error.basis);
+    model_interval_write(file, &rates);
+    fputs(" tokens/s/GPU\n", file);
 }
 
 static void write_goodput(FILE *file, const struct answer *answer)
@@ -525,11 +530,10 @@ static json_t *json_of_date(const struct answer *answer)
     for (int i = 0; i < FAILURE_N_CAUSES; i++)
         if (date->mean.failures[i] > 0)
             json_object_set_new(causes, failure_cause_name[i], json_real(date->mean.failures[i]));
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:{s:i, s:f, s:f, s:s}, s:o, s:o}", "draws", date->n, "days",
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "draws", date->n, "days",
                      json_of_interval(&date->all), "batches", json_of_interval(&date->part[DATE_BATCHES]), "failures",
                      json_of_interval(&date->part[DATE_FAILURES]), "model", json_of_interval(&date->part[DATE_MODEL]),
-                     "late", json_of_number(date->late), "model_error", "runs", date->model_error.n_rows, "bias",
-                     date->model_error.bias, "deviation", date->model_error.deviation, "basis", date->model_error.basis,
+                     "late", json_of_number(date->late), "model_error", model_error_json(&date->model_error),
                      "mean_failures", causes, "mean_without_spares_s", json_of_number(date->mean.without_spares_s));
 }
 

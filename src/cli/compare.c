@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer/comparison.h"
+#include "answer/model_error_json.h"
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/text.h"
@@ -166,8 +167,27 @@ static void print_differences(const struct comparison *comparison)
                100 * comparison->interaction);
 }
 
+/** Write the ranges of the sides that fit, and in which respects they are wider. */
+static void write_ranges(FILE *file, const struct comparison *comparison)
+{
+    int n = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct comparison_side *side = &comparison->side[i];
+        if (!side->summary->fits)
+            continue;
+        fprintf(file, "%s %c ", n++ == 0 ? "tokens/s/GPU by the model's error, p5 to p95:" : ";", 'A' + i);
+        model_interval_write(file, &side->interval);
+        const char *wider = strstr(side->error.basis, "wider for ");
+        if (wider != NULL)
+            fprintf(file, " (%s)", wider);
+    }
+    fputs(n == 0 ? "" : "\n", file);
+}
+
 static void print_text(const struct comparison *comparison)
 {
+    enum { HEAD_LINES = 7 };
+    int32_t n = comparison->differences.n, shown = n < MOST_SHOWN ? n : MOST_SHOWN;
     char *text = NULL;
     size_t n_bytes;
     struct text_table table = {0};
@@ -180,9 +200,10 @@ static void print_text(const struct comparison *comparison)
     print_differences(comparison);
     FILE *file = check_memstream(&text, &n_bytes);
     write_pairs(file, comparison);
+    write_ranges(file, comparison);
     fputs("all runs take the critical path; plans that are auto are searched again for each difference\n", file);
     CHECK(fclose(file) == 0);
-    text_print_wrapped(text, &(struct text_limits){COLUMNS, 2, LINES});
+    text_print_wrapped(text, &(struct text_limits){COLUMNS, 2, LINES - HEAD_LINES - shown - (n > 1)});
     free(text);
 }
 
@@ -193,6 +214,8 @@ static json_t *json_of_side(const struct comparison_side *side)
     json_t *row = json_of_row(TRACE_SUMMARY, side->summary, NULL, NULL);
     json_object_update_new(row, json_pack("{s:s, s:s, s:f, s:f}", "path", side->path, "system", label_of(side),
                                           "waiting", shares.share[TIME_WAITING], "exposed", time_exposed(&shares)));
+    json_object_set_new(row, "model_error", model_error_json(&side->error));
+    json_object_set_new(row, "model_interval", model_interval_json(&side->interval));
     return row;
 }
 

@@ -191,7 +191,7 @@ static void print_results(const struct arguments *arguments, const struct scenar
 }
 
 static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                     const struct plan_search *search, const struct validated_range *range, struct error *err)
+                     const struct plan_search *search, struct error *err)
 {
     struct record record = {0};
     struct point point = {0};
@@ -215,10 +215,11 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         record_abandon(&record);
     stop_catch(); /* a signal waits until all files are written */
     struct verdict verdict = {0};
-    if (ok) {
-        verdict_make(scenario, lengths, &point, range, &verdict);
-        ok = !traced || finish_record(scenario, &point, &verdict, &record, err);
+    if (ok && !verdict_make(scenario, lengths, &point, &verdict, err)) {
+        ok = false;
+        record_abandon(&record);
     }
+    ok = ok && (!traced || finish_record(scenario, &point, &verdict, &record, err));
     if (ok)
         print_results(arguments, scenario, &point, search, &verdict);
     fflush(stdout); /* so that text on stderr comes later if both go to one file */
@@ -282,11 +283,9 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
     if (!arguments->options.quiet)
         warn(scenario, lengths);
     struct journal journal = {.descriptor = -1};
-    struct validated_range range;
-    bool ok = validated_range_read(scenario_data_dir(), &range, err) &&
-              (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
+    bool ok = (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
               plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
-              simulate(arguments, scenario, lengths, &search, &range, err);
+              simulate(arguments, scenario, lengths, &search, err);
     plan_search_free(&search);
     journal_release(&journal);
     return ok;

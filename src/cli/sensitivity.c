@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/model_error_json.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "base/text_table.h"
@@ -94,8 +95,16 @@ static void write_verdict(FILE *file, const struct sensitivity *sensitivity)
     }
     fputs(n == 0 ? "no change alone changes the winner\n" : "\n", file);
     const struct model_error *error = &sensitivity->error;
-    fprintf(file, "model error: %s, mean %+.1f%%, deviation %.1f%%; it moves all systems alike\n", error->basis,
-            100 * error->bias, 100 * error->deviation);
+    const struct trace_sensitivity *first = &sensitivity->changes[0].rows[0];
+    fprintf(file, "model error: mean %+.1f%%, deviation %.1f%%, %s; it moves all systems alike", 100 * error->bias,
+            100 * error->deviation, error->basis);
+    if (first->fits) {
+        struct model_interval interval = model_error_interval(error, first->tokens_per_s_per_gpu);
+        fprintf(file, "; %s: ", first->system);
+        model_interval_write(file, &interval);
+        fputs(" tokens/s/GPU (p5 to p95)", file);
+    }
+    fputc('\n', file);
 }
 
 /** Print at most LINES lines, or all. */
@@ -140,11 +149,10 @@ static void print_json(const struct sensitivity *sensitivity, const struct scena
     json_t *changes = json_array();
     for (int32_t i = 0; i < sensitivity->n; i++)
         json_array_append_new(changes, json_of_change(sensitivity, &sensitivity->changes[i]));
-    const struct model_error *error = &sensitivity->error;
-    command_print_json(json_pack(
-        "{s:s, s:s, s:s, s:i, s:{s:i, s:f, s:f, s:s}, s:o}", "name", scenario->name, "model", scenario->model.name,
-        "device", scenario->device.name, "gpus", platform_n_gpus(&scenario->platform), "model_error", "runs",
-        error->n_rows, "bias", error->bias, "deviation", error->deviation, "basis", error->basis, "changes", changes));
+    command_print_json(json_pack("{s:s, s:s, s:s, s:i, s:o, s:o}", "name", scenario->name, "model",
+                                 scenario->model.name, "device", scenario->device.name, "gpus",
+                                 platform_n_gpus(&scenario->platform), "model_error",
+                                 model_error_json(&sensitivity->error), "changes", changes));
 }
 
 static void write_csv(FILE *file, const struct sensitivity *sensitivity)

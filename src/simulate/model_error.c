@@ -1,73 +1,69 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "simulate/model_error.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <gsl/gsl_cdf.h>
+#include <math.h>
 
 #include "base/text.h"
-#include "document/document_read.h"
 #include "document/schema.h"
 
-/** The errors of one group of runs. */
-struct group {
-    char framework[SCHEMA_WORD_BYTES]; /* "": all */
-    char family[SCHEMA_WORD_BYTES];    /* of their devices; "": several */
-    char devices[SCHEMA_TEXT_BYTES];   /* devices of scenarios that the group is for, separated by blanks; "": all */
-    int64_t rows;
-    double bias, deviation;
-};
-
-#define FIELD(field) offsetof(struct group, field)
+#define FIELD(field) offsetof(struct model_error, field)
 
 static const struct schema_key keys[] = {
-    {"framework", SCHEMA_WORD, "-", 0, 0, "", NULL, "framework of the runs; default: all", FIELD(framework)},
-    {"family", SCHEMA_WORD, "-", 0, 0, "", NULL, "family of their devices; default: several", FIELD(family)},
-    {"devices", SCHEMA_TEXT, "-", 0, 0, "", NULL,
-     "devices of scenarios that the group is for, separated by blanks; default: all", FIELD(devices)},
     {"rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs", FIELD(rows)},
-    {"bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of predicted / measured - 1", FIELD(bias)},
-    {"deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "its sample standard deviation", FIELD(deviation)},
+    {"sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", FIELD(sources)},
+    {"bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of predicted / measured - 1, each source once", FIELD(bias)},
+    {"between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between sources", FIELD(between)},
+    {"within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within a source", FIELD(within)},
+    {"deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation in a source that nobody has seen",
+     FIELD(deviation)},
 };
-enum { N_KEYS = sizeof keys / sizeof *keys };
-static const char *const others[] = {"source", "groups", NULL};
+static const char *const others[] = {"source", "held", "errors", NULL};
 
-static bool is_like(const struct group *group, const struct scenario *scenario)
+/** Widen the deviation, and say what it rests on. */
+static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp,
+                  struct model_error *error)
 {
-    return (*group->framework == '\0' || strcmp(group->framework, scenario->framework_name) == 0) &&
-           (*group->devices == '\0' || text_has_word(group->devices, scenario->device.name));
+    error->n_wider = validated_range_respects(range, scenario, cp, error->wider);
+    error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * error->between * error->between);
+    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources", (int)error->rows,
+                        (int)error->sources);
+    for (int32_t i = 0; i < error->n_wider; i++)
+        used += snprintf(error->basis + used, sizeof error->basis - (size_t)used, "%s%s",
+                         i == 0 ? ", wider for " : ", ", error->wider[i]);
 }
 
-/** Fill in an error. A family without devices is that of all runs of the framework, so the scenario's is another one.
- */
-static void fill_in(const struct group *group, const char *device, struct model_error *error)
-{
-    bool other = *group->family != '\0' && *group->devices == '\0';
-    *error = (struct model_error){.n_rows = (int32_t)group->rows, .bias = group->bias, .deviation = group->deviation};
-    snprintf(error->basis, sizeof error->basis, "%d measured runs of %s on %s%s%s", error->n_rows,
-             *group->framework != '\0' ? group->framework : "all frameworks",
-             *group->family != '\0' ? group->family : "all devices", other ? ", none on " : "", other ? device : "");
-}
-
-bool model_error_read(const char *data_dir, const struct scenario *scenario, struct model_error *error,
+bool model_error_read(const char *data_dir, const struct scenario *scenario, int64_t cp, struct model_error *error,
                       struct error *err)
 {
     char path[1024];
-    struct document document = {0};
-    struct group group = {0};
-    bool found = false;
+    struct validated_range range;
     snprintf(path, sizeof path, "%s/model/model_error.yaml", data_dir);
-    bool ok = document_read(path, &document, err) && schema_read(&document, 0, NULL, 0, others, NULL, err);
-    int32_t groups = ok ? document_find(&document, 0, "groups") : -1;
-    for (int32_t child = groups >= 0 ? document.node[groups].child : -1; ok && !found && child >= 0;
-         child = document.node[child].next) {
-        ok = schema_read(&document, child, keys, N_KEYS, NULL, &group, err);
-        found = ok && is_like(&group, scenario);
-    }
-    if (found)
-        fill_in(&group, scenario->device.name, error);
-    else if (ok)
-        ok = document_error(&document, groups, err, "groups: none is for framework %s on device %s",
-                            scenario->framework_name, scenario->device.name);
-    document_free(&document);
-    return ok;
+    *error = (struct model_error){0};
+    if (!schema_read_file(path, keys, sizeof keys / sizeof *keys, others, error, err) ||
+        !validated_range_read(data_dir, &range, err))
+        return false;
+    widen(&range, scenario, cp, error);
+    return true;
+}
+
+double model_error_measured(const struct model_error *error, double predicted, double deviations)
+{
+    return predicted / fmax(0.01, 1 + error->bias + error->deviation * deviations);
+}
+
+struct model_interval model_error_interval(const struct model_error *error, double predicted)
+{
+    double p95 = gsl_cdf_ugaussian_Pinv(0.95);
+    return (struct model_interval){model_error_measured(error, predicted, p95),
+                                   model_error_measured(error, predicted, -p95)};
+}
+
+void model_interval_write(FILE *file, const struct model_interval *interval)
+{
+    char p5[TEXT_NUMBER_SIZE], p95[TEXT_NUMBER_SIZE];
+    int decimals = interval->p95 < 100;
+    text_number(interval->p5, decimals, p5);
+    text_number(interval->p95, decimals, p95);
+    fprintf(file, "%s to %s", p5, p95);
 }

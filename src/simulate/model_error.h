@@ -1,29 +1,50 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module says how far predictions were from the measured runs like a scenario: model/model_error.yaml. */
+/**
+ * This module says how far predictions of throughput may be off: model/model_error.yaml has the errors of measured runs
+ * by source. docs/model.md, "How sure", derives them.
+ */
 #ifndef SLIMSIM_SIMULATE_MODEL_ERROR_H
 #define SLIMSIM_SIMULATE_MODEL_ERROR_H
 
+#include <stdio.h>
+
 #include "scenario/scenario.h"
+#include "simulate/validated_range.h"
 
 enum { MODEL_ERROR_BASIS_BYTES = 256 };
 
-/** Errors of throughput, predicted / measured - 1, of some measured runs. Nothing is corrected by the bias. */
+/** Errors of throughput, predicted / measured - 1, in a source that nobody has seen. */
 struct model_error {
-    int32_t n_rows;
-    double bias, deviation;              /* mean and sample standard deviation */
-    char basis[MODEL_ERROR_BASIS_BYTES]; /* "22 measured runs of nemo on Ampere, none on h200" */
+    int64_t rows, sources;
+    double bias, between, within; /* mean; standard deviations between sources, and within one */
+    double deviation;             /* of a run; wider outside the measured range */
+    int32_t n_wider;
+    const char *wider[RANGE_N_RESPECTS];
+    char basis[MODEL_ERROR_BASIS_BYTES]; /* "406 measured runs of 16 sources, wider for varying lengths, cp" */
+};
+
+/** Percentiles of a measured throughput. */
+struct model_interval {
+    double p5, p95;
 };
 
 /**
- * Find the errors of the measured runs that are most like a scenario. The first of these that the file has is taken:
+ * Read the errors. The variance grows by that between sources for each respect in which the scenario lies outside the
+ * measured range (model/validated_range.yaml).
  *
- * 1. runs of its framework on its family of devices
- * 2. runs of its framework on all devices
- * 3. all runs
- *
- * @return false with err: the file cannot be read, or has no group for the scenario
+ * @param cp  largest context-parallel degree of the systems
+ * @return    false with err: a file cannot be read
  */
-bool model_error_read(const char *data_dir, const struct scenario *scenario, struct model_error *error,
+bool model_error_read(const char *data_dir, const struct scenario *scenario, int64_t cp, struct model_error *error,
                       struct error *err);
+
+/** Return what a run would measure if its error were so many deviations off the bias. */
+double model_error_measured(const struct model_error *error, double predicted, double deviations);
+
+/** Return the range of what a run would measure, from p5 to p95. */
+struct model_interval model_error_interval(const struct model_error *error, double predicted);
+
+/** Write "650 to 760". */
+void model_interval_write(FILE *file, const struct model_interval *interval);
 
 #endif

@@ -129,3 +129,23 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
         add(&list, "NVLink over several nodes");
     return list.n;
 }
+
+int32_t validated_range_respects(const struct validated_range *range, const struct scenario *scenario, int64_t cp,
+                                 const char *names[RANGE_N_RESPECTS])
+{
+    const struct {
+        const char *name;
+        bool outside;
+    } respects[RANGE_N_RESPECTS] = {
+        {"varying lengths", !range->varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0},
+        {"device", !text_has_word(range->devices, scenario->device.name)},
+        {"framework", !text_has_word(range->frameworks, scenario->framework_name)},
+        {"context", scenario->data.context > range->context},
+        {"cp", cp > range->cp},
+    };
+    int32_t n = 0;
+    for (int i = 0; i < RANGE_N_RESPECTS; i++)
+        if (respects[i].outside)
+            names[n++] = respects[i].name;
+    return n;
+}

@@ -24,4 +24,14 @@ enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
 int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
                                 const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE]);
 
+enum { RANGE_N_RESPECTS = 5 };
+
+/**
+ * List the respects in which the model's error is wider: "varying lengths", "device", "framework", "context", "cp".
+ * @param cp  largest context-parallel degree of the systems
+ * @return    number of names
+ */
+int32_t validated_range_respects(const struct validated_range *range, const struct scenario *scenario, int64_t cp,
+                                 const char *names[RANGE_N_RESPECTS]);
+
 #endif

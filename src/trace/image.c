@@ -12,7 +12,8 @@
 
 enum { MOST_INFLATED = 1032 }; /* largest number of bytes that one byte of deflate can become */
 
-static const char *const text_sets[] = {"systems", "assumed", "ranking", "verdict", "would_fit", "faster_settings"};
+static const char *const text_sets[] = {"systems",   "assumed",         "ranking",    "verdict",
+                                        "would_fit", "faster_settings", "model_range"};
 
 /* Return whether the file has room for the elements. They have a fixed size of at least one byte. */
 static bool size_fits(hid_t type, hid_t space, size_t most_bytes)
