@@ -181,6 +181,26 @@ TEST(head_backward__works_on_bf16)
     CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 16.0), 1e-15);
 }
 
+/* V is 16 and h 4. PyTorch's loss has two gradients in fp32, 8 x 16, whatever kernels are, and keeps 4 x 16. A fused
+ * linear loss keeps no logits. A fourth of the tokens has logits in bf16 at a time, 2 x 16 / 4. Beside the norm's input
+ * and output, 2 x 2 x 4, there is the output's gradient, 2 x 4. The weights' gradient is 2 x 16 x 4. */
+TEST(head__keeps_no_logits_with_a_fused_linear_loss)
+{
+    struct scenario_plan plan = {0};
+    struct cost_setting setting =
+        hand_with((struct cost_setting){.model = &hand_toy, .tensor = 1, HAND_LAYERS(1)}, &plan);
+    setting.loss = SCENARIO_LOSS_TORCH;
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * 8 * 16.0, 1e-15);
+    CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * (4 * 16 + 16.0), 1e-15);
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 32.0), 1e-15);
+    CHECK_TRUE(cost_head_early_bytes(&setting) == 0);
+    setting.loss = SCENARIO_LOSS_FUSED_LINEAR;
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 4 + 8.0), 1e-15);
+    CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * 16.0, 1e-15);
+    CHECK_TRUE(cost_head_backward_bytes(&setting, 10) == 0);
+    CHECK_CLOSE(cost_head_early_bytes(&setting), 128.0, 1e-15);
+}
+
 /* With h 4 there are four bf16 tensors. Single operations leave six fp32 and two bf16 tensors. LayerNorm is one
  * kernel. */
 TEST(norm_backward__holds_what_its_operations_leave)
@@ -231,13 +251,16 @@ TEST(cost_activation_bytes__follow_the_breakdown)
 
 /* A token of SwiGLU has 6f/2 = 24, and input and its gradient 16. Recomputed norms and product have (16 + 16)/2. All of
  * a layer has (12h + 4k + 6f + 4n)/2 = 56, except for its input, 2h/2, that was kept. Eager has (8h + 2f)/2 more, and
- * the input in fp32. Without TP it has 48 and one 2h. */
+ * the input in fp32. Without TP it has 48 and one 2h. In place SwiGLU has 2f/2 = 8 alone. */
 TEST(cost_workspace_bytes__are_counted_by_hand)
 {
     struct cost_setting setting = hand_toy_setting();
     struct slice slice = {0, 0, 10};
     struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 400.0, 1e-14);
+    setting.swiglu = SCENARIO_SWIGLU_IN_PLACE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 240.0, 1e-14);
+    setting.swiglu = SCENARIO_SWIGLU_FUSED;
     micro_batch.recompute = RECOMPUTE_SELECTIVE;
     CHECK_CLOSE(cost_workspace_bytes(&setting, &micro_batch), 560.0, 1e-14);
     micro_batch.recompute = RECOMPUTE_FULL;

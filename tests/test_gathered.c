@@ -155,6 +155,25 @@ TEST(gathered__counts_forward_moments_by_hand)
     CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 80 + 4 * (72 + 8.0) - 700, 1e-14);
 }
 
+/* The forward of a fused linear loss has all of the head's workspace, and the gradient of its weights, 2 x 64. The
+ * backward has this gradient and nothing more at the loss and at the head. */
+TEST(gathered__has_the_gradient_of_a_fused_linear_loss_from_the_forward_on)
+{
+    const struct cost_work work = {.tokens = 10, .workspace = 5000, .head = 700, .head_workspace = 900};
+    struct scenario_plan plan = {.sharding = SCENARIO_ZERO3};
+    struct cost_setting setting =
+        hand_with((struct cost_setting){.model = &hand_toy, .tensor = 1, HAND_LAYERS(3)}, &plan);
+    double forward[COST_N_FORWARD_MOMENTS], backward[COST_N_MOMENTS];
+    setting.loss = SCENARIO_LOSS_FUSED_LINEAR;
+    setting.fsdp_prefetch = SCENARIO_BACKWARD_POST;
+    cost_forward_moments_of(&setting, &work, forward);
+    cost_moments_of(&setting, &work, backward);
+    CHECK_CLOSE(forward[COST_FORWARD_HEAD], 900 + 128.0, 1e-14);
+    CHECK_CLOSE(forward[COST_FORWARD_LOSS], 900 + 128.0, 1e-14);
+    CHECK_CLOSE(backward[COST_AT_LOSS], 128.0, 1e-14);
+    CHECK_CLOSE(backward[COST_AT_HEAD], 128.0, 1e-14);
+}
+
 /* Ten tokens run with h 4 and TP 2. At the head there is the input's gradient, 80 bytes. With sequence parallelism the
  * input is gathered again, 80. A layer's first norm has four such tensors. Behind it there is its input's gradient
  * alone, of all tokens or of the rank's half. The embedding's backward gathers it. */

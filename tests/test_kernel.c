@@ -387,3 +387,32 @@ TEST(fused_loss__moves_and_keeps_less)
         setting.kernels = SCENARIO_FUSED;
     }
 }
+
+/* V / h is 4, so a chunk has at least 10 / 4 tokens, rounded up to 4: two chunks and a half. The forward has all three
+ * GEMMs, 2 x 10 x 4 x 16 FLOPs each, and moves 6 bytes a logit of 16. The sum of the weights' gradient is read and
+ * written in each chunk, 4 bytes an element. The backward has neither. */
+TEST(fused_linear_loss__runs_the_head_in_chunks_of_the_forward)
+{
+    struct cost_setting setting = hand_toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_kernels forward, backward;
+    double flop = 0, launches = 0, loss_bytes = 0;
+    setting.tensor = 1;
+    setting.loss = SCENARIO_LOSS_FUSED_LINEAR;
+    cost_head_kernels(&setting, PASS_FORWARD, &micro_batch, &forward);
+    cost_head_kernels(&setting, PASS_BACKWARD, &micro_batch, &backward);
+    for (int32_t i = 0; i < forward.n; i++) {
+        const struct cost_kernel *kernel = &forward.kernel[i];
+        flop += kernel->flop;
+        launches += kernel->family == COST_GEMM ? kernel->launches : 0;
+        if (strcmp(kernel->name, "cross-entropy") == 0)
+            loss_bytes = kernel->bytes;
+    }
+    CHECK_CLOSE(flop, 3 * 2 * 10 * 4 * 16.0, 1e-14);
+    CHECK_CLOSE(launches, 3 * 3.0, 1e-14);
+    CHECK_CLOSE(loss_bytes, 10 * 16 * 6.0, 1e-14);
+    CHECK_CLOSE(forward.kernel[forward.n - 1].bytes, 2.5 * (4 * 4 * 16 + 2 * 4 * (4 + 16)), 1e-14);
+    for (int32_t i = 0; i < backward.n; i++)
+        CHECK_TRUE(backward.kernel[i].family != COST_GEMM && strcmp(backward.kernel[i].name, "cross-entropy") != 0);
+}

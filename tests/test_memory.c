@@ -396,18 +396,19 @@ TEST(memory_above__tells_the_sums_of_places_above_the_limit)
  * moment. */
 TEST(memory_classes__are_never_negative)
 {
-    for (int i = 0; i < 2 * 4 * 2; i++) {
+    static const enum scenario_loss losses[] = {SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_LINEAR};
+    for (int i = 0; i < 3 * 4 * 2; i++) {
         struct cost_setting setting = *hand_setting();
         struct plan plan;
         struct hand_run run;
         setting.gradient_buffers = SCENARIO_GRADIENTS_FREED;
-        setting.loss = i % 2 == 0 ? SCENARIO_LOSS_PASSES : SCENARIO_LOSS_FUSED;
-        setting.sharding = i / 2 % 4;
+        setting.loss = losses[i % 3];
+        setting.sharding = i / 3 % 4;
         hand_uniform(&plan, 1, 4, 4096);
         for (int32_t micro_batch = 0; micro_batch < 4; micro_batch++)
             for (int pass = 0; pass < N_PASSES; pass++)
                 plan.phases[0].pipelines[0].partition[pass].micro_batches[micro_batch].recompute =
-                    i < 8 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+                    i < 12 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
         hand_open_run(&run, &plan, &setting, false);
         for (int64_t k = 0; k < run.memory.n_events; k++)
             for (int class = 0; class < MEMORY_N_CLASSES; class ++)

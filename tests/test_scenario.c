@@ -338,6 +338,8 @@ static const struct {
      "plan.sharding: gradient_accumulation fp32-copy needs zero1 or none"},
     {"pp: 2}}]", "pp: 2, gradients: bf16}}]\ngradient_accumulation: fp32-copy",
      "plan.gradients: gradient_accumulation fp32-copy needs fp32"},
+    {"pp: 2}}]", "pp: 2}}]\nloss: fused-linear", "plan.tp: 2, but loss fused-linear needs 1"},
+    {"tp: 2, pp: 2}}]", "tp: 1, pp: 2}}]\nloss: fused-linear", "plan.pp: 2, but loss fused-linear needs 1"},
     {"pp: 2", "pp: 2, reduce_precision: fp16", "plan.reduce_precision: 'fp16' is not known; allowed: same, bf16, fp32"},
     {"pp: 2", "pp: 2, gradient_reduction: ring", "'ring' is not known; allowed: reduce-scatter, all-reduce"},
     {"pp: 2", "pp: 2, reshard_after_forward: never", "plan.reshard_after_forward: needs sharding zero3"},

@@ -44,6 +44,34 @@ TEST(stage_memory__is_the_peak_of_one_micro_batch)
     }
 }
 
+/* A fused linear loss makes the gradient of the head's weights in the forward, 2 x V x h, however few tokens run. */
+TEST(stage_memory__has_the_gradient_that_a_fused_linear_loss_makes)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct evaluator evaluator = {0};
+    struct evaluation evaluation;
+    struct error err = {0};
+    hand_request_real(&hand, 1, 1, 4096);
+    hand.setting.loss = SCENARIO_LOSS_FUSED_LINEAR;
+    hand_uniform(&plan, 1, 1, 4096);
+    plan.shards = scenario_plan_shards(&hand.request.layout);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        plan.phases[0].pipelines[0].partition[pass].micro_batches[0].recompute = RECOMPUTE_FULL;
+    CHECK_TRUE(evaluate(&evaluator, &plan, &hand.setting, (struct dag_options){0}, &evaluation, &err));
+    struct stage_memory memory = memory_of_stage(&hand, 0, RECOMPUTE_FULL);
+    CHECK_EQUAL(memory.n_moments, 2);
+    CHECK_CLOSE(memory.moments[1].fixed_bytes, 2.0 * cost_logits(&hand.setting) * (double)hand.setting.model->hidden,
+                1e-14);
+    CHECK_CLOSE(evaluator.memory.peak_bytes[0],
+                stage_memory_standing_bytes(&memory) + 4096 * (memory.token.held + memory.token.embedding) +
+                    stage_memory_work_bytes(&memory, 4096),
+                1e-12);
+    evaluator_free(&evaluator);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 /* The tokens that fill the room take all of it. */
 TEST(stage_memory_tokens__fill_the_room)
 {

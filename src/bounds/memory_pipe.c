@@ -154,6 +154,8 @@ static void open_ends(const struct opening *opening, const struct cost_setting *
             struct cost_micro_batch work = dag_micro_batch(pipeline, (enum pass)pass, micro_batch);
             end->tokens = cost_micro_batch_tokens(&work);
             end->head_workspace = end->tokens * token.head_workspace;
+            if (end->tokens > 0 && !cost_shards_in_passes(stage_setting)) /* otherwise moments have it */
+                end->head_workspace += cost_head_early_bytes(stage_setting);
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
                 end->head_weight = cost_head_weight_bytes(stage_setting, end->tokens);
         }

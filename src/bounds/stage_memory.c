@@ -48,6 +48,17 @@ static void add_sharded_moments(const struct cost_setting *stage_setting, double
         memory->moments[i] = (struct stage_memory_moment){fixed[i], each[i] + token->head - fixed[i]};
 }
 
+/* Add the moments of other sharding. A gradient that the loss makes does not grow with the tokens. */
+static void add_head_moments(const struct cost_setting *stage_setting, bool last, struct stage_memory *memory)
+{
+    const struct stage_token *token = &memory->token;
+    double layer = token->workspace, head = token->head + token->head_workspace;
+    double early = last ? cost_head_early_bytes(stage_setting) : 0;
+    memory->n_moments = early > 0 ? 2 : 1;
+    memory->moments[0] = (struct stage_memory_moment){0, early > 0 ? layer : fmax(layer, head)};
+    memory->moments[1] = (struct stage_memory_moment){early, head};
+}
+
 struct stage_memory stage_memory_of(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage,
                                     int32_t shards, const struct stage_memory_micro_batch *micro_batch)
 {
@@ -64,12 +75,11 @@ struct stage_memory stage_memory_of(const struct cost_setting *setting, const st
         .gathered_bytes = cost_gathered_bytes(&stage_setting),
         .libraries_bytes = stage_setting.device->workspace_bytes,
         .token = stage_token_of(&stage_setting, first, last, layout->context, micro_batch->recompute),
-        .n_moments = 1,
     };
     if (cost_shards_in_passes(&stage_setting))
         add_sharded_moments(&stage_setting, micro_batch->streamed, &memory);
     else
-        memory.moments[0].token_bytes = fmax(memory.token.workspace, memory.token.head + memory.token.head_workspace);
+        add_head_moments(&stage_setting, last, &memory);
     return memory;
 }
 

@@ -374,7 +374,10 @@ static void print_kernels(const struct point_view *view, FILE *file)
                                                   : "flash");
     say_if(file, unfused && view->system->entry->plan.cp > 1,
            "Transformer Engine has no unfused attention with context parallelism.");
-    flag_if(file, scenario->loss != SCENARIO_LOSS_PASSES, "--cross-entropy-loss-fusion");
+    flag_if(file, scenario->loss == SCENARIO_LOSS_FUSED || scenario->loss == SCENARIO_LOSS_FUSED_METRICS,
+            "--cross-entropy-loss-fusion");
+    say_if(file, scenario->loss == SCENARIO_LOSS_TORCH || scenario->loss == SCENARIO_LOSS_FUSED_LINEAR,
+           "loss: Megatron-LM computes it by passes of its own on all logits.");
     flag_if(file, model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
             "--no-bias-swiglu-fusion");
     flag_if(file, scenario->model.positions == 0 && !scenario->fused.rotation, "--no-rope-fusion");

@@ -203,15 +203,26 @@ static double gathered_input_bytes(const struct cost_setting *setting)
 
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens)
 {
-    bool passes = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES;
-    double logit = passes ? 2 * precision_bytes(PRECISION_FP32) : cost_precisions(setting).activation;
+    const double element = cost_precisions(setting).activation;
+    if (cost_loss_is_chunked(setting))
+        return tokens * element *
+               (cost_loss_logits(setting) / cost_loss_chunks(setting) + (double)setting->model->hidden);
+    double logit = cost_loss_is_torch(setting) ? 2 * precision_bytes(PRECISION_FP32) : element;
     return tokens * (logit * cost_loss_logits(setting) + gathered_input_bytes(setting));
+}
+
+double cost_head_early_bytes(const struct cost_setting *setting)
+{
+    double parameters = (double)setting->model->hidden * cost_logits(setting);
+    return cost_loss_is_chunked(setting) ? cost_precisions(setting).activation * parameters : 0;
 }
 
 double cost_head_backward_bytes(const struct cost_setting *setting, double tokens)
 {
     const double element = cost_precisions(setting).activation;
-    double kept = setting->loss == SCENARIO_LOSS_PASSES ? precision_bytes(PRECISION_FP32) : element;
+    if (cost_loss_is_chunked(setting))
+        return 0;
+    double kept = cost_kept_logit_bytes(setting);
     double input = element * (double)setting->model->hidden;
     return tokens * ((element - kept) * cost_loss_logits(setting) + input + gathered_input_bytes(setting));
 }

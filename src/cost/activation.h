@@ -108,7 +108,9 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
  *    (cost/layer.h).
  * 2. Probabilities in fp32 that the backward turns into the logits' gradient: 4V/TP, as in Megatron-LM's
  *    vocabulary-parallel loss. PyTorch's cross-entropy keeps as many logarithms instead. A fused loss keeps only the
- *    bf16 logits, 2V/TP.
+ *    bf16 logits, 2V/TP. A fused linear loss keeps none.
+ *
+ * A fused linear loss keeps the gradient of the norm's output in place of it.
  */
 double cost_head_bytes(const struct cost_setting *setting, double tokens);
 
@@ -116,13 +118,19 @@ double cost_head_bytes(const struct cost_setting *setting, double tokens);
  * Return the working memory while the last stage computes its head, in addition to cost_head_bytes [bytes].
  *
  * 1. Logits or their gradient in bf16: 2V/TP a token.
- * 2. Eager kernels with a loss by passes have two gradients in fp32 instead: 8V/TP. They are of the logarithms and of
- *    the logits (PyTorch's nll_loss_backward and _log_softmax_backward_data).
+ * 2. PyTorch's loss (loss torch, or passes with eager kernels) has two gradients in fp32 instead: 8V/TP. They are of
+ *    the logarithms and of the logits (PyTorch's nll_loss_backward and _log_softmax_backward_data).
  * 3. With sequence parallelism the gathered input: 2h.
+ * 4. A fused linear loss has the bf16 logits of a chunk of tokens, at most 2h a token, and beside the norm's output its
+ *    gradient, 2h. A chunk counts without its rounding up to a power of two.
  *
  * The copies of metrics, 8V/TP, do not count, because the layers' activations are freed by then.
  */
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens);
+
+/** Return the bytes of the gradient of the head's weights, 2Vh, that a fused linear loss makes in the forward. The last
+ * stage holds it until the backward is behind the head. It is 0 for other losses. */
+double cost_head_early_bytes(const struct cost_setting *setting);
 
 /**
  * Return the memory behind the loss while the head computes its gradients, in addition to cost_head_bytes [bytes]. The
@@ -132,6 +140,7 @@ double cost_head_workspace_bytes(const struct cost_setting *setting, double toke
  *    subtracted.
  * 2. The gradient of the head's input: 2h, whole on every rank.
  * 3. With sequence parallelism the gathered input: 2h.
+ * 4. A fused linear loss has nothing more than it keeps.
  */
 double cost_head_backward_bytes(const struct cost_setting *setting, double tokens);
 

@@ -95,9 +95,11 @@ struct missing_logits {
 static struct missing_logits missing_logits(const struct cost_setting *setting)
 {
     const double half = cost_precisions(setting).activation, full = precision_bytes(PRECISION_FP32);
-    if (setting->loss != SCENARIO_LOSS_PASSES)
+    if (cost_loss_is_chunked(setting))
+        return (struct missing_logits){0, 0};
+    if (cost_kept_logit_bytes(setting) < full)
         return (struct missing_logits){half, half};
-    if (setting->kernels == SCENARIO_EAGER)
+    if (cost_loss_is_torch(setting))
         return (struct missing_logits){2 * full - half + full, full};
     return (struct missing_logits){full, 0};
 }
@@ -112,9 +114,9 @@ void cost_forward_moments_of(const struct cost_setting *setting, const struct co
     double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
     double logits = cost_loss_logits(setting) * work->tokens;
     double inner = cost_precisions(setting).activation * layer_most(setting, last_columns);
-    bytes[COST_FORWARD_HEAD] = work->head_workspace - missing.at_head * logits + (two ? at_head : 0);
-    bytes[COST_FORWARD_LOSS] =
-        work->head_workspace - missing.at_loss * logits + (two ? whole_of_fsdp2(setting).at_head : 0);
+    double workspace = work->head_workspace + cost_head_early_bytes(setting);
+    bytes[COST_FORWARD_HEAD] = workspace - missing.at_head * logits + (two ? at_head : 0);
+    bytes[COST_FORWARD_LOSS] = workspace - missing.at_loss * logits + (two ? whole_of_fsdp2(setting).at_head : 0);
     bytes[COST_FORWARD_LAYER] = work->workspace - inner * work->tokens + layers - work->head;
 }
 
@@ -127,9 +129,10 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
     double norm = cost_norm_backward_bytes(setting, work->tokens), shard = input / cost_sequence_ranks(setting);
     double inner = element * layer_most(setting, last_columns), down = inner * (double)setting->model->hidden;
     double workspace = work->workspace - inner * work->tokens; /* the down GEMM's input has gone by then */
-    bytes[COST_AT_LOSS] = work->head_workspace + whole.at_head;
     bytes[COST_AT_HEAD] =
         cost_head_backward_bytes(setting, work->tokens) + element * head_parameters(setting) + whole.at_head;
+    /* a chunked loss is over with the forward */
+    bytes[COST_AT_LOSS] = cost_loss_is_chunked(setting) ? bytes[COST_AT_HEAD] : work->head_workspace + whole.at_head;
     for (int i = 0; i < 2; i++) { /* layers before this one have gone */
         double gone = work->head + i * work->layer;
         bytes[COST_IN_LAYER + 3 * i] = workspace + down + whole.in_layer[i] - gone;

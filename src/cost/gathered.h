@@ -66,7 +66,8 @@ enum cost_forward_moment { COST_FORWARD_HEAD, COST_FORWARD_LOSS, COST_FORWARD_LA
  * Fill in the bytes of a forward pass at each moment, in addition to the activations that it leaves [bytes].
  *
  * 1. At the head the loss has kept nothing yet. The bf16 logits are there.
- * 2. At the loss the head's workspace counts without the logits' gradient.
+ * 2. At the loss the head's workspace counts without the logits' gradient. A fused linear loss has all of it at both
+ *    moments, and the gradient of the head's weights.
  * 3. In a layer no more counts than its backward works on.
  * 4. FSDP1 frees a layer's weights behind its forward. FSDP2 has a layer's weights and the buffer that they were
  *    gathered in. The last buffer stays until the model's forward is over.

@@ -7,11 +7,11 @@
 
 /** Widths of one rank's share of a layer, and bytes of an element. */
 struct widths {
-    double h, sequence;                 /* hidden width, and that of norms and residuals */
-    double q, k, f, up;                 /* columns of queries, of keys, of the inner width, of the up GEMM */
-    double half, full;                  /* bytes of an activation, bytes in fp32 */
-    bool biases, gated, separate;       /* separate: SwiGLU is two operations */
-    bool eager, rms_single, layer_norm; /* RMSNorm of single operations; PyTorch's LayerNorm */
+    double h, sequence;                     /* hidden width, and that of norms and residuals */
+    double q, k, f, up;                     /* columns of queries, of keys, of the inner width, of the up GEMM */
+    double half, full;                      /* bytes of an activation, bytes in fp32 */
+    bool biases, gated, separate, in_place; /* separate: SwiGLU is two operations */
+    bool eager, rms_single, layer_norm;     /* RMSNorm of single operations; PyTorch's LayerNorm */
 };
 
 static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
@@ -32,6 +32,7 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .biases = model->kinds[kind].biases,
         .gated = gated,
         .separate = gated && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
+        .in_place = gated && !eager && setting->swiglu == SCENARIO_SWIGLU_IN_PLACE,
         .eager = eager,
         .rms_single = cost_norm_is_single(setting, kind),
         .layer_norm = eager && !cost_norm_is_single(setting, kind),
@@ -200,7 +201,7 @@ static void add_feed_forward(struct layer *layer, const struct cost_setting *set
                           w->half * (2 * w->up + w->f));
     op->listed_bytes = (w->separate ? 2 : 1) * w->half * w->f;
     op->list = RECOMPUTE_ACTIVATION;
-    op->work_bytes = w->half * (w->up + w->f);
+    op->work_bytes = w->half * ((w->in_place ? 0 : w->up) + w->f);
 
     op = add_gemm(layer, GEMM("down"), LAYER_ROW, w->f, w->h);
     op->vectors = w->biases ? op->out : 0;
@@ -305,7 +306,9 @@ void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *la
 static double loss_bytes(enum scenario_loss loss, const struct widths *w, bool forward)
 {
     const double metric = w->half + 3 * w->full; /* fp32 copy; logarithms of the softmax */
-    if (loss == SCENARIO_LOSS_PASSES)
+    if (loss == SCENARIO_LOSS_FUSED_LINEAR)      /* read for the sum, read again, and the gradient is written */
+        return forward ? 3 * w->half : 0;
+    if (loss == SCENARIO_LOSS_PASSES || loss == SCENARIO_LOSS_TORCH)
         return forward ? w->half + 7 * w->full : w->half + 3 * w->full;
     return forward ? w->half : 2 * w->half + (loss == SCENARIO_LOSS_FUSED_METRICS ? 2 * metric : 0);
 }
@@ -320,7 +323,7 @@ void layer_of_head(const struct cost_setting *setting, struct layer *layer)
         add_single_norms(layer, &w, w.sequence, 1);
     add_memory_bound(layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,
                      loss_bytes(setting->loss, &w, false) * logits)
-        ->kept_bytes = (setting->loss == SCENARIO_LOSS_PASSES ? w.full : w.half) * logits;
+        ->kept_bytes = cost_kept_logit_bytes(setting) * logits;
     if (logits > share) /* gathered one after the other, then joined; backward cuts the share out */
         add_memory_bound(layer, "logits joined", DEVICE_COPY, 2 * w.half * logits, 2 * w.half * share);
     add_gemm(layer, GEMM("head"), LAYER_COLUMN, w.h, share);

@@ -58,7 +58,8 @@ struct layer {
  * 5. Projections that `single` names are GEMMs of their own. Their inputs' gradients are added up, and without sequence
  *    parallelism each is reduced. With it their input is gathered once. Eager models join the three gradients of a
  *    joint QKV in the backward.
- * 6. `swiglu: separate` runs silu and the product as two kernels, and keeps silu(x).
+ * 6. `swiglu: separate` runs silu and the product as two kernels, and keeps silu(x). in-place has no gradients beside
+ *    that of the product.
  * 7. GeGLU runs as SwiGLU, and squared ReLU as GELU: they differ in arithmetic, and bytes take the time.
  * 8. Norms of queries and keys keep their inputs beside what attention keeps. `recompute: norm` does not drop them.
  * 9. Norms behind attention and feed-forward block keep their inputs only, so the down GEMM is needed by the backward.

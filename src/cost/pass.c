@@ -222,13 +222,38 @@ void cost_layer_kernels(const struct cost_setting *setting, int32_t kind, enum p
     add_sum(kernels, setting, pass, micro_batch, layer_parameters(setting, &layer));
 }
 
+/** Append the GEMMs of a head that runs in chunks of tokens. The forward computes both gradients, and those of the
+ * weights are added up in bf16. A chunk is a power of two of tokens, at most all. */
+static void add_chunked_gemms(struct cost_kernels *kernels, const struct cost_setting *setting,
+                              const struct layer_op *head, enum pass pass, double tokens)
+{
+    const struct device *device = setting->device;
+    double chunk = 1, share = tokens / cost_loss_chunks(setting);
+    while (chunk < share)
+        chunk *= 2;
+    chunk = chunk < tokens ? chunk : tokens;
+    if (pass != PASS_FORWARD || tokens <= 0)
+        return;
+    double n = tokens / chunk, sum = 2 * cost_precisions(setting).activation;
+    const struct cost_gemm gemms[] = {{n, chunk, head->out, head->in, 0, setting->precision},
+                                      {n, chunk, head->in, head->out, 0, setting->precision},
+                                      {n, head->in, head->out, chunk, sum, setting->precision}};
+    for (int32_t i = 0; i < (int32_t)(sizeof gemms / sizeof *gemms); i++) {
+        kernel_add_gemms(kernels, device, head->name[i], gemms[i]);
+        kernels->kernel[kernels->n - 1].launches = kernel_whole_above(n);
+    }
+}
+
 static void head_kernels(const struct cost_setting *setting, const struct layer *head, enum pass pass,
                          const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     double tokens = cost_micro_batch_tokens(micro_batch);
     kernels->n = 0;
     layer_add_memory_bound(kernels, setting, head, pass, tokens);
-    layer_add_gemms(kernels, setting, head, pass, tokens);
+    if (cost_loss_is_chunked(setting))
+        add_chunked_gemms(kernels, setting, layer_last_gemm(head), pass, tokens);
+    else
+        layer_add_gemms(kernels, setting, head, pass, tokens);
     add_sum(kernels, setting, pass, micro_batch, layer_parameters(setting, head));
 }
 

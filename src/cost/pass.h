@@ -34,9 +34,10 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
 /**
  * Compute what the last stage adds to a pass. It is never recomputed.
  *
- * 1. The final norm runs, and the head GEMM T x V/TP x h (backward two).
- * 2. Cross-entropy moves bytes a logit by `loss`: passes 30 forward and 14 backward, fused 2 and 4, fused-metrics 2 and
- *    32.
+ * 1. The final norm runs, and the head GEMM T x V/TP x h (backward two). A fused linear loss runs all three forward, in
+ *    chunks of tokens, each of which adds to the sum of its weights' gradient.
+ * 2. Cross-entropy moves bytes a logit by `loss`: passes and torch 30 forward and 14 backward, fused 2 and 4,
+ *    fused-metrics 2 and 32, fused-linear 6 and 0.
  * 3. TP gathers the head's input. Backward it is reduce-scattered and gathered again.
  * 4. zero2 and zero3 have one stage, which is also the first. Embedding, last norm and head are FSDP's root.
  *    zero3 gathers it before the forward and reduce-scatters it at the end of the backward. Both are exposed.

@@ -165,6 +165,36 @@ static inline double cost_loss_logits(const struct cost_setting *setting)
     return setting->whole_logits ? cost_logits(setting) * setting->tensor : cost_logits(setting);
 }
 
+/** Return whether the loss is PyTorch's own, which has gradients in fp32. */
+static inline bool cost_loss_is_torch(const struct cost_setting *setting)
+{
+    return setting->loss == SCENARIO_LOSS_TORCH ||
+           (setting->loss == SCENARIO_LOSS_PASSES && setting->kernels == SCENARIO_EAGER);
+}
+
+/** Return whether the loss computes the head and its gradients in chunks of tokens. */
+static inline bool cost_loss_is_chunked(const struct cost_setting *setting)
+{
+    return setting->loss == SCENARIO_LOSS_FUSED_LINEAR;
+}
+
+/** Return the chunks that a rank's tokens have if each has a power of two: logits of as many elements as the hidden
+ * states. */
+static inline double cost_loss_chunks(const struct cost_setting *setting)
+{
+    int64_t h = setting->model->hidden, chunks = ((int64_t)cost_logits(setting) + h - 1) / h;
+    return (double)chunks;
+}
+
+/** Return the bytes that the loss keeps of a logit until the backward. */
+static inline double cost_kept_logit_bytes(const struct cost_setting *setting)
+{
+    if (cost_loss_is_chunked(setting))
+        return 0;
+    bool full = setting->loss == SCENARIO_LOSS_PASSES || setting->loss == SCENARIO_LOSS_TORCH;
+    return full ? precision_bytes(PRECISION_FP32) : precision_bytes(setting->precision);
+}
+
 /** Return whether a rank gathers the inputs of GEMMs. */
 static inline bool cost_gathers_inputs(const struct cost_setting *setting)
 {

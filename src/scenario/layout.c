@@ -429,6 +429,23 @@ void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_p
         plan->fsdp_prefetch = SCENARIO_BACKWARD_PRE;
 }
 
+bool layout_takes_loss(const struct scenario *scenario, const struct scenario_plan *plan)
+{
+    return scenario->loss != SCENARIO_LOSS_FUSED_LINEAR || plan->tp * plan->pp == 1;
+}
+
+/** Check that a rank can run the head in chunks of tokens. */
+static bool check_loss(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (layout_takes_loss(scenario, plan))
+        return true;
+    return refuse(scenario, system, plan->tp > 1 ? "tp" : "pp", err,
+                  "%" PRId64 ", but loss fused-linear needs 1, since Liger's kernel has the whole head on each rank; "
+                  "allowed: 1, or loss passes, torch, fused",
+                  plan->tp > 1 ? plan->tp : plan->pp);
+}
+
 bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -451,7 +468,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
                    "%" PRId64 ", but the norms of all queries and keys of model %s (qk_norm: full) need all heads on a "
                    "rank; allowed: 1",
                    plan->tp, model->name);
-    ok &= check_schedule(scenario, system, err);
+    ok &= check_schedule(scenario, system, err) && check_loss(scenario, system, err);
     ok &= check_sharding(scenario, system, err) && layout_check_accumulation(scenario, system, err) &&
           check_optimizer(scenario, system, err);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {

@@ -13,6 +13,9 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
 /** Return whether a plan's virtual stages hold at most SCENARIO_MOST_STAGE_KINDS different sequences of layers. */
 bool layout_stages_are_few(const struct model *model, const struct scenario_plan *plan);
 
+/** Return whether every rank of a plan has the whole head, if the loss needs it. */
+bool layout_takes_loss(const struct scenario *scenario, const struct scenario_plan *plan);
+
 /** Check that DeepSpeed's BF16_Optimizer, which copies gradients to an fp32 sum, has this plan or this search. */
 bool layout_check_accumulation(const struct scenario *scenario, const struct scenario_system *system,
                                struct error *err);

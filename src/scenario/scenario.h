@@ -23,11 +23,20 @@ enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
  * - passes over fp32 logits (Megatron-LM's, PyTorch's own)
  * - one kernel on bf16 logits (flash-attention's)
  * - that kernel, and two metrics of training that compute it again by passes (MosaicML's Composer)
+ * - PyTorch's own, whatever kernels are
+ * - with the head, in chunks of tokens, whose gradients the forward computes (Liger)
  */
-enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
-/** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). */
+enum scenario_loss {
+    SCENARIO_LOSS_PASSES,
+    SCENARIO_LOSS_FUSED,
+    SCENARIO_LOSS_FUSED_METRICS,
+    SCENARIO_LOSS_TORCH,
+    SCENARIO_LOSS_FUSED_LINEAR
+};
 enum scenario_graphs { SCENARIO_GRAPH_NONE, SCENARIO_GRAPH_LAYER, SCENARIO_GRAPH_FULL };
-enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE };
+/** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). In place, one kernel's
+ * backward writes both gradients over what it kept. */
+enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE, SCENARIO_SWIGLU_IN_PLACE };
 /** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
 /** Operators that a framework runs as one kernel or GEMM (docs/model.md, Fused operators). */

@@ -37,17 +37,20 @@ static const struct schema_key scenario_keys[] = {
      "kernels of element-wise operations: fused (Megatron-LM), eager (PyTorch modules, one by one) or compiled "
      "(torch.compile, XLA)",
      FIELD(kernels)},
-    {"loss", SCHEMA_CHOICE, "-", 0, 0, framework_value, "passes|fused|fused-metrics",
-     "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch); fused: one kernel on bf16 logits "
-     "(flash-attention); fused-metrics: that kernel, and two metrics that compute the cross-entropy again (Composer)",
+    {"loss", SCHEMA_CHOICE, "-", 0, 0, framework_value, "passes|fused|fused-metrics|torch|fused-linear",
+     "cross-entropy: passes over fp32 logits (Megatron-LM; with `kernels: eager` PyTorch); torch: PyTorch's passes, "
+     "whatever kernels are; fused: one kernel on bf16 logits (flash-attention); fused-metrics: that kernel, and two "
+     "metrics that compute the cross-entropy again (Composer); fused-linear: with the head, in chunks of tokens, so "
+     "memory never holds all logits, and the forward computes the head's gradients (Liger; needs tp 1 and pp 1)",
      FIELD(loss)},
     {"logits", SCHEMA_CHOICE, "-", 0, 0, framework_value, "parallel|gathered",
      "logits of the tp GPUs: parallel: each computes the loss of its share of the vocabulary; gathered: each gathers "
      "all of them first",
      FIELD(logits)},
-    {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate",
+    {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate|in-place",
      "kernels of SwiGLU: fused: one (Megatron-LM's default); separate: silu, then the product, so memory also keeps "
-     "silu(x) (--no-bias-swiglu-fusion); `kernels: eager` always separates them",
+     "silu(x) (--no-bias-swiglu-fusion); in-place: one, whose backward writes both gradients over gate and up (Liger); "
+     "`kernels: eager` always separates them",
      FIELD(swiglu)},
     {"fused.norm", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "RMSNorm is one kernel; false: one for each operation (with swiglu or geglu). `kernels: eager` counts as false; "
@@ -291,8 +294,8 @@ static bool check_swiglu(struct scenario *scenario, struct error *err)
         scenario->swiglu = SCENARIO_SWIGLU_FUSED;
     return scenario->swiglu == SCENARIO_SWIGLU_FUSED || model_is_gated(&scenario->model) ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "swiglu"), err,
-                          "swiglu: 'separate' needs SwiGLU or GeGLU, which model %s does not have; leave the key out",
-                          scenario->model.name);
+                          "swiglu: '%s' needs SwiGLU or GeGLU, which model %s does not have; leave the key out",
+                          scenario->swiglu == SCENARIO_SWIGLU_SEPARATE ? "separate" : "in-place", scenario->model.name);
 }
 
 /** Check that the model's norms and rotation have single operations, which are known of Llama's modules only. */

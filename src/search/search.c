@@ -528,7 +528,7 @@ bool search_check(const struct scenario *scenario, struct error *err)
                 "head, as one more each; plan_space.spread: even allows a rest), tp x pp x cp x dp is all GPUs; vpp "
                 "above "
                 "1 needs pp above 1, layers that pp x vpp shares alike and a system that interleaves; zero2 and zero3 "
-                "with pp 1 and without gradient_accumulation fp32-copy",
+                "with pp 1 and without gradient_accumulation fp32-copy; loss fused-linear with tp 1 and pp 1",
                 entry->space.name, system->name, scenario->model.name, platform_n_gpus(&scenario->platform),
                 scenario->platform.name, platform_nvlink_domain(&scenario->platform),
                 platform_domain_name(&scenario->platform), (int)scenario->model.layers);

@@ -198,7 +198,8 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                 layout.cp_type = (int32_t)system->context_type;
                 if (scenario_is_ring(layout.cp_type) && model_has_windows(model)) /* a ring has no windows */
                     layout.cp_type = SCENARIO_ALL_GATHER;
-                if (dp * tp * pp * cp == n_gpus && allows(&space->cp, cp) && allows(&space->dp, dp))
+                if (dp * tp * pp * cp == n_gpus && allows(&space->cp, cp) && allows(&space->dp, dp) &&
+                    layout_takes_loss(scenario, &layout))
                     add_layout(&listing, layout);
             }
         }

@@ -191,9 +191,10 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPT
     return 2;
 }
 
-static const char *const loss_text[] = {
-    "", ", cross-entropy one kernel on bf16 logits",
-    ", cross-entropy one kernel on bf16 logits and again by passes for two metrics"};
+static const char *const loss_text[] = {"", ", cross-entropy one kernel on bf16 logits",
+                                        ", cross-entropy one kernel on bf16 logits and again by passes for two metrics",
+                                        ", cross-entropy by PyTorch's passes",
+                                        ", cross-entropy with the head in chunks of tokens"};
 
 static const char *const accumulation_text[] = {
     [SCENARIO_ACCUMULATE_FUSED] = "",

@@ -84,6 +84,9 @@ static bool check_request(const struct plan_request *request, struct error *err)
     if (cost_shards_in_passes(request->setting) || request->setting->staged || request->layout.shard_group > 0)
         return error_set(err, "hotspa: plan.sharding must be zero1 or none, without plan.shard_group: the strategies "
                               "share weights differently");
+    if (cost_loss_is_chunked(request->setting))
+        return error_set(err, "hotspa: loss fused-linear needs the whole head on each rank, and strategies split it; "
+                              "allowed: loss passes, torch, fused");
     if (!model_shares_heads(request->setting->model, request->layout.tp, false))
         return error_set(err, "hotspa: plan.tp must divide the heads of keys and values: switches of copied heads are "
                               "not modelled");
